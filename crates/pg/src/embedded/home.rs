@@ -1,0 +1,282 @@
+//! The directory of a private server.
+//!
+//! ```text
+//! <data_dir>/reveille-embedded   a marker: this directory is ours
+//!            lock                held while somebody creates or starts
+//!            password            of the superuser, readable by its owner only
+//!            postgresql.log
+//!            run/                the socket, if its path is short enough
+//!            data/               PostgreSQL's own data directory
+//!            data.making-…       one that is not complete; removed at the next start
+//! ```
+//!
+//! `data/` appears by a rename when `initdb` has finished, so it is complete or absent, whenever the power fails.
+
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use tokio::process::Command;
+
+use super::{Account, Error, Installation, Result};
+
+/// The superuser of a private server.
+pub(super) const SUPERUSER: &str = "reveille";
+
+const MARKER: &str = "reveille-embedded";
+const MARKER_TEXT: &str =
+    "A PostgreSQL server of Reveille lives here. Reveille removes and makes files in this folder.\n";
+const LOCK: &str = "lock";
+const MAKING: &str = "data.making-";
+
+/// A log larger than this at a start is set aside, so that there are never more than two of about this size.
+const LOG_KEEP_BYTES: u64 = 16 * 1024 * 1024;
+
+/// The longest folder for a socket: the system allows about 100 bytes for the socket's path, whose name and lock take 19.
+const SOCKET_DIR_BYTES: usize = 80;
+
+/// How many names for a socket folder are tried; each is random, so a second try is already rare.
+const SOCKET_DIR_TRIES: usize = 8;
+
+/// Random bytes of a password; printed in hexadecimal.
+const PASSWORD_BYTES: usize = 16;
+
+/// The directory of one server, and the user that runs it.
+#[derive(Clone, Debug)]
+pub(super) struct Home {
+    root: PathBuf,
+    account: Option<Account>,
+}
+
+/// The right to create or start; given up on drop.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+impl Home {
+    /// Opens the directory, making it if need be.
+    pub(super) async fn open(root: &Path) -> Result<Home> {
+        let account = Account::for_server().await?;
+        fs::create_dir_all(root).map_err(Error::io("create", root))?;
+        let root = fs::canonicalize(root).map_err(Error::io("find", root))?;
+        if !root.join(MARKER).exists() {
+            if let Some(found) = foreign(&root)? {
+                return Err(Error::ForeignDirectory { path: root, found });
+            }
+            fs::write(root.join(MARKER), MARKER_TEXT).map_err(Error::io("write in", &root))?;
+        }
+        fs::set_permissions(&root, fs::Permissions::from_mode(0o700)).map_err(Error::io("close to others", &root))?;
+        if let Some(account) = &account {
+            account.own(&root)?;
+            account.check_reach(&root).await?;
+        }
+        Ok(Home { root, account })
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// PostgreSQL's own data directory.
+    pub(super) fn data(&self) -> PathBuf {
+        self.root.join("data")
+    }
+
+    pub(super) fn log(&self) -> PathBuf {
+        self.root.join("postgresql.log")
+    }
+
+    /// The user that runs the server; `None` is the caller.
+    pub(super) fn account(&self) -> Option<&Account> {
+        self.account.as_ref()
+    }
+
+    /// Waits until nobody else creates or starts here.
+    ///
+    /// # Cancel safety
+    /// A dropped wait gives up the lock as soon as it gets it.
+    pub(super) async fn lock(&self) -> Result<Lock> {
+        let path = self.root.join(LOCK);
+        let locked = tokio::task::spawn_blocking(move || -> Result<Lock> {
+            let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+            let file = file.map_err(Error::io("open", &path))?;
+            file.lock().map_err(Error::io("lock", &path))?;
+            Ok(Lock { _file: file })
+        });
+        locked.await.expect("locking a file does not panic")
+    }
+
+    /// The major version of the data. `None` when there is none yet.
+    ///
+    /// A `data/` without a version was not made by this module or was damaged; it is set aside, never deleted.
+    pub(super) fn data_version(&self) -> Result<Option<u32>> {
+        let data = self.data();
+        match fs::read_to_string(data.join("PG_VERSION")) {
+            Ok(text) => match text.trim().parse() {
+                Ok(major) => Ok(Some(major)),
+                Err(_) => Err(Error::ForeignDirectory { path: data, found: "an unreadable PG_VERSION".to_owned() }),
+            },
+            Err(_) if !data.exists() => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let aside = self.root.join(format!("data.damaged-{}", random_hex(4)?));
+                tracing::warn!(path = %aside.display(), "the data directory has no PG_VERSION; set aside, making a new one");
+                fs::rename(&data, &aside).map_err(Error::io("set aside", &data))?;
+                Ok(None)
+            }
+            Err(error) => Err(Error::io("read the version of", &data)(error)),
+        }
+    }
+
+    /// Creates `data/`. The caller holds the lock and knows that there is none.
+    pub(super) async fn create(&self, installation: &Installation, durable: bool) -> Result<()> {
+        self.remove_half_made()?;
+        let making = self.root.join(format!("{MAKING}{}", random_hex(4)?));
+        self.make_dir(&making)?;
+        let password = random_hex(PASSWORD_BYTES)?;
+        let password_file = self.root.join("password");
+        self.write_private(&password_file, &password)?;
+
+        let mut command = self.command(installation, "initdb");
+        command.arg("--pgdata").arg(&making).arg("--pwfile").arg(&password_file);
+        command.args(["--username", SUPERUSER, "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C"]);
+        command.arg("--data-checksums");
+        if !durable {
+            command.arg("--no-sync");
+        }
+        // An initdb whose caller is gone must not go on in a folder that the next start removes.
+        let output =
+            command.kill_on_drop(true).output().await.map_err(Error::io("run", &installation.program("initdb")))?;
+        if !output.status.success() {
+            let said = [output.stdout, output.stderr].concat();
+            let said = String::from_utf8_lossy(&said).trim().replace(&password, "…");
+            let _ = fs::remove_dir_all(&making);
+            return Err(Error::Initdb { path: self.data(), output: said });
+        }
+        let conf = making.join("postgresql.conf");
+        let appended = OpenOptions::new().append(true).open(&conf).and_then(|mut file| {
+            file.write_all(b"\ninclude_if_exists = 'reveille.conf'\n")?;
+            if durable { file.sync_all() } else { Ok(()) }
+        });
+        appended.map_err(Error::io("write", &conf))?;
+        fs::rename(&making, self.data()).map_err(Error::io("complete", &making))
+    }
+
+    fn remove_half_made(&self) -> Result<()> {
+        for entry in fs::read_dir(&self.root).map_err(Error::io("list", &self.root))?.filter_map(io::Result::ok) {
+            if entry.file_name().as_encoded_bytes().starts_with(MAKING.as_bytes()) {
+                tracing::info!(path = %entry.path().display(), "removing a data directory that was never completed");
+                fs::remove_dir_all(entry.path()).map_err(Error::io("remove", &entry.path()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The superuser's password.
+    pub(super) fn password(&self) -> Result<String> {
+        let path = self.root.join("password");
+        Ok(fs::read_to_string(&path).map_err(Error::io("read", &path))?.trim().to_owned())
+    }
+
+    /// Writes the settings of the next start.
+    pub(super) fn write_conf(&self, text: &str) -> Result<()> {
+        self.write_private(&self.data().join("reveille.conf"), text)
+    }
+
+    /// Opens the log for appending, and says how long it is already.
+    pub(super) fn open_log(&self) -> Result<(File, u64)> {
+        let path = self.log();
+        if fs::metadata(&path).is_ok_and(|log| log.len() > LOG_KEEP_BYTES) {
+            let old = path.with_extension("log.old");
+            fs::rename(&path, &old).map_err(Error::io("set aside", &path))?;
+        }
+        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
+        let file = file.map_err(Error::io("open", &path))?;
+        let length = file.metadata().map_err(Error::io("open", &path))?.len();
+        Ok((file, length))
+    }
+
+    /// A private folder for the socket: inside the home if its path is short and plain, or else a new one in `/tmp`.
+    pub(super) fn socket_dir(&self) -> Result<PathBuf> {
+        let inside = self.root.join("run");
+        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-".contains(byte);
+        let bytes = inside.as_os_str().as_encoded_bytes();
+        if bytes.len() <= SOCKET_DIR_BYTES && bytes.iter().all(plain) {
+            match self.make_dir(&inside) {
+                Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {}
+                made => made?,
+            }
+            return Ok(inside);
+        }
+        for _ in 1..SOCKET_DIR_TRIES {
+            let outside = Path::new("/tmp").join(format!("reveille-{}", random_hex(6)?));
+            if self.make_dir(&outside).is_ok() {
+                return Ok(outside);
+            }
+        }
+        let outside = Path::new("/tmp").join(format!("reveille-{}", random_hex(6)?));
+        self.make_dir(&outside).map(|()| outside)
+    }
+
+    /// Removes a socket folder that [`socket_dir`](Home::socket_dir) made outside the home.
+    pub(super) fn remove_socket_dir(&self, dir: &Path) {
+        let ours = dir.parent() == Some(Path::new("/tmp"))
+            && dir.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"reveille-"));
+        if ours {
+            // Only if it is empty, as it is after a stop.
+            let _ = fs::remove_dir(dir);
+        }
+    }
+
+    /// One of the installation's programs, run as the server's user in the server's home, without the caller's
+    /// PostgreSQL environment and in the language that the error messages are matched in.
+    pub(super) fn command(&self, installation: &Installation, program: &str) -> Command {
+        let mut command = Command::new(installation.program(program));
+        for (name, _) in std::env::vars_os() {
+            if name.as_encoded_bytes().starts_with(b"PG") {
+                command.env_remove(name);
+            }
+        }
+        command.env("LC_ALL", "C").current_dir(&self.root).stdin(Stdio::null());
+        if let Some(account) = &self.account {
+            account.run(&mut command);
+        }
+        command
+    }
+
+    /// Makes a folder that only the server's user can enter; an error if there is one already.
+    fn make_dir(&self, path: &Path) -> Result<()> {
+        DirBuilder::new().mode(0o700).create(path).map_err(Error::io("create", path))?;
+        self.give(path)
+    }
+
+    /// Writes a file that only the server's user (and root) can read.
+    fn write_private(&self, path: &Path, text: &str) -> Result<()> {
+        let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path);
+        file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(Error::io("write", path))?;
+        self.give(path)
+    }
+
+    fn give(&self, path: &Path) -> Result<()> {
+        self.account.as_ref().map_or(Ok(()), |account| account.own(path))
+    }
+}
+
+/// One thing in `root` that is not ours, if there is any. Only a lock may be there before the marker: two processes may
+/// be making the directory together.
+fn foreign(root: &Path) -> Result<Option<String>> {
+    let mut entries = fs::read_dir(root).map_err(Error::io("list", root))?.filter_map(io::Result::ok);
+    let found = entries.find(|entry| ![OsStr::new(LOCK), OsStr::new(MARKER)].contains(&entry.file_name().as_os_str()));
+    Ok(found.map(|entry| entry.file_name().to_string_lossy().into_owned()))
+}
+
+/// Random bytes from the system, in hexadecimal: these guard a superuser, so they must not be guessable.
+pub(crate) fn random_hex(bytes: usize) -> Result<String> {
+    let path = Path::new("/dev/urandom");
+    let mut buffer = vec![0; bytes];
+    File::open(path).and_then(|mut file| file.read_exact(&mut buffer)).map_err(Error::io("read", path))?;
+    Ok(buffer.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,75 @@
+//! Where PostgreSQL's programs are, system by system.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Folders that hold one folder per version, and what to append to reach the programs.
+const VERSIONED: &[(&str, &str, &str)] = &[
+    // (parent, prefix of the version's folder, folder of the programs inside it)
+    ("/usr/lib/postgresql", "", "bin"), // Debian, Ubuntu, Alpine's older packages
+    ("/usr", "pgsql-", "bin"),          // RHEL, Fedora, Rocky from the PostgreSQL project
+    ("/usr/libexec", "postgresql", ""), // Alpine
+    ("/usr/lib", "postgresql", "bin"),  // SUSE, Gentoo
+    ("/opt/homebrew/opt", "postgresql@", "bin"), // Homebrew on Apple silicon
+    ("/usr/local/opt", "postgresql@", "bin"), // Homebrew on Intel
+    ("/Applications/Postgres.app/Contents/Versions", "", "bin"),
+];
+
+/// Where a download is kept when root asks for it: the user that runs the server must be able to enter.
+pub(super) const ROOT_CACHE: &str = "/var/cache/reveille/postgresql";
+
+/// The folder that holds downloaded versions, one folder each. `None` when there is no home directory.
+///
+/// Root's own home is closed to the user that runs the server, so root has one for the whole machine.
+pub(super) fn download_cache(root: bool) -> Option<PathBuf> {
+    if root {
+        return Some(PathBuf::from(ROOT_CACHE));
+    }
+    let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = cache.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")))?;
+    Some(cache.join("reveille").join("postgresql"))
+}
+
+/// Every folder that may hold PostgreSQL's programs, existing or not, without repetition; the most specific first.
+///
+/// `PATH`, `HOME` and `XDG_CACHE_HOME` are read here: they say where things are on this machine.
+pub(super) fn candidates() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    if let Some(path) = env::var_os("PATH") {
+        // A program in PATH is often a link or a wrapper beside others; its siblings are where the link leads.
+        let linked = env::split_paths(&path)
+            .filter_map(|dir| fs::canonicalize(dir.join("initdb")).ok())
+            .filter_map(|program| program.parent().map(Path::to_path_buf));
+        found.extend(linked);
+    }
+    for (parent, prefix, programs) in VERSIONED {
+        found.extend(children(Path::new(parent), prefix).map(|version| version.join(programs)));
+    }
+    for cache in [download_cache(false), download_cache(true)].into_iter().flatten() {
+        found.extend(children(&cache, "").map(|version| version.join("bin")));
+    }
+    let mut seen = std::collections::HashSet::new();
+    found.retain(|dir| seen.insert(fs::canonicalize(dir).unwrap_or_else(|_| dir.clone())));
+    found
+}
+
+/// The places that [`candidates`] looks at, as a person would name them.
+pub(super) fn described() -> Vec<PathBuf> {
+    let mut places = vec![PathBuf::from("PATH")];
+    places.extend(
+        VERSIONED.iter().map(|(parent, prefix, programs)| Path::new(parent).join(format!("{prefix}*")).join(programs)),
+    );
+    places.extend([download_cache(false), download_cache(true)].into_iter().flatten());
+    places
+}
+
+fn children(parent: &Path, prefix: &str) -> impl Iterator<Item = PathBuf> {
+    let prefix = prefix.to_owned();
+    fs::read_dir(parent)
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok)
+        .filter(move |entry| entry.file_name().to_string_lossy().starts_with(&prefix))
+        .map(|entry| entry.path())
+}

@@ -1,0 +1,154 @@
+//! The running server seen from outside: its pid file, its process, its log.
+//!
+//! A pid file survives a crash, and its number may by then belong to any other process. Nothing here trusts the number
+//! alone: a process counts as the server only if its command line is `postgres` on this very data directory.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::{Error, Result};
+
+/// The lines of a log that an error message shows.
+const TAIL_LINES: usize = 12;
+/// The bytes of a log that are read for them.
+const TAIL_BYTES: u64 = 8 * 1024;
+
+/// What `postmaster.pid` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PidFile {
+    pub(crate) pid: u32,
+    /// The port, once the server has chosen its sockets.
+    pub(super) port: Option<u16>,
+    /// The folder of its socket. `None` if it has none or has not made it yet.
+    pub(super) socket_dir: Option<String>,
+    /// It accepts connections.
+    pub(super) ready: bool,
+}
+
+impl PidFile {
+    /// Reads the file. `None` when there is none, or nothing in it yet.
+    pub(super) fn read(pgdata: &Path) -> Option<PidFile> {
+        PidFile::parse(&fs::read_to_string(pgdata.join("postmaster.pid")).ok()?)
+    }
+
+    /// The lines are: pid, data directory, start time, port, socket directory, address, shared memory, status.
+    fn parse(text: &str) -> Option<PidFile> {
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        Some(PidFile {
+            pid: lines.first()?.parse().ok()?,
+            port: lines.get(3).and_then(|line| line.parse().ok()),
+            socket_dir: lines.get(4).filter(|line| !line.is_empty()).map(|line| (*line).to_owned()),
+            ready: matches!(lines.get(7), Some(&"ready" | &"standby")),
+        })
+    }
+}
+
+/// The server that runs on `pgdata`, if one does.
+pub(crate) fn running(pgdata: &Path) -> Option<PidFile> {
+    PidFile::read(pgdata).filter(|file| serves(file.pid, pgdata))
+}
+
+/// Whether process `pid` is a PostgreSQL server on `pgdata`. False for a process that has ended and was not yet
+/// collected by its parent.
+pub(super) fn serves(pid: u32, pgdata: &Path) -> bool {
+    let pgdata = pgdata.as_os_str().as_encoded_bytes();
+    if Path::new("/proc/self").exists() {
+        let Ok(line) = fs::read(format!("/proc/{pid}/cmdline")) else { return false };
+        let mut words = line.split(|byte| *byte == 0);
+        let is_postgres = words.next().is_some_and(|program| program.ends_with(b"postgres"));
+        return is_postgres && words.any(|word| word == pgdata);
+    }
+    let output = Command::new("ps").args(["-ww", "-o", "args=", "-p", &pid.to_string()]).stderr(Stdio::null()).output();
+    let Ok(output) = output else { return false };
+    let mentions = |what: &[u8]| output.stdout.windows(what.len()).any(|part| part == what);
+    mentions(b"postgres") && mentions(pgdata)
+}
+
+/// Makes a pid file whose process is not the server acceptable to the next server.
+///
+/// PostgreSQL refuses to start while the number in the file belongs to any living process of its user, but takes a file
+/// that names its own parent as stale. The file is not removed, because it also names the shared memory by which
+/// PostgreSQL finds orphaned sessions of the crashed server, and that check must still happen.
+pub(super) fn disown_pid_file(pgdata: &Path) -> Result<()> {
+    let path = pgdata.join("postmaster.pid");
+    match fs::read_to_string(&path) {
+        Ok(text) => {
+            let rest = text.split_once('\n').map_or("", |(_, rest)| rest);
+            fs::write(&path, format!("{}\n{rest}", std::process::id())).map_err(Error::io("write", &path))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Error::io("read", &path)(error)),
+    }
+}
+
+/// A way to end a server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Signal {
+    /// Ends sessions, writes a checkpoint, and stops.
+    Fast,
+    /// Stops without a checkpoint; the next start recovers from the log.
+    Immediate,
+    /// Ends the postmaster alone, as the system's out-of-memory killer would.
+    Kill,
+}
+
+/// Sends a signal. A process that is gone already is no error: gone is what the sender wants.
+pub(crate) fn signal(pid: u32, signal: Signal) -> Result<()> {
+    let name = match signal {
+        Signal::Fast => "INT",
+        Signal::Immediate => "QUIT",
+        Signal::Kill => "KILL",
+    };
+    // The shell's own `kill`, because the program of that name is not installed everywhere.
+    let mut command = Command::new("sh");
+    command.args(["-c", "kill -s \"$1\" \"$2\"", "sh", name, &pid.to_string()]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().map(drop).map_err(Error::io("signal the server with", Path::new("sh")))
+}
+
+/// The last lines that were written to a log after `offset`.
+pub(super) fn log_tail(log: &Path, offset: u64) -> String {
+    let read = || -> io::Result<Vec<u8>> {
+        use std::io::{Read, Seek, SeekFrom};
+        let mut file = fs::File::open(log)?;
+        let start = file.metadata()?.len().saturating_sub(TAIL_BYTES).max(offset);
+        file.seek(SeekFrom::Start(start))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let text = read().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pid file grows line by line while the server starts; every stage must be readable.
+    /// Parses the stages of a real one.
+    #[test]
+    fn a_pid_file_is_read_at_every_stage_of_the_start() {
+        let full = "42\n/data\n1700000000\n5433\n/tmp\n127.0.0.1\n 123 456\nready   \n";
+        let file = PidFile::parse(full).expect("complete");
+        assert_eq!((file.pid, file.port, file.socket_dir.as_deref(), file.ready), (42, Some(5433), Some("/tmp"), true));
+        let starting = PidFile::parse(&full.replace("ready   ", "starting")).expect("starting");
+        assert!(!starting.ready);
+        let early = PidFile::parse("42\n/data\n1700000000\n").expect("early");
+        assert_eq!((early.port, early.socket_dir, early.ready), (None, None, false));
+        assert_eq!(PidFile::parse(""), None);
+    }
+
+    /// A pid that belongs to something else is not the server, even while it lives.
+    /// Asks about this very process, and about one that has ended.
+    #[test]
+    fn another_process_is_not_taken_for_the_server() {
+        assert!(!serves(std::process::id(), Path::new("/data")));
+        let mut child = Command::new("true").spawn().expect("spawn");
+        child.wait().expect("wait");
+        assert!(!serves(child.id(), Path::new("/data")));
+    }
+}

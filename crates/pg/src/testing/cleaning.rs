@@ -1,0 +1,122 @@
+//! Removing what tests leave on the server.
+//!
+//! A test's schema is dropped when its [`TestDb`](super::TestDb) is. At that moment the test's runtime may be ending,
+//! its thread may be panicking, and a connection of the test may still hold a lock: so this runs on a thread and a
+//! runtime of its own, and ends whoever holds a lock on the schema. A test process that was killed leaves its schema;
+//! later ones remove it by the time in its name.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
+
+use crate::Schema;
+
+/// No test runs this long; what is older was left behind.
+const LEFT_BEHIND: Duration = Duration::from_secs(3600);
+
+/// How many leftovers one process removes, so that no test waits long for it.
+const SWEEP_AT_MOST: i64 = 20;
+
+/// Attempts to drop a schema, each after ending those who hold a lock on it.
+const DROP_TRIES: usize = 5;
+
+/// A new name for a schema: its time, so that leftovers are recognised, and enough chance to be unique.
+pub(super) fn new_name() -> String {
+    let random = crate::embedded::random_hex(6).unwrap_or_else(|error| panic!("{error}"));
+    format!("t_{:08x}_{random}", seconds())
+}
+
+fn seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// Drops a schema and roles, whatever the caller's runtime is doing. Blocks until done.
+pub(super) fn drop_now(url: &str, schema: &Schema, roles: &[String]) {
+    let (url, schema, roles) = (url.to_owned(), schema.clone(), roles.to_vec());
+    let cleaner = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let mut connection = connect(&url).await?;
+            for role in &roles {
+                drop_role(&mut connection, role).await?;
+            }
+            drop_schema(&mut connection, &schema).await?;
+            connection.close().await
+        })
+    });
+    match cleaner.join() {
+        Ok(Ok(())) => {}
+        // Not a failure of the test: a server that the test has stopped cannot be cleaned, and the sweep comes by later.
+        Ok(Err(error)) => eprintln!("a test's schema was left behind: {error}"),
+        Err(_) => eprintln!("a test's schema was left behind: the cleaning thread panicked"),
+    }
+}
+
+/// Removes what killed test processes left behind.
+pub(super) async fn sweep(connection: &mut PgConnection) -> sqlx::Result<()> {
+    let oldest = format!("t_{:08x}", seconds().saturating_sub(LEFT_BEHIND.as_secs()));
+    let left: Vec<String> = sqlx::query_scalar(
+        "select nspname::text from pg_namespace where nspname ~ '^t_[0-9a-f]{8}_' and nspname < $1 order by 1 limit $2",
+    )
+    .bind(&oldest)
+    .bind(SWEEP_AT_MOST)
+    .fetch_all(&mut *connection)
+    .await?;
+    for name in left {
+        if let Ok(schema) = Schema::new(&name) {
+            // Another process may be sweeping too.
+            let _ = drop_schema(connection, &schema).await;
+        }
+    }
+    let roles: Vec<String> = sqlx::query_scalar(
+        "select rolname::text from pg_roles where rolname ~ '^t_[0-9a-f]{8}_' and rolname < $1 order by 1 limit $2",
+    )
+    .bind(&oldest)
+    .bind(SWEEP_AT_MOST)
+    .fetch_all(&mut *connection)
+    .await?;
+    for role in roles {
+        let _ = drop_role(connection, &role).await;
+    }
+    Ok(())
+}
+
+/// A connection for making and removing, which nobody waits for.
+pub(super) async fn connect(url: &str) -> sqlx::Result<PgConnection> {
+    let options: PgConnectOptions = url.parse()?;
+    let options = options.application_name("reveille test").options([("lock_timeout", "500ms")]);
+    options.disable_statement_logging().connect().await
+}
+
+async fn drop_schema(connection: &mut PgConnection, schema: &Schema) -> sqlx::Result<()> {
+    let drop = format!("drop schema if exists {} cascade", schema.quoted());
+    let mut tried = 0;
+    loop {
+        let dropped = sqlx::raw_sql(AssertSqlSafe(drop.clone())).execute(&mut *connection).await;
+        tried += 1;
+        match dropped {
+            Ok(_) => return Ok(()),
+            Err(error) if tried == DROP_TRIES => return Err(error),
+            Err(_) => end_lock_holders(connection, schema).await?,
+        }
+    }
+}
+
+async fn end_lock_holders(connection: &mut PgConnection, schema: &Schema) -> sqlx::Result<()> {
+    // A lock on a table in it, or on the schema itself: that is what a table that is not committed yet shows as.
+    let end = "select pg_terminate_backend(l.pid) from pg_locks l \
+               left join pg_class c on l.locktype = 'relation' and c.oid = l.relation \
+               join pg_namespace n on n.oid = c.relnamespace \
+                 or (l.locktype = 'object' and l.classid = 'pg_namespace'::regclass and l.objid = n.oid) \
+               where n.nspname = $1 and l.pid <> pg_backend_pid() \
+                 and l.database = (select oid from pg_database where datname = current_database())";
+    sqlx::query(end).bind(schema.name()).execute(connection).await.map(drop)
+}
+
+async fn drop_role(connection: &mut PgConnection, role: &str) -> sqlx::Result<()> {
+    let end = "select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = $1";
+    sqlx::query(end).bind(role).execute(&mut *connection).await?;
+    let drop = format!("drop owned by \"{role}\" cascade; drop role if exists \"{role}\"");
+    sqlx::raw_sql(AssertSqlSafe(drop)).execute(connection).await.map(|_| ())
+}

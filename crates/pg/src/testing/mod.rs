@@ -1,0 +1,31 @@
+//! A database for a test, with no server prepared.
+//!
+//! [`TestDb`] gives every test a schema of its own on a server that all tests share, so that they run in parallel and
+//! none sees another's rows. The first test process starts that server, the others find it, whether they are threads of
+//! `cargo test` or processes of `cargo nextest`; it stops by itself ten minutes after its last use, and at the end of
+//! `make test`.
+//!
+//! With `DATABASE_URL` set, that server is used and nothing is started. What a test needs beyond it (a server that can
+//! be restarted, a role of its own) is asked for by functions that answer `None` and print that the test is skipped,
+//! and why.
+//!
+//! | environment | meaning |
+//! |---|---|
+//! | `DATABASE_URL` | test on this server; start nothing |
+//! | `REVEILLE_TEST_PG` | the major version of the server to start, e.g. `18` |
+//! | `REVEILLE_PG_BIN` | the folder of PostgreSQL programs to start it with |
+//!
+//! Functions here panic with a readable message instead of returning errors: there is nothing else for a test to do.
+
+mod cleaning;
+mod database;
+mod server;
+
+pub use database::TestDb;
+
+/// Says on standard error that the running test is skipped, and why. Returns `None`, for the caller to return.
+fn skip<T>(needs: &str) -> Option<T> {
+    let thread = std::thread::current();
+    eprintln!("skipped: {} needs {needs}", thread.name().unwrap_or("this test"));
+    None
+}

@@ -1,0 +1,259 @@
+//! The server that all tests share.
+//!
+//! ```text
+//! <temporary folder>/reveille-test-<uid>-<version>-<hash of the workspace>/
+//!     lock        held while somebody starts the server
+//!     heartbeat   touched at every use; its age stops the server
+//!     workspace   whose tests these are, for scripts/test-server.sh
+//!     control.sh  stops what runs here; watches the heartbeat
+//!     url         of the running server, readable by its owner only
+//!     template/   a fresh server that never runs, to be copied
+//!     server/     the shared server
+//!     private-…/  servers of single tests
+//! ```
+//!
+//! The folder is not in the workspace, because root's workspace may be closed to the user that runs the server.
+
+use std::env;
+use std::fs::{self, File, OpenOptions};
+use std::hash::{Hash as _, Hasher as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime};
+
+use tokio::process::Command;
+use tokio::sync::OnceCell;
+
+use crate::embedded::{self, Account, Cluster, Installation, Settings, Wanted};
+
+/// What watches the heartbeat and what `make test` ends the server with.
+const CONTROL: &str = include_str!("control.sh");
+
+/// How often a process that still runs tests says so. The watcher allows ten minutes.
+const HEARTBEAT_EVERY: Duration = Duration::from_secs(60);
+
+/// Enough for a dozen tests at once with several pools each.
+const MAX_CONNECTIONS: u32 = 400;
+
+/// Statements of every test are told apart by the schema in their text; an evicted one would be a miscount.
+const MAX_STATEMENTS: u32 = 50_000;
+
+/// The server to test on.
+#[derive(Debug)]
+pub(super) struct Server {
+    /// Its URL. Do not print it.
+    pub(super) url: String,
+    /// It was given by `DATABASE_URL`; nothing may be started.
+    pub(super) given: bool,
+}
+
+/// The server to test on; found or started once per process.
+pub(super) async fn server() -> &'static Server {
+    static SERVER: OnceCell<Server> = OnceCell::const_new();
+    SERVER
+        .get_or_init(|| async {
+            match env::var("DATABASE_URL") {
+                Ok(url) if !url.is_empty() => Server { url, given: true },
+                _ => Server { url: Folder::open().await.start_shared().await, given: false },
+            }
+        })
+        .await
+}
+
+/// The folder of the test servers.
+#[derive(Clone, Debug)]
+pub(super) struct Folder {
+    root: PathBuf,
+    account: Option<Account>,
+}
+
+impl Folder {
+    /// Opens the folder of this workspace, user and version, making it if need be.
+    pub(super) async fn open() -> Folder {
+        let account = Account::for_server().await.unwrap_or_else(|error| panic!("{error}"));
+        // Root's temporary folder may be private, and the server's user must get in.
+        let parent = if account.is_some() { PathBuf::from("/tmp") } else { env::temp_dir() };
+        let root = parent.join(format!("reveille-test-{}-{}", embedded::caller_uid().await, key()));
+        match fs::DirBuilder::new().mode(0o700).create(&root) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                panic!("could not create {}: {error}", root.display())
+            }
+            _ => {}
+        }
+        if let Some(account) = &account {
+            account.own(&root).unwrap_or_else(|error| panic!("{error}"));
+        }
+        Folder { root, account }
+    }
+
+    /// Waits until nobody else starts a server here.
+    pub(super) async fn lock(&self) -> File {
+        let path = self.root.join("lock");
+        let locked = tokio::task::spawn_blocking(move || {
+            let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path)?;
+            file.lock().map(|()| file)
+        });
+        let locked = locked.await.expect("locking a file does not panic");
+        locked.unwrap_or_else(|error| panic!("could not lock {}: {error}", self.root.display()))
+    }
+
+    /// Finds the shared server or starts it, and returns its URL.
+    async fn start_shared(&self) -> String {
+        let _lock = self.lock().await;
+        self.keep_alive();
+        let (home, url_file) = (self.root.join("server"), self.root.join("url"));
+        if embedded::running(&home.join("data")).is_some()
+            && let Ok(url) = fs::read_to_string(&url_file)
+        {
+            return url;
+        }
+        // Without fsync a server that was not stopped may have lost pages. Tests keep nothing: take a fresh one.
+        if home.join("data").join("postmaster.pid").exists() {
+            self.remove(&home);
+        }
+        if !home.exists() {
+            self.copy_template(&home).await;
+        }
+        let cluster = start(self.settings(&home).await).await;
+        self.write("url", cluster.url());
+        self.watch().await;
+        cluster.url().to_owned()
+    }
+
+    async fn settings(&self, home: &Path) -> Settings {
+        let mut settings = Settings::new(home);
+        settings.installation = Some(installation().await);
+        settings.database = "test".to_owned();
+        // Half of a test's time would be waiting for the disk, for data that nobody reads again.
+        settings.durable = false;
+        let extra = [
+            ("max_connections", MAX_CONNECTIONS.to_string()),
+            ("pg_stat_statements.max", MAX_STATEMENTS.to_string()),
+            // The statements a client sends, not those that functions run inside.
+            ("pg_stat_statements.track", "top".to_owned()),
+            ("pg_stat_statements.save", "off".to_owned()),
+            ("shared_buffers", "128MB".to_owned()),
+            // Written by a size that tests hardly reach, so that no checkpoint disturbs a timing.
+            ("max_wal_size", "2GB".to_owned()),
+            ("checkpoint_timeout", "30min".to_owned()),
+        ];
+        settings.extra = extra.map(|(name, value)| (name.to_owned(), value)).into();
+        settings
+    }
+
+    /// A path for a server of one test.
+    pub(super) fn private_home(&self) -> PathBuf {
+        let name = embedded::random_hex(4).unwrap_or_else(|error| panic!("{error}"));
+        self.root.join(format!("private-{name}"))
+    }
+
+    /// Copies a server that was never used to `home`: faster than making one. The caller holds the lock.
+    pub(super) async fn copy_template(&self, home: &Path) {
+        let template = self.root.join("template");
+        // Complete once it has a URL: a template that was not finished is made again.
+        let complete = template.join("complete");
+        if !complete.exists() {
+            self.remove(&template);
+            let mut settings = Settings::new(&template);
+            settings.installation = Some(installation().await);
+            settings.database = "test".to_owned();
+            let cluster = start(settings).await;
+            cluster.stop().await.unwrap_or_else(|error| panic!("{error}"));
+            let _ = fs::remove_file(template.join("port"));
+            fs::write(&complete, "").unwrap_or_else(|error| panic!("could not write {}: {error}", complete.display()));
+        }
+        let copied = Command::new("cp").arg("-Rp").arg(&template).arg(home).status().await;
+        assert!(
+            copied.is_ok_and(|status| status.success()),
+            "could not copy {} to {}",
+            template.display(),
+            home.display()
+        );
+    }
+
+    /// Starts the process that stops the server when nobody has used it for a while.
+    async fn watch(&self) {
+        let control = self.write("control.sh", CONTROL);
+        self.write("workspace", workspace());
+        let mut command = Command::new("sh");
+        command.arg(control).arg("watch").arg(&self.root).current_dir("/").process_group(0);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        if let Some(account) = &self.account {
+            account.run(&mut command);
+        }
+        command.spawn().unwrap_or_else(|error| panic!("could not run sh: {error}"));
+    }
+
+    /// Touches the heartbeat now, and every minute as long as this process lives.
+    pub(super) fn keep_alive(&self) {
+        static BEATING: OnceLock<()> = OnceLock::new();
+        let path = self.write("heartbeat", "");
+        BEATING.get_or_init(|| {
+            std::thread::spawn(move || {
+                loop {
+                    std::thread::sleep(HEARTBEAT_EVERY);
+                    // A missing file means that the folder was removed under us; then there is nothing to keep alive.
+                    let _ = OpenOptions::new()
+                        .write(true)
+                        .open(&path)
+                        .and_then(|file| file.set_modified(SystemTime::now()));
+                }
+            });
+        });
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.root.join(name);
+        let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&path);
+        let written = file.and_then(|mut file| {
+            std::io::Write::write_all(&mut file, text.as_bytes())?;
+            file.set_modified(SystemTime::now())
+        });
+        written.unwrap_or_else(|error| panic!("could not write {}: {error}", path.display()));
+        if let Some(account) = &self.account {
+            account.own(&path).unwrap_or_else(|error| panic!("{error}"));
+        }
+        path
+    }
+
+    fn remove(&self, home: &Path) {
+        match fs::remove_dir_all(home) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                panic!("could not remove {}: {error}", home.display())
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Starts a server for tests.
+pub(super) async fn start(settings: Settings) -> Cluster {
+    Cluster::start(settings).await.unwrap_or_else(|error| panic!("the test server did not start: {error}"))
+}
+
+/// The PostgreSQL that tests run on.
+async fn installation() -> Installation {
+    let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
+    let exact = variable("REVEILLE_TEST_PG").map(|text| {
+        text.parse().unwrap_or_else(|_| panic!("REVEILLE_TEST_PG must be a major version such as 18, not {text:?}"))
+    });
+    let wanted = Wanted { exact, bin_dir: variable("REVEILLE_PG_BIN").map(PathBuf::from), ..Wanted::default() };
+    Installation::find(wanted).await.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The root of the workspace that these tests belong to.
+fn workspace() -> &'static str {
+    let here = env!("CARGO_MANIFEST_DIR");
+    here.strip_suffix("/crates/pg").unwrap_or(here)
+}
+
+/// What tells apart the servers of different workspaces and versions of PostgreSQL.
+fn key() -> String {
+    let version = env::var("REVEILLE_TEST_PG").unwrap_or_default();
+    let mut hasher = std::hash::DefaultHasher::new();
+    (workspace(), env::var_os("REVEILLE_PG_BIN")).hash(&mut hasher);
+    let version = if version.is_empty() { "any".to_owned() } else { version };
+    format!("{version}-{:08x}", hasher.finish() as u32)
+}
