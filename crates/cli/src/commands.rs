@@ -1,0 +1,42 @@
+//! One module per command.
+
+mod doctor;
+mod migrate;
+mod up;
+
+use std::io::Write as _;
+
+use crate::{
+    config::{Cli, Command, Database},
+    error::Error,
+    logging, serve,
+};
+
+/// Runs the command.
+pub async fn run(cli: Cli) -> Result<(), Error> {
+    logging::start(&cli.log)?;
+    match cli.command {
+        Command::Up(args) => Box::pin(up::run(args)).await,
+        Command::Serve(args) => Box::pin(serve::run(args)).await,
+        Command::Migrate(args) => migrate::run(args).await,
+        Command::Doctor(args) => Box::pin(doctor::run(args)).await,
+    }
+}
+
+/// Says something to whoever typed the command. A closed standard output is nobody to talk to, and no reason to stop.
+pub(crate) fn say(text: impl std::fmt::Display) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+}
+
+/// The database that `settings` name, not yet connected to.
+pub(crate) fn open(settings: &Database) -> Result<pg::Database, Error> {
+    let url = settings.url().ok_or(Error::NoDatabase)?;
+    open_at(url.reveal(), settings)
+}
+
+/// The database at `url`, used as `settings` say.
+fn open_at(url: &str, settings: &Database) -> Result<pg::Database, Error> {
+    pg::Database::connect_lazy(url, settings.options())
+        .map_err(|source| Error::Setting { key: "--database-url (DATABASE_URL)", source: Box::new(source) })
+}

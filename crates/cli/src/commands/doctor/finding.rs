@@ -1,0 +1,103 @@
+//! What a check found, and how it is printed.
+
+use std::fmt;
+
+use super::super::say;
+use crate::error::Error;
+
+/// How good or bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Status {
+    /// As it should be.
+    Ok,
+    /// Works, and could be better.
+    Warn,
+    /// Does not work.
+    Fail,
+}
+
+/// One check's result.
+#[derive(Debug)]
+pub(super) struct Finding {
+    pub(super) status: Status,
+    what: &'static str,
+    text: String,
+    fix: Option<String>,
+}
+
+impl Finding {
+    pub(super) fn ok(what: &'static str, text: impl Into<String>) -> Self {
+        Self { status: Status::Ok, what, text: text.into(), fix: None }
+    }
+
+    pub(super) fn warn(what: &'static str, text: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { status: Status::Warn, what, text: text.into(), fix: Some(fix.into()) }
+    }
+
+    pub(super) fn fail(what: &'static str, text: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { status: Status::Fail, what, text: text.into(), fix: Some(fix.into()) }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = match self.status {
+            Status::Ok => "ok  ",
+            Status::Warn => "warn",
+            Status::Fail => "fail",
+        };
+        write!(f, "{mark}  {}: {}", self.what, self.text)?;
+        match &self.fix {
+            Some(fix) => write!(f, "\n      fix: {fix}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// All findings so far. Each is printed when it is made: the next check may take a while.
+#[derive(Default)]
+pub(super) struct Report {
+    checks: usize,
+    warnings: usize,
+    broken: usize,
+}
+
+impl Report {
+    /// Prints a finding. `None` if it failed, so that a caller can stop with `?`.
+    pub(super) fn add(&mut self, finding: Finding) -> Option<()> {
+        say(crate::config::redact(&finding.to_string()));
+        self.checks += 1;
+        match finding.status {
+            Status::Ok => Some(()),
+            Status::Warn => {
+                self.warnings += 1;
+                Some(())
+            }
+            Status::Fail => {
+                self.broken += 1;
+                None
+            }
+        }
+    }
+
+    /// Prints a line that is no finding.
+    pub(super) fn note(&self, text: &str) {
+        say(text);
+    }
+
+    /// The sum of it all.
+    ///
+    /// # Errors
+    /// [`Error::Unwell`] if something is broken.
+    pub(super) fn finish(self) -> Result<(), Error> {
+        if self.broken > 0 {
+            return Err(Error::Unwell { broken: self.broken, checks: self.checks });
+        }
+        match self.warnings {
+            0 => say("all is well"),
+            1 => say("all works, with 1 warning"),
+            warnings => say(format_args!("all works, with {warnings} warnings")),
+        }
+        Ok(())
+    }
+}

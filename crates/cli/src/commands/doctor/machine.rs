@@ -1,0 +1,66 @@
+//! What `reveille up` needs on this machine.
+
+use pg::embedded::{Installation, Wanted};
+
+use super::finding::{Finding, Report};
+use crate::config::Embedded;
+
+/// Looks for PostgreSQL's programs and at the data directory.
+pub(super) async fn examine(settings: &Embedded, report: &mut Report) {
+    let wanted = Wanted { bin_dir: settings.pg_bin.clone(), ..Wanted::default() };
+    report.add(match Installation::find(wanted).await {
+        Ok(found) => {
+            Finding::ok("PostgreSQL programs", format!("version {} in {}", found.version, found.bin.display()))
+        }
+        Err(error) => {
+            let others = unsupported(Installation::all().await);
+            Finding::fail(
+                "PostgreSQL programs",
+                format!("{error}{others}"),
+                "`reveille up` downloads PostgreSQL when it can reach the internet; or install it (Debian, Ubuntu: \
+                 `apt-get install postgresql`; Fedora: `dnf install postgresql-server`; macOS: `brew install \
+                 postgresql@17`); or set DATABASE_URL to a PostgreSQL that runs elsewhere",
+            )
+        }
+    });
+    report.add(data_dir(settings));
+}
+
+/// Installed versions that cannot be used, for the message.
+fn unsupported(installed: Vec<Installation>) -> String {
+    if installed.is_empty() {
+        return String::new();
+    }
+    let versions: Vec<String> = installed.iter().map(|it| it.version.to_string()).collect();
+    format!("; installed here, and not in the supported range: {}", versions.join(", "))
+}
+
+/// Whether the data directory can be used.
+fn data_dir(settings: &Embedded) -> Finding {
+    const WHAT: &str = "data directory";
+    let dir = match settings.data_dir() {
+        Ok(dir) => dir,
+        Err(error) => return Finding::fail(WHAT, error.explain(), "name a directory with --data-dir"),
+    };
+    // The directory itself may not exist yet: then the nearest one that does has to let us make it.
+    let existing = dir.ancestors().find(|it| it.exists()).unwrap_or(&dir);
+    match std::fs::metadata(existing) {
+        Ok(it) if !it.is_dir() => Finding::fail(
+            WHAT,
+            format!("{} is a file", existing.display()),
+            "name a directory with --data-dir, or move the file away",
+        ),
+        Ok(it) if it.permissions().readonly() => Finding::fail(
+            WHAT,
+            format!("{} cannot be written to", existing.display()),
+            "name a directory that you may write to with --data-dir",
+        ),
+        Ok(_) if dir == existing => Finding::ok(WHAT, format!("{}", dir.display())),
+        Ok(_) => Finding::ok(WHAT, format!("{} (will be made)", dir.display())),
+        Err(error) => Finding::fail(
+            WHAT,
+            format!("{} cannot be looked at: {error}", existing.display()),
+            "name a directory that you may read with --data-dir",
+        ),
+    }
+}

@@ -1,0 +1,52 @@
+//! `reveille migrate`: the schema, up to date.
+//!
+//! The server migrates by itself when it starts. This command is for those who want to look first, who deploy in steps, or
+//! whose server has no right to create tables.
+
+use std::io::Write as _;
+
+use pg::migrate::Step;
+
+use super::{open, say};
+use crate::{config::Migrate, error::Error, products};
+
+/// Migrates, or does what was asked for instead.
+pub(super) async fn run(args: Migrate) -> Result<(), Error> {
+    let schema = args.database.schema()?;
+    let migrator = products::migrator(&schema);
+    if args.dump {
+        let mut out = std::io::stdout().lock();
+        return Ok(out.write_all(migrator.dump().as_bytes()).and_then(|()| out.flush())?);
+    }
+    let database = open(&args.database)?;
+    let failed = |doing| move |source| Error::Database { doing, source };
+    if args.verify {
+        migrator.verify(&database).await.map_err(failed("verifying the schema"))?;
+        say(format_args!("schema {} is up to date", schema.quoted()));
+    } else if args.dry_run {
+        let steps = migrator.plan(&database).await.map_err(failed("reading the schema"))?;
+        report(&schema, &steps, "would be applied to");
+    } else {
+        let report_of_run = migrator.run(&database).await.map_err(failed("migrating the schema"))?;
+        report(&schema, &report_of_run.applied, "applied to");
+    }
+    database.close().await;
+    Ok(())
+}
+
+/// One line per step.
+fn report(schema: &pg::Schema, steps: &[Step], happened: &str) {
+    if steps.is_empty() {
+        say(format_args!("schema {} is up to date", schema.quoted()));
+    }
+    for step in steps {
+        match step {
+            Step::Migration { component, number, name } => {
+                say(format_args!("{component} {number:04} {name}: {happened} {}", schema.quoted()));
+            }
+            Step::Function { component, name } => {
+                say(format_args!("{component} function {name}: {happened} {}", schema.quoted()));
+            }
+        }
+    }
+}

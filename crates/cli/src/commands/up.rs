@@ -1,0 +1,76 @@
+//! `reveille up`: everything on one machine, PostgreSQL included.
+//!
+//! The private PostgreSQL lives in the data directory and is started and stopped with the server. It runs apart from the
+//! terminal, so that Ctrl-C reaches only this process, which then stops things in order. A process that is killed leaves
+//! PostgreSQL running; the next `up` on that directory finds it and carries on.
+
+mod postgres;
+
+use std::net::SocketAddr;
+
+use super::{open, open_at, say};
+use crate::{config, error::Error, http::Listener, serve::Server, shutdown::Shutdown};
+
+/// `reveille up`.
+pub(super) async fn run(args: config::Up) -> Result<(), Error> {
+    let shutdown = Shutdown::on_signals()?;
+    let schema = args.database.schema()?;
+    let shutdown_delay = args.server.shutdown_delay;
+    if args.database.url().is_some() {
+        say("DATABASE_URL is set: using that database, starting no PostgreSQL");
+        let database = open(&args.database)?;
+        let listener = Listener::bind(args.server.listen).await?;
+        let address = listener.address();
+        let server = Server { listener, database, schema, shutdown, shutdown_delay };
+        return server.run(|| say(format_args!("{}\nCtrl-C stops it", greeting(address)))).await;
+    }
+
+    let data_dir = args.embedded.data_dir()?;
+    // The address first: if it is taken, nothing has been started yet.
+    let listener = Listener::bind(args.server.listen).await?;
+    let address = listener.address();
+    let cluster = postgres::start(&args.embedded, data_dir).await?;
+    let served = match open_at(cluster.url(), &args.database) {
+        Err(error) => Err(error),
+        Ok(database) => {
+            let server = Server { listener, database: database.clone(), schema, shutdown, shutdown_delay };
+            tokio::select! {
+                served = server.run(|| say(banner(&cluster, address))) => served,
+                never = postgres::watch(&cluster, &database) => match never {},
+            }
+        }
+    };
+    say("stopping PostgreSQL");
+    let stopped = cluster.stop().await;
+    served?;
+    stopped?;
+    say("stopped");
+    Ok(())
+}
+
+/// What is ready, and where to look at it.
+fn greeting(address: SocketAddr) -> String {
+    format!(
+        "reveille {} is ready\n  \
+           server      http://{address}\n  \
+           health      http://{address}/health\n  \
+           metrics     http://{address}/metrics",
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+/// What runs, where it keeps its things, and how it ends.
+fn banner(cluster: &pg::embedded::Cluster, address: SocketAddr) -> String {
+    format!(
+        "{}\n  \
+           PostgreSQL  {} on 127.0.0.1:{}, only for this data directory\n  \
+           data        {}\n  \
+           log         {}\n\
+         Ctrl-C stops both",
+        greeting(address),
+        cluster.version(),
+        cluster.port(),
+        cluster.data_dir().display(),
+        cluster.log_path().display(),
+    )
+}

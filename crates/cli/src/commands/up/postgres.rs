@@ -1,0 +1,81 @@
+//! The private PostgreSQL of `reveille up`: found or downloaded, started, and watched.
+
+use std::{convert::Infallible, path::PathBuf, time::Duration};
+
+use pg::{
+    embedded::{self, Cluster, Installation, Settings, Wanted},
+    retry::Backoff,
+};
+use sqlx::postgres::PgListener;
+use tokio::time::sleep;
+
+use super::say;
+use crate::{config::Embedded, error::Error};
+
+/// The pauses between looks for a PostgreSQL that has gone.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Starts the server of `data_dir`, getting PostgreSQL first if this machine has none.
+pub(super) async fn start(settings: &Embedded, data_dir: PathBuf) -> Result<Cluster, Error> {
+    let installation = obtain(settings).await?;
+    say(format_args!("PostgreSQL {} found in {}", installation.version, installation.bin.display()));
+    // Data of an earlier start keeps the version it was made with, unless the user insists on certain programs.
+    let installation = settings.pg_bin.is_some().then_some(installation);
+    say(format_args!("starting PostgreSQL in {}", data_dir.display()));
+    let cluster = Cluster::start(Settings { installation, ..Settings::new(data_dir) }).await?;
+    if cluster.attached() {
+        say("it was still running: carrying on with it");
+    }
+    Ok(cluster)
+}
+
+/// A PostgreSQL on this machine, downloaded if there was none.
+async fn obtain(settings: &Embedded) -> Result<Installation, Error> {
+    let wanted = Wanted { bin_dir: settings.pg_bin.clone(), ..Wanted::default() };
+    match Installation::find(wanted).await {
+        Err(embedded::Error::NotFound { wanted, .. }) => {
+            say(format_args!("PostgreSQL {wanted} is not installed: downloading it"));
+            todo!("download")
+        }
+        found => Ok(found?),
+    }
+}
+
+/// Says when PostgreSQL goes away under the server, and when it is back. Never ends.
+///
+/// It holds one connection that carries nothing: its end is the news, so there is nothing to ask for in between.
+///
+/// # Cancel safety
+/// Dropping it ends the watch.
+pub(super) async fn watch(cluster: &Cluster, database: &pg::Database) -> Infallible {
+    let mut gone = false;
+    let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+    loop {
+        if let Some(mut connection) = connect(database).await {
+            if gone {
+                gone = false;
+                tracing::info!("PostgreSQL is back");
+            }
+            pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+            while let Ok(Some(_)) = connection.try_recv().await {}
+        }
+        if !gone && cluster.pid().is_none() {
+            gone = true;
+            tracing::error!(
+                log = %cluster.log_path().display(),
+                "PostgreSQL has stopped by itself; its log may say why. Nothing works until it is back: \
+                 stop with Ctrl-C and run `reveille up` again"
+            );
+        }
+        sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await;
+    }
+}
+
+/// A connection of its own; `None` if there is no server to give one.
+async fn connect(database: &pg::Database) -> Option<PgListener> {
+    let pool = database.dedicated("reveille watch", &[]).ok()?;
+    let mut connection = PgListener::connect_with(&pool).await.ok()?;
+    connection.eager_reconnect(false);
+    Some(connection)
+}

@@ -1,0 +1,94 @@
+//! A database URL on its way from the user to the pool.
+//!
+//! The danger is the password in it: one `{:?}` of a configuration, one quoted argument in an error message, and it is in
+//! a log for ever. [`DatabaseUrl`] shows nothing of itself; who really needs the text asks for it by name. [`redact`] does
+//! the same for text that others wrote, such as a parser quoting what was typed.
+
+use std::{convert::Infallible, fmt, str::FromStr};
+
+/// A database URL that cannot be printed by accident.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DatabaseUrl(String);
+
+impl DatabaseUrl {
+    /// The whole text, password included: for the pool, never for people.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for DatabaseUrl {
+    type Err = Infallible;
+
+    /// Takes any text. It is judged later, by code that does not quote it.
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(text.trim().to_owned()))
+    }
+}
+
+impl fmt::Debug for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DatabaseUrl(…)")
+    }
+}
+
+/// Replaces the user and password of every URL in `text`, and the value of every `password=`, by `…`.
+///
+/// A password may itself hold an `@` that nobody escaped: everything up to the last `@` before the next white space or
+/// quote is hidden.
+pub fn redact(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = next_secret(rest) {
+        let (before, secret) = rest.split_at(start);
+        out.push_str(before);
+        let end = secret.find(|c: char| c.is_whitespace() || c == '\'' || c == '"').unwrap_or(secret.len());
+        let word = &secret[..end];
+        let hidden =
+            if before.ends_with("://") { word.rfind('@').unwrap_or(0) } else { word.find('&').unwrap_or(word.len()) };
+        if hidden > 0 {
+            out.push('…');
+        }
+        rest = &secret[hidden..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Where the next secret may begin: right after `://` or `password=`, whichever comes first.
+fn next_secret(text: &str) -> Option<usize> {
+    ["://", "password="].iter().filter_map(|mark| text.find(mark).map(|at| at + mark.len())).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Debug of a URL shows none of it.
+    #[test]
+    fn debug_of_a_url_shows_nothing_of_it() {
+        let url: DatabaseUrl = "postgres://ann:hunter2@db.example/app".parse().expect("any text is taken");
+        let shown = format!("{url:?}");
+        for part in ["ann", "hunter2", "db.example", "app"] {
+            assert!(!shown.contains(part), "{shown}");
+        }
+    }
+
+    /// Each way a password can stand in a text is hidden, and what is around it stays readable.
+    #[test]
+    fn redaction_hides_passwords_and_keeps_the_rest() {
+        let table = [
+            ("no secret here", "no secret here"),
+            ("see https://example.org/docs", "see https://example.org/docs"),
+            ("'postgres://ann:hunter2@h/db' found", "'postgres://…@h/db' found"),
+            ("postgres://ann:hun@ter2@h/db", "postgres://…@h/db"),
+            ("a postgres://x:1@h/a b postgres://y:2@h/b", "a postgres://…@h/a b postgres://…@h/b"),
+            ("postgres://h/db?password=hunter2&sslmode=require", "postgres://h/db?password=…&sslmode=require"),
+            ("host=h password=hunter2 user=ann", "host=h password=… user=ann"),
+            ("postgres://", "postgres://"),
+        ];
+        for (text, expected) in table {
+            assert_eq!(redact(text), expected);
+        }
+    }
+}

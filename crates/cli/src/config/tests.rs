@@ -1,0 +1,75 @@
+use super::*;
+
+/// The parser's own consistency check: duplicate flags, impossible groups, defaults that do not parse.
+#[test]
+fn the_command_line_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+/// Each key is listed once, explained, and URLs never show the value they have in the environment.
+#[test]
+fn every_key_is_listed_once_and_explained() {
+    let keys = keys();
+    let mut flags: Vec<_> = keys.iter().map(|key| &key.flag).collect();
+    flags.dedup();
+    assert_eq!(flags.len(), keys.len(), "a flag means two things: {keys:?}");
+    for key in &keys {
+        assert!(!key.about.is_empty(), "{} has no explanation", key.flag);
+    }
+    for (flag, env) in [("--database-url", "DATABASE_URL"), ("--listen", "REVEILLE_LISTEN"), ("--log", "RUST_LOG")] {
+        assert!(keys.iter().any(|key| key.flag == flag && key.env.as_deref() == Some(env)), "{flag} is missing");
+    }
+    for command in Cli::command().get_subcommands() {
+        for arg in command.get_arguments().filter(|arg| arg.get_id().as_str().ends_with("_url")) {
+            assert!(arg.is_hide_env_values_set(), "--help of {} would print {}", command.get_name(), arg.get_id());
+        }
+    }
+}
+
+/// Limits of zero mean "none", an empty URL means "not given", and Debug of it all holds no password.
+#[test]
+fn database_settings_become_pool_options() {
+    let cli = Cli::parse_from([
+        "reveille",
+        "serve",
+        "--database-url=postgres://ann:hunter2@h/db",
+        "--direct-url= ",
+        "--statement-timeout=0",
+        "--lock-timeout=500ms",
+        "--pool-size=3",
+        "--pooler",
+    ]);
+    assert!(!format!("{cli:?}").contains("hunter2"));
+    let Command::Serve(serve) = cli.command else { panic!("serve was asked for") };
+    assert!(serve.database.url().is_some());
+    assert!(serve.database.direct_url().is_none());
+    let options = serve.database.options();
+    assert_eq!(options.statement_timeout, None);
+    assert_eq!(options.lock_timeout, Some(Duration::from_millis(500)));
+    assert_eq!(options.max_connections, 3);
+    assert!(options.pooler);
+    assert_eq!(options.listen_url, None);
+}
+
+/// The default data directory by user and environment, as a table.
+#[test]
+#[cfg(not(target_os = "macos"))]
+fn the_default_data_directory_follows_the_user() {
+    let table = [
+        (true, Some("/home/ann"), None, Some("/var/lib/reveille")),
+        (false, Some("/home/ann"), None, Some("/home/ann/.local/share/reveille")),
+        (false, Some("/home/ann"), Some("/data"), Some("/data/reveille")),
+        (false, Some("/home/ann"), Some("relative"), Some("/home/ann/.local/share/reveille")),
+        (false, None, Some("/data"), Some("/data/reveille")),
+        (false, None, None, None),
+    ];
+    for (root, home, xdg, expected) in table {
+        let variable = |name: &str| match name {
+            "HOME" => home.map(OsString::from),
+            "XDG_DATA_HOME" => xdg.map(OsString::from),
+            other => panic!("{other} is not a place for data"),
+        };
+        let found = default_data_dir(root, variable);
+        assert_eq!(found, expected.map(PathBuf::from), "root {root}, home {home:?}, xdg {xdg:?}");
+    }
+}

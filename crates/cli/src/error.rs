@@ -1,0 +1,133 @@
+//! Why a command failed, in words for the person who typed it.
+
+use std::{error::Error as StdError, fmt::Write as _, io, net::SocketAddr, path::PathBuf};
+
+use crate::config::redact;
+
+/// The command could not be carried out because of how it was called.
+const USAGE: u8 = 2;
+
+/// The command was understood and failed.
+const FAILURE: u8 = 1;
+
+/// Why a command failed. Each message names the thing and what to do about it; none holds a URL or a password.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The command needs a database and was given none.
+    #[error("no database: give --database-url or set DATABASE_URL, or let `reveille up` start a PostgreSQL of its own")]
+    NoDatabase,
+
+    /// A setting has a value that cannot be used.
+    #[error("{key} cannot be used")]
+    Setting {
+        /// The flag.
+        key: &'static str,
+        /// Why not.
+        source: Box<dyn StdError + Send + Sync>,
+    },
+
+    /// The data directory cannot be made into an absolute path.
+    #[error("--data-dir {} cannot be used", dir.display())]
+    DataDir {
+        /// As it was given.
+        dir: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+
+    /// There is no home directory to keep data in.
+    #[error("no place for data: HOME is not set; name a directory with --data-dir")]
+    NoDataDir,
+
+    /// Somebody else listens there.
+    #[error(
+        "port {} on {} is already in use, perhaps by another reveille: stop the program that listens there, \
+         or choose another port, such as --listen {}",
+        address.port(), address.ip(), neighbour(*address)
+    )]
+    PortInUse {
+        /// The address asked for.
+        address: SocketAddr,
+    },
+
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: choose an address of this machine and a port above 1023 with --listen")]
+    Bind {
+        /// The address asked for.
+        address: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
+
+    /// Signals cannot be received.
+    #[error("cannot receive signals")]
+    Signals(#[source] io::Error),
+
+    /// Metrics cannot be collected.
+    #[error("cannot collect metrics")]
+    Metrics {
+        /// Why not.
+        source: Box<dyn StdError + Send + Sync>,
+    },
+
+    /// The database cannot be used, and waiting would not change that.
+    #[error("{doing} failed; `reveille doctor` explains what is wrong with a database and how to fix it")]
+    Database {
+        /// What was being done.
+        doing: &'static str,
+        /// Why it failed.
+        source: pg::Error,
+    },
+
+    /// The private PostgreSQL failed.
+    #[error(transparent)]
+    Embedded(#[from] pg::embedded::Error),
+
+    /// `doctor` found something broken, and said what.
+    #[error("{broken} of {checks} checks failed")]
+    Unwell {
+        /// How many checks failed.
+        broken: usize,
+        /// How many were made.
+        checks: usize,
+    },
+
+    /// The result could not be written.
+    #[error("cannot write to standard output")]
+    Output(#[from] io::Error),
+}
+
+impl Error {
+    /// The process's exit code: 2 if the call has to be changed, 1 for everything else.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Error::NoDatabase | Error::Setting { .. } | Error::DataDir { .. } | Error::NoDataDir => USAGE,
+            _ => FAILURE,
+        }
+    }
+
+    /// The message with all its causes, in one paragraph.
+    pub fn explain(&self) -> String {
+        explain(self)
+    }
+}
+
+/// An error and its causes, each once, without any password that a cause may have quoted.
+pub(crate) fn explain(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let message = error.to_string();
+        // Some libraries repeat their cause in their own message.
+        if !text.contains(&message) {
+            let _ = write!(text, ": {message}");
+        }
+        cause = error.source();
+    }
+    redact(&text)
+}
+
+/// A port worth trying instead.
+fn neighbour(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip(), address.port().checked_add(1).unwrap_or(6632))
+}

@@ -1,0 +1,96 @@
+//! The one HTTP server of the process, and how a product becomes part of it.
+//!
+//! A product brings a [`Router`] for its own paths and [`Check`]s for its own health, and hands both to
+//! [`App::mount`]. The server adds what is the same for all: health and metrics endpoints, JSON errors, limits, request
+//! metrics, and the promise that a product's routes are not reached before the database is migrated nor after the
+//! process began to stop answering.
+
+mod health;
+mod listen;
+mod metrics;
+mod reply;
+
+use std::{sync::Arc, time::Instant};
+
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, MatchedPath, Request, State},
+    http::StatusCode,
+    middleware::{Next, from_fn, from_fn_with_state},
+    response::Response,
+    routing::get,
+};
+
+pub use health::{Check, Health, Verdict};
+pub use listen::{Listener, MAX_CONNECTIONS};
+pub use metrics::{METRICS, Metrics};
+
+/// The largest request body any route takes unless it sets its own limit. A body is held in memory while it is read, so
+/// this times the number of connections is what clients can make the process hold.
+const MAX_BODY_BYTES: usize = 10 * 1024 * 1024;
+
+/// The server under construction.
+pub struct App {
+    products: Router,
+    checks: Vec<Arc<dyn Check>>,
+    metrics: Metrics,
+}
+
+impl App {
+    /// A server with only its own endpoints.
+    pub fn new(metrics: Metrics) -> Self {
+        Self { products: Router::new(), checks: Vec::new(), metrics }
+    }
+
+    /// Adds a product: its routes, and what has to be well for the process to call itself ready.
+    ///
+    /// # Panics
+    /// When a route is already taken; two products claiming one path is a programming error.
+    pub fn mount(mut self, routes: Router, checks: impl IntoIterator<Item = Arc<dyn Check>>) -> Self {
+        self.products = self.products.merge(routes);
+        self.checks.extend(checks);
+        self
+    }
+
+    /// The finished routes, and the health they report, which starts as "starting".
+    pub fn build(self) -> (Router, Arc<Health>) {
+        let health = Arc::new(Health::new(self.checks));
+        let own = Router::new()
+            .route("/health", get(health::ready))
+            .route("/health/ready", get(health::ready))
+            .route("/health/live", get(health::live))
+            .with_state(Arc::clone(&health));
+        let scrape = Router::new()
+            .route("/metrics", get(metrics::scrape))
+            .route("/metrics/prometheus", get(metrics::scrape))
+            .with_state((self.metrics, Arc::clone(&health)));
+        let products = self.products.layer(from_fn_with_state(Arc::clone(&health), only_when_started));
+        let router = Router::new()
+            .merge(own)
+            .merge(scrape)
+            .merge(products)
+            .fallback(reply::not_found)
+            .method_not_allowed_fallback(reply::method_not_allowed)
+            .layer(from_fn(count))
+            .layer(DefaultBodyLimit::max(MAX_BODY_BYTES));
+        (router, health)
+    }
+}
+
+/// Keeps requests from a product whose tables may not exist yet.
+async fn only_when_started(State(health): State<Arc<Health>>, request: Request, next: Next) -> Response {
+    match health.not_started() {
+        None => next.run(request).await,
+        Some(reason) => reply::error(StatusCode::SERVICE_UNAVAILABLE, &reason),
+    }
+}
+
+/// Counts and times every request by its route, never by its path, which a client could make up without end.
+async fn count(request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let route = request.extensions().get::<MatchedPath>().map_or("unmatched".into(), |it| it.as_str().to_owned());
+    let method = metrics::method(request.method());
+    let response = next.run(request).await;
+    metrics::request(method, route, response.status(), began.elapsed());
+    response
+}

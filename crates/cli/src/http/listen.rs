@@ -1,0 +1,163 @@
+//! Accepting connections, bounding each of them, and letting them finish.
+//!
+//! The danger at the front door is whoever holds it open: a client that sends one byte a minute, a thousand idle
+//! connections, a header without end. Each has a bound here. The danger at the end is work cut in half: [`Listener::serve`]
+//! stops accepting, lets every request under way finish within [`DRAIN`], and only then gives up on the rest.
+
+use std::{future::Future, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+
+use super::metrics;
+use crate::error::Error;
+
+/// Connections open at once. Beyond it the kernel's backlog holds callers until one closes. A long poll holds its connection
+/// all the time, so this is also the number of waiting clients; each costs a few tens of kilobytes.
+pub const MAX_CONNECTIONS: usize = 20_000;
+
+/// How long a client may take to send its headers, and how long a kept-alive connection may sit between two requests.
+const HEADERS_WITHIN: Duration = Duration::from_secs(60);
+
+/// The most headers, and the most bytes of them, that a request may have.
+const MAX_HEADERS: usize = 100;
+const MAX_HEADER_BYTES: usize = 32 * 1024;
+
+/// How long requests under way may take to finish once the server stops. Supervisors usually kill after 30 s; this leaves
+/// time to close the database after it.
+const DRAIN: Duration = Duration::from_secs(20);
+
+/// How long to wait when the system is out of file descriptors or memory, before accepting again.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A bound address.
+pub struct Listener {
+    tcp: TcpListener,
+    address: SocketAddr,
+}
+
+impl Listener {
+    /// Takes the address. Connections wait in the kernel until [`Listener::serve`].
+    pub async fn bind(address: SocketAddr) -> Result<Self, Error> {
+        let refused = |source: io::Error| match source.kind() {
+            io::ErrorKind::AddrInUse => Error::PortInUse { address },
+            _ => Error::Bind { address, source },
+        };
+        let tcp = TcpListener::bind(address).await.map_err(refused)?;
+        let address = tcp.local_addr().map_err(refused)?;
+        Ok(Self { tcp, address })
+    }
+
+    /// The address really bound; the port differs from the one asked for if that was 0.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves `routes` until `stop` resolves, then drains. Returns how many connections had to be cut.
+    ///
+    /// # Cancel safety
+    /// Dropping it closes the address and every connection at once.
+    pub async fn serve(self, routes: Router, stop: impl Future<Output = ()>) -> usize {
+        let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let (stopping, stopped) = watch::channel(false);
+        let mut connections = JoinSet::new();
+        let mut stop = pin!(stop);
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = &mut stop => break,
+                Some(_) = connections.join_next() => continue,
+                accepted = accept(&self.tcp, &room) => accepted,
+            };
+            match accepted {
+                Ok((stream, permit)) => {
+                    connections.spawn(connection(stream, permit, routes.clone(), stopped.clone()));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "could not accept a connection");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+        drop(self.tcp);
+        stopping.send_replace(true);
+        let all_done = async { while connections.join_next().await.is_some() {} };
+        if timeout(DRAIN, all_done).await.is_err() {
+            tracing::warn!(connections = connections.len(), "requests did not finish in time: cutting them");
+        }
+        connections.len()
+    }
+}
+
+/// The next connection, once there is room for one.
+async fn accept(tcp: &TcpListener, room: &Arc<Semaphore>) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    let permit = Arc::clone(room).acquire_owned().await.expect("the semaphore is never closed");
+    loop {
+        match tcp.accept().await {
+            Ok((stream, _)) => return Ok((stream, permit)),
+            // The client went away while it waited in the backlog; that is no fault of ours.
+            Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) => {
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Serves one connection until it ends or, once `stopped`, until its current request is answered.
+async fn connection(
+    stream: TcpStream,
+    permit: OwnedSemaphorePermit,
+    routes: Router,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let _open = Open::new(permit);
+    // Answers are written whole: waiting to fill a packet would only delay them.
+    let _ = stream.set_nodelay(true);
+    let mut connection = pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADERS_WITHIN)
+            .max_headers(MAX_HEADERS)
+            .max_header_size(MAX_HEADER_BYTES)
+            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes))
+    );
+    let stop = async { stopped.wait_for(|stopped| *stopped).await.map(drop) };
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        _ = stop => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "connection ended early");
+    }
+}
+
+/// A connection's place among [`MAX_CONNECTIONS`], counted while it lives.
+struct Open {
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Open {
+    fn new(permit: OwnedSemaphorePermit) -> Self {
+        metrics::connections(1.0);
+        Self { _permit: permit }
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        metrics::connections(-1.0);
+    }
+}

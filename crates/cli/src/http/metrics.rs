@@ -1,0 +1,121 @@
+//! What Prometheus sees.
+//!
+//! Every crate records through the `metrics` facade; this is the one place that collects and renders. Samples of
+//! histograms pile up until they are folded into their buckets. A scrape does that; because a process that nobody scrapes
+//! must not grow for ever, so does [`Metrics::fold`], now and then.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    extract::State,
+    http::{Method, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+
+use super::health::Health;
+use crate::error::Error;
+
+/// The Prometheus text format's own media type.
+const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// How often samples are folded without a scrape: at a hundred thousand samples a second, under ten megabytes wait.
+const FOLD_EVERY: Duration = Duration::from_secs(10);
+
+/// Upper bounds of the buckets of everything in seconds: from a wake within the process to a long poll that ran out.
+const SECONDS: &[f64] = &[
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+];
+
+/// Upper bounds of the buckets of everything counted in pieces, such as the members of a flight.
+const PIECES: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
+
+/// The server's own metrics: name, kind, what it says.
+pub const METRICS: &[(&str, &str, &str)] = &[
+    (BUILD_INFO, "gauge", "Always 1; the labels say what runs"),
+    (READY, "gauge", "1 when the process was ready as it was last asked, else 0"),
+    (REQUESTS, "counter", "HTTP requests answered, by method, route and status"),
+    (REQUEST_SECONDS, "histogram", "Time from a request's headers to its response, by method and route"),
+    (CONNECTIONS, "gauge", "HTTP connections open now"),
+];
+
+const BUILD_INFO: &str = "reveille_build_info";
+const READY: &str = "reveille_ready";
+const REQUESTS: &str = "reveille_http_requests_total";
+const REQUEST_SECONDS: &str = "reveille_http_request_seconds";
+const CONNECTIONS: &str = "reveille_http_connections";
+
+/// The collected metrics. Cheap to clone.
+#[derive(Clone)]
+pub struct Metrics(PrometheusHandle);
+
+impl Metrics {
+    /// Starts collecting what this process records. Once per process.
+    pub fn install() -> Result<Self, Error> {
+        let recorder = PrometheusBuilder::new()
+            .set_buckets_for_metric(Matcher::Suffix("_seconds".into()), SECONDS)
+            .and_then(|builder| builder.set_buckets(PIECES))
+            .map_err(|source| Error::Metrics { source: Box::new(source) })?
+            .build_recorder();
+        let handle = recorder.handle();
+        metrics::set_global_recorder(recorder).map_err(|_| Error::Metrics { source: "already collecting".into() })?;
+        for (name, kind, about) in METRICS {
+            match *kind {
+                "counter" => describe_counter!(*name, *about),
+                "gauge" => describe_gauge!(*name, *about),
+                _ => describe_histogram!(*name, *about),
+            }
+        }
+        gauge!(BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+        Ok(Self(handle))
+    }
+
+    /// Folds samples into their buckets for ever, so that memory stays bounded when nobody scrapes.
+    ///
+    /// # Cancel safety
+    /// Dropping it only ends the folding.
+    pub async fn fold(self) {
+        loop {
+            tokio::time::sleep(FOLD_EVERY).await;
+            self.0.run_upkeep();
+        }
+    }
+
+    fn render(&self) -> String {
+        self.0.run_upkeep();
+        self.0.render()
+    }
+}
+
+/// `GET /metrics`, `GET /metrics/prometheus`.
+pub(super) async fn scrape(State((metrics, health)): State<(Metrics, Arc<Health>)>) -> Response {
+    gauge!(READY).set(if health.last_known_ready() { 1.0 } else { 0.0 });
+    ([(header::CONTENT_TYPE, CONTENT_TYPE)], metrics.render()).into_response()
+}
+
+/// A request was answered.
+pub(super) fn request(method: &'static str, route: String, status: StatusCode, took: Duration) {
+    counter!(REQUESTS, "method" => method, "route" => route.clone(), "status" => status.as_str().to_owned())
+        .increment(1);
+    histogram!(REQUEST_SECONDS, "method" => method, "route" => route).record(took);
+}
+
+/// The number of open connections changed by `by`.
+pub(super) fn connections(by: f64) {
+    gauge!(CONNECTIONS).increment(by);
+}
+
+/// A label for a method: one a client made up is `other`, so that labels stay few.
+pub(super) fn method(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        _ => "other",
+    }
+}

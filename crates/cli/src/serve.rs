@@ -1,0 +1,146 @@
+//! `reveille serve`, and the running server that `up` shares with it.
+//!
+//! The server answers before it can work: the address is bound and `/health` says why it is not ready while the database is
+//! still away, being migrated, or starting. What time can heal is waited for, without end; what it cannot (a schema newer
+//! than this binary, a wrong password) ends the process with the reason.
+//!
+//! The end is in order: not ready, then no new connections, then the waiters, then requests under way, then the pool.
+
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+
+use axum::Router;
+use pg::{
+    Schema,
+    retry::{Backoff, Policy, retry},
+};
+use tokio::{
+    sync::oneshot,
+    time::{sleep, timeout},
+};
+
+use crate::{
+    commands::{open, say},
+    config,
+    error::{Error, explain},
+    http::{App, Check, Health, Listener, Metrics, Verdict},
+    products,
+    shutdown::Shutdown,
+};
+
+/// The pauses between attempts to reach a database at start: soon after it comes up, and no burden while it is down.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// How long the pool may take to close. Its connections are idle by then; a server that does not say goodbye is not waited for.
+const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+
+/// How a health check gets past connections that died with a restarted server: a few attempts, well within its deadline.
+const PING: Policy = Policy {
+    attempts: 4,
+    first: Duration::from_millis(10),
+    longest: Duration::from_millis(100),
+    give_up_after: Duration::from_secs(1),
+};
+
+/// `reveille serve`.
+pub(crate) async fn run(args: config::Serve) -> Result<(), Error> {
+    let shutdown = Shutdown::on_signals()?;
+    let database = open(&args.database)?;
+    let schema = args.database.schema()?;
+    let listener = Listener::bind(args.server.listen).await?;
+    say(format_args!("reveille {} listens on http://{}", env!("CARGO_PKG_VERSION"), listener.address()));
+    let server = Server { listener, database, schema, shutdown, shutdown_delay: args.server.shutdown_delay };
+    server.run(|| say("ready")).await
+}
+
+/// A server that is about to run.
+pub(crate) struct Server {
+    pub(crate) listener: Listener,
+    pub(crate) database: pg::Database,
+    pub(crate) schema: Schema,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) shutdown_delay: Duration,
+}
+
+impl Server {
+    /// Runs until a signal has ended it, or until it turns out that it cannot work. Calls `ready` once, when it can.
+    pub(crate) async fn run(self, ready: impl FnOnce()) -> Result<(), Error> {
+        let Server { listener, database, schema, shutdown, shutdown_delay } = self;
+        let metrics = Metrics::install()?;
+        let folding = tokio::spawn(metrics.clone().fold());
+        let check: Arc<dyn Check> = Arc::new(Reachable(database.clone()));
+        let (routes, health) = App::new(metrics).mount(Router::new(), [check]).build();
+        let (stop_accepting, stopped) = oneshot::channel::<()>();
+        let http = tokio::spawn(listener.serve(routes, async { stopped.await.unwrap_or_default() }));
+
+        let started = tokio::select! {
+            started = bring_up(&database, &schema, &health) => started,
+            () = shutdown.requested() => Ok(()),
+        };
+        if started.is_ok() && !shutdown.is_requested() {
+            health.started();
+            ready();
+            shutdown.requested().await;
+        }
+
+        health.stopping();
+        if started.is_ok() {
+            sleep(shutdown_delay).await;
+        }
+        let _ = stop_accepting.send(());
+        let _ = http.await;
+        folding.abort();
+        if timeout(CLOSE_WITHIN, database.close()).await.is_err() {
+            tracing::warn!("the database did not say goodbye in time: leaving");
+        }
+        started
+    }
+}
+
+/// Migrates as soon as the database can be reached. Fails only if waiting would not help.
+///
+/// # Cancel safety
+/// Dropping it rolls a migration under way back.
+async fn bring_up(database: &pg::Database, schema: &Schema, health: &Health) -> Result<(), Error> {
+    let migrator = products::migrator(schema);
+    health.starting("connecting to the database");
+    for pause in Backoff::new(FIRST_PAUSE, LONGEST_PAUSE) {
+        match migrator.run(database).await {
+            Ok(report) => {
+                tracing::info!(applied = report.applied.len(), schema = schema.name(), "schema is up to date");
+                return Ok(());
+            }
+            Err(error) if error.is_transient() => {
+                tracing::warn!(error = explain(&error), "the database is not usable yet: trying again");
+                health.starting(format!("waiting for the database: {}", error.client_message()));
+                sleep(pause).await;
+            }
+            Err(source) => return Err(Error::Database { doing: "preparing the database", source }),
+        }
+    }
+    unreachable!("a backoff has no end")
+}
+
+/// Whether the database answers.
+struct Reachable(pg::Database);
+
+impl Check for Reachable {
+    fn name(&self) -> &'static str {
+        "database"
+    }
+
+    fn check(&self) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
+        Box::pin(async {
+            match retry(&PING, "health check", |_| ping(&self.0)).await {
+                Ok(()) => Verdict::Good,
+                Err(error) => Verdict::Down(error.client_message().to_string()),
+            }
+        })
+    }
+}
+
+async fn ping(database: &pg::Database) -> pg::Result<()> {
+    let mut session = database.session().await?;
+    sqlx::query("select 1").execute(&mut *session).await?;
+    session.finish().await
+}

@@ -1,0 +1,55 @@
+//! From a signal to an orderly end.
+//!
+//! The first SIGINT or SIGTERM asks the process to stop; everyone who cares waits on [`Shutdown::requested`]. A second one
+//! means "now": the process exits at once with the code a shell expects from that signal. What was under way is then
+//! left to what the design makes of any crash.
+
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+};
+
+use crate::error::Error;
+
+/// What a shell adds to a signal's number to make an exit code.
+const KILLED_BY: i32 = 128;
+
+/// Whether the process was asked to stop.
+#[derive(Clone)]
+pub(crate) struct Shutdown(watch::Receiver<bool>);
+
+impl Shutdown {
+    /// Starts receiving signals. Before this, they end the process; so call it before anything that needs tidying up.
+    pub(crate) fn on_signals() -> Result<Self, Error> {
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signals)?;
+        let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signals)?;
+        let (request, requested) = watch::channel(false);
+        tokio::spawn(async move {
+            loop {
+                let kind = tokio::select! {
+                    _ = interrupt.recv() => SignalKind::interrupt(),
+                    _ = terminate.recv() => SignalKind::terminate(),
+                };
+                if request.send_replace(true) {
+                    tracing::warn!("second signal: leaving at once");
+                    std::process::exit(KILLED_BY + kind.as_raw_value());
+                }
+                tracing::info!("stopping; a second signal ends the process at once");
+            }
+        });
+        Ok(Self(requested))
+    }
+
+    /// Resolves once the process was asked to stop.
+    pub(crate) async fn requested(&self) {
+        // The sender lives as long as the runtime; without it nobody will ever ask.
+        if self.0.clone().wait_for(|requested| *requested).await.is_err() {
+            std::future::pending().await
+        }
+    }
+
+    /// Whether the process was asked to stop.
+    pub(crate) fn is_requested(&self) -> bool {
+        *self.0.borrow()
+    }
+}
