@@ -72,7 +72,7 @@ pub(super) fn described() -> Vec<PathBuf> {
     places
 }
 
-fn children(parent: &Path, prefix: &str) -> impl Iterator<Item = PathBuf> {
+fn children(parent: &Path, prefix: &str) -> impl Iterator<Item = PathBuf> + use<> {
     let prefix = prefix.to_owned();
     fs::read_dir(parent)
         .into_iter()
