@@ -1,53 +1,108 @@
 //! The one retry loop.
+//!
+//! A transient failure is worth another attempt, and a thousand clients that all make it at the same moment are worse than
+//! the failure. [`retry`] tries again only what [`Error::is_transient`](crate::Error::is_transient) says, after random
+//! pauses that grow, bounded by a number of attempts and by time. [`Backoff`] is the pauses alone, for loops that have
+//! more to do between attempts than sleep (the listener's).
+
 use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::Result;
 
-/// How often, how long apart and for how long a transient failure is tried again.
+/// How often, how far apart and for how long a transient failure is tried again.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// Attempts in all, the first included; at least one is made.
+    /// Attempts in all, the first included; at least one is made. Default 12: more than the connections of a default pool,
+    /// so that a restart which left all of them dead costs no caller its call.
     pub attempts: u32,
-    /// The longest pause after the first failure; it doubles with each further one.
+    /// The longest pause after the first failure; it doubles with each further one. Default 10 ms.
     pub first: Duration,
-    /// The longest pause of all.
+    /// The longest pause of all. Default 2 s.
     pub longest: Duration,
-    /// No attempt starts later than this after the first one did.
+    /// No attempt starts later than this after the first one did. Default 30 s: a server restarts in less.
     pub give_up_after: Duration,
 }
 
 impl Default for Policy {
     fn default() -> Policy {
         Policy {
-            attempts: 10,
-            first: Duration::from_millis(20),
+            attempts: 12,
+            first: Duration::from_millis(10),
             longest: Duration::from_secs(2),
             give_up_after: Duration::from_secs(30),
         }
     }
 }
 
-/// Runs `op` (given the attempt's number, from 1) until it succeeds, fails for good, or the policy ends.
+impl Policy {
+    /// The pauses of this policy, without its end.
+    pub fn backoff(&self) -> Backoff {
+        Backoff::new(self.first, self.longest)
+    }
+}
+
+/// Runs `op` (given the attempt's number, from 1) until it succeeds, fails for good, or the policy ends; then its last error
+/// is the answer. `what` names the operation in the log.
+///
+/// An ambiguous failure is tried again too: `op` must find out whether the previous attempt has happened, or be harmless twice.
+///
+/// # Errors
+/// The last error of `op`.
+///
+/// # Cancel safety
+/// As `op`'s: dropping the future drops the attempt under way.
 pub async fn retry<T, F, Fut>(policy: &Policy, what: &str, mut op: F) -> Result<T>
 where
     F: FnMut(u32) -> Fut,
     Fut: Future<Output = Result<T>>,
 {
-    let _ = (policy, what);
-    op(1).await
+    let started = Instant::now();
+    let mut backoff = policy.backoff();
+    let mut attempt = 1;
+    loop {
+        let error = match op(attempt).await {
+            Ok(value) => return Ok(value),
+            Err(error) => error,
+        };
+        let pause = backoff.pause();
+        let in_time = started.elapsed().saturating_add(pause) <= policy.give_up_after;
+        if !error.is_transient() || attempt >= policy.attempts || !in_time {
+            return Err(error);
+        }
+        tracing::debug!(what, attempt, ?pause, %error, "trying again");
+        tokio::time::sleep(pause).await;
+        attempt += 1;
+    }
 }
 
-/// The pauses of a growing, jittered backoff.
+/// Growing random pauses: each is anything up to a ceiling that doubles from `first` to `longest` ("full jitter"), so that
+/// those who failed together do not come back together. It never ends.
 #[derive(Clone, Debug)]
 pub struct Backoff {
-    next: Duration,
+    first: Duration,
+    ceiling: Duration,
     longest: Duration,
 }
 
 impl Backoff {
-    /// Pauses up to `first`, then up to twice that, and so on up to `longest`.
+    /// Pauses of up to `first`, then up to twice that, and so on up to `longest`.
     pub fn new(first: Duration, longest: Duration) -> Backoff {
-        Backoff { next: first.min(longest), longest }
+        let first = first.min(longest);
+        Backoff { first, ceiling: first, longest }
+    }
+
+    /// The next pause.
+    pub fn pause(&mut self) -> Duration {
+        let ceiling = self.ceiling;
+        self.ceiling = ceiling.saturating_mul(2).min(self.longest);
+        ceiling.mul_f64(fastrand::f64())
+    }
+
+    /// Starts over, after a success.
+    pub fn reset(&mut self) {
+        self.ceiling = self.first;
     }
 }
 
@@ -55,8 +110,104 @@ impl Iterator for Backoff {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
-        let ceiling = self.next;
-        self.next = ceiling.saturating_mul(2).min(self.longest);
-        Some(ceiling.mul_f64(fastrand::f64()))
+        Some(self.pause())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// For any bounds: no pause exceeds its ceiling, ceilings double up to the longest, and a reset starts over.
+        #[test]
+        fn pauses_stay_below_a_doubling_ceiling(first in 0u64..5_000, longest in 0u64..100_000, steps in 1usize..80) {
+            let (first, longest) = (Duration::from_millis(first), Duration::from_millis(longest));
+            let mut backoff = Backoff::new(first, longest);
+            let mut ceiling = first.min(longest);
+            for _ in 0..steps {
+                prop_assert!(backoff.pause() <= ceiling);
+                ceiling = (ceiling * 2).min(longest);
+                prop_assert_eq!(backoff.ceiling, ceiling);
+            }
+            backoff.reset();
+            prop_assert!(backoff.pause() <= first.min(longest));
+        }
+    }
+
+    /// Extreme bounds must not overflow.
+    #[test]
+    fn the_longest_possible_pause_does_not_overflow() {
+        let mut backoff = Backoff::new(Duration::MAX, Duration::MAX);
+        for _ in 0..100 {
+            backoff.pause();
+        }
+    }
+
+    /// Pauses must differ, or those who failed together come back together. A hundred equal ones would be no accident.
+    #[test]
+    fn pauses_are_random() {
+        let second = Duration::from_secs(1);
+        let pauses: std::collections::HashSet<_> = Backoff::new(second, second).take(100).collect();
+        assert!(pauses.len() > 50, "{pauses:?}");
+    }
+
+    fn transient() -> Error {
+        Error::Exhausted
+    }
+
+    /// A transient failure is tried again and the attempts are numbered; the success is the answer. Time is tokio's.
+    #[tokio::test(start_paused = true)]
+    async fn transient_failures_are_tried_again() {
+        let policy = Policy::default();
+        let result = retry(&policy, "test", async |attempt| match attempt {
+            3 => Ok(attempt),
+            _ => Err(transient()),
+        });
+        assert_eq!(result.await.unwrap(), 3);
+    }
+
+    /// What cannot help is not tried twice.
+    #[tokio::test(start_paused = true)]
+    async fn a_permanent_failure_is_final() {
+        let mut calls = 0;
+        let result: Result<()> = retry(&Policy::default(), "test", |_| {
+            calls += 1;
+            async { Err(Error::Closed) }
+        })
+        .await;
+        assert!(matches!(result, Err(Error::Closed)));
+        assert_eq!(calls, 1);
+    }
+
+    /// Both bounds end the loop with the last error: the number of attempts, and the time, which an attempt may use up alone.
+    #[tokio::test(start_paused = true)]
+    async fn attempts_and_time_are_bounded() {
+        let mut calls = 0;
+        let policy = Policy { attempts: 4, ..Policy::default() };
+        let result: Result<()> = retry(&policy, "test", |_| {
+            calls += 1;
+            async { Err(transient()) }
+        })
+        .await;
+        assert!(matches!(result, Err(Error::Exhausted)));
+        assert_eq!(calls, 4);
+
+        let mut calls = 0;
+        let policy = Policy { attempts: 1000, ..Policy::default() };
+        let started = Instant::now();
+        let result: Result<()> = retry(&policy, "test", |_| {
+            calls += 1;
+            async {
+                tokio::time::sleep(Duration::from_secs(20)).await;
+                Err(transient())
+            }
+        })
+        .await;
+        assert!(matches!(result, Err(Error::Exhausted)));
+        assert_eq!(calls, 2, "the second starts within 30 s, a third would not");
+        assert!(started.elapsed() < Duration::from_secs(45));
     }
 }

@@ -114,6 +114,11 @@ impl Sql {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Two texts one after the other, the first ended even if it ends in a comment.
+    pub(crate) fn join(first: &Sql, second: &Sql) -> Sql {
+        Sql(format!("{first}\n;\n{second}").into())
+    }
 }
 
 impl AsRef<str> for Sql {
@@ -232,8 +237,7 @@ mod tests {
     /// Names that PostgreSQL would cut, refuse or reserve are refused with the reason.
     #[test]
     fn impossible_names_are_refused() {
-        for (name, reason) in
-            [("", "empty"), ("a\0b", "NUL"), (&"é".repeat(32), "64 bytes"), ("pg_mine", "reserved")]
+        for (name, reason) in [("", "empty"), ("a\0b", "NUL"), (&"é".repeat(32), "64 bytes"), ("pg_mine", "reserved")]
         {
             let error = Schema::new(name).unwrap_err().to_string();
             assert!(error.contains("`schema`") && error.contains(reason), "{error}");

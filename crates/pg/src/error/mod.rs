@@ -1,0 +1,300 @@
+//! Failures, sorted by what a caller may do about them.
+//!
+//! A caller has three questions: may I try again, may it have happened all the same, and what do I tell whom. The variants
+//! of [`Error`] are the answers. [`std::fmt::Display`] names the thing and the fix without a word of the server's own text;
+//! that text is in the source, for operators, and [`Error::client_message`] is what a client may see. No text holds a URL or
+//! a password.
+
+pub mod sqlstate;
+
+use sqlx::postgres::{PgDatabaseError, PgSeverity};
+
+use crate::migrate::Refusal;
+use crate::pool::suspicion;
+use sqlstate::Kind;
+
+/// The result of this crate's functions.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The function of the server that refuses a cached plan whose result type changed. It reports `0A000`, which otherwise
+/// means a feature that does not exist.
+const STALE_PLAN_ROUTINE: &str = "RevalidateCachedQuery";
+
+/// What went wrong, as a decision.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An option or a part of the URL is wrong. Correct it; nothing was sent.
+    #[error("option `{option}`: {reason}")]
+    Config {
+        /// The option, or the URL parameter.
+        option: String,
+        /// What is wrong with it and what would be right.
+        reason: String,
+    },
+
+    /// No server could be reached, so nothing was done. Try again later.
+    #[error("cannot reach {server}: is it running, and does the URL name the right host and port?")]
+    Unreachable {
+        /// Host and port, as far as they are known.
+        server: String,
+        /// What the network, or a server that is starting, said.
+        source: sqlx::Error,
+    },
+
+    /// A server answered and does not accept this user, database or kind of connection. Correct the URL or the server.
+    #[error("{server} does not accept the connection: check user, password, database and sslmode")]
+    Rejected {
+        /// Host and port, as far as they are known.
+        server: String,
+        /// What the server said.
+        source: sqlx::Error,
+    },
+
+    /// The server is older than what this program needs. Use a newer one.
+    #[error("{server} is PostgreSQL {found}, Reveille needs {oldest} or newer")]
+    OldServer {
+        /// Host and port.
+        server: String,
+        /// Its major version.
+        found: u32,
+        /// The oldest major version that will do.
+        oldest: u32,
+    },
+
+    /// Servers answered, but none of them accepts writes: a failover is under way. Nothing was done. Try again later.
+    #[error("none of {servers} is a primary that accepts writes")]
+    NoPrimary {
+        /// Host and port of each.
+        servers: String,
+    },
+
+    /// No connection became free in time, so nothing was done. Try again later.
+    #[error("no database connection in time: all are in use (raise `max_connections`) or the server does not answer")]
+    Exhausted,
+
+    /// The pool was closed, because the program is stopping. Nothing was done.
+    #[error("the database pool is closed")]
+    Closed,
+
+    /// The connection broke, or the server ended the session, while a statement or commit was under way: it may or may not
+    /// have happened. Ask before doing it again, unless doing it twice is harmless.
+    #[error("the connection to the database broke before the answer; the outcome is unknown")]
+    Interrupted(#[source] sqlx::Error),
+
+    /// The server rolled the statement back for a reason that passes. It certainly has not happened. Try again.
+    #[error("the database rolled back for now (SQLSTATE {code}): {reason}")]
+    Transient {
+        /// The SQLSTATE.
+        code: String,
+        /// Its reason, from the table.
+        reason: &'static str,
+        /// What the server said.
+        source: sqlx::Error,
+    },
+
+    /// The server refused the statement for good. It certainly has not happened, and will not.
+    #[error("the database refused the statement (SQLSTATE {code})")]
+    Refused {
+        /// The SQLSTATE.
+        code: String,
+        /// What the server said.
+        source: sqlx::Error,
+    },
+
+    /// A value could not be sent, or the answer is not what the program expects: a programming error, or a schema changed
+    /// by somebody else.
+    #[error("the statement and the program do not agree on its values")]
+    Mismatch(#[source] sqlx::Error),
+
+    /// The schema cannot be brought up to date, or is not.
+    #[error(transparent)]
+    Migration(#[from] Refusal),
+}
+
+impl Error {
+    pub(crate) fn config(option: impl Into<String>, reason: impl Into<String>) -> Error {
+        Error::Config { option: option.into(), reason: reason.into() }
+    }
+
+    /// The error of an attempt to get a connection to `server`: whatever broke, nothing had been sent yet.
+    pub(crate) fn connecting(server: &str, source: sqlx::Error) -> Error {
+        let server = server.to_owned();
+        match source {
+            sqlx::Error::PoolTimedOut => Error::Exhausted,
+            sqlx::Error::PoolClosed => Error::Closed,
+            sqlx::Error::Tls(_) => Error::Rejected { server, source },
+            sqlx::Error::Database(ref said) if classify(&**said).kind == Kind::Permanent => {
+                Error::Rejected { server, source }
+            }
+            _ => Error::Unreachable { server, source },
+        }
+    }
+
+    /// Whether the same call may succeed later without anybody correcting anything.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Error::Unreachable { .. }
+            | Error::NoPrimary { .. }
+            | Error::Exhausted
+            | Error::Interrupted(_)
+            | Error::Transient { .. } => true,
+            Error::Migration(refusal) => refusal.is_transient(),
+            _ => false,
+        }
+    }
+
+    /// Whether it may have happened although it failed. `false` means that it certainly has not.
+    pub fn is_ambiguous(&self) -> bool {
+        matches!(self, Error::Interrupted(_))
+    }
+
+    /// The server's five-character code. `None` means that the failure did not come from a server.
+    pub fn sqlstate(&self) -> Option<&str> {
+        match self {
+            Error::Transient { code, .. } | Error::Refused { code, .. } => Some(code),
+            _ => self.said().map(PgDatabaseError::code),
+        }
+    }
+
+    /// The constraint a statement violated. `None` means that it failed for another reason.
+    pub fn constraint(&self) -> Option<&str> {
+        self.said()?.constraint()
+    }
+
+    /// A sentence that may be shown to a client: it holds no text of the server and no name of a host or table.
+    pub fn client_message(&self) -> &'static str {
+        match self {
+            Error::Unreachable { .. } | Error::NoPrimary { .. } | Error::Exhausted | Error::Transient { .. } => {
+                "the database is not available at the moment, nothing was done; try again"
+            }
+            Error::Interrupted(_) => "the connection to the database broke, the outcome is unknown",
+            Error::Closed => "the server is stopping",
+            Error::Refused { .. } | Error::Mismatch(_) => "the database refused the operation",
+            Error::Config { .. } | Error::Rejected { .. } | Error::OldServer { .. } | Error::Migration(_) => {
+                "the server is not set up correctly"
+            }
+        }
+    }
+
+    fn said(&self) -> Option<&PgDatabaseError> {
+        match self {
+            Error::Unreachable { source, .. }
+            | Error::Rejected { source, .. }
+            | Error::Interrupted(source)
+            | Error::Transient { source, .. }
+            | Error::Refused { source, .. } => source.as_database_error()?.try_downcast_ref(),
+            Error::Migration(refusal) => refusal.cause()?.said(),
+            _ => None,
+        }
+    }
+}
+
+/// Sorts an error of a statement or commit that was under way. [`Database::session`](crate::Database::session) sorts those
+/// of getting a connection itself, because only it knows that nothing had been sent.
+impl From<sqlx::Error> for Error {
+    fn from(source: sqlx::Error) -> Error {
+        match source {
+            sqlx::Error::Database(ref said) => {
+                let Verdict { kind, reason } = classify(&**said);
+                let code = said.code().unwrap_or_default().into_owned();
+                match kind {
+                    Kind::Interrupted => interrupted(source),
+                    Kind::Transient => {
+                        if code == "25006" || code == "0A000" {
+                            suspicion::outdated();
+                        }
+                        Error::Transient { code, reason, source }
+                    }
+                    Kind::Permanent => Error::Refused { code, source },
+                }
+            }
+            sqlx::Error::Io(ref io) if only_connecting_fails_so(io.kind()) => {
+                suspicion::interrupted();
+                Error::Unreachable { server: "the database server".into(), source }
+            }
+            sqlx::Error::Tls(_) => Error::Rejected { server: "the database server".into(), source },
+            sqlx::Error::PoolTimedOut => {
+                suspicion::interrupted();
+                Error::Exhausted
+            }
+            sqlx::Error::PoolClosed => Error::Closed,
+            sqlx::Error::Configuration(_) => Error::config("url", "the driver cannot use it"),
+            sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed | sqlx::Error::BeginFailed => {
+                interrupted(source)
+            }
+            _ => Error::Mismatch(source),
+        }
+    }
+}
+
+fn interrupted(source: sqlx::Error) -> Error {
+    suspicion::interrupted();
+    Error::Interrupted(source)
+}
+
+/// A port nobody listens on, or a socket file that is not there: an established connection does not break like this.
+fn only_connecting_fails_so(kind: std::io::ErrorKind) -> bool {
+    matches!(kind, std::io::ErrorKind::ConnectionRefused | std::io::ErrorKind::NotFound)
+}
+
+struct Verdict {
+    kind: Kind,
+    reason: &'static str,
+}
+
+fn classify(said: &dyn sqlx::error::DatabaseError) -> Verdict {
+    let code = said.code().unwrap_or_default();
+    if let Some(said) = said.try_downcast_ref::<PgDatabaseError>() {
+        if said.severity() == PgSeverity::Panic {
+            return Verdict { kind: Kind::Interrupted, reason: "the server crashed" };
+        }
+        if said.code() == "0A000" && said.routine() == Some(STALE_PLAN_ROUTINE) {
+            let reason = "a migration changed a table under a prepared statement; a new connection prepares it anew";
+            return Verdict { kind: Kind::Transient, reason };
+        }
+    }
+    match sqlstate::lookup(&code) {
+        Some(row) => Verdict { kind: row.kind, reason: row.reason },
+        None => Verdict { kind: Kind::Permanent, reason: "" },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Error as IoError, ErrorKind};
+
+    /// Which promise each failure of the driver gets: transient, ambiguous. The database's own are tested against a server.
+    #[test]
+    fn driver_errors_are_sorted_by_what_the_caller_may_do() {
+        let io = |kind: ErrorKind| sqlx::Error::Io(IoError::from(kind));
+        for (error, transient, ambiguous) in [
+            (io(ErrorKind::ConnectionRefused), true, false),
+            (io(ErrorKind::NotFound), true, false),
+            (io(ErrorKind::ConnectionReset), true, true),
+            (io(ErrorKind::UnexpectedEof), true, true),
+            (io(ErrorKind::BrokenPipe), true, true),
+            (io(ErrorKind::TimedOut), true, true),
+            (sqlx::Error::Protocol("odd".into()), true, true),
+            (sqlx::Error::PoolTimedOut, true, false),
+            (sqlx::Error::PoolClosed, false, false),
+            (sqlx::Error::RowNotFound, false, false),
+            (sqlx::Error::ColumnNotFound("c".into()), false, false),
+        ] {
+            let text = error.to_string();
+            let error = Error::from(error);
+            assert_eq!((error.is_transient(), error.is_ambiguous()), (transient, ambiguous), "{text} -> {error:?}");
+        }
+    }
+
+    /// Before a connection exists nothing can have happened, whatever the network says.
+    #[test]
+    fn failing_to_connect_is_never_ambiguous() {
+        for kind in [ErrorKind::ConnectionReset, ErrorKind::UnexpectedEof, ErrorKind::TimedOut, ErrorKind::Other] {
+            let error = Error::connecting("h:1", sqlx::Error::Io(IoError::from(kind)));
+            assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
+            assert!(error.is_transient() && !error.is_ambiguous());
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Bringing a schema up to date.
+//!
+//! A product's part of the schema is a [`Component`]: numbered migrations, which are applied once and never change again,
+//! and functions, of which only the current text exists and which are applied again whenever it changes. What has been
+//! applied is written down in the table `migration` of the same schema.
+//!
+//! The dangers are processes that start together, a process that is older than the schema, and a history that was edited
+//! after it was applied. [`Migrator::run`] works in one transaction under an advisory lock, so either everything is applied,
+//! by one process, or nothing; and it refuses the other two ([`Refusal`]). It uses no session state, so it works through a
+//! transaction-mode pooler. When there is nothing to do it takes no lock and makes one query.
+//!
+//! Rules for the texts:
+//! - They name their objects `{schema}.thing`, and run inside a transaction: no `commit`, no `create index concurrently`.
+//! - The functions of a component come after all its migrations. A trigger belongs to the file of its function, as `create or
+//!   replace trigger`.
+//! - A function's file says `create or replace function`. PostgreSQL refuses that when the result type or an argument's name
+//!   changes, and makes a second function when an argument's type changes: then the file says `drop function if exists
+//!   {schema}.old(arguments);` first, and keeps saying it.
+//! - A function that leaves the list stays in the database, because an older process may still call it.
+
+mod ledger;
+mod plan;
+mod refusal;
+
+use std::fmt;
+use std::time::Duration;
+
+use sqlx::PgConnection;
+
+use crate::retry::{Policy, retry};
+use crate::{Database, Error, Result, Schema};
+use ledger::Ledger;
+pub use refusal::Refusal;
+
+/// How long to wait for another process that is migrating the same schema. Its longest migration may rewrite a table.
+const LOCK_WAIT: Duration = Duration::from_secs(10 * 60);
+
+/// How long one statement of a migration may wait for a table somebody else uses. While it waits, everybody who comes later
+/// waits behind it; so it gives way, and the whole is tried again.
+const TABLE_WAIT: Duration = Duration::from_secs(5);
+
+/// A product's part of the schema.
+#[derive(Clone, Debug)]
+pub struct Component {
+    /// Its name, under which its steps are written down. It never changes.
+    pub name: &'static str,
+    /// Numbered from 1 without a gap; append-only.
+    pub migrations: &'static [Migration],
+    /// In the order in which they are to be applied.
+    pub functions: &'static [Function],
+    /// Placeholders of the texts beside `{schema}` and `{schema_text}`, with their values.
+    pub vars: Vec<(String, String)>,
+}
+
+/// A step that is applied once. Once released, its number and text never change.
+#[derive(Clone, Copy, Debug)]
+pub struct Migration {
+    /// Its place, from 1.
+    pub number: u32,
+    /// What it does; for people.
+    pub name: &'static str,
+    /// One or more statements.
+    pub sql: &'static str,
+}
+
+/// A function (or view, or trigger) whose current text is applied whenever it differs from what was applied last.
+#[derive(Clone, Copy, Debug)]
+pub struct Function {
+    /// Its name, under which it is written down.
+    pub name: &'static str,
+    /// One or more statements that may be applied any number of times.
+    pub sql: &'static str,
+}
+
+/// Something to apply, or applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A migration.
+    Migration {
+        /// The component's name.
+        component: &'static str,
+        /// Its number.
+        number: u32,
+        /// Its name.
+        name: &'static str,
+    },
+    /// A function that is new or has changed.
+    Function {
+        /// The component's name.
+        component: &'static str,
+        /// Its name.
+        name: &'static str,
+    },
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::Migration { component, number, name } => write!(f, "{component} migration {number} ({name})"),
+            Step::Function { component, name } => write!(f, "{component} function {name}"),
+        }
+    }
+}
+
+/// What a run did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The steps that were applied, in order. None means that the schema was up to date, perhaps thanks to another process.
+    pub applied: Vec<Step>,
+}
+
+/// Brings one schema up to date with a list of components.
+#[derive(Clone, Debug)]
+pub struct Migrator {
+    schema: Schema,
+    components: Vec<plan::Rendered>,
+}
+
+impl Migrator {
+    /// Takes the components in the order in which they depend on each other.
+    ///
+    /// # Panics
+    /// If a text has a placeholder that is not in the component's `vars`.
+    pub fn new(schema: &Schema, components: Vec<Component>) -> Migrator {
+        let components = components.into_iter().map(|component| plan::Rendered::new(schema, component)).collect();
+        Migrator { schema: schema.clone(), components }
+    }
+
+    /// Applies whatever is missing, all of it or nothing. Transient failures are tried again for a while.
+    ///
+    /// # Errors
+    /// [`Error::Migration`] with the [`Refusal`], or whatever keeps the database from answering. Nothing was applied.
+    ///
+    /// # Cancel safety
+    /// Dropping the future rolls back.
+    pub async fn run(&self, db: &Database) -> Result<Report> {
+        retry(&Policy::default(), "migrate", async |_| self.attempt(db).await).await
+    }
+
+    /// What [`Migrator::run`] would apply, in order. Changes nothing.
+    ///
+    /// # Errors
+    /// As [`Migrator::run`].
+    pub async fn plan(&self, db: &Database) -> Result<Vec<Step>> {
+        let ledger = Ledger::read(&self.schema, &mut *db.session().await?).await?;
+        Ok(self.missing(&ledger)?.into_iter().map(|pending| pending.step).collect())
+    }
+
+    /// Checks that there is nothing to apply, for processes that may not change the schema. Changes nothing.
+    ///
+    /// # Errors
+    /// [`Refusal::Behind`] names what is missing; otherwise as [`Migrator::run`].
+    pub async fn verify(&self, db: &Database) -> Result<()> {
+        let missing = self.plan(db).await?;
+        match missing.is_empty() {
+            true => Ok(()),
+            false => Err(Refusal::Behind { schema: self.schema.name().into(), missing }.into()),
+        }
+    }
+
+    /// The whole of it as one SQL script for an empty database, for those who apply it by hand. It writes down what it
+    /// applies, so a later [`Migrator::run`] finds nothing to do; on a schema that is not empty it fails and changes nothing.
+    ///
+    /// # Panics
+    /// If the migrations are misnumbered, which [`Migrator::run`] would refuse.
+    pub fn dump(&self) -> String {
+        let key = ledger::lock_key(&self.schema).to_string();
+        let mut script = self.schema.sql_with(include_str!("dump_head.sql"), &[("key", &key)]).to_string();
+        script.push_str(ledger::create_table(&self.schema).as_str());
+        let pending = self.missing(&Ledger::default()).unwrap_or_else(|refusal| panic!("{refusal}"));
+        for pending in pending {
+            script.push_str(&format!("\n-- {}\n{}", pending.step, pending.sql));
+        }
+        script.push_str("\ncommit;\n");
+        script
+    }
+
+    fn missing(&self, ledger: &Ledger) -> Result<Vec<plan::Pending>, Refusal> {
+        plan::missing(&self.schema, &self.components, ledger)
+    }
+
+    async fn attempt(&self, db: &Database) -> Result<Report> {
+        let ledger = Ledger::read(&self.schema, &mut *db.session().await?).await?;
+        if self.missing(&ledger)?.is_empty() {
+            return Ok(Report::default());
+        }
+        let mut transaction = db.begin().await?;
+        self.lock(&mut transaction).await?;
+        ledger::create(&self.schema, &mut transaction).await?;
+        let ledger = Ledger::read(&self.schema, &mut transaction).await?;
+        let mut applied = Vec::new();
+        for pending in self.missing(&ledger)? {
+            if let Err(error) = sqlx::raw_sql(&pending.sql).execute(&mut *transaction).await {
+                return Err(Refusal::Failed { step: pending.step, source: Box::new(error.into()) }.into());
+            }
+            tracing::info!(schema = self.schema.name(), step = %pending.step, "applied");
+            applied.push(pending.step);
+        }
+        transaction.commit().await?;
+        Ok(Report { applied })
+    }
+
+    /// Takes the lock, which ends with the transaction, under limits that do too.
+    async fn lock(&self, transaction: &mut PgConnection) -> Result<()> {
+        let limits = self.schema.sql_with(
+            include_str!("lock.sql"),
+            &[
+                ("lock_wait", &LOCK_WAIT.as_millis().to_string()),
+                ("table_wait", &TABLE_WAIT.as_millis().to_string()),
+                ("key", &ledger::lock_key(&self.schema).to_string()),
+            ],
+        );
+        match sqlx::raw_sql(&limits).execute(transaction).await.map_err(Error::from) {
+            Err(error) if error.sqlstate() == Some("55P03") => {
+                Err(Refusal::Locked { schema: self.schema.name().into(), waited: LOCK_WAIT }.into())
+            }
+            other => other.map(drop),
+        }
+    }
+}

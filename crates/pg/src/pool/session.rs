@@ -1,0 +1,157 @@
+//! One connection for a few statements.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::pin::pin;
+use std::time::Duration;
+
+use sqlx::pool::PoolConnection;
+use sqlx::{PgConnection, PgTransaction, Postgres};
+use tokio::time::Instant;
+
+use super::{Database, suspicion};
+use crate::{Error, Result};
+
+/// How long a session may wait before the hosts of a multi-host URL are asked which of them is the primary. A pool that is
+/// merely busy answers sooner as a rule; if not, the question costs one connection.
+const SUSPICIOUS_WAIT: Duration = Duration::from_millis(250);
+
+/// Opens a transaction. Claims lock in one statement and decide in the next, which must see what the first waited for; so
+/// the level is stated, whatever the default of the role or of the application's pool is.
+const BEGIN: &str = "begin isolation level read committed";
+
+/// Likewise through a pooler. sqlx names the statements it prepares even when it does not keep them, and a pooler's server
+/// connection may still have such names from another client: they are dropped in the same round trip.
+const BEGIN_POOLED: &str = "begin isolation level read committed; deallocate all";
+
+impl Database {
+    /// One connection, from the pool. Through a transaction-mode pooler it is inside a transaction, because a statement with
+    /// parameters is prepared and executed in two steps that must meet the same server; so end it with
+    /// [`Session::finish`], always, or its work is rolled back there.
+    ///
+    /// # Errors
+    /// All of them mean that nothing was done: [`Error::Exhausted`], [`Error::Unreachable`], [`Error::NoPrimary`] (transient),
+    /// [`Error::Rejected`], [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives the connection back.
+    pub async fn session(&self) -> Result<Session> {
+        if self.0.pooler {
+            return Ok(Session(Inner::Transaction(self.begin().await?)));
+        }
+        Ok(Session(Inner::Plain(self.obtain(|| self.0.pool.acquire()).await?)))
+    }
+
+    /// A transaction on a connection from the pool. Dropping it rolls back.
+    ///
+    /// # Errors
+    /// As [`Database::session`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives the connection back.
+    pub async fn begin(&self) -> Result<PgTransaction<'static>> {
+        let statement = if self.0.pooler { BEGIN_POOLED } else { BEGIN };
+        self.obtain(|| self.0.pool.begin_with(statement)).await
+    }
+
+    /// Runs `get` on the pool, and meanwhile looks for the primary if it takes suspiciously long or fails.
+    async fn obtain<T, F>(&self, get: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = sqlx::Result<T>>,
+    {
+        let server = |error| Error::connecting(&self.0.direct.address().servers(), error);
+        let Some(route) = self.0.route.as_ref().filter(|route| route.has_alternatives()) else {
+            return get().await.map_err(server).inspect_err(report);
+        };
+        let deadline = Instant::now() + self.0.acquire_timeout;
+        loop {
+            let aimed_at = route.current();
+            let mut attempt = pin!(get());
+            let failure = loop {
+                let scouted = async {
+                    tokio::time::sleep(SUSPICIOUS_WAIT).await;
+                    route.scout().await
+                };
+                tokio::select! {
+                    answer = &mut attempt => match answer.map_err(server) {
+                        Ok(obtained) => return Ok(obtained),
+                        Err(error) => break error,
+                    },
+                    // A failed scout changes nothing: the pool may be about to succeed all the same.
+                    found = scouted => if found.is_ok_and(|place| place != aimed_at) {
+                        break Error::Exhausted;
+                    },
+                }
+            };
+            report(&failure);
+            if !failure.is_transient() || Instant::now() >= deadline {
+                return Err(failure);
+            }
+            route.scout().await?;
+        }
+    }
+}
+
+fn report(error: &Error) {
+    if error.is_transient() {
+        suspicion::interrupted();
+    }
+}
+
+/// One connection, used as a [`PgConnection`]: `query.execute(&mut *session)`.
+///
+/// Directly it is a plain connection and every statement commits by itself; through a transaction-mode pooler all of them are
+/// one transaction. Write what is right both ways: one statement, or an explicit transaction.
+#[must_use = "a session does nothing by itself; end it with `finish`"]
+pub struct Session(Inner);
+
+enum Inner {
+    Plain(PoolConnection<Postgres>),
+    Transaction(PgTransaction<'static>),
+}
+
+impl Session {
+    /// Gives the connection back; through a pooler, commits first. Dropping a session without this gives the connection back
+    /// too, but through a pooler rolls back.
+    ///
+    /// # Errors
+    /// Those of a commit: if [`Error::is_ambiguous`], the session's work may or may not be there. After a statement of the
+    /// session failed there is nothing left to commit through a pooler, and that is an error here.
+    pub async fn finish(self) -> Result<()> {
+        match self.0 {
+            Inner::Plain(_) => Ok(()),
+            Inner::Transaction(mut transaction) => {
+                // Committing a failed transaction rolls it back and reports success; any statement in it reports the failure.
+                sqlx::raw_sql("select 1").execute(&mut *transaction).await?;
+                Ok(transaction.commit().await?)
+            }
+        }
+    }
+}
+
+impl Deref for Session {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        match &self.0 {
+            Inner::Plain(connection) => connection,
+            Inner::Transaction(transaction) => transaction,
+        }
+    }
+}
+
+impl DerefMut for Session {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        match &mut self.0 {
+            Inner::Plain(connection) => connection,
+            Inner::Transaction(transaction) => transaction,
+        }
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_transaction = matches!(self.0, Inner::Transaction(_));
+        f.debug_struct("Session").field("is_transaction", &is_transaction).finish_non_exhaustive()
+    }
+}
