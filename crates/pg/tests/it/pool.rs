@@ -1,0 +1,202 @@
+//! Pools, sessions and addresses against a real server.
+
+use std::time::{Duration, Instant};
+
+use reveille_pg::retry::{Policy, retry};
+use reveille_pg::testing::TestDb;
+use reveille_pg::{Database, Error, Options, Result};
+use sqlx::PgConnection;
+
+async fn text(connection: &mut PgConnection, sql: &'static str) -> Result<String> {
+    Ok(sqlx::query_scalar(sql).fetch_one(connection).await?)
+}
+
+async fn count(db: &TestDb) -> Result<i64> {
+    let sql = db.schema().sql("select count(*) from {schema}.t");
+    Ok(sqlx::query_scalar(sql).fetch_one(db.database().pool()).await?)
+}
+
+/// Name, limits and isolation reach the server when the connection starts, so that no statement is spent on them.
+#[tokio::test]
+async fn options_reach_the_server() -> Result<()> {
+    let db = TestDb::new().await;
+    let options = Options {
+        application_name: "a name with 'quotes' \\ and blanks".into(),
+        statement_timeout: Some(Duration::from_millis(12_345)),
+        lock_timeout: None,
+        ..Options::default()
+    };
+    let database = Database::connect(db.url(), options).await?;
+    let mut session = database.session().await?;
+    assert_eq!(text(&mut session, "show application_name").await?, "a name with 'quotes' \\ and blanks");
+    assert_eq!(text(&mut session, "show statement_timeout").await?, "12345ms");
+    assert_eq!(text(&mut session, "show lock_timeout").await?, "0");
+    assert_eq!(text(&mut session, "show transaction_isolation").await?, "read committed");
+    session.finish().await
+}
+
+/// A name in the URL was put there for this deployment and goes before the program's own.
+#[tokio::test]
+async fn a_name_in_the_url_wins() -> Result<()> {
+    let db = TestDb::new().await;
+    let separator = if db.url().contains('?') { '&' } else { '?' };
+    let url = format!("{}{separator}application_name=mine", db.url());
+    let database = Database::connect(&url, Options::default()).await?;
+    assert_eq!(text(&mut *database.session().await?, "show application_name").await?, "mine");
+    Ok(())
+}
+
+/// A pool that is all in use says so within its time, as transient, and works again when a connection comes back.
+#[tokio::test]
+async fn an_exhausted_pool_is_transient() -> Result<()> {
+    let db = TestDb::new().await;
+    let options = Options { max_connections: 1, acquire_timeout: Duration::from_secs(2), ..Options::default() };
+    let database = Database::connect(db.url(), options).await?;
+    let held = database.session().await?;
+    let error = database.session().await.expect_err("in use");
+    assert!(matches!(error, Error::Exhausted) && error.is_transient() && !error.is_ambiguous(), "{error:?}");
+    held.finish().await?;
+    retry(&Policy::default(), "session", async |_| database.session().await).await?.finish().await?;
+    database.close().await;
+    assert!(matches!(database.session().await, Err(Error::Closed)));
+    Ok(())
+}
+
+/// A restart kills all idle connections. The first statement after it fails, as in doubt; then the others are found out
+/// before they are used, so the second attempt succeeds. All sessions of a full pool are ended while they are idle.
+#[tokio::test]
+async fn idle_connections_that_died_cost_one_attempt() -> Result<()> {
+    let db = TestDb::new().await;
+    let options = Options { application_name: format!("idle {}", db.schema().name()), ..Options::default() };
+    let database = Database::connect(db.url(), options.clone()).await?;
+    let mut sessions = Vec::new();
+    for _ in 0..options.max_connections {
+        sessions.push(database.session().await?);
+    }
+    drop(sessions);
+    while database.pool().num_idle() < options.max_connections as usize {
+        tokio::task::yield_now().await;
+    }
+    let end = "select count(*) filter (where pg_terminate_backend(pid, 5000)) from pg_stat_activity where application_name = $1";
+    let ended: i64 = sqlx::query_scalar(end).bind(&options.application_name).fetch_one(db.database().pool()).await?;
+    assert_eq!(ended, i64::from(options.max_connections));
+
+    let mut failures = Vec::new();
+    for _ in 0..options.max_connections {
+        let mut session = database.session().await?;
+        if let Err(error) = text(&mut session, "select 'alive'").await {
+            assert!(error.is_transient() && error.is_ambiguous(), "{error:?}");
+            failures.push(error);
+        }
+    }
+    assert_eq!(failures.len(), 1, "{failures:?}");
+    Ok(())
+}
+
+/// A list of hosts works although the first is dead, at once for the caller and again for later sessions.
+#[tokio::test]
+async fn a_dead_first_host_is_passed_over() -> Result<()> {
+    let db = TestDb::new().await;
+    let url = with_dead_host_first(db.url());
+    let started = Instant::now();
+    let database = Database::connect(&url, Options::default()).await?;
+    assert_eq!(text(&mut *database.session().await?, "select 'alive'").await?, "alive");
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+
+    // Without a first look the session itself has to find out.
+    let lazy = Database::connect_lazy(&url, Options::default())?;
+    assert_eq!(text(&mut *lazy.session().await?, "select 'alive'").await?, "alive");
+    // And so does a dedicated connection that nobody helps but the report of the session's trouble.
+    let listener = lazy.dedicated("listener", &[])?;
+    assert_eq!(text(&mut *listener.acquire().await?, "select 'alive'").await?, "alive");
+    assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
+    Ok(())
+}
+
+fn with_dead_host_first(url: &str) -> String {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("bound").port();
+    url.replacen('@', &format!("@127.0.0.1:{port},"), 1)
+}
+
+/// A dedicated connection has its own name and settings on top of the pool's, and there is exactly one.
+#[tokio::test]
+async fn a_dedicated_connection_is_one_with_its_own_settings() -> Result<()> {
+    let db = TestDb::new().await;
+    let pool = db.database().dedicated("ringer", &[("synchronous_commit", "off"), ("statement_timeout", "7s")])?;
+    assert_eq!(pool.size(), 0, "it is lazy");
+    let mut connection = pool.acquire().await?;
+    assert_eq!(text(&mut connection, "show application_name").await?, "ringer");
+    assert_eq!(text(&mut connection, "show synchronous_commit").await?, "off");
+    assert_eq!(text(&mut connection, "show statement_timeout").await?, "7s");
+    assert_eq!(text(&mut connection, "show lock_timeout").await?, "10s");
+    assert!(pool.try_acquire().is_none());
+    Ok(())
+}
+
+/// With a pooler in between and no way around it there is no listening, and asking for it names the option that helps.
+#[tokio::test]
+async fn a_pooler_without_a_direct_url_cannot_listen() -> Result<()> {
+    let db = TestDb::new().await;
+    let only_pooler = Database::connect_lazy(db.url(), Options { pooler: true, ..Options::default() })?;
+    assert!(!only_pooler.can_listen());
+    let error = only_pooler.dedicated("listener", &[]).expect_err("no direct URL");
+    assert!(error.to_string().contains("`listen_url`"), "{error}");
+
+    let options = Options { pooler: true, listen_url: Some(db.url().to_owned()), ..Options::default() };
+    let both = Database::connect_lazy(db.url(), options)?;
+    assert!(both.can_listen());
+    assert_eq!(
+        text(&mut *both.dedicated("listener", &[])?.acquire().await?, "show application_name").await?,
+        "listener"
+    );
+    assert_eq!(both.identity(), db.database().identity());
+    Ok(())
+}
+
+/// Through a pooler a session is one transaction: finished it is there, dropped it is not, and a failure inside is not
+/// reported as a success at the end. The option alone decides, so no pooler is needed to see it.
+#[tokio::test]
+async fn a_pooled_session_is_one_transaction() -> Result<()> {
+    let db = TestDb::new().await;
+    sqlx::raw_sql(db.schema().sql("create table {schema}.t (id int)")).execute(db.database().pool()).await?;
+    let database = Database::connect(db.url(), Options { pooler: true, ..Options::default() }).await?;
+    let insert = db.schema().sql("insert into {schema}.t values ($1)");
+
+    let mut dropped = database.session().await?;
+    sqlx::query(&insert).bind(1).execute(&mut *dropped).await?;
+    drop(dropped);
+    assert_eq!(count(&db).await?, 0);
+
+    let mut finished = database.session().await?;
+    sqlx::query(&insert).bind(2).execute(&mut *finished).await?;
+    finished.finish().await?;
+    assert_eq!(count(&db).await?, 1);
+
+    let mut failed = database.session().await?;
+    sqlx::query(&insert).bind(3).execute(&mut *failed).await?;
+    sqlx::raw_sql("select 1/0").execute(&mut *failed).await.expect_err("division by zero");
+    let error = failed.finish().await.expect_err("nothing was committed");
+    assert_eq!(error.sqlstate(), Some("25P02"));
+    assert_eq!(count(&db).await?, 1);
+    Ok(())
+}
+
+/// The application's own pool is used as it is, with a dedicated connection beside it to the same server.
+#[tokio::test]
+async fn the_applications_own_pool_is_used_as_it_is() -> Result<()> {
+    let db = TestDb::new().await;
+    let pool = sqlx::PgPool::connect(db.url()).await?;
+    let database = Database::from_pool(pool.clone());
+    assert_eq!(database.identity(), db.database().identity());
+    assert_eq!(text(&mut *database.session().await?, "show statement_timeout").await?, "0");
+    assert!(database.can_listen());
+    let listener = database.dedicated("listener", &[])?;
+    assert_eq!(text(&mut *listener.acquire().await?, "show application_name").await?, "listener");
+
+    let pooled = Database::from_pool_with(pool, true, None)?;
+    assert!(!pooled.can_listen());
+    let mut session = pooled.session().await?;
+    let (first, second) = ("select now()::text", "select now()::text");
+    assert_eq!(text(&mut session, first).await?, text(&mut session, second).await?, "one transaction, one time");
+    session.finish().await
+}
