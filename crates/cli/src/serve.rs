@@ -103,8 +103,9 @@ impl Server {
 /// Dropping it rolls a migration under way back.
 async fn bring_up(database: &pg::Database, schema: &Schema, health: &Health) -> Result<(), Error> {
     let migrator = products::migrator(schema);
-    health.starting("connecting to the database");
-    for pause in Backoff::new(FIRST_PAUSE, LONGEST_PAUSE) {
+    health.starting("waiting for the database");
+    let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+    loop {
         match migrator.run(database).await {
             Ok(report) => {
                 tracing::info!(applied = report.applied.len(), schema = schema.name(), "schema is up to date");
@@ -112,13 +113,11 @@ async fn bring_up(database: &pg::Database, schema: &Schema, health: &Health) -> 
             }
             Err(error) if error.is_transient() => {
                 tracing::warn!(error = explain(&error), "the database is not usable yet: trying again");
-                health.starting(format!("waiting for the database: {}", error.client_message()));
-                sleep(pause).await;
+                sleep(backoff.pause()).await;
             }
             Err(source) => return Err(Error::Database { doing: "preparing the database", source }),
         }
     }
-    unreachable!("a backoff has no end")
 }
 
 /// Whether the database answers.
@@ -133,7 +132,8 @@ impl Check for Reachable {
         Box::pin(async {
             match retry(&PING, "health check", |_| ping(&self.0)).await {
                 Ok(()) => Verdict::Good,
-                Err(error) => Verdict::Down(error.client_message().to_string()),
+                Err(error) if error.is_transient() => Verdict::Down("cannot be reached".into()),
+                Err(error) => Verdict::Down(error.client_message().into()),
             }
         })
     }

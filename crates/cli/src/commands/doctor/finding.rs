@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::super::say;
-use crate::error::Error;
+use crate::{config::redact, error::Error};
 
 /// How good or bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,8 @@ impl fmt::Display for Finding {
             Status::Warn => "warn",
             Status::Fail => "fail",
         };
-        write!(f, "{mark}  {}: {}", self.what, self.text)?;
+        // The text may quote somebody else's words; the fix is all ours.
+        write!(f, "{mark}  {}: {}", self.what, redact(&self.text))?;
         match &self.fix {
             Some(fix) => write!(f, "\n      fix: {fix}"),
             None => Ok(()),
@@ -65,7 +66,7 @@ pub(super) struct Report {
 impl Report {
     /// Prints a finding. `None` if it failed, so that a caller can stop with `?`.
     pub(super) fn add(&mut self, finding: Finding) -> Option<()> {
-        say(crate::config::redact(&finding.to_string()));
+        say(&finding);
         self.checks += 1;
         match finding.status {
             Status::Ok => Some(()),

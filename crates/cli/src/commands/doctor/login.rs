@@ -1,8 +1,11 @@
 //! From a URL to an open session: does it parse, is somebody there, are we let in, is it encrypted.
 
+use std::error::Error as StdError;
+
 use super::{
     PATIENCE, address, ask, column,
     finding::{Finding, Report},
+    server, unanswered,
 };
 use crate::error::explain;
 
@@ -43,62 +46,83 @@ pub(super) async fn examine(
     }
 }
 
-/// Why a login failed, by the server's code.
+/// Why there is no session.
 fn refused(error: &pg::Error) -> Finding {
-    let (text, fix) = match error.sqlstate() {
-        Some("28P01") => (
-            "the server refused the password",
-            "correct the password in the URL, or set it on the server: `alter role NAME password '…'`; characters such as \
+    let said = said(error);
+    let (text, fix) = match error {
+        pg::Error::OldServer { .. } => {
+            return Finding::fail("version", explain(error), server::UPGRADE);
+        }
+        pg::Error::NoPrimary { .. } => ("none of the hosts is the primary", server::NAME_THE_PRIMARY),
+        _ => error.sqlstate().and_then(by_code).unwrap_or_else(|| by_words(&said.to_lowercase())),
+    };
+    Finding::fail("login", format!("{text} (it was said: {said})"), fix)
+}
+
+/// Explanation and fix for a code of the server's; `None` if the code does not say enough.
+fn by_code(code: &str) -> Option<(&'static str, &'static str)> {
+    Some(match code {
+        "28P01" => (
+            "the server refused the user or the password",
+            "correct them in the URL, or set the password on the server: `alter role NAME password '…'`; characters such as \
              @ : / ? # % in a password have to be written as %40 %3A %2F %3F %23 %25",
         ),
-        Some("28000") => (
+        "28000" => (
             "the server lets this user in neither by this way nor from this address",
             "check that the user exists (`\\du` in psql), and add a line for it, its database and this machine's address to \
              pg_hba.conf on the server; a hosted database has a list of allowed addresses instead, and may want \
              ?sslmode=require in the URL",
         ),
-        Some("3D000") => (
+        "3D000" => (
             "there is no such database on the server",
             "correct the last part of the URL, or create it: `createdb NAME`",
         ),
-        Some("42501") => {
-            ("this user may not connect to this database", "as its owner: `grant connect on database NAME to USER`")
-        }
-        Some("53300") => (
+        "42501" => (
+            "this user may not connect to this database",
+            "as the database's owner: `grant connect on database NAME to USER`",
+        ),
+        "53300" => (
             "the server has no connection left",
             "raise max_connections on the server, close idle programs, lower --pool-size, or put a pooler in between",
         ),
-        Some("57P03") => ("the server is starting or stopping", "wait a moment and run the command again"),
-        Some("25006") => (
-            "none of the hosts is the primary",
-            "name the primary in the URL, or all hosts, separated by commas: reveille follows the primary",
-        ),
-        _ => return refused_without_code(error),
-    };
-    Finding::fail("login", format!("{text} ({})", explain(error)), fix)
+        "57P03" => ("the server is starting or stopping", "wait a moment and run the command again"),
+        _ => return None,
+    })
 }
 
-/// Failures that have no code of the server's: TLS, poolers, other programs at the port, time.
-fn refused_without_code(error: &pg::Error) -> Finding {
-    let said = explain(error);
-    let lower = said.to_lowercase();
-    let (text, fix) = if lower.contains("tls") || lower.contains("certificate") || lower.contains("ssl") {
+/// Explanation and fix for failures without a telling code: TLS, poolers, other programs at the port.
+fn by_words(said: &str) -> (&'static str, &'static str) {
+    let mentions = |words: &[&str]| words.iter().any(|word| said.contains(word));
+    if mentions(&["tls", "ssl", "certificate"]) {
         (
             "the encrypted connection could not be made",
             "match ?sslmode= in the URL to the server: `disable` if it has no TLS, `require` if it has, `verify-full` with \
              &sslrootcert=FILE to also check who it is",
         )
-    } else if lower.contains("no such database") || lower.contains("no such user") {
+    } else if mentions(&["no such database", "no such user"]) {
         ("the pooler does not know this database or user", "add it to the pooler's configuration")
-    } else if lower.contains("sasl") || lower.contains("auth") || lower.contains("password") {
+    } else if mentions(&["sasl", "auth", "password"]) {
         (
             "the login was refused",
             "correct the user and password in the URL, and in the pooler's list of users if there is one",
         )
     } else {
         ("no session could be opened", "check that it is a PostgreSQL that listens there, and its log at this time")
-    };
-    Finding::fail("login", format!("{text} ({said})"), fix)
+    }
+}
+
+/// The other side's own words, or those of the innermost cause.
+fn said(error: &pg::Error) -> String {
+    let mut cause: &(dyn StdError + 'static) = error;
+    loop {
+        if let Some(sqlx::Error::Database(said)) = cause.downcast_ref() {
+            return said.message().to_owned();
+        }
+        match cause.source() {
+            Some(inner) => cause = inner,
+            None => return cause.to_string(),
+        }
+    }
 }
 
 /// Whether what is said on the wire can be read on the way.
@@ -121,7 +145,7 @@ async fn encryption(database: &pg::Database) -> Finding {
                 )
             }
         }
-        Ok(Err(error)) => super::unanswered(WHAT, &error),
+        Ok(Err(error)) => unanswered(WHAT, &error),
         Err(_) => Finding::warn(
             WHAT,
             format!("no answer within {} s", PATIENCE.as_secs()),

@@ -1,38 +1,45 @@
 //! What `reveille up` needs on this machine.
 
-use pg::embedded::{Installation, Wanted};
+use pg::embedded::{self, Installation, Wanted};
 
 use super::finding::{Finding, Report};
 use crate::config::Embedded;
 
 /// Looks for PostgreSQL's programs and at the data directory.
 pub(super) async fn examine(settings: &Embedded, report: &mut Report) {
-    let wanted = Wanted { bin_dir: settings.pg_bin.clone(), ..Wanted::default() };
-    report.add(match Installation::find(wanted).await {
-        Ok(found) => {
-            Finding::ok("PostgreSQL programs", format!("version {} in {}", found.version, found.bin.display()))
-        }
-        Err(error) => {
-            let others = unsupported(Installation::all().await);
-            Finding::fail(
-                "PostgreSQL programs",
-                format!("{error}{others}"),
-                "`reveille up` downloads PostgreSQL when it can reach the internet; or install it (Debian, Ubuntu: \
-                 `apt-get install postgresql`; Fedora: `dnf install postgresql-server`; macOS: `brew install \
-                 postgresql@17`); or set DATABASE_URL to a PostgreSQL that runs elsewhere",
-            )
-        }
-    });
+    report.add(programs(settings).await);
     report.add(data_dir(settings));
 }
 
-/// Installed versions that cannot be used, for the message.
-fn unsupported(installed: Vec<Installation>) -> String {
+/// Whether there are programs of a supported PostgreSQL.
+async fn programs(settings: &Embedded) -> Finding {
+    const WHAT: &str = "PostgreSQL programs";
+    let wanted = Wanted { bin_dir: settings.pg_bin.clone(), ..Wanted::default() };
+    match Installation::find(wanted).await {
+        Ok(found) => Finding::ok(WHAT, format!("version {} in {}", found.version, found.bin.display())),
+        Err(error @ embedded::Error::NotFound { .. }) => Finding::fail(
+            WHAT,
+            format!("{error}{}", unsupported(&Installation::all().await)),
+            "`reveille up` downloads PostgreSQL when it can reach the internet; or install it (Debian, Ubuntu: \
+             `apt-get install postgresql`; Fedora: `dnf install postgresql-server`; macOS: `brew install \
+             postgresql@17`); or set DATABASE_URL to a PostgreSQL that runs elsewhere",
+        ),
+        Err(error) => Finding::fail(
+            WHAT,
+            error.to_string(),
+            "leave --pg-bin (REVEILLE_PG_BIN) away to have one looked for, or name the folder that holds initdb, pg_ctl and \
+             postgres",
+        ),
+    }
+}
+
+/// What is installed and cannot be used, for the message.
+fn unsupported(installed: &[Installation]) -> String {
     if installed.is_empty() {
         return String::new();
     }
     let versions: Vec<String> = installed.iter().map(|it| it.version.to_string()).collect();
-    format!("; installed here, and not in the supported range: {}", versions.join(", "))
+    format!("; installed here, and not supported: {}", versions.join(", "))
 }
 
 /// Whether the data directory can be used.

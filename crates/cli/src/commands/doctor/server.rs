@@ -27,6 +27,14 @@ const CONNECTIONS_BESIDE_THE_POOL: i64 = 2;
 const QUEUE_UNUSUAL: f64 = 0.05;
 const QUEUE_DANGEROUS: f64 = 0.5;
 
+/// What to do about an old server.
+pub(super) const UPGRADE: &str = "install PostgreSQL 18 beside it and move the data with pg_upgrade, or with pg_dump and pg_restore; a hosted database \
+     usually has a button for a major upgrade";
+
+/// What to do about a standby.
+pub(super) const NAME_THE_PRIMARY: &str =
+    "name the primary in the URL, or all hosts, separated by commas: reveille follows the primary";
+
 const SQL: &str = "select current_setting('server_version_num')::int as version, \
      current_setting('server_version') as version_text, \
      pg_is_in_recovery() as standby, \
@@ -73,11 +81,7 @@ fn version(number: i32, text: &str) -> Finding {
                 SUPPORTED.start(),
                 SUPPORTED.end()
             ),
-            format!(
-                "install PostgreSQL {} beside it and move the data with pg_upgrade, or with pg_dump and pg_restore; a hosted \
-                 database usually has a button for a major upgrade",
-                SUPPORTED.end()
-            ),
+            UPGRADE,
         )
     } else {
         Finding::warn(
@@ -91,11 +95,7 @@ fn version(number: i32, text: &str) -> Finding {
 fn writable(standby: bool, read_only: bool) -> Finding {
     const WHAT: &str = "writable";
     if standby {
-        Finding::fail(
-            WHAT,
-            "the server is a standby: it can only be read from",
-            "name the primary in the URL, or all hosts, separated by commas: reveille follows the primary",
-        )
+        Finding::fail(WHAT, "the server is a standby: it can only be read from", NAME_THE_PRIMARY)
     } else if read_only {
         Finding::fail(
             WHAT,

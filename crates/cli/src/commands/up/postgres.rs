@@ -50,14 +50,14 @@ async fn obtain(settings: &Embedded) -> Result<Installation, Error> {
 /// Dropping it ends the watch.
 pub(super) async fn watch(cluster: &Cluster, database: &pg::Database) -> Infallible {
     let mut gone = false;
-    let mut pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+    let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
         if let Some(mut connection) = connect(database).await {
             if gone {
                 gone = false;
                 tracing::info!("PostgreSQL is back");
             }
-            pauses = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+            backoff.reset();
             while let Ok(Some(_)) = connection.try_recv().await {}
         }
         if !gone && cluster.pid().is_none() {
@@ -68,7 +68,7 @@ pub(super) async fn watch(cluster: &Cluster, database: &pg::Database) -> Infalli
                  stop with Ctrl-C and run `reveille up` again"
             );
         }
-        sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await;
+        sleep(backoff.pause()).await;
     }
 }
 

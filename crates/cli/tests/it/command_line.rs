@@ -1,0 +1,80 @@
+//! What the program says before it does anything: help, versions, and mistakes in the command line.
+
+use crate::process::{command, run};
+
+/// `--version` must name the program's version and the PostgreSQL versions it supports.
+/// Runs it and reads the answer.
+#[tokio::test]
+async fn version_names_the_program_and_the_supported_servers() {
+    let ended = run(command(&["--version"])).await;
+    assert_eq!(ended.status.code(), Some(0));
+    assert!(ended.said.contains(env!("CARGO_PKG_VERSION")), "{}", ended.said);
+    assert!(ended.said.contains("PostgreSQL 14 to 18"), "{}", ended.said);
+}
+
+/// Help must exist for every command, with examples, and must not show the URL that is in the environment.
+/// Asks every command for help with a secret in `DATABASE_URL`.
+#[tokio::test]
+async fn help_has_examples_and_hides_urls() {
+    for name in ["up", "serve", "migrate", "doctor"] {
+        let mut help = command(&[name, "--help"]);
+        help.env("DATABASE_URL", "postgres://ann:hunter2@secret.host/app");
+        let ended = run(help).await;
+        assert_eq!(ended.status.code(), Some(0), "{name}");
+        assert!(ended.said.contains("Examples:"), "{name}: {}", ended.said);
+        assert!(!ended.said.contains("hunter2") && !ended.said.contains("secret.host"), "{name}: {}", ended.said);
+    }
+}
+
+/// A mistake must end with code 2 and name the flag, so that it can be found.
+/// A table of mistakes and what the message has to contain.
+#[tokio::test]
+async fn mistakes_name_the_flag() {
+    let url = "--database-url=postgres://ann@127.0.0.1:1/app";
+    let table: [(&[&str], &str); 9] = [
+        (&["serve"], "--database-url"),
+        (&["migrate"], "DATABASE_URL"),
+        (&["serve", url, "--listen", "nonsense"], "--listen"),
+        (&["serve", url, "--statement-timeout", "30"], "500ms"),
+        (&["serve", url, "--pool-size", "0"], "--pool-size"),
+        (&["serve", url, "--schema", ""], "--schema"),
+        (&["serve", url, "--log", "=,="], "--log"),
+        (&["migrate", url, "--dry-run", "--dump"], "--dump"),
+        (&["serve", "--database-url", "mysql://ann@h/app"], "--database-url"),
+    ];
+    for (args, expected) in table {
+        let ended = run(command(args)).await;
+        assert_eq!(ended.status.code(), Some(2), "{args:?}: {}", ended.said);
+        assert!(ended.said.contains(expected), "{args:?}: {}", ended.said);
+    }
+}
+
+/// A password must not be printed whatever is wrong with the way it was given.
+/// URLs with a password in wrong places, in wrong forms and to a closed port; the output is searched.
+#[tokio::test]
+async fn a_password_is_never_printed() {
+    let broken = [
+        "postgres://ann:hunter2@127.0.0.1:1/app?sslmode=hunter2",
+        "postgres://ann:hunter2@127.0.0.1:99999/app",
+        "postgres://ann:hunter2@/",
+        "postgres//ann:hunter2@127.0.0.1/app",
+        "postgres://ann:hunter2/@127.0.0.1/app",
+        "postgres://ann:hunter2@127.0.0.1:1/app?hunter2=1",
+    ];
+    let mut commands = vec![command(&["serve", "postgres://ann:hunter2@127.0.0.1:1/app"])];
+    for url in broken {
+        commands.push(command(&["serve", "--listen=127.0.0.1:0", "--log=trace", "--database-url", url]));
+        commands.push(command(&["doctor", "--log=trace", "--database-url", url]));
+        let mut direct = command(&["migrate", "--log=trace", "--database-url=postgres://ann@127.0.0.1:1/app"]);
+        direct.env("REVEILLE_DIRECT_URL", url);
+        commands.push(direct);
+    }
+    commands.push(command(&["doctor", "--database-url", "postgres://ann:hunter2@127.0.0.1:1/app"]));
+    for command in commands {
+        let shown = format!("{:?}", command.as_std());
+        let ended = run(command).await;
+        assert_ne!(ended.status.code(), Some(0), "{shown}");
+        assert!(!ended.said.contains("hunter2"), "{shown}: {}", ended.said);
+        assert!(!ended.said.is_empty(), "{shown}");
+    }
+}

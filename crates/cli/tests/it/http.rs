@@ -1,0 +1,71 @@
+//! A client of HTTP/1.1, as small as the tests need it.
+
+use std::net::SocketAddr;
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::{Instant, timeout},
+};
+
+use crate::process::PATIENCE;
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: String,
+    pub body: String,
+}
+
+impl Answer {
+    /// The body as JSON.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+}
+
+/// Sends a request without a body on a connection of its own.
+pub async fn request(address: SocketAddr, method: &str, path: &str) -> Answer {
+    let text = format!("{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
+    let text = timeout(PATIENCE, exchange(address, &text)).await.expect("an answer in time").expect("an answer");
+    parse(&text)
+}
+
+/// `GET path`.
+pub async fn get(address: SocketAddr, path: &str) -> Answer {
+    request(address, "GET", path).await
+}
+
+/// Asks for `path` until `wanted` likes the answer. Asking again and again is all that an outsider can do.
+pub async fn eventually(address: SocketAddr, path: &str, wanted: impl Fn(&Answer) -> bool) -> Answer {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let answer = get(address, path).await;
+        if wanted(&answer) {
+            return answer;
+        }
+        assert!(Instant::now() < deadline, "never answered as wanted, at last {answer:?}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+/// Sends `text` and reads until the server closes.
+pub async fn exchange(address: SocketAddr, text: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(text.as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// Takes an answer with a plain body apart.
+pub fn parse(text: &str) -> Answer {
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("not an answer: {text:?}"));
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    Answer {
+        status: status.unwrap_or_else(|| panic!("no status: {head}")),
+        headers: head.to_lowercase(),
+        body: body.to_owned(),
+    }
+}

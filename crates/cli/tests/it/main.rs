@@ -1,0 +1,9 @@
+//! The program as people run it: real processes, real PostgreSQL, HTTP over real sockets.
+
+mod command_line;
+mod doctor;
+mod http;
+mod migrate;
+mod process;
+mod serve;
+mod up;

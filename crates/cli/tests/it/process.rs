@@ -1,0 +1,166 @@
+//! A running `reveille`, and what it said.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncBufReadExt, AsyncRead, BufReader},
+    process::{Child, Command},
+    sync::Notify,
+    task::JoinHandle,
+    time::timeout,
+};
+
+/// How long anything that should happen may take before a test fails: long, because two cores run many tests at once.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A process under test. Dropping it kills it.
+pub struct Reveille {
+    child: Child,
+    said: Arc<Said>,
+    readers: Vec<JoinHandle<()>>,
+}
+
+/// The lines of both streams, in order of arrival.
+#[derive(Default)]
+struct Said {
+    lines: Mutex<Vec<String>>,
+    more: Notify,
+}
+
+/// How a process ended, and everything it said.
+pub struct Ended {
+    pub status: ExitStatus,
+    pub said: String,
+}
+
+/// The program with `args`, in an environment that configures nothing.
+pub fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_reveille"));
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("REVEILLE_") || name == "DATABASE_URL" || name == "RUST_LOG" {
+            command.env_remove(&*name);
+        }
+    }
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    command
+}
+
+impl Reveille {
+    /// Starts `command`, as made by [`command`].
+    pub fn start(mut command: Command) -> Self {
+        let mut child = command.spawn().expect("the program starts");
+        let said = Arc::new(Said::default());
+        let stdout = child.stdout.take().expect("stdout is piped");
+        let stderr = child.stderr.take().expect("stderr is piped");
+        let readers = vec![tokio::spawn(read(stdout, Arc::clone(&said))), tokio::spawn(read(stderr, Arc::clone(&said)))];
+        Self { child, said, readers }
+    }
+
+    /// The first line that contains `part`, once it is said.
+    pub async fn line(&self, part: &str) -> String {
+        let found = async {
+            loop {
+                let more = self.said.more.notified();
+                if let Some(line) = self.said.lines().iter().find(|line| line.contains(part)) {
+                    return line.clone();
+                }
+                more.await;
+            }
+        };
+        timeout(PATIENCE, found).await.unwrap_or_else(|_| panic!("never said {part:?}, only:\n{}", self.said.text()))
+    }
+
+    /// The address it listens on, as it said.
+    pub async fn address(&self) -> SocketAddr {
+        let line = self.line("http://").await;
+        let (_, address) = line.split_once("http://").expect("the line has it");
+        address.trim().parse().unwrap_or_else(|_| panic!("{line:?} has no address"))
+    }
+
+    /// Sends a signal: `INT`, `TERM`, `KILL`.
+    pub async fn signal(&self, name: &str) {
+        signal(self.child.id().expect("it runs"), name).await;
+    }
+
+    /// Waits for its end.
+    pub async fn ended(mut self) -> Ended {
+        let status = timeout(PATIENCE, self.child.wait()).await;
+        let status = status.unwrap_or_else(|_| panic!("did not end:\n{}", self.said.text())).expect("it was a child");
+        for reader in self.readers.drain(..) {
+            reader.await.expect("a reader does not panic");
+        }
+        Ended { status, said: self.said.text() }
+    }
+}
+
+impl Said {
+    fn lines(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
+        self.lines.lock().expect("no reader panics")
+    }
+
+    fn text(&self) -> String {
+        self.lines().join("\n")
+    }
+}
+
+async fn read(stream: impl AsyncRead + Unpin, said: Arc<Said>) {
+    let mut lines = BufReader::new(stream).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
+        said.lines().push(line);
+        said.more.notify_waiters();
+    }
+}
+
+/// Runs `command` to its end.
+pub async fn run(command: Command) -> Ended {
+    Reveille::start(command).ended().await
+}
+
+/// Sends a signal to a process.
+pub async fn signal(pid: u32, name: &str) {
+    let status = Command::new("kill").args(["-s", name, &pid.to_string()]).status().await.expect("kill runs");
+    assert!(status.success(), "no process {pid} to send {name} to");
+}
+
+/// Whether a process runs. One that has ended and whose parent has not asked for its status yet does not.
+pub async fn runs(pid: u32) -> bool {
+    let output = Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output().await.expect("ps runs");
+    let state = String::from_utf8_lossy(&output.stdout);
+    !state.trim().is_empty() && !state.trim().starts_with('Z')
+}
+
+/// A data directory for `reveille up`. Dropping it kills whatever PostgreSQL is left in it, and removes it.
+pub struct DataDir(PathBuf);
+
+impl DataDir {
+    /// A new directory, reachable for the user PostgreSQL runs as, with a space in its name.
+    pub fn new() -> Self {
+        let unique = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_nanos();
+        Self(std::env::temp_dir().join(format!("reveille up {}-{unique}", std::process::id())))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The process of its PostgreSQL; `None` if it has none.
+    pub fn postgres(&self) -> Option<u32> {
+        std::fs::read_to_string(self.0.join("data/postmaster.pid")).ok()?.lines().next()?.trim().parse().ok()
+    }
+}
+
+impl Drop for DataDir {
+    fn drop(&mut self) {
+        if let Some(pid) = self.postgres() {
+            let _ = std::process::Command::new("kill").args(["-s", "QUIT", &pid.to_string()]).stderr(Stdio::null()).status();
+        }
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

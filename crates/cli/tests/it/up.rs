@@ -1,0 +1,161 @@
+//! `reveille up`: PostgreSQL and the server as one thing that starts and stops together.
+
+use pg::testing::TestDb;
+use tokio::{net::TcpListener, process::Command};
+
+use crate::{
+    http::{eventually, get},
+    process::{DataDir, Reveille, command, run, runs, signal},
+};
+
+/// `reveille up` in `dir` on a free port.
+fn up(dir: &DataDir) -> Command {
+    let mut up = command(&["up", "--listen=127.0.0.1:0", "--data-dir"]);
+    up.arg(dir.path());
+    up
+}
+
+/// Waits until it has said how it can be stopped.
+async fn ready(reveille: &Reveille) {
+    reveille.line("Ctrl-C stops both").await;
+}
+
+/// `up` must work on a new directory and again on the same one, and Ctrl-C must stop the server and PostgreSQL.
+/// Does it twice in a row; each time PostgreSQL's process must be gone after the end, and the end must be clean.
+#[tokio::test]
+async fn up_works_twice_in_a_row_and_ctrl_c_stops_both() {
+    let dir = DataDir::new();
+    for _ in 0..2 {
+        let reveille = Reveille::start(up(&dir));
+        ready(&reveille).await;
+        assert_eq!(get(reveille.address().await, "/health").await.status, 200);
+        let postgres = dir.postgres().expect("PostgreSQL runs");
+        assert!(runs(postgres).await);
+        reveille.signal("INT").await;
+        let ended = reveille.ended().await;
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
+        assert!(!runs(postgres).await, "PostgreSQL still runs:\n{}", ended.said);
+        assert_eq!(dir.postgres(), None, "PostgreSQL did not stop in good order");
+    }
+}
+
+/// The banner must say where everything is, and hold no password.
+/// Reads it, and looks for the password that is in the data directory.
+#[tokio::test]
+async fn the_banner_says_where_everything_is() {
+    let dir = DataDir::new();
+    let reveille = Reveille::start(up(&dir));
+    ready(&reveille).await;
+    let password = std::fs::read_to_string(dir.path().join("password")).expect("the password is kept");
+    reveille.signal("TERM").await;
+    let said = reveille.ended().await.said;
+    for part in ["/health", "/metrics", &dir.path().display().to_string(), "postgresql.log", "on 127.0.0.1:"] {
+        assert!(said.contains(part), "{part} is not in\n{said}");
+    }
+    assert!(!said.contains(password.trim()), "{said}");
+}
+
+/// A process that is killed leaves PostgreSQL running; the next `up` must find it and stop it in the end.
+/// Kills with SIGKILL, then starts again on the same directory.
+#[tokio::test]
+async fn up_after_kill_9_carries_on_with_the_same_postgresql() {
+    let dir = DataDir::new();
+    let first = Reveille::start(up(&dir));
+    ready(&first).await;
+    let postgres = dir.postgres().expect("PostgreSQL runs");
+    first.signal("KILL").await;
+    first.ended().await;
+    assert!(runs(postgres).await, "PostgreSQL went with its owner");
+
+    let second = Reveille::start(up(&dir));
+    second.line("still running").await;
+    ready(&second).await;
+    assert_eq!(dir.postgres(), Some(postgres));
+    second.signal("INT").await;
+    assert_eq!(second.ended().await.status.code(), Some(0));
+    assert!(!runs(postgres).await);
+}
+
+/// When everything was killed, PostgreSQL included, the next `up` must recover.
+/// Kills both with SIGKILL, which leaves a stale pid file behind.
+#[tokio::test]
+async fn up_after_everything_was_killed_recovers() {
+    let dir = DataDir::new();
+    let first = Reveille::start(up(&dir));
+    ready(&first).await;
+    let postgres = dir.postgres().expect("PostgreSQL runs");
+    first.signal("KILL").await;
+    signal(postgres, "KILL").await;
+    first.ended().await;
+
+    let second = Reveille::start(up(&dir));
+    ready(&second).await;
+    assert_eq!(get(second.address().await, "/health").await.status, 200);
+    assert_ne!(dir.postgres(), Some(postgres));
+    second.signal("INT").await;
+    assert_eq!(second.ended().await.status.code(), Some(0));
+}
+
+/// When PostgreSQL dies under the server, the server must say so, name the log, stay alive and call itself unready; Ctrl-C must still
+/// end it cleanly.
+/// Kills PostgreSQL's first process.
+#[tokio::test]
+async fn a_postgresql_that_dies_is_reported() {
+    let dir = DataDir::new();
+    let reveille = Reveille::start(up(&dir));
+    ready(&reveille).await;
+    let address = reveille.address().await;
+    signal(dir.postgres().expect("PostgreSQL runs"), "KILL").await;
+    let line = reveille.line("PostgreSQL has stopped by itself").await;
+    assert!(line.contains("postgresql.log"), "{line}");
+    let answer = eventually(address, "/health/ready", |answer| answer.status == 503).await;
+    assert!(answer.json()["reasons"][0].as_str().is_some_and(|reason| reason.starts_with("database: ")), "{answer:?}");
+    assert_eq!(get(address, "/health/live").await.status, 200);
+    reveille.signal("INT").await;
+    let ended = reveille.ended().await;
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
+}
+
+/// With `DATABASE_URL` set, `up` must use that database, say so, and start nothing.
+/// The data directory must not even be made.
+#[tokio::test]
+async fn up_with_a_database_url_starts_nothing() {
+    let db = TestDb::new().await;
+    let dir = DataDir::new();
+    let mut up = up(&dir);
+    up.env("DATABASE_URL", db.url()).env("REVEILLE_SCHEMA", db.schema().name());
+    let reveille = Reveille::start(up);
+    reveille.line("DATABASE_URL is set: using that database, starting no PostgreSQL").await;
+    eventually(reveille.address().await, "/health", |answer| answer.status == 200).await;
+    assert!(!dir.path().exists());
+    reveille.signal("INT").await;
+    assert_eq!(reveille.ended().await.status.code(), Some(0));
+}
+
+/// A taken port must be found before anything is started.
+/// The data directory must not even be made.
+#[tokio::test]
+async fn a_port_in_use_starts_no_postgresql() {
+    let dir = DataDir::new();
+    let taken = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = taken.local_addr().expect("bound").to_string();
+    let mut up = command(&["up", "--listen", &address, "--data-dir"]);
+    up.arg(dir.path());
+    let ended = run(up).await;
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(ended.said.contains("already in use"), "{}", ended.said);
+    assert!(!dir.path().exists());
+}
+
+/// A directory that belongs to something else must be left alone, with an error that names it.
+/// Puts a file into it first.
+#[tokio::test]
+async fn a_foreign_directory_is_left_alone() {
+    let dir = DataDir::new();
+    std::fs::create_dir(dir.path()).expect("made");
+    std::fs::write(dir.path().join("precious"), "mine").expect("written");
+    let ended = run(up(&dir)).await;
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(ended.said.contains(&dir.path().display().to_string()), "{}", ended.said);
+    assert_eq!(std::fs::read_dir(dir.path()).expect("there").count(), 1);
+}
