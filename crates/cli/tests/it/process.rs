@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use pg::embedded::{Installation, Wanted};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, BufReader},
     process::{Child, Command},
@@ -59,7 +60,8 @@ impl Reveille {
         let said = Arc::new(Said::default());
         let stdout = child.stdout.take().expect("stdout is piped");
         let stderr = child.stderr.take().expect("stderr is piped");
-        let readers = vec![tokio::spawn(read(stdout, Arc::clone(&said))), tokio::spawn(read(stderr, Arc::clone(&said)))];
+        let readers =
+            vec![tokio::spawn(read(stdout, Arc::clone(&said))), tokio::spawn(read(stderr, Arc::clone(&said)))];
         Self { child, said, readers }
     }
 
@@ -118,6 +120,21 @@ async fn read(stream: impl AsyncRead + Unpin, said: Arc<Said>) {
     }
 }
 
+/// `reveille up` in `dir` on a free port, with the PostgreSQL that the tests run on.
+pub async fn up(dir: &DataDir) -> Command {
+    let mut up = command(&["up"]);
+    up.env("REVEILLE_LISTEN", "127.0.0.1:0").env("REVEILLE_DATA_DIR", dir.path());
+    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    if let Some(bin) = variable("REVEILLE_PG_BIN") {
+        up.env("REVEILLE_PG_BIN", bin);
+    } else if let Some(major) = variable("REVEILLE_TEST_PG") {
+        let major = major.parse().expect("REVEILLE_TEST_PG is a major version");
+        let found = Installation::find(Wanted::exactly(major)).await.expect("the PostgreSQL that the tests run on");
+        up.env("REVEILLE_PG_BIN", found.bin);
+    }
+    up
+}
+
 /// Runs `command` to its end.
 pub async fn run(command: Command) -> Ended {
     Reveille::start(command).ended().await
@@ -140,10 +157,18 @@ pub async fn runs(pid: u32) -> bool {
 pub struct DataDir(PathBuf);
 
 impl DataDir {
-    /// A new directory, reachable for the user PostgreSQL runs as, with a space in its name.
-    pub fn new() -> Self {
+    /// The name of a new directory, reachable for the user PostgreSQL runs as, with a space in it.
+    ///
+    /// `None`, with a line that the test is skipped, when `DATABASE_URL` says to start no PostgreSQL.
+    pub fn new() -> Option<Self> {
+        if std::env::var_os("DATABASE_URL").is_some_and(|url| !url.is_empty()) {
+            let thread = std::thread::current();
+            let test = thread.name().unwrap_or("this test");
+            eprintln!("skipped: {test} starts a PostgreSQL, and DATABASE_URL says to start none");
+            return None;
+        }
         let unique = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_nanos();
-        Self(std::env::temp_dir().join(format!("reveille up {}-{unique}", std::process::id())))
+        Some(Self(std::env::temp_dir().join(format!("reveille up {}-{unique}", std::process::id()))))
     }
 
     pub fn path(&self) -> &Path {
@@ -159,7 +184,10 @@ impl DataDir {
 impl Drop for DataDir {
     fn drop(&mut self) {
         if let Some(pid) = self.postgres() {
-            let _ = std::process::Command::new("kill").args(["-s", "QUIT", &pid.to_string()]).stderr(Stdio::null()).status();
+            let _ = std::process::Command::new("kill")
+                .args(["-s", "QUIT", &pid.to_string()])
+                .stderr(Stdio::null())
+                .status();
         }
         let _ = std::fs::remove_dir_all(&self.0);
     }

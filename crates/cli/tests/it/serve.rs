@@ -2,10 +2,7 @@
 
 use std::net::SocketAddr;
 
-use pg::{
-    embedded::{Cluster, Settings},
-    testing::TestDb,
-};
+use pg::testing::{PrivateCluster, TestDb};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -15,13 +12,17 @@ use tokio::{
 
 use crate::{
     http::{eventually, exchange, get, parse, request},
-    process::{DataDir, PATIENCE, Reveille, command, run},
+    process::{PATIENCE, Reveille, command, run},
 };
 
 /// A server on a free port and the schema of a test.
 fn serve(db: &TestDb, more: &[&str]) -> Command {
     let mut serve = command(&["serve"]);
-    serve.args(more).env("REVEILLE_LISTEN", "127.0.0.1:0").env("DATABASE_URL", db.url()).env("REVEILLE_SCHEMA", db.schema().name());
+    serve
+        .args(more)
+        .env("REVEILLE_LISTEN", "127.0.0.1:0")
+        .env("DATABASE_URL", db.url())
+        .env("REVEILLE_SCHEMA", db.schema().name());
     serve
 }
 
@@ -188,8 +189,7 @@ async fn a_refused_login_ends_the_process_with_a_reason() {
 /// A private PostgreSQL is stopped, started, stopped at once as by a crash, and started again; `/health/live` is 200 all the time.
 #[tokio::test]
 async fn readiness_follows_a_database_that_comes_and_goes() {
-    let dir = DataDir::new();
-    let cluster = Cluster::start(Settings { durable: false, ..Settings::new(dir.path()) }).await.expect("it starts");
+    let Some(cluster) = PrivateCluster::start().await else { return };
     cluster.stop().await.expect("it stops");
 
     let mut serve = command(&["serve", "--listen=127.0.0.1:0"]);
@@ -211,5 +211,4 @@ async fn readiness_follows_a_database_that_comes_and_goes() {
     cluster.start_again().await.expect("it starts");
     eventually(address, "/health/ready", |answer| answer.status == 200).await;
     stop(reveille).await;
-    cluster.stop().await.expect("it stops");
 }

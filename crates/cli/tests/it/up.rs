@@ -1,19 +1,12 @@
 //! `reveille up`: PostgreSQL and the server as one thing that starts and stops together.
 
 use pg::testing::TestDb;
-use tokio::{net::TcpListener, process::Command};
+use tokio::net::TcpListener;
 
 use crate::{
     http::{eventually, get},
-    process::{DataDir, Reveille, command, run, runs, signal},
+    process::{DataDir, Reveille, run, runs, signal, up},
 };
-
-/// `reveille up` in `dir` on a free port.
-fn up(dir: &DataDir) -> Command {
-    let mut up = command(&["up", "--listen=127.0.0.1:0", "--data-dir"]);
-    up.arg(dir.path());
-    up
-}
 
 /// Waits until it has said how it can be stopped.
 async fn ready(reveille: &Reveille) {
@@ -24,9 +17,9 @@ async fn ready(reveille: &Reveille) {
 /// Does it twice in a row; each time PostgreSQL's process must be gone after the end, and the end must be clean.
 #[tokio::test]
 async fn up_works_twice_in_a_row_and_ctrl_c_stops_both() {
-    let dir = DataDir::new();
+    let Some(dir) = DataDir::new() else { return };
     for _ in 0..2 {
-        let reveille = Reveille::start(up(&dir));
+        let reveille = Reveille::start(up(&dir).await);
         ready(&reveille).await;
         assert_eq!(get(reveille.address().await, "/health").await.status, 200);
         let postgres = dir.postgres().expect("PostgreSQL runs");
@@ -43,8 +36,8 @@ async fn up_works_twice_in_a_row_and_ctrl_c_stops_both() {
 /// Reads it, and looks for the password that is in the data directory.
 #[tokio::test]
 async fn the_banner_says_where_everything_is() {
-    let dir = DataDir::new();
-    let reveille = Reveille::start(up(&dir));
+    let Some(dir) = DataDir::new() else { return };
+    let reveille = Reveille::start(up(&dir).await);
     ready(&reveille).await;
     let password = std::fs::read_to_string(dir.path().join("password")).expect("the password is kept");
     reveille.signal("TERM").await;
@@ -59,15 +52,15 @@ async fn the_banner_says_where_everything_is() {
 /// Kills with SIGKILL, then starts again on the same directory.
 #[tokio::test]
 async fn up_after_kill_9_carries_on_with_the_same_postgresql() {
-    let dir = DataDir::new();
-    let first = Reveille::start(up(&dir));
+    let Some(dir) = DataDir::new() else { return };
+    let first = Reveille::start(up(&dir).await);
     ready(&first).await;
     let postgres = dir.postgres().expect("PostgreSQL runs");
     first.signal("KILL").await;
     first.ended().await;
     assert!(runs(postgres).await, "PostgreSQL went with its owner");
 
-    let second = Reveille::start(up(&dir));
+    let second = Reveille::start(up(&dir).await);
     second.line("still running").await;
     ready(&second).await;
     assert_eq!(dir.postgres(), Some(postgres));
@@ -80,15 +73,15 @@ async fn up_after_kill_9_carries_on_with_the_same_postgresql() {
 /// Kills both with SIGKILL, which leaves a stale pid file behind.
 #[tokio::test]
 async fn up_after_everything_was_killed_recovers() {
-    let dir = DataDir::new();
-    let first = Reveille::start(up(&dir));
+    let Some(dir) = DataDir::new() else { return };
+    let first = Reveille::start(up(&dir).await);
     ready(&first).await;
     let postgres = dir.postgres().expect("PostgreSQL runs");
     first.signal("KILL").await;
     signal(postgres, "KILL").await;
     first.ended().await;
 
-    let second = Reveille::start(up(&dir));
+    let second = Reveille::start(up(&dir).await);
     ready(&second).await;
     assert_eq!(get(second.address().await, "/health").await.status, 200);
     assert_ne!(dir.postgres(), Some(postgres));
@@ -101,8 +94,8 @@ async fn up_after_everything_was_killed_recovers() {
 /// Kills PostgreSQL's first process.
 #[tokio::test]
 async fn a_postgresql_that_dies_is_reported() {
-    let dir = DataDir::new();
-    let reveille = Reveille::start(up(&dir));
+    let Some(dir) = DataDir::new() else { return };
+    let reveille = Reveille::start(up(&dir).await);
     ready(&reveille).await;
     let address = reveille.address().await;
     signal(dir.postgres().expect("PostgreSQL runs"), "KILL").await;
@@ -121,8 +114,8 @@ async fn a_postgresql_that_dies_is_reported() {
 #[tokio::test]
 async fn up_with_a_database_url_starts_nothing() {
     let db = TestDb::new().await;
-    let dir = DataDir::new();
-    let mut up = up(&dir);
+    let Some(dir) = DataDir::new() else { return };
+    let mut up = up(&dir).await;
     up.env("DATABASE_URL", db.url()).env("REVEILLE_SCHEMA", db.schema().name());
     let reveille = Reveille::start(up);
     reveille.line("DATABASE_URL is set: using that database, starting no PostgreSQL").await;
@@ -136,11 +129,11 @@ async fn up_with_a_database_url_starts_nothing() {
 /// The data directory must not even be made.
 #[tokio::test]
 async fn a_port_in_use_starts_no_postgresql() {
-    let dir = DataDir::new();
+    let Some(dir) = DataDir::new() else { return };
     let taken = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = taken.local_addr().expect("bound").to_string();
-    let mut up = command(&["up", "--listen", &address, "--data-dir"]);
-    up.arg(dir.path());
+    let mut up = up(&dir).await;
+    up.args(["--listen", &address]);
     let ended = run(up).await;
     assert_eq!(ended.status.code(), Some(1));
     assert!(ended.said.contains("already in use"), "{}", ended.said);
@@ -151,10 +144,10 @@ async fn a_port_in_use_starts_no_postgresql() {
 /// Puts a file into it first.
 #[tokio::test]
 async fn a_foreign_directory_is_left_alone() {
-    let dir = DataDir::new();
+    let Some(dir) = DataDir::new() else { return };
     std::fs::create_dir(dir.path()).expect("made");
     std::fs::write(dir.path().join("precious"), "mine").expect("written");
-    let ended = run(up(&dir)).await;
+    let ended = run(up(&dir).await).await;
     assert_eq!(ended.status.code(), Some(1));
     assert!(ended.said.contains(&dir.path().display().to_string()), "{}", ended.said);
     assert_eq!(std::fs::read_dir(dir.path()).expect("there").count(), 1);

@@ -25,6 +25,11 @@ const POOLER_LOOKS: usize = 5;
 /// Statements with parameters sent to see whether prepared ones survive: enough to meet more than one server connection.
 const PREPARED_ROUNDS: i32 = 10;
 
+/// What to do about a pooler nobody told us of.
+pub(super) const POOLER_FIX: &str = "add --pooler (REVEILLE_POOLER=true), so that nothing is sent that a pooler cannot carry; and give the URL that leads to \
+     PostgreSQL itself with --direct-url (REVEILLE_DIRECT_URL), for LISTEN, which no transaction-mode pooler can carry";
+
+/// What to do about a LISTEN that does not get through.
 const DIRECT_FIX: &str = "give the URL that leads to PostgreSQL itself, without the pooler, with --direct-url or \
                           REVEILLE_DIRECT_URL; it is used for one or two connections per process";
 
@@ -43,7 +48,7 @@ pub(super) async fn examine(database: &pg::Database, settings: &config::Database
                 "pooler",
                 "DATABASE_URL leads through a transaction-mode pooler, such as PgBouncer, and reveille was not told: prepared \
                  statements and notifications get lost in it",
-                format!("add --pooler (REVEILLE_POOLER=true), and {DIRECT_FIX}"),
+                POOLER_FIX,
             ));
             return;
         }

@@ -5,7 +5,7 @@ use std::error::Error as StdError;
 use super::{
     PATIENCE, address, ask, column,
     finding::{Finding, Report},
-    server, unanswered,
+    listening, server, unanswered,
 };
 use crate::error::explain;
 
@@ -21,9 +21,13 @@ pub(super) async fn examine(
     let database = match pg::Database::connect_lazy(url, alone) {
         Ok(database) => database,
         Err(error) => {
+            let reason = match &error {
+                pg::Error::Config { reason, .. } => reason.clone(),
+                other => explain(other),
+            };
             report.add(Finding::fail(
                 "URL",
-                format!("{key} cannot be understood: {}", explain(&error)),
+                format!("{key} cannot be understood: {reason}"),
                 "write it as postgres://user:password@host:5432/database; characters such as @ : / ? # % in a \
                  password have to be written as %40 %3A %2F %3F %23 %25",
             ));
@@ -99,6 +103,8 @@ fn by_words(said: &str) -> (&'static str, &'static str) {
             "match ?sslmode= in the URL to the server: `disable` if it has no TLS, `require` if it has, `verify-full` with \
              &sslrootcert=FILE to also check who it is",
         )
+    } else if mentions(&["startup parameter"]) {
+        ("a pooler such as PgBouncer is in between, and reveille was not told", listening::POOLER_FIX)
     } else if mentions(&["no such database", "no such user"]) {
         ("the pooler does not know this database or user", "add it to the pooler's configuration")
     } else if mentions(&["sasl", "auth", "password"]) {
