@@ -20,6 +20,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// means a feature that does not exist.
 const STALE_PLAN_ROUTINE: &str = "RevalidateCachedQuery";
 
+/// What PgBouncer says to a client that sends server settings when it connects, under a code that means anything.
+const POOLER_REFUSES_SETTINGS: &str = "unsupported startup parameter";
+
 /// What went wrong, as a decision.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -124,6 +127,9 @@ impl Error {
             sqlx::Error::PoolTimedOut => Error::Exhausted,
             sqlx::Error::PoolClosed => Error::Closed,
             sqlx::Error::Tls(_) => Error::Rejected { server, source },
+            sqlx::Error::Database(ref said) if said.message().contains(POOLER_REFUSES_SETTINGS) => {
+                Error::config("pooler", "there is a pooler in between, which refuses server settings: set the option")
+            }
             sqlx::Error::Database(ref said) if classify(&**said).kind == Kind::Permanent => {
                 Error::Rejected { server, source }
             }

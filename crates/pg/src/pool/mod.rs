@@ -52,24 +52,22 @@ struct Inner {
 }
 
 impl Database {
-    /// Opens a connection, so that a wrong URL fails here and says why, and makes a pool of it.
+    /// Opens a connection by each URL, so that a wrong one fails here and says why, and makes a pool.
     ///
     /// # Errors
     /// [`Error::Config`] for a URL or option that cannot be used; [`Error::Unreachable`], [`Error::NoPrimary`],
     /// [`Error::Rejected`] or [`Error::OldServer`] for a server that cannot.
     pub async fn connect(url: &str, options: Options) -> Result<Database> {
         let database = Database::connect_lazy(url, options)?;
-        let checked = match &database.0.route {
-            Some(route) => route.scout().await,
-            None => Ok(0),
-        };
-        match checked {
-            Ok(_) => Ok(database),
-            Err(error) => {
+        let routes = database.0.route.iter().chain([&database.0.direct]);
+        for route in routes {
+            // The direct route is the main one as a rule; then this is the same answer again.
+            if let Err(error) = route.scout().await {
                 database.close().await;
-                Err(error)
+                return Err(error);
             }
         }
+        Ok(database)
     }
 
     /// Makes a pool that connects when it is first used. Must be called within a tokio runtime.
@@ -151,8 +149,8 @@ impl Database {
     }
 
     /// A lazy pool of exactly one connection, opened directly (by `listen_url` if there is one) and kept for good, for
-    /// listening and for what must not wait for the main pool. It follows the primary like the main pool. `settings` are
-    /// server settings of its session, such as `("synchronous_commit", "off")`. Close it when done.
+    /// listening and for what must not wait for the main pool. `settings` are server settings of its session, such as
+    /// `("synchronous_commit", "off")`. It follows the primary for as long as this `Database` lives; close it when done.
     ///
     /// # Errors
     /// [`Error::Config`] naming `listen_url` if the database can be reached through a pooler only

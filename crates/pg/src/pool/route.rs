@@ -36,8 +36,8 @@ pub(super) struct Route {
     hosts: Vec<PgConnectOptions>,
     current: AtomicUsize,
     followers: Mutex<Vec<Follower>>,
-    /// When the last scout came back, and with what; holding it means being out.
-    last_scout: tokio::sync::Mutex<Option<(Instant, usize)>>,
+    /// When the last scout came back, and with which place (`None`: no host would do); holding it means being out.
+    last_scout: tokio::sync::Mutex<Option<(Instant, Option<usize>)>>,
 }
 
 /// A pool to point at the primary, with the address's hosts as that pool wants them.
@@ -125,23 +125,25 @@ impl Route {
     /// [`Error::NoPrimary`] if there were servers and all of them are standbys.
     pub(super) async fn scout(&self) -> Result<usize> {
         let mut last = self.last_scout.lock().await;
+        let no_primary = || Error::NoPrimary { servers: self.address.servers() };
         if let Some((at, found)) = *last
             && at.elapsed() < SCOUT_AT_MOST_EVERY
         {
-            return Ok(found);
+            return found.ok_or_else(no_primary);
         }
-        let mut failure = Error::NoPrimary { servers: self.address.servers() };
+        let mut failure = no_primary();
         for (place, host) in self.hosts.iter().enumerate() {
             match self.probe(host).await {
                 Ok(true) => {
-                    *last = Some((Instant::now(), place));
+                    *last = Some((Instant::now(), Some(place)));
                     self.point_at(place);
                     return Ok(place);
                 }
-                Ok(false) => failure = Error::NoPrimary { servers: self.address.servers() },
+                Ok(false) => failure = no_primary(),
                 Err(error) => failure = error,
             }
         }
+        *last = Some((Instant::now(), None));
         Err(failure)
     }
 
@@ -182,8 +184,11 @@ impl Route {
 }
 
 async fn scout_after_reports(route: Weak<Route>) {
+    let mut news = suspicion::news();
     loop {
-        suspicion::news().await;
+        news.await;
+        // From here on, so that a report during the scout is not lost.
+        news = suspicion::news();
         let Some(route) = Weak::upgrade(&route) else { return };
         route.scout().await.ok();
     }

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
-use sqlx::{PgConnection, PgTransaction, Postgres};
+use sqlx::{Connection, PgConnection, PgTransaction, Postgres};
 use tokio::time::Instant;
 
 use super::{Database, suspicion};
@@ -50,8 +50,18 @@ impl Database {
     /// # Cancel safety
     /// Dropping the future gives the connection back.
     pub async fn begin(&self) -> Result<PgTransaction<'static>> {
-        let statement = if self.0.pooler { BEGIN_POOLED } else { BEGIN };
-        self.obtain(|| self.0.pool.begin_with(statement)).await
+        if !self.0.pooler {
+            return self.obtain(|| self.0.pool.begin_with(BEGIN)).await;
+        }
+        self.obtain(async || {
+            let mut transaction = self.0.pool.begin_with(BEGIN_POOLED).await?;
+            // Only the application's own pool keeps statements; what it keeps is not on this server.
+            if transaction.cached_statements_size() > 0 {
+                transaction.clear_cached_statements().await?;
+            }
+            Ok(transaction)
+        })
+        .await
     }
 
     /// Runs `get` on the pool, and meanwhile looks for the primary if it takes suspiciously long or fails.
@@ -67,7 +77,7 @@ impl Database {
         loop {
             let aimed_at = route.current();
             let mut attempt = pin!(get());
-            let failure = loop {
+            let mut failure = loop {
                 let scouted = async {
                     tokio::time::sleep(SUSPICIOUS_WAIT).await;
                     route.scout().await
@@ -84,10 +94,17 @@ impl Database {
                 }
             };
             report(&failure);
+            if failure.is_transient() {
+                match route.scout().await {
+                    Ok(place) if place != aimed_at => continue,
+                    Ok(_) => {}
+                    Err(error) => failure = error,
+                }
+            }
             if !failure.is_transient() || Instant::now() >= deadline {
                 return Err(failure);
             }
-            route.scout().await?;
+            tokio::time::sleep(SUSPICIOUS_WAIT).await;
         }
     }
 }

@@ -1,6 +1,9 @@
 //! Everything that needs a real server.
 
 mod error;
+mod failover;
 mod migrate;
 mod pool;
+mod pooler;
+mod proxy;
 mod testing;
