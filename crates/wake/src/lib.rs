@@ -1,1 +1,151 @@
-//! x
+//! Knows when to look for work in PostgreSQL.
+//!
+//! A product has rows that know when they are next due. It says how to claim them ([`Claim`]: one statement) and how to write
+//! them ([`Flight`]: one statement for many writes); this crate does the rest. Waiters cost nothing while they wait and look
+//! within a millisecond or two when there is something, in this process or another; timers, retries, delayed work and the
+//! leases of crashed workers come due by the same mechanism; nothing is missed when a notification, a connection or the
+//! server is lost, because a notification only says "look sooner".
+//!
+//! ```no_run
+//! # async fn example(db: pg::Database, schema: pg::Schema) {
+//! # use std::time::Duration;
+//! let wake = wake::Wake::start(&db, &schema, wake::Options::default());
+//! let channel = wake.channel("jobs", wake::Payload::Empty);
+//! // let jobs = wake.consumer("jobs", MyClaim { .. });
+//! // let claimed = jobs.claim(key, 1, args, Instant::now() + Duration::from_secs(30)).await?;
+//! # }
+//! ```
+//!
+//! `examples/jobs` is a complete product: a job queue with delayed jobs, retries and crash recovery.
+//!
+//! Where to read on: the loop that waits is in `look.rs`; what it decides in `group.rs`; what happens by the clock in
+//! `alarm.rs`; how rings travel in `hub.rs`, `listener.rs` and `ringer.rs`; how writes travel in `flights.rs` and `plane.rs`.
+
+mod alarm;
+mod channel;
+mod claim;
+mod consumer;
+mod echo;
+mod error;
+mod flight;
+mod flights;
+mod group;
+mod hub;
+mod listener;
+mod log;
+mod look;
+mod metrics;
+pub mod mode;
+mod options;
+mod pace;
+mod plane;
+mod ringer;
+mod share;
+mod timer;
+
+use std::sync::Arc;
+
+use pg::migrate::{Component, Function, Migration};
+use pg::{Database, Schema};
+
+pub use channel::{Channel, Payload, Ring, SUFFIX_MAX, Topic, channel_name};
+pub use claim::{Claim, Claimed, Look, Looked, Seat};
+pub use consumer::{Consumer, ConsumerHealth};
+pub use error::{Error, Result};
+pub use flight::{Boarded, Flight, Landed};
+pub use flights::{FlightOptions, Flights};
+pub use group::Reason;
+pub use hub::ListenerState;
+pub use metrics::{Counts, METRICS, Metric};
+pub use options::{AggressiveOn, BROADCAST_CAP, Listening, Options, Strategy};
+pub use pace::TRAILING;
+
+use hub::Hub;
+
+/// The engine of one database and schema. Cheap to clone; several on the same database and schema in one process share their
+/// listener. Everything ends when the last clone and the last consumer and flight made from it are dropped.
+#[derive(Clone)]
+pub struct Wake {
+    hub: Arc<Hub>,
+    db: Database,
+    options: Arc<Options>,
+}
+
+/// How the engine is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Health {
+    /// What became of the listener.
+    pub listener: ListenerState,
+}
+
+impl Health {
+    /// Whether work of other processes is noticed without polling.
+    pub fn is_hearing(&self) -> bool {
+        self.listener == ListenerState::Hearing
+    }
+}
+
+impl Wake {
+    /// Starts the engine. Returns at once: the listener connects by itself, and until it hears, consumers poll.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn start(db: &Database, schema: &Schema, options: Options) -> Wake {
+        let options = Arc::new(options);
+        let hub = Hub::shared(db, schema, &options);
+        if options.listening == Listening::WherePossible && db.can_listen() {
+            hub.listen();
+        }
+        Wake { hub, db: db.clone(), options }
+    }
+
+    /// A channel of this schema; the same for the same suffix.
+    ///
+    /// # Panics
+    /// If the suffix is longer than [`SUFFIX_MAX`].
+    pub fn channel(&self, suffix: &str, payload: Payload) -> Channel {
+        self.hub.channel(suffix, payload)
+    }
+
+    /// Somebody who claims one kind of work. The name appears in metrics and messages.
+    pub fn consumer<C: Claim>(&self, name: &str, claim: C) -> Consumer<C> {
+        Consumer::start(name, claim, &self.db, &self.hub, &self.options)
+    }
+
+    /// Somebody who sends one kind of write. The name appears in metrics and messages.
+    pub fn flights<F: Flight>(&self, name: &str, flight: F, options: FlightOptions) -> Flights<F> {
+        Flights::start(name, flight, &self.db, &self.hub, options)
+    }
+
+    /// Rings for work that has been committed by other means than a flight: waiters here at once, other processes within
+    /// `ring_window`.
+    pub fn ring(&self, rings: &[Ring]) {
+        self.hub.ring_here(rings);
+        self.hub.ring_elsewhere(rings);
+    }
+
+    /// Channels and payloads to pass to `{schema}.ring` inside the caller's own transaction, which rings exactly if that
+    /// transaction commits.
+    pub fn notifications(rings: &[Ring]) -> (Vec<String>, Vec<String>) {
+        rings.iter().map(|ring| (ring.channel.name().to_owned(), ring.payload())).unzip()
+    }
+
+    /// How the engine is doing.
+    pub fn health(&self) -> Health {
+        Health { listener: self.hub.listener_state() }
+    }
+
+    /// What this crate needs in a schema: the kept outcomes of flights, and the functions that ring and land.
+    pub fn component() -> Component {
+        Component {
+            name: "wake",
+            migrations: &[Migration { number: 1, name: "flights", sql: include_str!("../migrations/0001_flights.sql") }],
+            functions: &[
+                Function { name: "ring", sql: include_str!("../functions/ring.sql") },
+                Function { name: "ring_by_trigger", sql: include_str!("../functions/ring_by_trigger.sql") },
+                Function { name: "land", sql: include_str!("../functions/land.sql") },
+            ],
+            vars: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,12 @@
+-- Rings channels: each payload goes to the channel beside it, when the surrounding transaction commits.
+-- A payload of `+` and digits is a delay in milliseconds and is sent as the due time it means by this server's clock.
+-- Does nothing for empty arrays; then it takes no lock at commit either.
+create or replace function {schema}.ring(channels text[], payloads text[]) returns void
+language sql volatile
+as $$
+    select pg_notify(channel,
+                     case when payload ~ '^\+[0-9]{1,15}$'
+                          then ((extract(epoch from statement_timestamp()) * 1000)::bigint + substr(payload, 2)::bigint)::text
+                          else payload end)
+    from unnest(channels, payloads) as rung (channel, payload)
+$$;

@@ -1,0 +1,208 @@
+//! What happens by the clock: due times, polling, the fallback. One task per consumer keeps all of it.
+//!
+//! Idle load does not depend on how many wait or how often they come back: while nothing rings, the only statement is one
+//! [`sweep`](Claim::sweep) over all groups per `fallback_poll_interval`.
+
+use std::sync::{Arc, Weak};
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use crate::claim::Claim;
+use crate::consumer::{Inner, State};
+use crate::group::{Hearing, Reason};
+use crate::hub::{Bell, GroupId};
+use crate::mode::{Change, Event};
+use crate::options::Strategy;
+
+/// What may come due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Alarm {
+    Group(GroupId),
+    Poll,
+    Fallback,
+}
+
+/// Sleeps until the next alarm, again and again, until the consumer is gone.
+pub(crate) async fn keep_time<C: Claim>(inner: Weak<Inner<C>>, changed: Arc<Notify>) {
+    loop {
+        let next = match inner.upgrade() {
+            Some(inner) => inner.ring_alarms(),
+            None => return,
+        };
+        match next {
+            Some(at) => tokio::select! {
+                biased;
+                () = changed.notified() => {}
+                () = sleep_until(at) => {}
+            },
+            None => changed.notified().await,
+        }
+    }
+}
+
+impl<C: Claim> Inner<C> {
+    /// Sets an alarm, and tells the timekeeper if it is now the first.
+    pub(crate) fn set_alarm(&self, state: &mut State<C>, alarm: Alarm, at: Option<Instant>) {
+        let before = state.timers.next();
+        state.timers.set(alarm, at);
+        let after = state.timers.next();
+        if after.is_some_and(|after| before.is_none_or(|before| after < before)) {
+            self.alarm_changed.notify_one();
+        }
+    }
+
+    /// Acts on everything that is due and answers when to come back.
+    fn ring_alarms(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let mut state = self.state();
+        while let Some(alarm) = state.timers.pop_due(now) {
+            match alarm {
+                Alarm::Group(id) => self.wake_group(&mut state, id, now),
+                Alarm::Poll => self.poll(&mut state, now),
+                Alarm::Fallback => self.fallback_if_overdue(&mut state, now),
+            }
+        }
+        state.timers.next()
+    }
+
+    fn wake_group(&self, state: &mut State<C>, id: GroupId, now: Instant) {
+        let Some(entry) = state.groups.get_mut(&id) else { return };
+        if entry.group.wake(now) {
+            self.forget(state, id);
+        } else {
+            self.settled(state, id);
+        }
+    }
+
+    fn poll(&self, state: &mut State<C>, now: Instant) {
+        if let Some(interval) = state.mode.poll_interval() {
+            self.set_alarm(state, Alarm::Poll, Some(now + interval));
+            self.sweep(state, Reason::Polled);
+        }
+    }
+
+    /// Sweeps if the fallback interval has passed and anybody sleeps; otherwise sees to it that it will.
+    pub(crate) fn fallback_if_overdue(&self, state: &mut State<C>, now: Instant) {
+        if self.options.strategy == Strategy::Broadcast || state.closed {
+            return;
+        }
+        if now < state.fallback_at {
+            let at = state.fallback_at;
+            return self.set_alarm(state, Alarm::Fallback, Some(at));
+        }
+        if state.groups.values().any(|entry| entry.group.is_asleep()) {
+            state.fallback_at = now + self.options.fallback_poll_interval;
+            let at = state.fallback_at;
+            self.set_alarm(state, Alarm::Fallback, Some(at));
+            self.feed(state, Event::FallbackDue, now);
+            if !state.mode.is_aggressive() {
+                self.sweep(state, Reason::Fallback);
+            }
+        }
+    }
+
+    /// Asks for all sleeping groups together which have something due, and rings those.
+    fn sweep(&self, state: &mut State<C>, reason: Reason) {
+        let asleep = state.groups.iter().filter(|(_, entry)| entry.group.is_asleep());
+        let groups: Vec<(GroupId, C::Key)> = asleep.map(|(id, entry)| (*id, entry.key.clone())).collect();
+        if groups.is_empty() || std::mem::replace(&mut state.sweeping, true) {
+            return;
+        }
+        match self.me.upgrade() {
+            Some(me) => drop(self.runtime.spawn(me.sweep_groups(groups, reason))),
+            None => state.sweeping = false,
+        }
+    }
+
+    async fn sweep_groups(self: Arc<Self>, groups: Vec<(GroupId, C::Key)>, reason: Reason) {
+        let (ids, keys): (Vec<GroupId>, Vec<C::Key>) = groups.into_iter().unzip();
+        let swept = self.within_time(async {
+            let mut session = self.db.session().await?;
+            let due = self.claim.sweep(&mut session, &keys).await?;
+            session.finish().await?;
+            Ok(due)
+        });
+        let swept = swept.await;
+        let now = Instant::now();
+        let mut state = self.state();
+        state.sweeping = false;
+        let ring: Vec<GroupId> = match swept {
+            Ok(Some(due)) => {
+                self.metrics.sweeps.add(1);
+                if due.is_empty() {
+                    self.feed(&mut state, Event::LookEmpty, now);
+                }
+                due.into_iter().filter_map(|index| ids.get(index).copied()).collect()
+            }
+            Ok(None) => ids,
+            Err(error) => {
+                tracing::debug!(consumer = &*self.name, %error, "a sweep failed");
+                self.feed(&mut state, Event::LookFailed, now);
+                return;
+            }
+        };
+        for id in ring {
+            // Who was rung or looked meanwhile needs no telling.
+            if let Some(entry) = state.groups.get_mut(&id).filter(|entry| entry.group.is_asleep()) {
+                entry.group.ring(reason, now);
+                self.settled(&mut state, id);
+            }
+        }
+    }
+
+    /// Tells the mode what happened and follows it.
+    pub(crate) fn feed(&self, state: &mut State<C>, event: Event, now: Instant) {
+        match state.mode.on(now, event) {
+            None => {}
+            Some(Change::Entered(event)) => {
+                tracing::debug!(consumer = &*self.name, ?event, "polling");
+                self.metrics.mode(true);
+                let at = state.mode.poll_interval().map(|interval| now + interval);
+                self.set_alarm(state, Alarm::Poll, at);
+            }
+            Some(Change::Left) => {
+                tracing::debug!(consumer = &*self.name, "sleeping until rung again");
+                self.metrics.mode(false);
+                self.set_alarm(state, Alarm::Poll, None);
+            }
+        }
+    }
+}
+
+impl<C: Claim> Bell for Inner<C> {
+    fn ring(&self, id: GroupId, reason: Reason) {
+        let now = Instant::now();
+        let mut state = self.state();
+        if let Some(entry) = state.groups.get_mut(&id) {
+            entry.group.ring(reason, now);
+            self.settled(&mut state, id);
+        }
+    }
+
+    fn due(&self, id: GroupId, at: Instant, foreign: bool) {
+        let now = Instant::now();
+        let mut state = self.state();
+        if let Some(entry) = state.groups.get_mut(&id) {
+            entry.group.due(at, foreign, now);
+            self.settled(&mut state, id);
+        }
+    }
+
+    fn hearing(&self, hearing: Hearing, event: Event) {
+        let now = Instant::now();
+        let mut state = self.state();
+        state.hearing = hearing;
+        self.feed(&mut state, event, now);
+        if hearing.is_none() {
+            return;
+        }
+        let everyone: Vec<GroupId> = state.groups.keys().copied().collect();
+        for id in everyone {
+            if let Some(entry) = state.groups.get_mut(&id) {
+                entry.group.ring(Reason::Resync, now);
+                self.settled(&mut state, id);
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Channel names and what their payloads mean.
+//!
+//! NOTIFY is per database, so a channel name carries the schema it speaks of. PostgreSQL refuses names over 63 bytes and
+//! would silently fold two long schemas into one by truncation; a name that does not fit is shortened and made unique by
+//! a hash. A payload names the topics that were rung; one that cannot be read rings the whole channel, because a look
+//! too many costs a query and a look too few costs work.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+/// The longest name NOTIFY takes.
+const NAME_MAX: usize = 63;
+/// The longest suffix, so that a hash and a readable piece of the schema always fit beside it.
+pub const SUFFIX_MAX: usize = 24;
+/// Bytes of the hash in a shortened name: 64 bits, far beyond the number of schemas of any database.
+const HASH_BYTES: usize = 8;
+/// NOTIFY refuses payloads of 8000 bytes and more.
+const PAYLOAD_MAX: usize = 7_999;
+
+/// How the payloads of a channel name its topics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Payload {
+    /// The channel is one topic and its payload is empty.
+    Empty,
+    /// The channel is one topic; the payload is the due time of the work in milliseconds of the Unix epoch by the
+    /// database's clock, or anything else for "now".
+    Due,
+    /// The payload is topic keys, one per line; an empty payload rings every topic of the channel.
+    Keys,
+}
+
+/// A channel: where rings are sent and heard. Cheap to clone; made by [`Wake::channel`](crate::Wake::channel).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Channel {
+    name: Arc<str>,
+    payload: Payload,
+}
+
+/// Something a group waits for: a channel, and a key within it (empty on channels without keys).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Topic {
+    pub(crate) channel: Channel,
+    pub(crate) key: Arc<str>,
+}
+
+/// Word that work may be there, now or after a delay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ring {
+    pub(crate) channel: Channel,
+    pub(crate) keys: Vec<Arc<str>>,
+    pub(crate) delay: Duration,
+}
+
+impl Channel {
+    pub(crate) fn new(schema: &str, suffix: &str, payload: Payload) -> Channel {
+        Channel { name: channel_name(schema, suffix).into(), payload }
+    }
+
+    /// The name NOTIFY and LISTEN use.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How its payloads are read.
+    pub fn payload(&self) -> Payload {
+        self.payload
+    }
+
+    /// The one topic of a channel without keys.
+    pub fn topic(&self) -> Topic {
+        Topic { channel: self.clone(), key: Arc::from("") }
+    }
+
+    /// The topic named `key`. A key must not contain a line feed: it would read as two.
+    pub fn topic_of(&self, key: &str) -> Topic {
+        Topic { channel: self.clone(), key: key.into() }
+    }
+
+    /// A ring of the whole channel.
+    pub fn ring(&self) -> Ring {
+        Ring { channel: self.clone(), keys: Vec::new(), delay: Duration::ZERO }
+    }
+
+    /// A ring of the topics named.
+    pub fn ring_keys<'a>(&self, keys: impl IntoIterator<Item = &'a str>) -> Ring {
+        Ring { channel: self.clone(), keys: keys.into_iter().map(Arc::from).collect(), delay: Duration::ZERO }
+    }
+}
+
+impl Topic {
+    /// A ring of this topic alone.
+    pub fn into_ring(self) -> Ring {
+        let keys = if self.channel.payload == Payload::Keys { vec![self.key] } else { Vec::new() };
+        Ring { channel: self.channel, keys, delay: Duration::ZERO }
+    }
+}
+
+impl Ring {
+    /// The same ring for work that becomes due after `delay`.
+    ///
+    /// Waiters of this process and, on a channel of [`Payload::Due`], those of others wait that long before they look.
+    /// On other channels other processes look once at once and learn the due time from the answer.
+    pub fn after(mut self, delay: Duration) -> Ring {
+        self.delay = delay;
+        self
+    }
+
+    /// The payload that carries this ring to other processes, as `{schema}.ring` takes it: a due time is sent as `+`
+    /// and milliseconds from now, and becomes absolute by the database's own clock.
+    pub(crate) fn payload(&self) -> String {
+        match self.channel.payload {
+            Payload::Empty => String::new(),
+            Payload::Due => format!("+{}", self.delay.as_millis()),
+            Payload::Keys => {
+                let joined = self.keys.join("\n");
+                if joined.len() > PAYLOAD_MAX { String::new() } else { joined }
+            }
+        }
+    }
+}
+
+/// What a payload that was heard says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Heard<'a> {
+    /// Every topic of the channel, now.
+    All,
+    /// Every topic of the channel, when the database's clock reads this many milliseconds.
+    AllAt(i64),
+    /// These topics, now.
+    Keys(Vec<&'a str>),
+}
+
+pub(crate) fn read(kind: Payload, payload: &str) -> Heard<'_> {
+    match kind {
+        Payload::Empty => Heard::All,
+        Payload::Due => payload.trim().parse().map_or(Heard::All, Heard::AllAt),
+        Payload::Keys if payload.is_empty() => Heard::All,
+        Payload::Keys => Heard::Keys(payload.split('\n').collect()),
+    }
+}
+
+/// `<schema>_<suffix>`, shortened with a hash of the schema where it would not fit.
+///
+/// # Panics
+/// If the suffix is longer than [`SUFFIX_MAX`]: suffixes are constants of this code base.
+pub fn channel_name(schema: &str, suffix: &str) -> String {
+    assert!(suffix.len() <= SUFFIX_MAX, "channel suffix {suffix:?} is longer than {SUFFIX_MAX} bytes");
+    let plain = format!("{schema}_{suffix}");
+    if plain.len() <= NAME_MAX {
+        return plain;
+    }
+    let hash: String = Sha256::digest(schema)[..HASH_BYTES].iter().map(|b| format!("{b:02x}")).collect();
+    let room = NAME_MAX - suffix.len() - hash.len() - 2;
+    let cut = (0..=room).rev().find(|&at| schema.is_char_boundary(at)).unwrap_or(0);
+    format!("{}_{hash}_{suffix}", &schema[..cut])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The names the seeds fixed must come out as they are written there.
+    #[test]
+    fn short_schemas_keep_their_name() {
+        assert_eq!(channel_name("public", "orch_work"), "public_orch_work");
+        assert_eq!(channel_name("My \"odd\" Schéma", "worker_work"), "My \"odd\" Schéma_worker_work");
+    }
+
+    /// What we send by our own convention must be read back as meant.
+    #[test]
+    fn payloads_say_what_was_rung() {
+        let keys = Channel::new("s", "queue", Payload::Keys);
+        assert_eq!(read(Payload::Keys, &keys.ring_keys(["a", "b c"]).payload()), Heard::Keys(vec!["a", "b c"]));
+        assert_eq!(read(Payload::Keys, &keys.ring().payload()), Heard::All);
+        assert_eq!(read(Payload::Due, "1700000000000"), Heard::AllAt(1_700_000_000_000));
+        assert_eq!(read(Payload::Due, "soon"), Heard::All);
+        assert_eq!(read(Payload::Empty, "anything"), Heard::All);
+    }
+
+    /// Keys that do not fit into a payload must ring everybody rather than nobody.
+    #[test]
+    fn too_many_keys_ring_the_whole_channel() {
+        let keys = Channel::new("s", "queue", Payload::Keys);
+        let long = "k".repeat(PAYLOAD_MAX + 1);
+        assert_eq!(read(Payload::Keys, &keys.ring_keys([long.as_str()]).payload()), Heard::All);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Any schema of any length and script gives a name PostgreSQL takes, the same each time.
+        #[test]
+        fn names_fit_and_are_stable(schema in "\\PC{1,80}", suffix in "[a-z_]{1,24}") {
+            let name = channel_name(&schema, &suffix);
+            prop_assert!(name.len() <= NAME_MAX);
+            prop_assert!(name.ends_with(&suffix));
+            prop_assert_eq!(&name, &channel_name(&schema, &suffix));
+        }
+
+        /// Two schemas that PostgreSQL's own truncation would fold together stay apart.
+        #[test]
+        fn long_schemas_with_one_beginning_stay_apart(a in "[a-z]{1,9}", b in "[a-z]{1,9}") {
+            prop_assume!(a != b);
+            let stem = "x".repeat(60);
+            prop_assert_ne!(channel_name(&format!("{stem}{a}"), "w"), channel_name(&format!("{stem}{b}"), "w"));
+        }
+    }
+}

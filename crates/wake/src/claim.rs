@@ -1,0 +1,183 @@
+//! What a product says about claiming: one statement, and how to give back.
+
+use std::fmt;
+use std::future::Future;
+use std::hash::Hash;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::PgConnection;
+
+use crate::channel::Topic;
+use crate::consumer::Inner;
+use crate::share;
+
+/// Work of one kind: how to take it, and how to hand it back.
+///
+/// The whole of a product's waiting is [`look`](Claim::look), one method around one SQL statement. It takes what is due
+/// with `FOR UPDATE SKIP LOCKED`, moves each row's due time to the end of its lease, and answers beside the items when the
+/// same filter will next find something.
+pub trait Claim: Send + Sync + 'static {
+    /// What makes waiters equal: those with the same key are served by one look.
+    type Key: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static;
+    /// In what equal waiters may differ: lease time, owner, how to acknowledge.
+    type Args: Send + Sync + 'static;
+    /// What is claimed. It must know its own token, so that it can be given back.
+    type Item: Send + Sync + 'static;
+
+    /// What rings waiters of this key.
+    fn topics(&self, key: &Self::Key) -> Vec<Topic>;
+
+    /// Claims for the seats of `look`, who come in order of waiting time, at most what each wants.
+    ///
+    /// Runs at most once at a time per key. Dropped when it takes longer than `look_timeout`: whatever it claimed by
+    /// then is due again when its lease ends.
+    fn look(
+        &self,
+        conn: &mut PgConnection,
+        look: &Look<Self::Key, Self::Args>,
+    ) -> impl Future<Output = pg::Result<Looked<Self::Item>>> + Send;
+
+    /// Makes items that nobody took due again as they were, without counting the attempt, fenced by their tokens.
+    fn give_back(
+        &self,
+        conn: &mut PgConnection,
+        items: &[Self::Item],
+    ) -> impl Future<Output = pg::Result<()>> + Send;
+
+    /// Which of these keys have something due, by one statement for all of them: the fallback, and the poll where
+    /// notifications cannot be heard. `None`, the default, makes every group look for itself instead.
+    fn sweep(
+        &self,
+        _conn: &mut PgConnection,
+        _keys: &[Self::Key],
+    ) -> impl Future<Output = pg::Result<Option<Vec<usize>>>> + Send {
+        async { Ok(None) }
+    }
+
+    /// What only this waiter and those with the same answer may have, beside what every waiter of its key may: the owner
+    /// of sessions, say. A group that knows it is empty knows it for those it looked for.
+    fn sight(&self, _args: &Self::Args) -> Option<Box<str>> {
+        None
+    }
+
+    /// Whether an item whose waiter went away may be handed to a waiter with these arguments as it is. If not, the
+    /// default, it goes back to the table.
+    fn fits(&self, _item: &Self::Item, _args: &Self::Args) -> bool {
+        false
+    }
+}
+
+/// One look: for whom.
+#[derive(Debug)]
+pub struct Look<K, A> {
+    /// The key all seats share.
+    pub key: K,
+    /// The waiters, in order of waiting time.
+    pub seats: Vec<Seat<A>>,
+}
+
+/// One waiter of a look.
+#[derive(Debug)]
+pub struct Seat<A> {
+    /// How many items it takes at most.
+    pub want: usize,
+    /// Its arguments.
+    pub args: Arc<A>,
+    /// How long it has waited.
+    pub waited: Duration,
+}
+
+impl<K, A> Look<K, A> {
+    /// What all seats together want.
+    pub fn wanted(&self) -> usize {
+        self.seats.iter().map(|seat| seat.want).sum()
+    }
+}
+
+/// What a look found.
+#[derive(Debug)]
+pub struct Looked<I> {
+    pub(crate) items: Vec<(usize, I)>,
+    pub(crate) next_due: Option<Duration>,
+}
+
+impl<I> Looked<I> {
+    /// Nothing yet, and when the claim's own filter, without what this look claimed, finds something next, relative to the
+    /// database's clock. `None` means never. Zero means something is due that could not be taken, so a transaction under
+    /// way holds it: the look is repeated soon.
+    pub fn new(next_due: Option<Duration>) -> Self {
+        Looked { items: Vec::new(), next_due }
+    }
+
+    /// [`new`](Self::new) with milliseconds as a statement answers them: `null` for never, negative for overdue.
+    pub fn next_due_ms(ms: Option<f64>) -> Self {
+        Self::new(ms.map(|ms| Duration::try_from_secs_f64(ms / 1_000.0).unwrap_or_default()))
+    }
+
+    /// Gives an item to a seat.
+    pub fn give(&mut self, seat: usize, item: I) {
+        self.items.push((seat, item));
+    }
+
+    /// Deals items that anybody may have to the seats of `look`: in turns, in order of waiting time.
+    pub fn deal<K, A>(mut self, look: &Look<K, A>, items: Vec<I>) -> Self {
+        let wants: Vec<usize> = look.seats.iter().map(|seat| seat.want).collect();
+        let seats = share::deal(items.len(), &wants);
+        debug_assert_eq!(seats.len(), items.len(), "a look claimed more than was wanted");
+        self.items.extend(seats.into_iter().zip(items));
+        self
+    }
+}
+
+/// Claimed items on their way to whoever asked for them.
+///
+/// Dropped, they are given back at once and uncharged: to the next waiter they fit, or to the table. So a caller that goes
+/// away while its items travel delays nobody. [`accept`](Claimed::accept) takes them.
+pub struct Claimed<C: Claim> {
+    items: Vec<C::Item>,
+    key: Option<C::Key>,
+    home: Arc<Inner<C>>,
+}
+
+impl<C: Claim> Claimed<C> {
+    pub(crate) fn new(home: Arc<Inner<C>>, key: C::Key, items: Vec<C::Item>) -> Self {
+        Claimed { items, key: Some(key), home }
+    }
+
+    /// Takes the items for good; from here on their leases are the caller's business.
+    pub fn accept(mut self) -> Vec<C::Item> {
+        self.key = None;
+        std::mem::take(&mut self.items)
+    }
+}
+
+impl<C: Claim> Deref for Claimed<C> {
+    type Target = Vec<C::Item>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.items
+    }
+}
+
+impl<C: Claim> DerefMut for Claimed<C> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.items
+    }
+}
+
+impl<C: Claim> fmt::Debug for Claimed<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Claimed").field("items", &self.items.len()).field("key", &self.key).finish()
+    }
+}
+
+impl<C: Claim> Drop for Claimed<C> {
+    fn drop(&mut self) {
+        let items = std::mem::take(&mut self.items);
+        if let Some(key) = self.key.take().filter(|_| !items.is_empty()) {
+            Inner::give_back(&self.home, key, items);
+        }
+    }
+}

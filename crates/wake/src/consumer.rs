@@ -1,0 +1,452 @@
+//! Intentions: who waits for what, and how items reach them.
+//!
+//! [`Consumer::claim`] takes a seat in the group of its key, in a bounded registry, and sleeps. A seat whose owner goes away
+//! leaves at once, and items on their way to it go to another waiter it fits, or back to the table: they must not sit out
+//! a lease. When to look is decided in [`group`](crate::group) and done in [`look`](crate::look); what happens by the clock
+//! is in [`alarm`](crate::alarm).
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use pg::Database;
+use pg::retry::{Policy, retry};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::time::{Instant, sleep_until};
+
+use crate::alarm::{Alarm, keep_time};
+use crate::channel::{Ring, Topic};
+use crate::claim::{Claim, Claimed};
+use crate::error::{Error, Result};
+use crate::group::{Dismissed, Group, Hearing, Newcomer, Reason, Rules, SeatId};
+use crate::hub::{Bell, GroupId, Hub, ListenerState};
+use crate::metrics::{ConsumerMetrics, Counts};
+use crate::mode::{Event, Mode};
+use crate::options::{AggressiveOn, BROADCAST_CAP, Options, Strategy};
+use crate::timer::Timers;
+
+/// Looks of one consumer at a time: more would only queue up in the database.
+const LOOKS_AT_A_TIME: usize = 16;
+/// Looks of one consumer at a time after the listener came back, when every group looks at once.
+const RESYNCS_AT_A_TIME: usize = 4;
+
+/// Claims one kind of work for everybody who waits for it. Cheap to clone; made by [`Wake::consumer`](crate::Wake::consumer).
+pub struct Consumer<C: Claim> {
+    inner: Arc<Inner<C>>,
+}
+
+impl<C: Claim> Clone for Consumer<C> {
+    fn clone(&self) -> Self {
+        Consumer { inner: self.inner.clone() }
+    }
+}
+
+/// How a consumer is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConsumerHealth {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Whether it polls instead of sleeping until rung.
+    pub polling: bool,
+    /// Waiting intentions.
+    pub intentions: usize,
+    /// Groups remembered.
+    pub groups: usize,
+}
+
+impl<C: Claim> Consumer<C> {
+    pub(crate) fn start(name: &str, claim: C, db: &Database, hub: &Arc<Hub>, options: &Arc<Options>) -> Self {
+        let inner = Arc::new_cyclic(|me: &Weak<Inner<C>>| {
+            let bell: Weak<dyn Bell> = me.clone();
+            let (hearing, listener) = hub.add(bell.clone());
+            let mut mode = Mode::new(options, hearing.is_some());
+            let now = Instant::now();
+            // Without a listener there is nothing to wait for; one being connected will say how it went.
+            match listener {
+                ListenerState::Off => drop(mode.on(now, Event::ListenRefused)),
+                ListenerState::Lost { .. } => drop(mode.on(now, Event::ListenerLost)),
+                ListenerState::Connecting | ListenerState::Hearing => {}
+            }
+            Inner {
+                name: name.into(),
+                claim,
+                db: db.clone(),
+                hub: hub.clone(),
+                rules: Rules {
+                    cap: (options.strategy == Strategy::Broadcast).then_some(BROADCAST_CAP),
+                    grace: match options.aggressive_on {
+                        AggressiveOn::EveryWake => options.timer_grace_period,
+                        AggressiveOn::Faults => Duration::ZERO,
+                    },
+                    poll_interval: options.aggressive_poll_interval,
+                },
+                options: options.clone(),
+                runtime: Handle::current(),
+                bell,
+                me: me.clone(),
+                state: Mutex::new(State {
+                    groups: HashMap::new(),
+                    ids: HashMap::new(),
+                    vacant: BTreeSet::new(),
+                    timers: Timers::new(),
+                    mode,
+                    hearing,
+                    intentions: 0,
+                    last_id: 0,
+                    closed: false,
+                    fallback_at: now + options.fallback_poll_interval,
+                    sweeping: false,
+                }),
+                looks: Semaphore::new(LOOKS_AT_A_TIME),
+                resyncs: Semaphore::new(RESYNCS_AT_A_TIME),
+                alarm_changed: Arc::default(),
+                metrics: ConsumerMetrics::new(name),
+            }
+        });
+        inner.runtime.spawn(keep_time(Arc::downgrade(&inner), inner.alarm_changed.clone()));
+        Consumer { inner }
+    }
+
+    /// Claims up to `want` items now or as soon as there are some.
+    ///
+    /// `Ok(None)` means the deadline. A waiter that joins a group known to be empty makes no query; in every other case
+    /// at least one look is made for it, and a look under way at the deadline is waited for.
+    ///
+    /// # Errors
+    /// [`Error::Full`] beyond `max_intentions`; [`Error::Refused`] if the database refuses this claim; [`Error::Unavailable`]
+    /// if it could not be reached by the deadline (until then failures are absorbed); [`Error::Closed`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives up the seat at once; what was claimed for it goes to another waiter or back to the table,
+    /// uncharged.
+    pub async fn claim(&self, key: C::Key, want: usize, args: C::Args, deadline: Instant) -> Result<Option<Claimed<C>>> {
+        let (ticket, mut answer) = self.inner.enroll(key, want, args, true)?;
+        let answered = tokio::select! {
+            biased;
+            answered = &mut answer => answered,
+            () = sleep_until(deadline) => {
+                ticket.expire();
+                answer.await
+            }
+        };
+        answered.unwrap_or_else(|_| Err(self.inner.closed()))
+    }
+
+    /// Claims up to `want` items that are there now; always looks. `Ok(None)` means there were none.
+    ///
+    /// # Errors
+    /// As [`claim`](Self::claim); a failure is not absorbed.
+    ///
+    /// # Cancel safety
+    /// As [`claim`](Self::claim).
+    pub async fn claim_now(&self, key: C::Key, want: usize, args: C::Args) -> Result<Option<Claimed<C>>> {
+        let (_ticket, answer) = self.inner.enroll(key, want, args, false)?;
+        answer.await.unwrap_or_else(|_| Err(self.inner.closed()))
+    }
+
+    /// Ends every wait with [`Error::Closed`] and refuses new ones.
+    pub fn close(&self) {
+        self.inner.close();
+    }
+
+    /// What it claims.
+    pub fn claims(&self) -> &C {
+        &self.inner.claim
+    }
+
+    /// What it has counted since it was made.
+    pub fn counts(&self) -> Counts {
+        self.inner.metrics.counts()
+    }
+
+    /// How it is doing.
+    pub fn health(&self) -> ConsumerHealth {
+        let state = self.inner.state();
+        ConsumerHealth {
+            name: self.inner.name.clone(),
+            polling: state.mode.is_aggressive(),
+            intentions: state.intentions,
+            groups: state.groups.len(),
+        }
+    }
+}
+
+pub(crate) type Reply<C> = Result<Option<Claimed<C>>>;
+
+pub(crate) struct Waiter<C: Claim> {
+    pub(crate) args: Arc<C::Args>,
+    pub(crate) reply: oneshot::Sender<Reply<C>>,
+}
+
+pub(crate) struct Inner<C: Claim> {
+    pub(crate) name: Arc<str>,
+    pub(crate) claim: C,
+    pub(crate) db: Database,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) rules: Rules,
+    pub(crate) options: Arc<Options>,
+    pub(crate) runtime: Handle,
+    pub(crate) bell: Weak<dyn Bell>,
+    pub(crate) me: Weak<Inner<C>>,
+    pub(crate) state: Mutex<State<C>>,
+    pub(crate) looks: Semaphore,
+    pub(crate) resyncs: Semaphore,
+    pub(crate) alarm_changed: Arc<Notify>,
+    pub(crate) metrics: ConsumerMetrics,
+}
+
+pub(crate) struct State<C: Claim> {
+    pub(crate) groups: HashMap<GroupId, Entry<C>>,
+    pub(crate) ids: HashMap<C::Key, GroupId>,
+    /// Groups without waiters, the one left longest first.
+    pub(crate) vacant: BTreeSet<(Instant, GroupId)>,
+    pub(crate) timers: Timers<Alarm>,
+    pub(crate) mode: Mode,
+    pub(crate) hearing: Hearing,
+    pub(crate) intentions: usize,
+    pub(crate) last_id: u64,
+    pub(crate) closed: bool,
+    pub(crate) fallback_at: Instant,
+    pub(crate) sweeping: bool,
+}
+
+pub(crate) struct Entry<C: Claim> {
+    pub(crate) key: C::Key,
+    pub(crate) topics: Vec<Topic>,
+    pub(crate) group: Group<Waiter<C>>,
+    /// Its loop is running: whoever gives it a reason to look need not start it.
+    pub(crate) running: bool,
+}
+
+/// A taken seat. Dropped, it is given up.
+struct Ticket<C: Claim> {
+    inner: Arc<Inner<C>>,
+    group: GroupId,
+    seat: SeatId,
+}
+
+impl<C: Claim> Ticket<C> {
+    fn expire(&self) {
+        let now = Instant::now();
+        let mut state = self.inner.state();
+        let Some(entry) = state.groups.get_mut(&self.group) else { return };
+        let dismissed = entry.group.expire(self.seat, now);
+        state.intentions -= usize::from(dismissed.is_some());
+        self.inner.settled(&mut state, self.group);
+        drop(state);
+        self.inner.dismiss(dismissed);
+    }
+}
+
+impl<C: Claim> Drop for Ticket<C> {
+    fn drop(&mut self) {
+        let now = Instant::now();
+        let mut state = self.inner.state();
+        let Some(entry) = state.groups.get_mut(&self.group) else { return };
+        let left = entry.group.leave(self.seat, now);
+        if left.is_some() {
+            state.intentions -= 1;
+            self.inner.settled(&mut state, self.group);
+        }
+        drop(state);
+    }
+}
+
+impl<C: Claim> Inner<C> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State<C>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn closed(&self) -> Error {
+        Error::Closed { what: self.name.clone() }
+    }
+
+    /// Takes a seat, and starts the group's loop if it has to look.
+    fn enroll(
+        self: &Arc<Self>,
+        key: C::Key,
+        want: usize,
+        args: C::Args,
+        waits: bool,
+    ) -> Result<(Ticket<C>, oneshot::Receiver<Reply<C>>)> {
+        let now = Instant::now();
+        let sight = self.claim.sight(&args);
+        let (reply, answer) = oneshot::channel();
+        let mut state = self.state();
+        if state.closed {
+            return Err(self.closed());
+        }
+        if state.intentions >= self.options.max_intentions {
+            self.metrics.refused.add(1);
+            return Err(Error::Full { consumer: self.name.clone(), limit: self.options.max_intentions });
+        }
+        let group = self.group_of(&mut state, key, now);
+        state.last_id += 1;
+        let (seat, hearing) = (state.last_id, state.hearing);
+        if let Some(entry) = state.groups.get_mut(&group) {
+            let newcomer = Newcomer { waiter: Waiter { args: Arc::new(args), reply }, want: want.max(1), sight, waits };
+            entry.group.enroll(seat, newcomer, now, hearing, &self.rules);
+        }
+        state.intentions += 1;
+        self.settled(&mut state, group);
+        self.fallback_if_overdue(&mut state, now);
+        drop(state);
+        Ok((Ticket { inner: self.clone(), group, seat }, answer))
+    }
+
+    /// The group of a key; made, and subscribed to its topics, if there is none.
+    fn group_of(&self, state: &mut State<C>, key: C::Key, now: Instant) -> GroupId {
+        let alone = self.options.strategy == Strategy::Broadcast;
+        if let Some(id) = state.ids.get(&key).filter(|_| !alone) {
+            return *id;
+        }
+        if state.groups.len() >= self.options.max_groups {
+            if let Some((_, longest)) = state.vacant.first().copied() {
+                self.forget(state, longest);
+            }
+        }
+        state.last_id += 1;
+        let id = state.last_id;
+        let topics = self.claim.topics(&key);
+        self.hub.subscribe(&topics, &self.bell, id);
+        if !alone {
+            state.ids.insert(key.clone(), id);
+        }
+        state.groups.insert(id, Entry { key, topics, group: Group::new(now), running: false });
+        id
+    }
+
+    pub(crate) fn forget(&self, state: &mut State<C>, id: GroupId) {
+        let Some(entry) = state.groups.remove(&id) else { return };
+        state.vacant.remove(&(entry.group.vacant_since(), id));
+        state.timers.set(Alarm::Group(id), None);
+        if state.ids.get(&entry.key) == Some(&id) {
+            state.ids.remove(&entry.key);
+        }
+        self.hub.unsubscribe(&entry.topics, &self.bell, id);
+    }
+
+    /// A group was changed: starts its loop if it is eager, sets its alarm, keeps the books.
+    pub(crate) fn settled(&self, state: &mut State<C>, id: GroupId) {
+        let Some(entry) = state.groups.get_mut(&id) else { return };
+        if entry.group.is_eager() && !entry.running {
+            if let Some(me) = self.me.upgrade() {
+                entry.running = true;
+                self.runtime.spawn(me.arm_look_sleep(id));
+            }
+        }
+        let (vacant, since) = (entry.group.is_vacant() && !entry.running, entry.group.vacant_since());
+        if vacant && self.options.strategy == Strategy::Broadcast {
+            return self.forget(state, id);
+        }
+        let at = entry.group.wake_at(&self.rules);
+        if vacant { state.vacant.insert((since, id)) } else { state.vacant.remove(&(since, id)) };
+        self.set_alarm(state, Alarm::Group(id), at);
+        self.metrics.size(state.groups.len(), state.intentions);
+    }
+
+    /// Sends answers. What cannot be delivered any more comes back and is given back, which takes the lock: never call it
+    /// under the lock.
+    pub(crate) fn deliver(self: &Arc<Self>, key: &C::Key, deliveries: Vec<(oneshot::Sender<Reply<C>>, Vec<C::Item>)>) {
+        for (reply, items) in deliveries {
+            drop(reply.send(Ok(Some(Claimed::new(self.clone(), key.clone(), items)))));
+        }
+    }
+
+    pub(crate) fn dismiss(&self, dismissed: impl IntoIterator<Item = Dismissed<Waiter<C>>>) {
+        for Dismissed { waiter, failure } in dismissed {
+            let unavailable = |source| Err(Error::Unavailable { what: self.name.clone(), source });
+            drop(waiter.reply.send(failure.map_or(Ok(None), unavailable)));
+        }
+    }
+
+    /// Gives items back whose waiter is gone: to the next waiter they fit, or to the table.
+    pub(crate) fn give_back(self: &Arc<Self>, key: C::Key, items: Vec<C::Item>) {
+        self.metrics.given_back.add(items.len() as u64);
+        let now = Instant::now();
+        let (mut deliveries, mut homeless) = (Vec::new(), Vec::new());
+        {
+            let mut state = self.state();
+            let id = state.ids.get(&key).copied();
+            for item in items {
+                let entry = id.and_then(|id| state.groups.get_mut(&id));
+                let fits = |waiter: &Waiter<C>| self.claim.fits(&item, &waiter.args);
+                match entry.and_then(|entry| entry.group.take_idle(now, fits)) {
+                    Some(seat) => deliveries.push((seat.waiter.reply, vec![item])),
+                    None => homeless.push(item),
+                }
+            }
+            state.intentions -= deliveries.len();
+            if let Some(id) = id {
+                self.settled(&mut state, id);
+            }
+        }
+        self.deliver(&key, deliveries);
+        if !homeless.is_empty() {
+            self.runtime.spawn(self.clone().return_to_table(key, homeless));
+        }
+    }
+
+    async fn return_to_table(self: Arc<Self>, key: C::Key, items: Vec<C::Item>) {
+        let policy = Policy::default();
+        let returned = retry(&policy, "give_back", |_| {
+            self.within_time(async {
+                let mut session = self.db.session().await?;
+                self.claim.give_back(&mut session, &items).await?;
+                session.finish().await
+            })
+        });
+        if let Err(error) = returned.await {
+            tracing::warn!(consumer = &*self.name, %error, items = items.len(), "items could not be given back; their leases end by themselves");
+            return;
+        }
+        let rings: Vec<Ring> = self.claim.topics(&key).into_iter().map(Topic::into_ring).collect();
+        let id = self.state().ids.get(&key).copied();
+        match id {
+            Some(id) if self.rings_a_waiter(id) => {}
+            // Nobody here waits for them: somebody elsewhere may.
+            _ => {
+                self.hub.ring_here(&rings);
+                self.hub.ring_elsewhere(&rings);
+            }
+        }
+    }
+
+    /// Rings a group of its own; `false` if nobody waits in it.
+    fn rings_a_waiter(&self, id: GroupId) -> bool {
+        let now = Instant::now();
+        let mut state = self.state();
+        let Some(entry) = state.groups.get_mut(&id) else { return false };
+        let waited_for = !entry.group.is_vacant();
+        entry.group.ring(Reason::GivenBack, now);
+        self.settled(&mut state, id);
+        waited_for
+    }
+
+    fn close(&self) {
+        let now = Instant::now();
+        let mut waiters = Vec::new();
+        {
+            let mut state = self.state();
+            state.closed = true;
+            state.intentions = 0;
+            for entry in state.groups.values_mut() {
+                waiters.extend(entry.group.drain(now));
+            }
+            for alarm in [Alarm::Poll, Alarm::Fallback] {
+                state.timers.set(alarm, None);
+            }
+        }
+        for waiter in waiters {
+            drop(waiter.reply.send(Err(self.closed())));
+        }
+    }
+}
+
+impl<C: Claim> Drop for Inner<C> {
+    fn drop(&mut self) {
+        // Lets the timekeeper see that there is nothing left to keep time for.
+        self.alarm_changed.notify_one();
+    }
+}

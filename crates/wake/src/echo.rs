@@ -1,0 +1,154 @@
+//! Recognising one's own notifications.
+//!
+//! Waiters of this process are rung directly when a write returns; the notification of the same write arrives a moment
+//! later and would make them look again for nothing. Payloads are not ours to mark, so a notification is recognised by the
+//! backend that sent it. The danger is to ignore somebody else's: a pooled connection is also used by the application for
+//! transactions of its own, which ring nobody here. So exactly as many notifications of a backend are ignored as a write
+//! that *has rung here* announced, and all claims end with the listener's connection, on which they would have come.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// An announced notification that has not come by then is no longer expected: the claim is dropped, at the price of a
+/// look too many should it come after all.
+const EXPECTED_FOR: Duration = Duration::from_secs(5);
+/// Pairs of backend and channel remembered; beyond it everything is forgotten, at the price of some looks.
+const PAIRS_MAX: usize = 4_096;
+
+/// Unannounced notifications remembered per pair; a write announces far fewer.
+const EARLY_MAX: usize = 64;
+
+/// What this process has announced and not yet heard.
+#[derive(Debug, Default)]
+pub struct Echoes {
+    /// A backend used for nothing but rings of this process.
+    ringer: Option<u32>,
+    pairs: HashMap<(u32, Box<str>), Pair>,
+}
+
+#[derive(Debug)]
+struct Pair {
+    /// Announced by writes that have rung here, and not heard yet.
+    expected: u32,
+    /// Heard although nothing was announced: perhaps a write that is about to return.
+    early: Vec<Instant>,
+    touched: Instant,
+}
+
+impl Echoes {
+    /// Names the backend whose notifications are all from this process's ringer, which rings here first.
+    pub fn ringer(&mut self, backend: Option<u32>) {
+        self.ringer = backend;
+    }
+
+    /// The listener's connection is new: what was announced before will not be heard on it.
+    pub fn clear(&mut self) {
+        self.pairs.clear();
+    }
+
+    /// A write that was sent at `since` by `backend` has committed `count` notifications on `channel` and has rung here.
+    pub fn announced(&mut self, now: Instant, since: Instant, backend: u32, channel: &str, count: u32) {
+        let pair = self.pair(now, backend, channel);
+        pair.early.retain(|at| *at >= since);
+        let early = u32::try_from(pair.early.len()).unwrap_or(u32::MAX).min(count);
+        pair.early.clear();
+        pair.expected += count - early;
+    }
+
+    /// A notification was heard. `true`: it is an echo of a write that has rung here, ignore it.
+    pub fn is_own(&mut self, now: Instant, backend: u32, channel: &str) -> bool {
+        if self.ringer == Some(backend) {
+            return true;
+        }
+        let pair = self.pair(now, backend, channel);
+        if pair.expected > 0 {
+            pair.expected -= 1;
+            return true;
+        }
+        if pair.early.len() < EARLY_MAX {
+            pair.early.push(now);
+        }
+        false
+    }
+
+    fn pair(&mut self, now: Instant, backend: u32, channel: &str) -> &mut Pair {
+        if self.pairs.len() >= PAIRS_MAX {
+            self.pairs.clear();
+        }
+        let fresh = || Pair { expected: 0, early: Vec::new(), touched: now };
+        let pair = self.pairs.entry((backend, channel.into())).or_insert_with(fresh);
+        if now.saturating_duration_since(pair.touched) > EXPECTED_FOR {
+            *pair = fresh();
+        }
+        pair.touched = now;
+        pair
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: u32 = 7;
+
+    /// The usual order: the write returns and rings, then its notification arrives and is ignored; a second one from the
+    /// same backend (the application's own transaction on the same pooled connection) is not.
+    #[test]
+    fn an_echo_is_ignored_once() {
+        let now = Instant::now();
+        let mut echoes = Echoes::default();
+        echoes.announced(now, now, OWN, "c", 1);
+        assert!(echoes.is_own(now, OWN, "c"));
+        assert!(!echoes.is_own(now, OWN, "c"));
+    }
+
+    /// The other order: the notification overtakes the write's answer. It rings, and is not counted again when the answer
+    /// comes, so a later notification of the application still rings.
+    #[test]
+    fn an_overtaking_echo_leaves_no_claim_behind() {
+        let sent = Instant::now();
+        let later = sent + Duration::from_millis(1);
+        let mut echoes = Echoes::default();
+        assert!(!echoes.is_own(later, OWN, "c"));
+        echoes.announced(later, sent, OWN, "c", 1);
+        assert!(!echoes.is_own(later, OWN, "c"), "this one is somebody else's");
+    }
+
+    /// Something heard before the write was sent cannot be its echo.
+    #[test]
+    fn what_came_before_the_write_is_not_its_echo() {
+        let before = Instant::now();
+        let sent = before + Duration::from_millis(1);
+        let mut echoes = Echoes::default();
+        assert!(!echoes.is_own(before, OWN, "c"));
+        echoes.announced(sent, sent, OWN, "c", 1);
+        assert!(echoes.is_own(sent, OWN, "c"));
+    }
+
+    /// Claims end with the connection they were to be heard on, and by age; another channel or backend is never theirs.
+    #[test]
+    fn claims_do_not_outlive_their_listener() {
+        let now = Instant::now();
+        let mut echoes = Echoes::default();
+        echoes.announced(now, now, OWN, "c", 1);
+        assert!(!echoes.is_own(now, OWN, "d"));
+        assert!(!echoes.is_own(now, OWN + 1, "c"));
+        echoes.clear();
+        assert!(!echoes.is_own(now, OWN, "c"));
+        echoes.announced(now, now, OWN, "c", 1);
+        echoes.announced(now, now, OWN, "c", 1);
+        assert!(!echoes.is_own(now + EXPECTED_FOR * 2, OWN, "c"));
+    }
+
+    /// Everything the ringer's own connection sends has been rung here before.
+    #[test]
+    fn the_ringer_is_always_own() {
+        let mut echoes = Echoes::default();
+        echoes.ringer(Some(9));
+        assert!(echoes.is_own(Instant::now(), 9, "c"));
+        echoes.ringer(None);
+        assert!(!echoes.is_own(Instant::now(), 9, "c"));
+    }
+}

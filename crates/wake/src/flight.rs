@@ -1,0 +1,90 @@
+//! What a product says about writing: one statement for many writes, and what it rings.
+
+use std::future::Future;
+
+use pg::Sql;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres, Row};
+use uuid::Uuid;
+
+use crate::channel::Ring;
+
+/// A kind of write: many of them travel in one statement, one *flight*.
+///
+/// Whatever is submitted while a flight is in the air goes out together with the next; on an idle system a write goes
+/// out at once and alone. The statement must
+///
+/// - take its members in the order given, which is the order of their keys, and lock rows in that order, so that two
+///   flights never wait for each other in a circle;
+/// - add up members that concern the same row, so that it writes each row once;
+/// - answer `null` for a member whose row is locked by somebody else (`SKIP LOCKED`) instead of waiting, unless it is
+///   [`patient`](Boarded::patient): such members are sent again alone;
+/// - end with `{schema}.land(…)`, which keeps the outcomes and rings.
+pub trait Flight: Send + Sync + 'static {
+    /// One write.
+    type Member: Send + Sync + 'static;
+    /// What it locks.
+    type Key: Ord;
+    /// What became of it.
+    type Outcome: Send + 'static;
+
+    /// Whether its outcomes are kept until they are known to have arrived, at the price of one small row per flight. Say
+    /// `true` for anything that must not happen twice.
+    const KEPT: bool;
+
+    /// What the member locks; members are sorted by it.
+    fn key(&self, member: &Self::Member) -> Self::Key;
+
+    /// What the member makes visible: all it may (`outcome` is `None`: not known yet, or never), or all it did.
+    fn rings(&self, member: &Self::Member, outcome: Option<&Self::Outcome>) -> Vec<Ring>;
+
+    /// Sends the statement: [`Boarded::query`], its own arguments bound after, [`Landed::of`].
+    fn fly(
+        &self,
+        conn: &mut PgConnection,
+        boarded: &Boarded<'_, Self::Member>,
+    ) -> impl Future<Output = pg::Result<Landed>> + Send;
+
+    /// Reads an outcome as the statement wrote it.
+    fn outcome(&self, member: &Self::Member, text: &str) -> Self::Outcome;
+}
+
+/// Who travels in a flight, and how.
+pub struct Boarded<'a, M> {
+    /// The members, in order of their keys.
+    pub members: Vec<&'a M>,
+    /// Whether to wait for row locks: a member that travels alone does.
+    pub patient: bool,
+    pub(crate) id: Option<Uuid>,
+    pub(crate) channels: &'a [String],
+    pub(crate) payloads: &'a [String],
+}
+
+impl<M> Boarded<'_, M> {
+    /// The flight's statement with its first four arguments bound: `$1` the flight's id uuid, `$2` channels text[] and `$3`
+    /// payloads text[] for `{schema}.land`, `$4` patient boolean. It answers one row: outcomes text[], backend integer.
+    pub fn query<'q>(&'q self, sql: &Sql) -> Query<'q, Postgres, PgArguments> {
+        sqlx::query(sql).bind(self.id).bind(self.channels).bind(self.payloads).bind(self.patient)
+    }
+}
+
+/// What a flight's statement answered.
+#[derive(Debug)]
+pub struct Landed {
+    /// One per member, in order; `None` for a member whose row was locked.
+    pub(crate) outcomes: Vec<Option<String>>,
+    pub(crate) backend: Option<u32>,
+}
+
+impl Landed {
+    /// Reads the answer of a statement made by [`Boarded::query`].
+    ///
+    /// # Errors
+    /// If its columns are not `outcomes text[], backend integer`.
+    pub fn of(row: &PgRow) -> pg::Result<Landed> {
+        let outcomes = row.try_get(0)?;
+        let backend: i32 = row.try_get(1)?;
+        Ok(Landed { outcomes, backend: u32::try_from(backend).ok() })
+    }
+}

@@ -1,0 +1,459 @@
+//! One group of equal waiters, as a pure state machine: arm, look, sleep.
+//!
+//! All waiters of a group are served by one look at a time. The danger is the gap: something rings after the look read the
+//! database and before its waiters sleep. So a ring is never delivered to a look in the air; it is *remembered* from the
+//! moment a look begins ([`Group::begin`]), and [`Group::end`] puts nobody to sleep while one is remembered. Everything here
+//! takes the time as an argument and touches nothing outside, so every interleaving can be tested without a database.
+//!
+//! A group that looked and found nothing *knows* it is empty: until the next due time the look answered, until a ring, and
+//! only while the listener hears on the same connection as when the look began. Who joins meanwhile sleeps at once, if it
+//! sees nothing that the look could not: what only some waiters may have (the items of a session, say) is known to be
+//! absent only for those the look was made for.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::pace::TRAILING;
+
+/// The first pause before a look that skipped a locked row is repeated, and the longest: a lock held by a claim under way
+/// is gone in a moment, one held by a transaction left open is not worth more than a look a second.
+const SKIPPED_FIRST: Duration = Duration::from_millis(10);
+const SKIPPED_LONGEST: Duration = Duration::from_secs(1);
+/// How long a group keeps what it knows after its last waiter left: consumers come back within a poll of their own.
+pub(crate) const KEEP: Duration = Duration::from_secs(60);
+/// Waiters served by one look: arrays of this size are still cheap to plan and to send.
+const SEATS_PER_LOOK: usize = 1_000;
+/// Kinds of sight remembered per group; beyond it newcomers look for themselves.
+const SIGHTS_MAX: usize = 4_096;
+/// A next due time is relative to a moment within the look; the answer's way back is credited up to this much, beyond it
+/// the look itself was slow and waiting on would be late.
+const ANSWER_TRIP: Duration = Duration::from_millis(2);
+
+/// Why a look is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// A waiter came that does not wait, or to a group that knows nothing.
+    Arrived,
+    /// A write of this process rang.
+    Rung,
+    /// A notification of another process rang.
+    Notified,
+    /// A due time came.
+    Timer,
+    /// A second after a notification: its sender may have died before its next.
+    Trailing,
+    /// The listener hears again; what was sent meanwhile is lost.
+    Resync,
+    /// The last look skipped a locked row.
+    Skipped,
+    /// The last look failed.
+    Retry,
+    /// The consumer polls.
+    Polled,
+    /// The fallback interval.
+    Fallback,
+    /// A waiter went away and gave its item back.
+    GivenBack,
+    /// The last look served everyone it was for; there may be more.
+    More,
+}
+
+/// A waiter's place in a group. Ids grow, so their order is the order of waiting.
+pub(crate) type SeatId = u64;
+
+/// A connection of the listener: knowledge gathered under one does not hold under another.
+pub(crate) type Hearing = Option<u64>;
+
+/// What a waiter may have beyond what every waiter of its group may.
+pub(crate) type Sight = Option<Box<str>>;
+
+/// How a group behaves; the same for all groups of a consumer.
+#[derive(Debug, Clone)]
+pub(crate) struct Rules {
+    /// The longest sleep, if there is a cap.
+    pub(crate) cap: Option<Duration>,
+    /// How much before a due time to wake.
+    pub(crate) grace: Duration,
+    /// How long after a look without a listener's cover a newcomer still relies on it, and the pause after a failed look.
+    pub(crate) poll_interval: Duration,
+}
+
+#[derive(Debug)]
+pub(crate) struct Seat<W> {
+    pub(crate) waiter: W,
+    pub(crate) want: usize,
+    pub(crate) since: Instant,
+    sight: Sight,
+    /// Whether it stays after a look that had nothing for it.
+    waits: bool,
+    /// It has neither taken part in a look nor been put to sleep on what another found.
+    fresh: bool,
+}
+
+#[derive(Debug)]
+enum Known {
+    Nothing,
+    Empty(Empty),
+}
+
+#[derive(Debug)]
+struct Empty {
+    until: Option<Instant>,
+    hearing: Hearing,
+    as_of: Instant,
+    /// The sights it is known for, beside what everyone sees.
+    sights: HashSet<Box<str>>,
+}
+
+#[derive(Debug)]
+struct InTheAir {
+    seats: Vec<SeatId>,
+    began: Instant,
+    hearing: Hearing,
+    /// It was made for newcomers only: what was known before still holds for the others.
+    adds: bool,
+    /// The sights of those it was made for.
+    sights: Vec<Box<str>>,
+}
+
+/// A waiter that takes a seat.
+pub(crate) struct Newcomer<W> {
+    pub(crate) waiter: W,
+    pub(crate) want: usize,
+    pub(crate) sight: Sight,
+    pub(crate) waits: bool,
+}
+
+/// What a look had to say.
+pub(crate) enum Answer {
+    /// It ran. `short` is whether some seat got less than it wanted; `next_due` what the claim's filter finds next, zero if
+    /// that is due already and could not be taken.
+    Ran { short: bool, next_due: Option<Duration> },
+    /// It failed, and may succeed later.
+    Failed(Arc<pg::Error>),
+}
+
+/// A seat whose wait is over, without items.
+pub(crate) struct Dismissed<W> {
+    pub(crate) waiter: W,
+    pub(crate) failure: Option<Arc<pg::Error>>,
+}
+
+pub(crate) struct Group<W> {
+    seats: BTreeMap<SeatId, Seat<W>>,
+    in_the_air: Option<InTheAir>,
+    known: Known,
+    /// A reason to look that no look has begun after, and since when.
+    pending: Option<(Reason, Instant)>,
+    /// A due time heard of since the last look began.
+    due_hint: Option<Instant>,
+    trailing: Option<Instant>,
+    retry: Option<(Instant, Reason)>,
+    skipped_pause: Duration,
+    looked_at: Option<Instant>,
+    failure: Option<Arc<pg::Error>>,
+    vacant_since: Instant,
+}
+
+/// A look to be made now.
+pub(crate) struct Begun {
+    pub(crate) seats: Vec<SeatId>,
+    pub(crate) reason: Reason,
+    /// When the reason arose.
+    pub(crate) since: Instant,
+    /// Since when the group had nothing else to do than to look.
+    pub(crate) asleep_since: Instant,
+}
+
+impl<W> Group<W> {
+    pub(crate) fn new(now: Instant) -> Self {
+        Group {
+            seats: BTreeMap::new(),
+            in_the_air: None,
+            known: Known::Nothing,
+            pending: None,
+            due_hint: None,
+            trailing: None,
+            retry: None,
+            skipped_pause: SKIPPED_FIRST,
+            looked_at: None,
+            failure: None,
+            vacant_since: now,
+        }
+    }
+
+    /// Takes a seat. A waiting one sleeps at once where the group knows it is empty.
+    pub(crate) fn enroll(&mut self, id: SeatId, new: Newcomer<W>, now: Instant, hearing: Hearing, rules: &Rules) {
+        if self.seats.is_empty() && self.in_the_air.is_none() {
+            // What rang while nobody was here is in `known`; its time is not this waiter's latency.
+            self.pending = None;
+        }
+        let failing = self.failure.is_some() && self.retry.is_some();
+        let idle = self.in_the_air.is_none() && self.pending.is_none();
+        let asleep = new.waits && idle && (failing || self.knows_empty(&new.sight, now, hearing, rules));
+        if !new.waits || !asleep && self.in_the_air.is_none() {
+            self.remember(Reason::Arrived, now);
+        }
+        let Newcomer { waiter, want, sight, waits } = new;
+        self.seats.insert(id, Seat { waiter, want, since: now, sight, waits, fresh: !asleep });
+    }
+
+    fn knows_empty(&self, sight: &Sight, now: Instant, hearing: Hearing, rules: &Rules) -> bool {
+        let Known::Empty(empty) = &self.known else { return false };
+        let covered = match (empty.hearing, hearing) {
+            (Some(then), Some(here)) => then == here,
+            _ => now < empty.as_of + rules.poll_interval,
+        };
+        let seen = sight.as_ref().is_none_or(|sight| empty.sights.contains(sight));
+        covered && seen && self.no_alarm(empty, now)
+    }
+
+    fn no_alarm(&self, empty: &Empty, now: Instant) -> bool {
+        [empty.until, self.due_hint, self.trailing].into_iter().flatten().all(|at| at > now)
+    }
+
+    /// Gives a seat up. The waiter, if the seat was still taken.
+    pub(crate) fn leave(&mut self, id: SeatId, now: Instant) -> Option<W> {
+        let seat = self.seats.remove(&id);
+        if self.seats.is_empty() {
+            self.vacant_since = now;
+        }
+        seat.map(|seat| seat.waiter)
+    }
+
+    /// The seat's deadline has come. A sleeping seat is dismissed; one with a look in the air or still owed one stays for
+    /// its answer and no longer.
+    pub(crate) fn expire(&mut self, id: SeatId, now: Instant) -> Option<Dismissed<W>> {
+        let busy = self.in_the_air.as_ref().is_some_and(|look| look.seats.contains(&id));
+        let seat = self.seats.get_mut(&id)?;
+        if busy || seat.fresh {
+            seat.waits = false;
+            if self.in_the_air.is_none() {
+                self.remember(Reason::Arrived, now);
+            }
+            return None;
+        }
+        let failure = self.failure.clone();
+        self.leave(id, now).map(|waiter| Dismissed { waiter, failure })
+    }
+
+    /// Somebody says there may be work.
+    pub(crate) fn ring(&mut self, reason: Reason, now: Instant) {
+        self.known = Known::Nothing;
+        if reason == Reason::Notified {
+            self.trailing = Some(now + TRAILING);
+        }
+        if !self.is_vacant() {
+            self.remember(reason, now);
+        }
+    }
+
+    /// Somebody says there will be work at `at`; `foreign`: somebody in another process.
+    pub(crate) fn due(&mut self, at: Instant, foreign: bool, now: Instant) {
+        if foreign {
+            self.trailing = Some(now + TRAILING);
+        }
+        self.due_hint = Some(self.due_hint.map_or(at, |hint| hint.min(at)));
+    }
+
+    fn remember(&mut self, reason: Reason, now: Instant) {
+        self.pending.get_or_insert((reason, now));
+    }
+
+    /// Whether a look should begin.
+    pub(crate) fn is_eager(&self) -> bool {
+        self.pending.is_some() && self.in_the_air.is_none() && !self.seats.is_empty()
+    }
+
+    /// Arms: from here on every ring is remembered for after this look. `None` if there is no reason to look.
+    pub(crate) fn begin(&mut self, now: Instant, hearing: Hearing) -> Option<Begun> {
+        if !self.is_eager() {
+            return None;
+        }
+        let (reason, since) = self.pending.take()?;
+        let adds = match &self.known {
+            Known::Empty(empty) => reason == Reason::Arrived && empty.hearing == hearing && self.no_alarm(empty, now),
+            Known::Nothing => false,
+        };
+        self.due_hint = None;
+        self.retry = None;
+        self.trailing = self.trailing.filter(|at| *at > now);
+        let seats: Vec<SeatId> = self.seats.keys().copied().take(SEATS_PER_LOOK).collect();
+        let mut sights = Vec::new();
+        for id in &seats {
+            if let Some(seat) = self.seats.get_mut(id) {
+                seat.fresh = false;
+                sights.extend(seat.sight.clone());
+            }
+        }
+        self.in_the_air = Some(InTheAir { seats: seats.clone(), began: now, hearing, adds, sights });
+        let asleep_since = self.looked_at.map_or(since, |looked| looked.max(since));
+        Some(Begun { seats, reason, since, asleep_since })
+    }
+
+    /// A look has landed; those it served have been taken out by [`leave`](Self::leave) before. Answers who is dismissed
+    /// without items. Whether to look again at once is [`is_eager`](Self::is_eager), when to wake otherwise
+    /// [`wake_at`](Self::wake_at).
+    pub(crate) fn end(&mut self, answer: Answer, now: Instant, rules: &Rules) -> Vec<Dismissed<W>> {
+        let Some(look) = self.in_the_air.take() else { return Vec::new() };
+        self.looked_at = Some(now);
+        let mut skipped = false;
+        match answer {
+            Answer::Ran { short, next_due } => {
+                self.failure = None;
+                skipped = short && next_due == Some(Duration::ZERO);
+                let rung = self.pending.is_some();
+                self.known = match std::mem::replace(&mut self.known, Known::Nothing) {
+                    _ if !short || skipped || rung => Known::Nothing,
+                    before => {
+                        let trip = now.saturating_duration_since(look.began).min(ANSWER_TRIP);
+                        let until = next_due.map(|due| look.began + due + trip);
+                        Known::Empty(self.learnt(before, &look, until, now))
+                    }
+                };
+            }
+            Answer::Failed(error) => {
+                self.failure = Some(error);
+                self.known = Known::Nothing;
+                self.retry = Some((now + rules.poll_interval, Reason::Retry));
+            }
+        }
+        if skipped {
+            self.retry = Some((now + self.skipped_pause, Reason::Skipped));
+            self.skipped_pause = (self.skipped_pause * 2).min(SKIPPED_LONGEST);
+        } else {
+            self.skipped_pause = SKIPPED_FIRST;
+        }
+        let dismissed = self.dismiss(&look.seats, now);
+        self.settle_newcomers(now);
+        dismissed
+    }
+
+    /// Who came while the look was in the air relies on what it learnt, if it learnt enough, and is owed a look otherwise.
+    fn settle_newcomers(&mut self, now: Instant) {
+        let mut owed = None;
+        match &self.known {
+            Known::Empty(empty) => {
+                for seat in self.seats.values_mut().filter(|seat| seat.fresh) {
+                    let covered = seat.sight.as_ref().is_none_or(|sight| empty.sights.contains(sight));
+                    if seat.waits && covered {
+                        seat.fresh = false;
+                    } else {
+                        owed = Some(Reason::Arrived);
+                    }
+                }
+            }
+            Known::Nothing if self.retry.is_none() => owed = Some(Reason::More),
+            Known::Nothing if self.seats.values().any(|seat| seat.fresh && !seat.waits) => owed = Some(Reason::Arrived),
+            Known::Nothing => {}
+        }
+        if let Some(reason) = owed.filter(|_| !self.seats.is_empty()) {
+            self.remember(reason, now);
+        }
+    }
+
+    /// What a look that found nothing more adds to what was known before it.
+    fn learnt(&self, before: Known, look: &InTheAir, until: Option<Instant>, now: Instant) -> Empty {
+        let mut empty = match before {
+            Known::Empty(before) if look.adds && before.sights.len() < SIGHTS_MAX => {
+                Empty { until: [before.until, until].into_iter().flatten().min(), ..before }
+            }
+            _ => Empty { until, hearing: look.hearing, as_of: now, sights: HashSet::new() },
+        };
+        empty.sights.extend(look.sights.iter().cloned());
+        empty
+    }
+
+    fn dismiss(&mut self, looked: &[SeatId], now: Instant) -> Vec<Dismissed<W>> {
+        let done: Vec<SeatId> =
+            looked.iter().copied().filter(|id| self.seats.get(id).is_some_and(|seat| !seat.waits)).collect();
+        let failure = self.failure.clone();
+        done.into_iter()
+            .filter_map(|id| self.leave(id, now))
+            .map(|waiter| Dismissed { waiter, failure: failure.clone() })
+            .collect()
+    }
+
+    /// When the group must be woken although nothing rings; `None` if never, as while a look is in the air. For a group
+    /// without waiters that is when it may be forgotten.
+    pub(crate) fn wake_at(&self, rules: &Rules) -> Option<Instant> {
+        if self.in_the_air.is_some() || self.pending.is_some() && !self.seats.is_empty() {
+            return None;
+        }
+        if self.seats.is_empty() {
+            return Some(self.vacant_since + KEEP);
+        }
+        let known_due = match &self.known {
+            Known::Empty(empty) => empty.until,
+            Known::Nothing => None,
+        };
+        let due = [known_due, self.due_hint].into_iter().flatten().min().map(|due| self.before(due, rules.grace));
+        let capped = rules.cap.zip(self.looked_at).map(|(cap, looked)| looked + cap);
+        [due, self.trailing, self.retry.map(|(at, _)| at), capped].into_iter().flatten().min()
+    }
+
+    /// A due time less the grace, unless the group has looked within the grace already.
+    fn before(&self, due: Instant, grace: Duration) -> Instant {
+        let early = due.checked_sub(grace).unwrap_or(due);
+        if self.looked_at.is_some_and(|looked| looked >= early) { due } else { early }
+    }
+
+    /// The time [`wake_at`](Self::wake_at) named has come. `true` if the group is vacant and may be forgotten.
+    pub(crate) fn wake(&mut self, now: Instant) -> bool {
+        if self.seats.is_empty() {
+            return self.in_the_air.is_none() && now >= self.vacant_since + KEEP;
+        }
+        let reason = match (self.retry, self.trailing) {
+            (Some((at, reason)), _) if at <= now => reason,
+            (_, Some(at)) if at <= now => Reason::Trailing,
+            _ => Reason::Timer,
+        };
+        self.remember(reason, now);
+        false
+    }
+
+    pub(crate) fn is_vacant(&self) -> bool {
+        self.seats.is_empty() && self.in_the_air.is_none()
+    }
+
+    pub(crate) fn vacant_since(&self) -> Instant {
+        self.vacant_since
+    }
+
+    pub(crate) fn is_pending(&self, reason: Reason) -> bool {
+        self.pending.is_some_and(|(pending, _)| pending == reason)
+    }
+
+    /// Whether anybody sleeps here, with no look in the air and none remembered.
+    pub(crate) fn is_asleep(&self) -> bool {
+        !self.seats.is_empty() && self.in_the_air.is_none() && self.pending.is_none()
+    }
+
+    pub(crate) fn seat(&self, id: SeatId) -> Option<&Seat<W>> {
+        self.seats.get(&id)
+    }
+
+    /// Takes the first seat, in order of waiting, that `fits`, has no look in the air for it, and so would sleep on.
+    pub(crate) fn take_idle(&mut self, now: Instant, fits: impl Fn(&W) -> bool) -> Option<Seat<W>> {
+        let flying = self.in_the_air.as_ref().map(|look| look.seats.as_slice()).unwrap_or_default();
+        let id = self.seats.iter().find(|(id, seat)| !flying.contains(id) && fits(&seat.waiter)).map(|(id, _)| *id)?;
+        let seat = self.seats.remove(&id);
+        if self.seats.is_empty() {
+            self.vacant_since = now;
+        }
+        seat
+    }
+
+    /// Everybody leaves.
+    pub(crate) fn drain(&mut self, now: Instant) -> Vec<W> {
+        self.vacant_since = now;
+        std::mem::take(&mut self.seats).into_values().map(|seat| seat.waiter).collect()
+    }
+}
+
+#[cfg(test)]
+#[path = "group_tests.rs"]
+mod tests;

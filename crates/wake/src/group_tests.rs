@@ -1,0 +1,403 @@
+//! Every interleaving of rings, looks, arrivals and departures, without a database.
+
+use super::*;
+use proptest::prelude::*;
+
+const RULES: Rules = Rules { cap: None, grace: Duration::ZERO, poll_interval: Duration::from_millis(100) };
+const HEARS: Hearing = Some(1);
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+fn waiting(group: &mut Group<()>, id: SeatId, now: Instant) {
+    group.enroll(id, Newcomer { waiter: (), want: 1, sight: None, waits: true }, now, HEARS, &RULES);
+}
+
+fn sighted(group: &mut Group<()>, id: SeatId, sight: &str, now: Instant) {
+    group.enroll(id, Newcomer { waiter: (), want: 1, sight: Some(sight.into()), waits: true }, now, HEARS, &RULES);
+}
+
+fn empty(next_due: Option<Duration>) -> Answer {
+    Answer::Ran { short: true, next_due }
+}
+
+/// A group with one waiter that has looked and sleeps.
+fn asleep(next_due: Option<Duration>) -> (Group<()>, Instant) {
+    let now = Instant::now();
+    let mut group = Group::new(now);
+    waiting(&mut group, 1, now);
+    assert_eq!(group.begin(now, HEARS).expect("a newcomer looks").reason, Reason::Arrived);
+    group.end(empty(next_due), now, &RULES);
+    assert!(group.is_asleep());
+    (group, now)
+}
+
+/// A ring after the query and before the sleep: the look that was in the air knows nothing of it, so there is another.
+#[test]
+fn a_ring_in_the_gap_is_not_lost() {
+    let now = Instant::now();
+    let mut group = Group::new(now);
+    waiting(&mut group, 1, now);
+    group.begin(now, HEARS);
+    group.ring(Reason::Rung, now);
+    assert!(group.begin(now, HEARS).is_none(), "one look at a time");
+    group.end(empty(None), now, &RULES);
+    assert!(group.is_eager());
+    assert_eq!(group.begin(now, HEARS).map(|look| look.reason), Some(Reason::Rung));
+}
+
+/// Who joins a group that knows it is empty sleeps without a look; who does not wait always looks.
+#[test]
+fn a_group_known_to_be_empty_is_joined_without_a_look() {
+    let (mut group, now) = asleep(Some(ms(500)));
+    waiting(&mut group, 2, now);
+    assert!(group.is_asleep());
+    assert_eq!(group.wake_at(&RULES), Some(now + ms(500)));
+    group.leave(1, now);
+    group.leave(2, now);
+    waiting(&mut group, 3, now + ms(499));
+    assert!(group.is_asleep(), "knowledge outlives the waiters");
+    group.enroll(4, Newcomer { waiter: (), want: 1, sight: None, waits: false }, now, HEARS, &RULES);
+    assert_eq!(group.begin(now, HEARS).map(|look| look.seats), Some(vec![3, 4]));
+    assert_eq!(group.end(empty(None), now, &RULES).len(), 1, "who does not wait is dismissed");
+}
+
+/// Knowledge ends at the next due time, with a ring nobody waited for, and with the listener's connection.
+#[test]
+fn knowledge_ends_with_what_it_rests_on() {
+    let looks = |group: &mut Group<()>, now, hearing| {
+        group.leave(1, now);
+        group.enroll(9, Newcomer { waiter: (), want: 1, sight: None, waits: true }, now, hearing, &RULES);
+        group.is_eager()
+    };
+    let (mut group, now) = asleep(Some(ms(500)));
+    assert!(looks(&mut group, now + ms(500), HEARS), "due");
+    let (mut group, now) = asleep(None);
+    group.leave(1, now);
+    group.ring(Reason::Notified, now);
+    assert!(looks(&mut group, now, HEARS), "rung while nobody waited");
+    let (mut group, now) = asleep(None);
+    assert!(looks(&mut group, now + ms(200), Some(2)), "another connection");
+    let (mut group, now) = asleep(None);
+    assert!(looks(&mut group, now + ms(200), None), "no listener, and no poll since");
+    let (mut group, now) = asleep(None);
+    assert!(!looks(&mut group, now + ms(50), None), "no listener, but the poll is fresh");
+}
+
+/// What only an owner may have is known to be absent for those owners the group looked for, and for all of them together
+/// once each has looked.
+#[test]
+fn knowledge_is_for_those_it_was_gathered_for() {
+    let (mut group, now) = asleep(None);
+    sighted(&mut group, 2, "owner", now);
+    assert_eq!(group.begin(now, HEARS).map(|look| look.seats), Some(vec![1, 2]));
+    group.end(empty(None), now, &RULES);
+    group.leave(2, now);
+    sighted(&mut group, 3, "owner", now);
+    assert!(group.is_asleep(), "looked for before");
+    sighted(&mut group, 4, "another", now);
+    group.leave(3, now);
+    assert!(group.begin(now, HEARS).is_some(), "not looked for before");
+    group.end(empty(None), now, &RULES);
+    sighted(&mut group, 5, "owner", now);
+    assert!(group.is_asleep(), "what was known before still is");
+    group.ring(Reason::Rung, now);
+    group.begin(now, HEARS);
+    group.end(empty(None), now, &RULES);
+    group.leave(4, now);
+    sighted(&mut group, 6, "another", now);
+    assert!(group.is_asleep(), "it took part in the look after the ring");
+    sighted(&mut group, 7, "third", now);
+    assert!(group.is_eager());
+}
+
+/// A look that skipped a locked row is repeated after 10 ms, doubling to a second, until it skips nothing.
+#[test]
+fn skipped_rows_are_looked_at_again() {
+    let (mut group, mut now) = asleep(None);
+    group.ring(Reason::Rung, now);
+    for pause in [10, 20, 40, 80, 160, 320, 640, 1_000, 1_000] {
+        assert!(group.begin(now, HEARS).is_some());
+        group.end(empty(Some(Duration::ZERO)), now, &RULES);
+        assert_eq!(group.wake_at(&RULES), Some(now + ms(pause)));
+        now += ms(pause);
+        group.wake(now);
+    }
+    assert_eq!(group.begin(now, HEARS).map(|look| look.reason), Some(Reason::Skipped));
+    group.end(empty(None), now, &RULES);
+    assert_eq!(group.wake_at(&RULES), None);
+}
+
+/// A ring from another process is looked after at once and once more a second later, however many there are.
+#[test]
+fn a_foreign_ring_has_a_trailing_look() {
+    let (mut group, now) = asleep(None);
+    for _ in 0..3 {
+        group.ring(Reason::Notified, now);
+    }
+    group.begin(now, HEARS);
+    group.end(empty(None), now, &RULES);
+    assert_eq!(group.wake_at(&RULES), Some(now + TRAILING));
+    group.wake(now + TRAILING);
+    assert_eq!(group.begin(now + TRAILING, HEARS).map(|look| look.reason), Some(Reason::Trailing));
+    group.end(empty(None), now + TRAILING, &RULES);
+    assert_eq!(group.wake_at(&RULES), None);
+}
+
+/// A failed look is repeated after a pause; newcomers meanwhile wait for that instead of asking as well, and a deadline
+/// that passes says what failed.
+#[test]
+fn a_failed_look_is_repeated_and_its_failure_told() {
+    let (mut group, now) = asleep(None);
+    group.ring(Reason::Rung, now);
+    group.begin(now, HEARS);
+    let failure = || Arc::new(crate::error::broken(std::io::ErrorKind::Other, "gone"));
+    group.end(Answer::Failed(failure()), now, &RULES);
+    waiting(&mut group, 2, now);
+    assert!(!group.is_eager());
+    assert_eq!(group.wake_at(&RULES), Some(now + RULES.poll_interval));
+    assert!(group.expire(2, now).is_some_and(|dismissed| dismissed.failure.is_some()));
+    group.wake(now + RULES.poll_interval);
+    group.begin(now + RULES.poll_interval, HEARS);
+    group.end(empty(None), now, &RULES);
+    assert!(group.expire(1, now).is_some_and(|dismissed| dismissed.failure.is_none()));
+}
+
+/// A deadline during a look waits for the look; the seat is dismissed with it.
+#[test]
+fn a_deadline_waits_for_the_look_in_the_air() {
+    let (mut group, now) = asleep(None);
+    group.ring(Reason::Rung, now);
+    group.begin(now, HEARS);
+    waiting(&mut group, 2, now);
+    assert!(group.expire(1, now).is_none());
+    assert!(group.expire(2, now).is_none(), "owed a look");
+    assert_eq!(group.end(empty(None), now, &RULES).len(), 1);
+    assert_eq!(group.begin(now, HEARS).map(|look| look.seats), Some(vec![2]));
+    assert_eq!(group.end(empty(None), now, &RULES).len(), 1);
+}
+
+/// The grace wakes a timer early, once; then its own time counts.
+#[test]
+fn the_grace_applies_once() {
+    let rules = Rules { grace: ms(100), ..RULES };
+    let (mut group, now) = asleep(Some(ms(500)));
+    assert_eq!(group.wake_at(&rules), Some(now + ms(400)));
+    group.wake(now + ms(400));
+    group.begin(now + ms(400), HEARS);
+    group.end(empty(Some(ms(100))), now + ms(400), &rules);
+    assert_eq!(group.wake_at(&rules), Some(now + ms(500)));
+}
+
+/// What a step of an interleaving does. Each is atomic in the engine, because it happens under one lock or in the database.
+#[derive(Debug, Clone)]
+enum Step {
+    /// A row is committed, due after so many milliseconds; its ring follows as a step of its own.
+    Commit { due_in: u64, heard: bool },
+    /// One ring that is on its way arrives.
+    RingArrives,
+    Enroll { waits: bool },
+    Leave { nth: usize },
+    Expire { nth: usize },
+    Begin,
+    /// The statement of the look in the air reads the database.
+    Snapshot,
+    End,
+    /// Another process locks a due row, or lets it go.
+    Lock,
+    Unlock,
+    Time { ms: u64 },
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (prop_oneof![Just(0), 1u64..300], any::<bool>()).prop_map(|(due_in, heard)| Step::Commit { due_in, heard }),
+        3 => Just(Step::RingArrives),
+        3 => any::<bool>().prop_map(|waits| Step::Enroll { waits }),
+        1 => (0usize..4).prop_map(|nth| Step::Leave { nth }),
+        1 => (0usize..4).prop_map(|nth| Step::Expire { nth }),
+        4 => Just(Step::Begin),
+        4 => Just(Step::Snapshot),
+        4 => Just(Step::End),
+        1 => Just(Step::Lock),
+        1 => Just(Step::Unlock),
+        1 => (1u64..200).prop_map(|ms| Step::Time { ms }),
+    ]
+}
+
+/// The database and everybody else, as simple as can be.
+struct World {
+    group: Group<()>,
+    now: Instant,
+    /// Due times of rows; a locked row is skipped.
+    rows: Vec<(Instant, bool)>,
+    rings: Vec<(Instant, bool)>,
+    seats: Vec<SeatId>,
+    last: SeatId,
+    look: Option<Begun>,
+    /// What the look in the air has read: how many it took, and the next due time.
+    read: Option<(usize, Option<Duration>)>,
+    taken: usize,
+}
+
+impl World {
+    fn new() -> World {
+        let now = Instant::now();
+        World {
+            group: Group::new(now),
+            now,
+            rows: Vec::new(),
+            rings: Vec::new(),
+            seats: Vec::new(),
+            last: 0,
+            look: None,
+            read: None,
+            taken: 0,
+        }
+    }
+
+    fn snapshot(&mut self) {
+        let (Some(look), None) = (&self.look, &self.read) else { return };
+        let mut took = 0;
+        let now = self.now;
+        self.rows.retain(|(due, locked)| {
+            let take = *due <= now && !locked && took < look.seats.len();
+            took += usize::from(take);
+            !take
+        });
+        let next = self.rows.iter().map(|(due, _)| due.saturating_duration_since(now)).min();
+        self.read = Some((took, next));
+        self.taken += took;
+    }
+
+    fn end(&mut self) {
+        let Some((took, next_due)) = self.read.take() else { return };
+        let Some(look) = self.look.take() else { return };
+        for seat in look.seats.iter().take(took) {
+            // An item whose seat is gone is given back: due again, and rung.
+            if self.group.leave(*seat, self.now).is_none() {
+                self.rows.push((self.now, false));
+                self.rings.push((self.now, false));
+                self.taken -= 1;
+            }
+            self.seats.retain(|taken| taken != seat);
+        }
+        let before = self.seats.len();
+        let short = took < look.seats.len();
+        let dismissed = self.group.end(Answer::Ran { short, next_due }, self.now, &RULES);
+        let group = &self.group;
+        self.seats.retain(|seat| group.seat(*seat).is_some());
+        assert_eq!(before - self.seats.len(), dismissed.len());
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Commit { due_in, heard } => {
+                let due = self.now + ms(due_in);
+                self.rows.push((due, false));
+                self.rings.push((due, heard));
+            }
+            Step::RingArrives => {
+                if let Some((due, heard)) = self.rings.pop() {
+                    if due <= self.now {
+                        self.group.ring(if heard { Reason::Notified } else { Reason::Rung }, self.now);
+                    } else {
+                        self.group.due(due, heard, self.now);
+                    }
+                }
+            }
+            Step::Enroll { waits } => {
+                self.last += 1;
+                self.seats.push(self.last);
+                let newcomer = Newcomer { waiter: (), want: 1, sight: None, waits };
+                self.group.enroll(self.last, newcomer, self.now, HEARS, &RULES);
+            }
+            Step::Leave { nth } if nth < self.seats.len() => {
+                let seat = self.seats.remove(nth);
+                assert!(self.group.leave(seat, self.now).is_some());
+            }
+            Step::Expire { nth } if nth < self.seats.len() => {
+                if self.group.expire(self.seats[nth], self.now).is_some() {
+                    self.seats.remove(nth);
+                }
+            }
+            Step::Begin if self.look.is_none() => self.look = self.group.begin(self.now, HEARS),
+            Step::Snapshot => self.snapshot(),
+            Step::End => self.end(),
+            Step::Lock => {
+                if let Some(row) = self.rows.iter_mut().find(|(_, locked)| !locked) {
+                    row.1 = true;
+                }
+            }
+            Step::Unlock => self.rows.iter_mut().for_each(|(_, locked)| *locked = false),
+            Step::Time { ms: n } => self.now += ms(n),
+            Step::Leave { .. } | Step::Expire { .. } | Step::Begin => {}
+        }
+    }
+
+    /// Lets everything under way come to its end, and time pass as far as the group itself asks for.
+    fn come_to_rest(&mut self) {
+        self.step(Step::Unlock);
+        for _ in 0..10_000 {
+            if !self.rings.is_empty() {
+                self.step(Step::RingArrives);
+            } else if self.look.is_some() {
+                self.snapshot();
+                self.end();
+            } else if self.group.is_eager() {
+                self.step(Step::Begin);
+            } else {
+                match self.group.wake_at(&RULES).filter(|_| !self.seats.is_empty()) {
+                    Some(at) => {
+                        self.now = self.now.max(at);
+                        self.group.wake(self.now);
+                    }
+                    None => return,
+                }
+            }
+        }
+        panic!("never came to rest");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// After any interleaving, when everything has come to rest: nobody sleeps while there is work, because the group looks
+    /// on its own at every moment at which it must. Rings, due times, newcomers and locks are all there is to go by; there is
+    /// no poll and no fallback in this world.
+    #[test]
+    fn nobody_sleeps_through_work(steps in prop::collection::vec(any_step(), 1..80)) {
+        let mut world = World::new();
+        for step in steps {
+            world.step(step);
+        }
+        world.come_to_rest();
+        prop_assert!(
+            world.seats.is_empty() || world.rows.is_empty(),
+            "{} waiters sleep through {} rows", world.seats.len(), world.rows.len()
+        );
+    }
+
+    /// Where nothing rings and nothing is due, coming and going costs no look at all once the group has looked.
+    #[test]
+    fn an_idle_group_never_looks(comings in prop::collection::vec((1u64..5, 1u64..500), 1..50)) {
+        let (mut group, mut now) = asleep(None);
+        let mut seats = vec![1];
+        let mut last = 1;
+        for (joining, pass) in comings {
+            for _ in 0..joining {
+                last += 1;
+                seats.push(last);
+                waiting(&mut group, last, now);
+            }
+            prop_assert!(group.is_asleep());
+            now += ms(pass);
+            for seat in seats.drain(..) {
+                prop_assert!(group.expire(seat, now).is_some());
+            }
+            prop_assert!(!group.is_eager());
+        }
+    }
+}

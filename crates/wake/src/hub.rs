@@ -1,0 +1,412 @@
+//! Where rings meet groups: one hub per database and schema of a process, shared by everything that waits there.
+//!
+//! A ring of this process goes straight to the groups that wait for its topics, then to other processes by NOTIFY; a
+//! notification of another process goes to the same groups. The hub also owns what must exist once: the listener, the
+//! connection that rings for busy channels, and the memory of which notifications are echoes of our own.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use pg::{Database, Schema};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use crate::channel::{Channel, Heard, Payload, Ring, Topic, read};
+use crate::echo::Echoes;
+use crate::group::{Hearing, Reason};
+use crate::metrics;
+use crate::mode::Event;
+use crate::options::Options;
+use crate::pace::Pace;
+use crate::{listener, ringer};
+
+pub(crate) type GroupId = u64;
+
+/// A consumer, as the hub sees it.
+pub(crate) trait Bell: Send + Sync {
+    /// Rings one group. `foreign`: by another process.
+    fn ring(&self, group: GroupId, reason: Reason);
+    /// Tells one group of work that becomes due.
+    fn due(&self, group: GroupId, at: Instant, foreign: bool);
+    /// The listener changed.
+    fn hearing(&self, hearing: Hearing, event: Event);
+}
+
+/// What became of the listener.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ListenerState {
+    /// Not listening, by configuration or because the database is only reached through a pooler.
+    Off,
+    /// Being connected for the first time.
+    Connecting,
+    /// Notifications are heard.
+    Hearing,
+    /// The connection was lost, or LISTEN refused; being connected again.
+    Lost {
+        /// Why, without secrets.
+        reason: String,
+    },
+}
+
+/// A point at which the database's clock was read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    pub(crate) here: Instant,
+    pub(crate) there_ms: i64,
+}
+
+pub(crate) struct Hub {
+    pub(crate) db: Database,
+    pub(crate) schema: Schema,
+    pub(crate) options: Arc<Options>,
+    pub(crate) runtime: Handle,
+    state: Mutex<State>,
+    /// A channel was added: the listener must listen to it.
+    channels_changed: Arc<Notify>,
+    ringer: Arc<ringer::Pending>,
+    /// Ends with the hub, and its tasks with it.
+    closing: watch::Sender<()>,
+}
+
+struct State {
+    channels: HashMap<Arc<str>, Registered>,
+    bells: Vec<Weak<dyn Bell>>,
+    echoes: Echoes,
+    hearing: Hearing,
+    epoch: u64,
+    listener: ListenerState,
+    listener_started: bool,
+    clock: Option<Clock>,
+    dated_rings: bool,
+}
+
+struct Registered {
+    payload: Payload,
+    topics: HashMap<Arc<str>, Vec<Subscriber>>,
+    pace: Pace,
+}
+
+#[derive(Clone)]
+struct Subscriber {
+    bell: Weak<dyn Bell>,
+    group: GroupId,
+}
+
+/// The rings of one write: which travel inside its transaction, and which after it.
+pub(crate) struct Announcement {
+    pub(crate) channels: Vec<String>,
+    pub(crate) payloads: Vec<String>,
+    later: Vec<(Arc<str>, String)>,
+    since: Instant,
+    hearing: Hearing,
+}
+
+type HubKey = (String, String, String);
+static HUBS: LazyLock<Mutex<HashMap<HubKey, Weak<Hub>>>> = LazyLock::new(Mutex::default);
+
+impl Hub {
+    /// The hub of this database and schema in this process and runtime; made if there is none.
+    pub(crate) fn shared(db: &Database, schema: &Schema, options: &Arc<Options>) -> Arc<Hub> {
+        let runtime = Handle::current();
+        let key = (db.identity(), schema.name().to_owned(), runtime.id().to_string());
+        let mut hubs = HUBS.lock().unwrap_or_else(PoisonError::into_inner);
+        hubs.retain(|_, hub| hub.strong_count() > 0);
+        if let Some(hub) = hubs.get(&key).and_then(Weak::upgrade) {
+            return hub;
+        }
+        let hub = Arc::new(Hub {
+            db: db.clone(),
+            schema: schema.clone(),
+            options: options.clone(),
+            runtime,
+            state: Mutex::new(State {
+                channels: HashMap::new(),
+                bells: Vec::new(),
+                echoes: Echoes::default(),
+                hearing: None,
+                epoch: 0,
+                listener: ListenerState::Off,
+                listener_started: false,
+                clock: None,
+                dated_rings: false,
+            }),
+            channels_changed: Arc::default(),
+            ringer: Arc::default(),
+            closing: watch::Sender::new(()),
+        });
+        hub.runtime.spawn(ringer::run(Arc::downgrade(&hub), hub.ringer.clone(), options.ring_window, hub.closed()));
+        hubs.insert(key, Arc::downgrade(&hub));
+        hub
+    }
+
+    /// Starts the listener, once.
+    pub(crate) fn listen(self: &Arc<Self>) {
+        let mut state = self.state();
+        if !std::mem::replace(&mut state.listener_started, true) {
+            state.listener = ListenerState::Connecting;
+            self.runtime.spawn(listener::run(Arc::downgrade(self), self.channels_changed.clone(), self.closed()));
+        }
+    }
+
+    /// Ends with an error when the hub is gone.
+    fn closed(&self) -> watch::Receiver<()> {
+        self.closing.subscribe()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn listener_state(&self) -> ListenerState {
+        self.state().listener.clone()
+    }
+
+    // Channels, topics, bells -------------------------------------------------------------------------------------------
+
+    pub(crate) fn channel(&self, suffix: &str, payload: Payload) -> Channel {
+        let channel = Channel::new(self.schema.name(), suffix, payload);
+        let mut state = self.state();
+        if !state.channels.contains_key(channel.name()) {
+            let registered = Registered { payload, topics: HashMap::new(), pace: Pace::default() };
+            state.channels.insert(channel.name().into(), registered);
+            // Not heard yet: until the listener has caught up nothing may be believed to be empty.
+            state.hearing = None;
+            self.channels_changed.notify_one();
+        }
+        channel
+    }
+
+    pub(crate) fn channel_names(&self) -> Vec<String> {
+        self.state().channels.keys().map(|name| name.to_string()).collect()
+    }
+
+    pub(crate) fn has_dated_channels(&self) -> bool {
+        self.state().channels.values().any(|channel| channel.payload == Payload::Due)
+    }
+
+    /// Adds a consumer and answers what it may believe of the listener.
+    pub(crate) fn add(&self, bell: Weak<dyn Bell>) -> (Hearing, ListenerState) {
+        let mut state = self.state();
+        state.bells.retain(|bell| bell.strong_count() > 0);
+        state.bells.push(bell);
+        (state.hearing, state.listener.clone())
+    }
+
+    pub(crate) fn subscribe(&self, topics: &[Topic], bell: &Weak<dyn Bell>, group: GroupId) {
+        let mut state = self.state();
+        for topic in topics {
+            if let Some(channel) = state.channels.get_mut(topic.channel.name()) {
+                let subscriber = Subscriber { bell: bell.clone(), group };
+                channel.topics.entry(topic.key.clone()).or_default().push(subscriber);
+            }
+        }
+    }
+
+    pub(crate) fn unsubscribe(&self, topics: &[Topic], bell: &Weak<dyn Bell>, group: GroupId) {
+        let mut state = self.state();
+        for topic in topics {
+            let Some(channel) = state.channels.get_mut(topic.channel.name()) else { continue };
+            let Some(subscribers) = channel.topics.get_mut(&topic.key) else { continue };
+            subscribers.retain(|s| s.bell.strong_count() > 0 && (s.group != group || !s.bell.ptr_eq(bell)));
+            if subscribers.is_empty() {
+                channel.topics.remove(&topic.key);
+            }
+        }
+    }
+
+    // Rings from here ---------------------------------------------------------------------------------------------------
+
+    /// Rings the waiters of this process.
+    pub(crate) fn ring_here(&self, rings: &[Ring]) {
+        let now = Instant::now();
+        for ring in rings {
+            let keys: Vec<&str> = ring.keys.iter().map(AsRef::as_ref).collect();
+            let targets = self.targets(ring.channel.name(), if keys.is_empty() { None } else { Some(&keys) });
+            for (bell, group) in targets {
+                if ring.delay.is_zero() { bell.ring(group, Reason::Rung) } else { bell.due(group, now + ring.delay, false) }
+            }
+        }
+    }
+
+    /// Rings the waiters of other processes, after the fact.
+    pub(crate) fn ring_elsewhere(&self, rings: &[Ring]) {
+        self.ringer.add(rings.iter().map(|ring| (Arc::from(ring.channel.name()), ring.payload())));
+    }
+
+    /// Decides how the rings of a write that is about to be sent travel.
+    pub(crate) fn announce(&self, rings: &[Ring]) -> Announcement {
+        let now = Instant::now();
+        let distinct: BTreeMap<&str, BTreeSet<String>> = rings.iter().fold(BTreeMap::new(), |mut all, ring| {
+            all.entry(ring.channel.name()).or_default().insert(ring.payload());
+            all
+        });
+        let mut state = self.state();
+        let hearing = state.hearing;
+        let mut out = Announcement { channels: vec![], payloads: vec![], later: vec![], since: now, hearing };
+        for (name, payloads) in distinct {
+            let after = state.channels.get_mut(name).is_some_and(|channel| channel.pace.after_commit(now));
+            for payload in payloads {
+                if after {
+                    out.later.push((name.into(), payload));
+                } else {
+                    out.channels.push(name.to_owned());
+                    out.payloads.push(payload);
+                }
+            }
+        }
+        out
+    }
+
+    /// A write has committed its announcement on `backend` (`None`: or may have). Its waiters here are rung first, so that
+    /// its echo may be ignored.
+    pub(crate) fn announced(&self, announcement: Announcement, rings: &[Ring], backend: Option<u32>) {
+        self.ring_here(rings);
+        let now = Instant::now();
+        if let Some(backend) = backend {
+            let mut state = self.state();
+            let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+            for name in &announcement.channels {
+                *counts.entry(name).or_default() += 1;
+            }
+            for (name, count) in counts {
+                ::metrics::counter!(metrics::RINGS_SENT, "channel" => name.to_owned(), "how" => "transaction")
+                    .increment(count.into());
+                if announcement.hearing.is_some() && announcement.hearing == state.hearing {
+                    state.echoes.announced(now, announcement.since, backend, name, count);
+                }
+                if let Some(channel) = state.channels.get_mut(name) {
+                    channel.pace.sent(now);
+                }
+            }
+        }
+        self.ringer.add(announcement.later);
+    }
+
+    /// The announcement of a busy write that is late: rings now as well, so that hearers look once more after its end.
+    pub(crate) fn announce_again(&self, announcement: &Announcement) {
+        self.ringer.add(announcement.later.iter().cloned());
+    }
+
+    /// The ringer has sent rings of these channels.
+    pub(crate) fn rung(&self, channels: &[String]) {
+        let now = Instant::now();
+        let mut state = self.state();
+        for name in channels {
+            ::metrics::counter!(metrics::RINGS_SENT, "channel" => name.clone(), "how" => "after").increment(1);
+            if let Some(channel) = state.channels.get_mut(name.as_str()) {
+                channel.pace.sent(now);
+            }
+        }
+    }
+
+    pub(crate) fn ringer_backend(&self, backend: Option<u32>) {
+        self.state().echoes.ringer(backend);
+    }
+
+    fn targets(&self, channel: &str, keys: Option<&[&str]>) -> Vec<(Arc<dyn Bell>, GroupId)> {
+        let state = self.state();
+        let Some(registered) = state.channels.get(channel) else { return Vec::new() };
+        let subscribers: Vec<&Subscriber> = match keys {
+            None => registered.topics.values().flatten().collect(),
+            Some(keys) => keys.iter().filter_map(|key| registered.topics.get(*key)).flatten().collect(),
+        };
+        let mut seen = HashSet::new();
+        subscribers
+            .into_iter()
+            .filter(|s| seen.insert((s.bell.as_ptr().cast::<()>().addr(), s.group)))
+            .filter_map(|s| Some((s.bell.upgrade()?, s.group)))
+            .collect()
+    }
+
+    // Rings from elsewhere ----------------------------------------------------------------------------------------------
+
+    /// A notification was heard.
+    pub(crate) fn heard(&self, channel: &str, payload: &str, backend: u32) {
+        let now = Instant::now();
+        let (own, kind, clock) = {
+            let mut state = self.state();
+            let Some(kind) = state.channels.get(channel).map(|channel| channel.payload) else { return };
+            state.dated_rings |= kind == Payload::Due;
+            (state.echoes.is_own(now, backend, channel), kind, state.clock)
+        };
+        let from = if own { "self" } else { "other" };
+        ::metrics::counter!(metrics::RINGS_HEARD, "channel" => channel.to_owned(), "from" => from).increment(1);
+        if own {
+            return;
+        }
+        match read(kind, payload) {
+            Heard::All => self.ring_from_elsewhere(channel, None),
+            Heard::Keys(keys) => self.ring_from_elsewhere(channel, Some(&keys)),
+            Heard::AllAt(due_ms) => match clock.and_then(|clock| clock.when(due_ms)).filter(|at| *at > now) {
+                None => self.ring_from_elsewhere(channel, None),
+                Some(at) => {
+                    for (bell, group) in self.targets(channel, None) {
+                        bell.due(group, at, true);
+                    }
+                }
+            },
+        }
+    }
+
+    fn ring_from_elsewhere(&self, channel: &str, keys: Option<&[&str]>) {
+        for (bell, group) in self.targets(channel, keys) {
+            bell.ring(group, Reason::Notified);
+        }
+    }
+
+    /// The listener hears all channels on a new connection, or new channels on its old one: everybody looks once.
+    pub(crate) fn hears(&self, clock: Option<Clock>) {
+        let (bells, hearing) = {
+            let mut state = self.state();
+            state.epoch += 1;
+            state.hearing = Some(state.epoch);
+            state.listener = ListenerState::Hearing;
+            state.echoes.clear();
+            if clock.is_some() {
+                state.clock = clock;
+                state.dated_rings = false;
+            }
+            (state.bells.clone(), state.hearing)
+        };
+        ::metrics::gauge!(metrics::LISTENER_UP, "schema" => self.schema.name().to_owned()).set(1.0);
+        for bell in bells.iter().filter_map(Weak::upgrade) {
+            bell.hearing(hearing, Event::ListenerHears);
+        }
+    }
+
+    /// The listener hears nothing.
+    pub(crate) fn deaf(&self, event: Event, reason: String) {
+        let bells = {
+            let mut state = self.state();
+            state.hearing = None;
+            state.listener = ListenerState::Lost { reason };
+            state.bells.clone()
+        };
+        ::metrics::gauge!(metrics::LISTENER_UP, "schema" => self.schema.name().to_owned()).set(0.0);
+        ::metrics::counter!(metrics::LISTENER_LOSSES, "schema" => self.schema.name().to_owned()).increment(1);
+        for bell in bells.iter().filter_map(Weak::upgrade) {
+            bell.hearing(None, event);
+        }
+    }
+
+    /// Whether a due time was heard since the database's clock was last read.
+    pub(crate) fn wants_clock(&self) -> bool {
+        self.state().dated_rings
+    }
+
+    pub(crate) fn set_clock(&self, clock: Clock) {
+        let mut state = self.state();
+        state.clock = Some(clock);
+        state.dated_rings = false;
+    }
+}
+
+impl Clock {
+    /// The moment here at which the database's clock reads `ms`; `None` if that is in the past.
+    fn when(&self, ms: i64) -> Option<Instant> {
+        let ahead = u64::try_from(ms.checked_sub(self.there_ms)?).ok()?;
+        self.here.checked_add(Duration::from_millis(ahead))
+    }
+}

@@ -1,0 +1,209 @@
+//! The one connection on which a process hears notifications.
+//!
+//! What is sent while nobody listens is lost, and a driver that reconnects by itself hides that it was. So the connection
+//! is never mended behind our back: when it breaks it is given up, a new one is made, and only when it hears every
+//! channel does everybody look once. Two kinds of silence are told from peace: a half-open connection, by asking it for an
+//! answer now and then (an empty message, which is no statement); and a pooler that accepts LISTEN and delivers
+//! nothing, by a notification to ourselves after every connect.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use sqlx::postgres::{PgListener, PgNotification};
+use sqlx::{Acquire, AssertSqlSafe, Connection, PgConnection};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::channel::channel_name;
+use crate::hub::{Clock, Hub};
+use crate::mode::Event;
+
+/// How long connecting and LISTEN may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a notification to ourselves may take before the line counts as deaf.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The pause between attempts grows from this to that.
+const PAUSE_FIRST: Duration = Duration::from_millis(50);
+const PAUSE_LONGEST: Duration = Duration::from_secs(5);
+/// The channel of the notification to ourselves.
+const PROBE: &str = "probe";
+
+/// Why a listener ended.
+enum Lost {
+    /// The hub is gone.
+    Closed,
+    /// The connection broke or could not be made.
+    Broken(String),
+    /// The server refuses LISTEN, or delivers nothing.
+    Refused(String),
+}
+
+impl From<sqlx::Error> for Lost {
+    fn from(error: sqlx::Error) -> Lost {
+        let error = pg::Error::from(error);
+        if error.is_transient() { Lost::Broken(chain(&error)) } else { Lost::Refused(chain(&error)) }
+    }
+}
+
+/// An error with its causes, on one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+/// Listens until the hub is gone.
+pub(crate) async fn run(hub: Weak<Hub>, changed: Arc<Notify>, mut closed: watch::Receiver<()>) {
+    let mut pause = PAUSE_FIRST;
+    loop {
+        let started = Instant::now();
+        let lost = tokio::select! {
+            biased;
+            _ = closed.changed() => return,
+            lost = listen(&hub, &changed) => lost,
+        };
+        let (event, reason) = match lost {
+            Lost::Closed => return,
+            Lost::Broken(reason) => (Event::ListenerLost, reason),
+            Lost::Refused(reason) => (Event::ListenRefused, reason),
+        };
+        let Some(here) = hub.upgrade() else { return };
+        tracing::warn!(schema = here.schema.name(), reason, "notifications are not heard; polling until they are");
+        here.deaf(event, reason);
+        drop(here);
+        if started.elapsed() > PAUSE_LONGEST {
+            pause = PAUSE_FIRST;
+        }
+        tokio::select! {
+            biased;
+            _ = closed.changed() => return,
+            () = sleep(pause.mul_f64(0.5 + fastrand::f64())) => {}
+        }
+        pause = (pause * 2).min(PAUSE_LONGEST);
+    }
+}
+
+/// One connection, from its making to its end.
+async fn listen(hub: &Weak<Hub>, changed: &Notify) -> Lost {
+    let mut line = match timeout(CONNECT_TIMEOUT, Line::connect(hub)).await {
+        Ok(Ok(line)) => line,
+        Ok(Err(lost)) => return lost,
+        Err(_) => return Lost::Broken("connecting took too long".to_owned()),
+    };
+    loop {
+        // The hub must be free to go while its listener waits: it is held for a moment at a time.
+        let Some(heartbeat) = hub.upgrade().map(|here| here.options.heartbeat_interval) else { return Lost::Closed };
+        let step = tokio::select! {
+            biased;
+            () = changed.notified() => line.catch_up(hub).await,
+            heard = timeout(heartbeat, line.listener.try_recv()) => match heard {
+                Ok(Ok(Some(notification))) => line.pass_on(hub, &notification),
+                Ok(Ok(None)) => Err(Lost::Broken("the connection was closed".to_owned())),
+                Ok(Err(error)) => Err(error.into()),
+                Err(_) => line.heartbeat(hub).await,
+            },
+        };
+        if let Err(lost) = step {
+            return lost;
+        }
+    }
+}
+
+/// A connection that listens.
+struct Line {
+    listener: PgListener,
+    channels: HashSet<String>,
+}
+
+impl Line {
+    /// Connects, listens to every channel, and makes sure that something is heard.
+    async fn connect(hub: &Weak<Hub>) -> Result<Line, Lost> {
+        let here = hub.upgrade().ok_or(Lost::Closed)?;
+        let pool = here.db.dedicated("reveille listener", &[]).map_err(|error| Lost::Refused(chain(&error)))?;
+        let mut listener = PgListener::connect_with(&pool).await?;
+        listener.eager_reconnect(false);
+        let mut line = Line { listener, channels: HashSet::new() };
+        line.listen_to_missing(&here).await?;
+        line.probe(&here).await?;
+        let clock = if here.has_dated_channels() { Some(line.read_clock().await?) } else { None };
+        here.hears(clock);
+        Ok(line)
+    }
+
+    /// Listens to channels that were added since; `true` if there were any.
+    async fn listen_to_missing(&mut self, here: &Hub) -> Result<bool, Lost> {
+        let names = here.channel_names();
+        let missing: Vec<&str> = names.iter().map(String::as_str).filter(|name| !self.channels.contains(*name)).collect();
+        if missing.is_empty() {
+            return Ok(false);
+        }
+        self.listener.listen_all(missing.iter().copied()).await?;
+        self.channels.extend(missing.into_iter().map(str::to_owned));
+        Ok(true)
+    }
+
+    async fn catch_up(&mut self, hub: &Weak<Hub>) -> Result<(), Lost> {
+        let here = hub.upgrade().ok_or(Lost::Closed)?;
+        let listening = timeout(CONNECT_TIMEOUT, self.listen_to_missing(&here)).await;
+        if listening.map_err(|_| Lost::Broken("LISTEN took too long".to_owned()))?? {
+            let clock = if here.has_dated_channels() { Some(self.read_clock().await?) } else { None };
+            here.hears(clock);
+        }
+        Ok(())
+    }
+
+    fn pass_on(&mut self, hub: &Weak<Hub>, notification: &PgNotification) -> Result<(), Lost> {
+        let here = hub.upgrade().ok_or(Lost::Closed)?;
+        here.heard(notification.channel(), notification.payload(), notification.process_id());
+        Ok(())
+    }
+
+    /// Sends a notification to ourselves on another connection and waits for it.
+    async fn probe(&mut self, here: &Hub) -> Result<(), Lost> {
+        let channel = channel_name(here.schema.name(), PROBE);
+        let token = format!("{:016x}", fastrand::u64(..));
+        self.listener.listen(&channel).await?;
+        let pool = here.db.dedicated("reveille probe", &[]).map_err(|error| Lost::Refused(chain(&error)))?;
+        let mut conn = pool.acquire().await?;
+        // Simple protocol: a pooler may give every message of the extended one to another server.
+        let notify = format!("notify \"{}\", '{token}'", channel.replace('"', "\"\""));
+        sqlx::raw_sql(AssertSqlSafe(notify)).execute(&mut *conn).await?;
+        conn.close().await?;
+        let heard = timeout(PROBE_TIMEOUT, async {
+            loop {
+                match self.listener.try_recv().await? {
+                    Some(heard) if heard.channel() == channel && heard.payload() == token => return Ok(()),
+                    Some(_) => {}
+                    None => return Err(Lost::Broken("the connection was closed".to_owned())),
+                }
+            }
+        });
+        heard.await.unwrap_or_else(|_| {
+            let deaf = "LISTEN was accepted but nothing is delivered; a transaction-mode pooler does that: give a direct address";
+            Err(Lost::Refused(deaf.to_owned()))
+        })
+    }
+
+    /// Asks the server for a sign of life.
+    async fn heartbeat(&mut self, hub: &Weak<Hub>) -> Result<(), Lost> {
+        let here = hub.upgrade().ok_or(Lost::Closed)?;
+        let deadline = here.options.heartbeat_deadline;
+        let answer = timeout(deadline, async {
+            if here.wants_clock() {
+                here.set_clock(self.read_clock().await?);
+            } else {
+                let conn: &mut PgConnection = (&mut self.listener).acquire().await?;
+                conn.ping().await?;
+            }
+            Ok(())
+        });
+        answer.await.unwrap_or_else(|_| Err(Lost::Broken("no answer to a heartbeat".to_owned())))
+    }
+
+    async fn read_clock(&mut self) -> Result<Clock, Lost> {
+        let asked = Instant::now();
+        let read = sqlx::query_scalar("select (extract(epoch from clock_timestamp()) * 1000)::bigint");
+        let there_ms: i64 = read.fetch_one(&mut self.listener).await?;
+        Ok(Clock { here: asked + asked.elapsed() / 2, there_ms })
+    }
+}

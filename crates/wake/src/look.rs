@@ -1,0 +1,224 @@
+//! Waiting for work without missing any: the arm–look–sleep loop.
+//!
+//! A consumer that finds nothing has to sleep until there may be something. The danger is the gap: a ring that lands after
+//! the query and before the sleep is lost, and the consumer sleeps through its own work. Here a group is *armed* before
+//! the query, so a ring in the gap is remembered, and nobody sleeps on it.
+//!
+//! [`Inner::arm_look_sleep`] is the one loop every consumer runs, once per group at a time, and the only place that sends a
+//! claim. It is started by whatever may bring work (a ring, a due time, a newcomer) and ends when its group may sleep.
+//!
+//! A ring means "look again", never "here is your row": a look that finds nothing is normal.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use crate::claim::{Claim, Look, Looked, Seat};
+use crate::consumer::Inner;
+use crate::error::{Error, broken};
+use crate::group::{Answer, Reason, SeatId};
+use crate::hub::GroupId;
+use crate::mode::Event;
+
+/// A look about to be made.
+struct Armed<C: Claim> {
+    look: Look<C::Key, C::Args>,
+    seats: Vec<SeatId>,
+    reason: Reason,
+    since: Instant,
+}
+
+/// How a look went: what it found, who was refused, and what failed for now.
+struct Landed<I> {
+    items: Vec<(usize, I)>,
+    next_due: Option<Duration>,
+    refused: Vec<(usize, Arc<pg::Error>)>,
+    failure: Option<Arc<pg::Error>>,
+}
+
+/// A group whose look has not been settled. If the product's code panics, this settles it as failed, so that the panic of
+/// one claim does not leave its group waiting for ever.
+struct Unsettled<C: Claim> {
+    inner: Arc<Inner<C>>,
+    group: GroupId,
+    armed: Option<Armed<C>>,
+}
+
+impl<C: Claim> Inner<C> {
+    /// Arm, look, sleep. Armed, every ring is remembered; the look asks the database; then the group sleeps, unless something
+    /// rang. To sleep is to end this loop: the next ring, due time or newcomer starts it again.
+    pub(crate) async fn arm_look_sleep(self: Arc<Self>, group: GroupId) {
+        loop {
+            let _turn = self.looks.acquire().await;
+            let _calm = if self.is_resync(group) { Some(self.resyncs.acquire().await) } else { None };
+
+            let Some(armed) = self.arm(group) else { return };
+            let mut unsettled = Unsettled { inner: self.clone(), group, armed: Some(armed) };
+            let landed = match &unsettled.armed {
+                Some(armed) => self.look(&armed.look).await,
+                None => return,
+            };
+            if let Some(armed) = unsettled.armed.take() {
+                self.settle(group, armed, landed);
+            }
+        }
+    }
+
+    fn is_resync(&self, group: GroupId) -> bool {
+        self.state().groups.get(&group).is_some_and(|entry| entry.group.is_pending(Reason::Resync))
+    }
+
+    /// Begins a look; `None` ends the loop, because there is no reason for one.
+    fn arm(&self, id: GroupId) -> Option<Armed<C>> {
+        let now = Instant::now();
+        let mut state = self.state();
+        let hearing = state.hearing;
+        let entry = state.groups.get_mut(&id)?;
+        let Some(begun) = entry.group.begin(now, hearing) else {
+            entry.running = false;
+            self.settled(&mut state, id);
+            return None;
+        };
+        let seats = begun.seats.iter().filter_map(|seat| entry.group.seat(*seat)).map(|seat| Seat {
+            want: seat.want,
+            args: seat.waiter.args.clone(),
+            waited: now.saturating_duration_since(seat.since),
+        });
+        let look = Look { key: entry.key.clone(), seats: seats.collect() };
+        self.metrics.woken(begun.reason);
+        let late = now.saturating_duration_since(begun.asleep_since) > self.options.notify_delivery_timeout;
+        let event = match begun.reason {
+            Reason::Rung | Reason::Notified if late => Some(Event::LookLate),
+            Reason::Rung | Reason::Notified => Some(Event::Rung),
+            Reason::Timer => Some(Event::TimerFired),
+            _ => None,
+        };
+        if let Some(event) = event {
+            self.feed(&mut state, event, now);
+        }
+        Some(Armed { look, seats: begun.seats, reason: begun.reason, since: begun.since })
+    }
+
+    /// Sends the claim. If it is refused for good, then once for each seat, so that only those it is refused to hear of it.
+    async fn look(&self, look: &Look<C::Key, C::Args>) -> Landed<C::Item> {
+        let mut landed = Landed { items: Vec::new(), next_due: None, refused: Vec::new(), failure: None };
+        match self.look_once(look).await {
+            Ok(looked) => (landed.items, landed.next_due) = (looked.items, looked.next_due),
+            Err(error) if error.is_transient() => landed.failure = Some(Arc::new(error)),
+            Err(error) if look.seats.len() == 1 => landed.refused.push((0, Arc::new(error))),
+            Err(_) => {
+                for (index, seat) in look.seats.iter().enumerate() {
+                    let alone = Seat { want: seat.want, args: seat.args.clone(), waited: seat.waited };
+                    match self.look_once(&Look { key: look.key.clone(), seats: vec![alone] }).await {
+                        Ok(looked) => {
+                            landed.items.extend(looked.items.into_iter().map(|(_, item)| (index, item)));
+                            landed.next_due = [landed.next_due, looked.next_due].into_iter().flatten().min();
+                        }
+                        Err(error) if error.is_transient() => {
+                            landed.failure = Some(Arc::new(error));
+                            break;
+                        }
+                        Err(error) => landed.refused.push((index, Arc::new(error))),
+                    }
+                }
+            }
+        }
+        landed
+    }
+
+    async fn look_once(&self, look: &Look<C::Key, C::Args>) -> pg::Result<Looked<C::Item>> {
+        self.metrics.looks.add(1);
+        self.within_time(async {
+            let mut session = self.db.session().await?;
+            let looked = self.claim.look(&mut session, look).await?;
+            session.finish().await?;
+            Ok(looked)
+        })
+        .await
+    }
+
+    pub(crate) async fn within_time<T>(&self, work: impl Future<Output = pg::Result<T>>) -> pg::Result<T> {
+        match timeout(self.options.look_timeout, work).await {
+            Ok(done) => done,
+            Err(_) => Err(broken(io::ErrorKind::TimedOut, "no answer in time")),
+        }
+    }
+
+    /// Hands out what a look found and puts the group to sleep, unless something rang.
+    fn settle(self: &Arc<Self>, id: GroupId, armed: Armed<C>, landed: Landed<C::Item>) {
+        let now = Instant::now();
+        let found = landed.items.len();
+        let mut by_seat: Vec<Vec<C::Item>> = armed.seats.iter().map(|_| Vec::new()).collect();
+        for (seat, item) in landed.items {
+            by_seat[seat].push(item);
+        }
+        let short = by_seat.iter().zip(&armed.look.seats).any(|(got, seat)| got.len() < seat.want);
+        self.count(&armed, found, short, landed.next_due, landed.failure.is_some(), now);
+        let event = match (&landed.failure, found) {
+            (Some(_), _) => Event::LookFailed,
+            (None, 0) => Event::LookEmpty,
+            (None, _) if armed.reason == Reason::Fallback => Event::FallbackFoundWork,
+            (None, _) => Event::LookFound,
+        };
+
+        let (mut deliveries, mut orphans, mut refusals) = (Vec::new(), Vec::new(), Vec::new());
+        let mut state = self.state();
+        let Some(entry) = state.groups.get_mut(&id) else { return };
+        for (seat, items) in armed.seats.iter().zip(by_seat).filter(|(_, items)| !items.is_empty()) {
+            match entry.group.leave(*seat, now) {
+                Some(waiter) => deliveries.push((waiter.reply, items)),
+                None => orphans.extend(items),
+            }
+        }
+        for (index, error) in landed.refused {
+            refusals.extend(entry.group.leave(armed.seats[index], now).map(|waiter| (waiter, error)));
+        }
+        let answer = match landed.failure {
+            Some(failure) => Answer::Failed(failure),
+            None => Answer::Ran { short, next_due: landed.next_due },
+        };
+        let dismissed = entry.group.end(answer, now, &self.rules);
+        state.intentions -= deliveries.len() + refusals.len() + dismissed.len();
+        self.feed(&mut state, event, now);
+        self.settled(&mut state, id);
+        drop(state);
+
+        self.deliver(&armed.look.key, deliveries);
+        self.dismiss(dismissed);
+        for (waiter, source) in refusals {
+            drop(waiter.reply.send(Err(Error::Refused { what: self.name.clone(), source })));
+        }
+        if !orphans.is_empty() {
+            self.give_back(armed.look.key, orphans);
+        }
+    }
+
+    fn count(&self, armed: &Armed<C>, found: usize, short: bool, next_due: Option<Duration>, failed: bool, now: Instant) {
+        self.metrics.items.add(found as u64);
+        if failed {
+            self.metrics.failed_looks.add(1);
+        } else if short && next_due == Some(Duration::ZERO) {
+            self.metrics.skipped_looks.add(1);
+        } else if found == 0 {
+            self.metrics.empty_looks.add(1);
+        }
+        if found > 0 && matches!(armed.reason, Reason::Rung | Reason::Notified) {
+            self.metrics.ring_to_claim(now.saturating_duration_since(armed.since));
+        }
+    }
+}
+
+impl<C: Claim> Drop for Unsettled<C> {
+    fn drop(&mut self) {
+        let Some(armed) = self.armed.take() else { return };
+        let failure = Some(Arc::new(broken(io::ErrorKind::Other, "the claim panicked")));
+        self.inner.settle(self.group, armed, Landed { items: Vec::new(), next_due: None, refused: Vec::new(), failure });
+        let mut state = self.inner.state();
+        if let Some(entry) = state.groups.get_mut(&self.group) {
+            entry.running = false;
+        }
+        self.inner.settled(&mut state, self.group);
+    }
+}
