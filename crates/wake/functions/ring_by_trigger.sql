@@ -1,7 +1,9 @@
--- Rings the channel in the trigger's first argument with the payload in its second: for statements that are not Reveille's own
--- (psql, another program). Attach it per statement, and with
+-- Rings the channel in the trigger's first argument with the payload in its second, for statements that are not Reveille's own:
+-- psql, another program. Attach it per statement, with
 --     when (coalesce(current_setting('reveille.rings', true), '') <> 'own')
--- so that it costs nothing where a function of ours, which rings by itself, carries `set reveille.rings = 'own'`.
+-- and let every function of ours that writes the table carry `set reveille.rings = 'own'`: such functions ring by themselves. That
+-- includes the claim. A trigger per statement fires for statements without rows as well, so a claim that is not marked
+-- would ring its own waiters for ever.
 create or replace function {schema}.ring_by_trigger() returns trigger
 language plpgsql
 as $$

@@ -19,6 +19,9 @@ const HASH_BYTES: usize = 8;
 /// NOTIFY refuses payloads of 8000 bytes and more.
 const PAYLOAD_MAX: usize = 7_999;
 
+/// A delay beyond this is as good as this: ten years, far from where arithmetic on times ends.
+const DELAY_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
+
 /// How the payloads of a channel name its topics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payload {
@@ -103,7 +106,7 @@ impl Ring {
     /// Waiters of this process and, on a channel of [`Payload::Due`], those of others wait that long before they look.
     /// On other channels other processes look once at once and learn the due time from the answer.
     pub fn after(mut self, delay: Duration) -> Ring {
-        self.delay = delay;
+        self.delay = delay.min(DELAY_MAX);
         self
     }
 

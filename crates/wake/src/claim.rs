@@ -13,6 +13,9 @@ use crate::channel::Topic;
 use crate::consumer::Inner;
 use crate::share;
 
+/// A due time farther away than this (thirty years) is as good as never, and infinity does not break arithmetic.
+const LATEST_MS: f64 = 30.0 * 365.0 * 86_400_000.0;
+
 /// Work of one kind: how to take it, and how to hand it back.
 ///
 /// The whole of a product's waiting is [`look`](Claim::look), one method around one SQL statement. It takes what is due
@@ -40,11 +43,7 @@ pub trait Claim: Send + Sync + 'static {
     ) -> impl Future<Output = pg::Result<Looked<Self::Item>>> + Send;
 
     /// Makes items that nobody took due again as they were, without counting the attempt, fenced by their tokens.
-    fn give_back(
-        &self,
-        conn: &mut PgConnection,
-        items: &[Self::Item],
-    ) -> impl Future<Output = pg::Result<()>> + Send;
+    fn give_back(&self, conn: &mut PgConnection, items: &[Self::Item]) -> impl Future<Output = pg::Result<()>> + Send;
 
     /// Which of these keys have something due, by one statement for all of them: the fallback, and the poll where
     /// notifications cannot be heard. `None`, the default, makes every group look for itself instead.
@@ -108,12 +107,13 @@ impl<I> Looked<I> {
     /// database's clock. `None` means never. Zero means something is due that could not be taken, so a transaction under
     /// way holds it: the look is repeated soon.
     pub fn new(next_due: Option<Duration>) -> Self {
-        Looked { items: Vec::new(), next_due }
+        let latest = Duration::from_secs_f64(LATEST_MS / 1_000.0);
+        Looked { items: Vec::new(), next_due: next_due.filter(|due| *due < latest) }
     }
 
     /// [`new`](Self::new) with milliseconds as a statement answers them: `null` for never, negative for overdue.
     pub fn next_due_ms(ms: Option<f64>) -> Self {
-        Self::new(ms.map(|ms| Duration::try_from_secs_f64(ms / 1_000.0).unwrap_or_default()))
+        Self::new(ms.filter(|ms| *ms < LATEST_MS).map(|ms| Duration::from_secs_f64(ms.max(0.0) / 1_000.0)))
     }
 
     /// Gives an item to a seat.

@@ -120,7 +120,13 @@ impl<C: Claim> Consumer<C> {
     /// # Cancel safety
     /// Dropping the future gives up the seat at once; what was claimed for it goes to another waiter or back to the table,
     /// uncharged.
-    pub async fn claim(&self, key: C::Key, want: usize, args: C::Args, deadline: Instant) -> Result<Option<Claimed<C>>> {
+    pub async fn claim(
+        &self,
+        key: C::Key,
+        want: usize,
+        args: C::Args,
+        deadline: Instant,
+    ) -> Result<Option<Claimed<C>>> {
         let (ticket, mut answer) = self.inner.enroll(key, want, args, true)?;
         let answered = tokio::select! {
             biased;
@@ -173,6 +179,9 @@ impl<C: Claim> Consumer<C> {
 }
 
 pub(crate) type Reply<C> = Result<Option<Claimed<C>>>;
+
+/// Items, and whom they are for.
+pub(crate) type Delivery<C> = (oneshot::Sender<Reply<C>>, Vec<<C as Claim>::Item>);
 
 pub(crate) struct Waiter<C: Claim> {
     pub(crate) args: Arc<C::Args>,
@@ -301,10 +310,10 @@ impl<C: Claim> Inner<C> {
         if let Some(id) = state.ids.get(&key).filter(|_| !alone) {
             return *id;
         }
-        if state.groups.len() >= self.options.max_groups {
-            if let Some((_, longest)) = state.vacant.first().copied() {
-                self.forget(state, longest);
-            }
+        if state.groups.len() >= self.options.max_groups
+            && let Some((_, longest)) = state.vacant.first().copied()
+        {
+            self.forget(state, longest);
         }
         state.last_id += 1;
         let id = state.last_id;
@@ -330,25 +339,30 @@ impl<C: Claim> Inner<C> {
     /// A group was changed: starts its loop if it is eager, sets its alarm, keeps the books.
     pub(crate) fn settled(&self, state: &mut State<C>, id: GroupId) {
         let Some(entry) = state.groups.get_mut(&id) else { return };
-        if entry.group.is_eager() && !entry.running {
-            if let Some(me) = self.me.upgrade() {
-                entry.running = true;
-                self.runtime.spawn(me.arm_look_sleep(id));
-            }
+        if entry.group.is_eager()
+            && !entry.running
+            && let Some(me) = self.me.upgrade()
+        {
+            entry.running = true;
+            self.runtime.spawn(me.arm_look_sleep(id));
         }
         let (vacant, since) = (entry.group.is_vacant() && !entry.running, entry.group.vacant_since());
         if vacant && self.options.strategy == Strategy::Broadcast {
             return self.forget(state, id);
         }
         let at = entry.group.wake_at(&self.rules);
-        if vacant { state.vacant.insert((since, id)) } else { state.vacant.remove(&(since, id)) };
+        if vacant {
+            state.vacant.insert((since, id))
+        } else {
+            state.vacant.remove(&(since, id))
+        };
         self.set_alarm(state, Alarm::Group(id), at);
         self.metrics.size(state.groups.len(), state.intentions);
     }
 
     /// Sends answers. What cannot be delivered any more comes back and is given back, which takes the lock: never call it
     /// under the lock.
-    pub(crate) fn deliver(self: &Arc<Self>, key: &C::Key, deliveries: Vec<(oneshot::Sender<Reply<C>>, Vec<C::Item>)>) {
+    pub(crate) fn deliver(self: &Arc<Self>, key: &C::Key, deliveries: Vec<Delivery<C>>) {
         for (reply, items) in deliveries {
             drop(reply.send(Ok(Some(Claimed::new(self.clone(), key.clone(), items)))));
         }

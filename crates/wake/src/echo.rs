@@ -22,7 +22,7 @@ const EARLY_MAX: usize = 64;
 
 /// What this process has announced and not yet heard.
 #[derive(Debug, Default)]
-pub struct Echoes {
+pub(crate) struct Echoes {
     /// A backend used for nothing but rings of this process.
     ringer: Option<u32>,
     pairs: HashMap<(u32, Box<str>), Pair>,
@@ -39,17 +39,17 @@ struct Pair {
 
 impl Echoes {
     /// Names the backend whose notifications are all from this process's ringer, which rings here first.
-    pub fn ringer(&mut self, backend: Option<u32>) {
+    pub(crate) fn ringer(&mut self, backend: Option<u32>) {
         self.ringer = backend;
     }
 
     /// The listener's connection is new: what was announced before will not be heard on it.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.pairs.clear();
     }
 
     /// A write that was sent at `since` by `backend` has committed `count` notifications on `channel` and has rung here.
-    pub fn announced(&mut self, now: Instant, since: Instant, backend: u32, channel: &str, count: u32) {
+    pub(crate) fn announced(&mut self, now: Instant, since: Instant, backend: u32, channel: &str, count: u32) {
         let pair = self.pair(now, backend, channel);
         pair.early.retain(|at| *at >= since);
         let early = u32::try_from(pair.early.len()).unwrap_or(u32::MAX).min(count);
@@ -58,7 +58,7 @@ impl Echoes {
     }
 
     /// A notification was heard. `true`: it is an echo of a write that has rung here, ignore it.
-    pub fn is_own(&mut self, now: Instant, backend: u32, channel: &str) -> bool {
+    pub(crate) fn is_own(&mut self, now: Instant, backend: u32, channel: &str) -> bool {
         if self.ringer == Some(backend) {
             return true;
         }

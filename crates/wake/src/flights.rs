@@ -208,7 +208,8 @@ impl<F: Flight> Inner<F> {
 
     /// Sends members alone and patiently, one after the other, without delaying the next flight.
     pub(crate) fn send_alone(self: &Arc<Self>, passengers: Vec<Passenger<F>>) {
-        ::metrics::counter!(metrics::LONE_MEMBERS, "flight" => self.name.to_string()).increment(passengers.len() as u64);
+        ::metrics::counter!(metrics::LONE_MEMBERS, "flight" => self.name.to_string())
+            .increment(passengers.len() as u64);
         let me = self.clone();
         self.runtime.spawn(async move {
             let _turn = me.alone.acquire().await;

@@ -194,12 +194,21 @@ fn the_grace_applies_once() {
 #[derive(Debug, Clone)]
 enum Step {
     /// A row is committed, due after so many milliseconds; its ring follows as a step of its own.
-    Commit { due_in: u64, heard: bool },
+    Commit {
+        due_in: u64,
+        heard: bool,
+    },
     /// One ring that is on its way arrives.
     RingArrives,
-    Enroll { waits: bool },
-    Leave { nth: usize },
-    Expire { nth: usize },
+    Enroll {
+        waits: bool,
+    },
+    Leave {
+        nth: usize,
+    },
+    Expire {
+        nth: usize,
+    },
     Begin,
     /// The statement of the look in the air reads the database.
     Snapshot,
@@ -207,7 +216,9 @@ enum Step {
     /// Another process locks a due row, or lets it go.
     Lock,
     Unlock,
-    Time { ms: u64 },
+    Time {
+        ms: u64,
+    },
 }
 
 fn any_step() -> impl Strategy<Value = Step> {

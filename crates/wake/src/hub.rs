@@ -225,7 +225,11 @@ impl Hub {
             let keys: Vec<&str> = ring.keys.iter().map(AsRef::as_ref).collect();
             let targets = self.targets(ring.channel.name(), if keys.is_empty() { None } else { Some(&keys) });
             for (bell, group) in targets {
-                if ring.delay.is_zero() { bell.ring(group, Reason::Rung) } else { bell.due(group, now + ring.delay, false) }
+                if ring.delay.is_zero() {
+                    bell.ring(group, Reason::Rung)
+                } else {
+                    bell.due(group, now + ring.delay, false)
+                }
             }
         }
     }

@@ -139,7 +139,11 @@ impl Wake {
     pub fn component() -> Component {
         Component {
             name: "wake",
-            migrations: &[Migration { number: 1, name: "flights", sql: include_str!("../migrations/0001_flights.sql") }],
+            migrations: &[Migration {
+                number: 1,
+                name: "flights",
+                sql: include_str!("../migrations/0001_flights.sql"),
+            }],
             functions: &[
                 Function { name: "ring", sql: include_str!("../functions/ring.sql") },
                 Function { name: "ring_by_trigger", sql: include_str!("../functions/ring_by_trigger.sql") },

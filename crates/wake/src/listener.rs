@@ -133,7 +133,8 @@ impl Line {
     /// Listens to channels that were added since; `true` if there were any.
     async fn listen_to_missing(&mut self, here: &Hub) -> Result<bool, Lost> {
         let names = here.channel_names();
-        let missing: Vec<&str> = names.iter().map(String::as_str).filter(|name| !self.channels.contains(*name)).collect();
+        let missing: Vec<&str> =
+            names.iter().map(String::as_str).filter(|name| !self.channels.contains(*name)).collect();
         if missing.is_empty() {
             return Ok(false);
         }

@@ -195,7 +195,15 @@ impl<C: Claim> Inner<C> {
         }
     }
 
-    fn count(&self, armed: &Armed<C>, found: usize, short: bool, next_due: Option<Duration>, failed: bool, now: Instant) {
+    fn count(
+        &self,
+        armed: &Armed<C>,
+        found: usize,
+        short: bool,
+        next_due: Option<Duration>,
+        failed: bool,
+        now: Instant,
+    ) {
         self.metrics.items.add(found as u64);
         if failed {
             self.metrics.failed_looks.add(1);
@@ -214,7 +222,11 @@ impl<C: Claim> Drop for Unsettled<C> {
     fn drop(&mut self) {
         let Some(armed) = self.armed.take() else { return };
         let failure = Some(Arc::new(broken(io::ErrorKind::Other, "the claim panicked")));
-        self.inner.settle(self.group, armed, Landed { items: Vec::new(), next_due: None, refused: Vec::new(), failure });
+        self.inner.settle(
+            self.group,
+            armed,
+            Landed { items: Vec::new(), next_due: None, refused: Vec::new(), failure },
+        );
         let mut state = self.inner.state();
         if let Some(entry) = state.groups.get_mut(&self.group) {
             entry.running = false;

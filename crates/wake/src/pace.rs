@@ -23,11 +23,11 @@ pub const TRAILING: Duration = Duration::from_secs(1);
 /// ([`OVERDUE`]) it stays within [`TRAILING`].
 const FRESH: Duration = Duration::from_millis(400);
 /// A busy write in the air for this long rings once more, so that its own end stays covered.
-pub const OVERDUE: Duration = Duration::from_millis(500);
+pub(crate) const OVERDUE: Duration = Duration::from_millis(500);
 
 /// The pace of one channel.
 #[derive(Debug, Default)]
-pub struct Pace {
+pub(crate) struct Pace {
     recent: VecDeque<Instant>,
     busy: bool,
     sent: Option<Instant>,
@@ -36,7 +36,7 @@ pub struct Pace {
 impl Pace {
     /// Counts a ring about to be made and answers whether it may go after the commit (`true`) or belongs into the
     /// transaction (`false`).
-    pub fn after_commit(&mut self, now: Instant) -> bool {
+    pub(crate) fn after_commit(&mut self, now: Instant) -> bool {
         while self.recent.front().is_some_and(|at| now.saturating_duration_since(*at) > WINDOW) {
             self.recent.pop_front();
         }
@@ -54,7 +54,7 @@ impl Pace {
     }
 
     /// A ring of this channel reached the server at `now`, in a transaction or after one.
-    pub fn sent(&mut self, now: Instant) {
+    pub(crate) fn sent(&mut self, now: Instant) {
         self.sent = Some(now);
     }
 }

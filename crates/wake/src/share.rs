@@ -4,7 +4,7 @@
 /// more than it wants. Answers the seat of each item, in the order of the items; items nobody wants are left out at the end.
 ///
 /// `wants` is in order of waiting time.
-pub fn deal(items: usize, wants: &[usize]) -> Vec<usize> {
+pub(crate) fn deal(items: usize, wants: &[usize]) -> Vec<usize> {
     let mut seats = Vec::with_capacity(items);
     let mut round = 0;
     while seats.len() < items {

@@ -10,19 +10,19 @@ use tokio::time::Instant;
 
 /// A set of due times, one per key.
 #[derive(Debug)]
-pub struct Timers<K> {
+pub(crate) struct Timers<K> {
     by_time: BTreeSet<(Instant, K)>,
     by_key: HashMap<K, Instant>,
 }
 
 impl<K: Copy + Ord + Hash> Timers<K> {
     /// No due times.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Timers { by_time: BTreeSet::new(), by_key: HashMap::new() }
     }
 
     /// Makes `key` due at `at`, instead of whatever it had; `None` makes it never due.
-    pub fn set(&mut self, key: K, at: Option<Instant>) {
+    pub(crate) fn set(&mut self, key: K, at: Option<Instant>) {
         let was = match at {
             Some(at) => self.by_key.insert(key, at),
             None => self.by_key.remove(&key),
@@ -39,12 +39,12 @@ impl<K: Copy + Ord + Hash> Timers<K> {
     }
 
     /// The earliest due time; `None` if nothing is ever due.
-    pub fn next(&self) -> Option<Instant> {
+    pub(crate) fn next(&self) -> Option<Instant> {
         self.by_time.first().map(|(at, _)| *at)
     }
 
     /// Takes one key that is due at `now`, the earliest first; `None` if nothing is.
-    pub fn pop_due(&mut self, now: Instant) -> Option<K> {
+    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<K> {
         let (at, key) = *self.by_time.first()?;
         if at > now {
             return None;

@@ -1,0 +1,226 @@
+//! A job queue: delayed jobs, retries with backoff, recovery from crashes; everything that waits is the engine's.
+//!
+//! A job is a row that knows when it is next due. Claiming moves that time to the end of the lease and writes a token; finishing
+//! is fenced by the token. So a worker that dies needs no recovery code: the end of its lease is the job's next due time.
+
+use std::time::Duration;
+
+use pg::migrate::{Component, Function, Migration, Migrator};
+use pg::{Database, Schema, Sql};
+use sqlx::{PgConnection, Row};
+use tokio::time::Instant;
+use uuid::Uuid;
+use wake::{
+    Boarded, Channel, Claim, Consumer, Flight, FlightOptions, Flights, Landed, Look, Looked, Payload, Ring, Topic, Wake,
+};
+
+/// Attempts after which a job that keeps failing is left alone.
+pub const ATTEMPTS: i32 = 5;
+
+/// A claimed job.
+#[derive(Debug)]
+pub struct Job {
+    pub id: i64,
+    pub token: Uuid,
+    pub attempt: i32,
+    pub body: String,
+}
+
+/// The queue: what an application holds.
+#[derive(Clone)]
+pub struct Jobs {
+    /// Its engine.
+    pub wake: Wake,
+    pub claims: Consumer<Claims>,
+    enqueues: Flights<Enqueue>,
+    finishes: Flights<Finish>,
+}
+
+impl Jobs {
+    pub async fn start(db: &Database, schema: &Schema, options: wake::Options) -> pg::Result<Jobs> {
+        let wake = Wake::start(db, schema, options);
+        let channel = wake.channel("jobs", Payload::Keys);
+        let quoted = format!("'{}'", channel.name().replace('\'', "''"));
+        Migrator::new(schema, vec![Wake::component(), component(quoted)]).run(db).await?;
+        let sql = |text| schema.sql(text);
+        let claims = Claims {
+            channel: channel.clone(),
+            claim: sql("select * from {schema}.claim($1, $2, $3)"),
+            give_back: sql("select {schema}.give_back($1, $2)"),
+            sweep: sql(include_str!("sql/sweep.sql")),
+        };
+        let enqueue = Enqueue {
+            channel: channel.clone(),
+            sql: sql("select * from {schema}.enqueue($1, $2, $3, $4, $5, $6, $7)"),
+        };
+        let finish = Finish { channel, sql: sql("select * from {schema}.finish($1, $2, $3, $4, $5, $6, $7)") };
+        Ok(Jobs {
+            claims: wake.consumer("jobs", claims),
+            enqueues: wake.flights("enqueue", enqueue, FlightOptions::default()),
+            finishes: wake.flights("finish", finish, FlightOptions::default()),
+            wake,
+        })
+    }
+
+    /// Adds a job that is due after `delay` and answers its id.
+    pub async fn enqueue(&self, queue: &str, body: &str, delay: Duration) -> wake::Result<i64> {
+        self.enqueues.submit(NewJob { queue: queue.into(), body: body.into(), delay }).await
+    }
+
+    /// The next job, leased; `None` if there is none until the deadline.
+    pub async fn claim(&self, queue: &str, lease: Duration, deadline: Instant) -> wake::Result<Option<Job>> {
+        let claimed = self.claims.claim(queue.into(), 1, lease, deadline).await?;
+        Ok(claimed.and_then(|claimed| claimed.accept().pop()))
+    }
+
+    /// Ends a job. `false` if its lease had ended and it is somebody else's now.
+    pub async fn done(&self, queue: &str, job: &Job) -> wake::Result<bool> {
+        self.finishes.submit(Ended { queue: queue.into(), id: job.id, token: job.token, retry_ms: None }).await
+    }
+
+    /// Gives a job another attempt after a pause that doubles, or none after the last.
+    pub async fn failed(&self, queue: &str, job: &Job) -> wake::Result<bool> {
+        let pause_ms = if job.attempt < ATTEMPTS { 100 << job.attempt } else { -1 };
+        self.finishes
+            .submit(Ended { queue: queue.into(), id: job.id, token: job.token, retry_ms: Some(pause_ms) })
+            .await
+    }
+}
+
+fn component(channel: String) -> Component {
+    Component {
+        name: "jobs",
+        migrations: &[Migration { number: 1, name: "job", sql: include_str!("sql/0001_job.sql") }],
+        functions: &[
+            Function { name: "claim", sql: include_str!("sql/claim.sql") },
+            Function { name: "give_back", sql: include_str!("sql/give_back.sql") },
+            Function { name: "enqueue", sql: include_str!("sql/enqueue.sql") },
+            Function { name: "finish", sql: include_str!("sql/finish.sql") },
+        ],
+        vars: vec![("channel".into(), channel)],
+    }
+}
+
+/// How jobs are claimed: waiters of one queue are equal, but for how long they lease.
+pub struct Claims {
+    channel: Channel,
+    claim: Sql,
+    give_back: Sql,
+    sweep: Sql,
+}
+
+impl Claim for Claims {
+    type Key = String;
+    type Args = Duration;
+    type Item = Job;
+
+    fn topics(&self, queue: &String) -> Vec<Topic> {
+        vec![self.channel.topic_of(queue)]
+    }
+
+    async fn look(&self, conn: &mut PgConnection, look: &Look<String, Duration>) -> pg::Result<Looked<Job>> {
+        // One lease for all: the longest any of them asked for.
+        let lease = look.seats.iter().map(|seat| *seat.args).max().unwrap_or_default();
+        let query = sqlx::query(&self.claim).bind(&look.key).bind(look.wanted() as i32).bind(lease.as_millis() as i64);
+        let rows = query.fetch_all(conn).await?;
+        let mut jobs = Vec::new();
+        for row in rows.iter().filter(|row| row.get::<Option<i64>, _>("id").is_some()) {
+            jobs.push(Job {
+                id: row.get("id"),
+                token: row.get("token"),
+                attempt: row.get("attempt"),
+                body: row.get("body"),
+            });
+        }
+        Ok(Looked::next_due_ms(rows.first().and_then(|row| row.get("next_due_ms"))).deal(look, jobs))
+    }
+
+    async fn give_back(&self, conn: &mut PgConnection, jobs: &[Job]) -> pg::Result<()> {
+        let ids: Vec<i64> = jobs.iter().map(|job| job.id).collect();
+        let tokens: Vec<Uuid> = jobs.iter().map(|job| job.token).collect();
+        sqlx::query(&self.give_back).bind(ids).bind(tokens).execute(conn).await?;
+        Ok(())
+    }
+
+    async fn sweep(&self, conn: &mut PgConnection, queues: &[String]) -> pg::Result<Option<Vec<usize>>> {
+        let due: Vec<i32> = sqlx::query_scalar(&self.sweep).bind(queues).fetch_all(conn).await?;
+        Ok(Some(due.into_iter().filter_map(|place| usize::try_from(place).ok()).collect()))
+    }
+}
+
+/// Adding jobs. An id must not be given out twice, so outcomes are kept.
+struct Enqueue {
+    channel: Channel,
+    sql: Sql,
+}
+
+struct NewJob {
+    queue: String,
+    body: String,
+    delay: Duration,
+}
+
+impl Flight for Enqueue {
+    type Member = NewJob;
+    type Key = ();
+    type Outcome = i64;
+    const KEPT: bool = true;
+
+    fn key(&self, _: &NewJob) {}
+
+    fn rings(&self, job: &NewJob, _: Option<&i64>) -> Vec<Ring> {
+        vec![self.channel.ring_keys([job.queue.as_str()]).after(job.delay)]
+    }
+
+    async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, NewJob>) -> pg::Result<Landed> {
+        let queues: Vec<&str> = boarded.members.iter().map(|job| job.queue.as_str()).collect();
+        let bodies: Vec<&str> = boarded.members.iter().map(|job| job.body.as_str()).collect();
+        let delays: Vec<i64> = boarded.members.iter().map(|job| job.delay.as_millis() as i64).collect();
+        Landed::of(&boarded.query(&self.sql).bind(queues).bind(bodies).bind(delays).fetch_one(conn).await?)
+    }
+
+    fn outcome(&self, _: &NewJob, id: &str) -> i64 {
+        id.parse().unwrap_or_default()
+    }
+}
+
+/// Ending attempts, fenced by their tokens.
+struct Finish {
+    channel: Channel,
+    sql: Sql,
+}
+
+struct Ended {
+    queue: String,
+    id: i64,
+    token: Uuid,
+    retry_ms: Option<i64>,
+}
+
+impl Flight for Finish {
+    type Member = Ended;
+    type Key = i64;
+    type Outcome = bool;
+    const KEPT: bool = true;
+
+    fn key(&self, ended: &Ended) -> i64 {
+        ended.id
+    }
+
+    fn rings(&self, ended: &Ended, ours: Option<&bool>) -> Vec<Ring> {
+        let pause = ended.retry_ms.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
+        let ring = pause.map(|pause| self.channel.ring_keys([ended.queue.as_str()]).after(pause));
+        ring.filter(|_| ours != Some(&false)).into_iter().collect()
+    }
+
+    async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Ended>) -> pg::Result<Landed> {
+        let ids: Vec<i64> = boarded.members.iter().map(|ended| ended.id).collect();
+        let tokens: Vec<Uuid> = boarded.members.iter().map(|ended| ended.token).collect();
+        let retries: Vec<Option<i64>> = boarded.members.iter().map(|ended| ended.retry_ms).collect();
+        Landed::of(&boarded.query(&self.sql).bind(ids).bind(tokens).bind(retries).fetch_one(conn).await?)
+    }
+
+    fn outcome(&self, _: &Ended, ours: &str) -> bool {
+        ours == "true"
+    }
+}

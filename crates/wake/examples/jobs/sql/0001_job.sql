@@ -1,0 +1,15 @@
+-- One row per job; it knows when it is next due. Null: never again, because it failed for good. A finished job is gone.
+create table {schema}.job (
+    id      bigint generated always as identity primary key,
+    queue   text        not null,
+    due_at  timestamptz default now(),
+    attempt integer     not null default 0,
+    token   uuid,
+    body    text        not null
+);
+create index job_due on {schema}.job (queue, due_at);
+
+-- Rows inserted or re-timed by psql or another program ring as well. Our own functions ring by themselves, and say so.
+create trigger trg_job_notify after insert or update of due_at on {schema}.job
+    for each statement when (coalesce(current_setting('reveille.rings', true), '') <> 'own')
+    execute function {schema}.ring_by_trigger({channel});
