@@ -37,13 +37,5 @@ pub(crate) fn open(settings: &Database) -> Result<pg::Database, Error> {
 
 /// The database at `url`, used as `settings` say.
 fn open_at(url: &str, settings: &Database) -> Result<pg::Database, Error> {
-    pg::Database::connect_lazy(url, settings.options()).map_err(|error| match error {
-        pg::Error::Config { option, reason } if option == "listen_url" => {
-            Error::Setting { key: "--direct-url (REVEILLE_DIRECT_URL)", source: reason.into() }
-        }
-        pg::Error::Config { reason, .. } => {
-            Error::Setting { key: "--database-url (DATABASE_URL)", source: reason.into() }
-        }
-        source => Error::Database { doing: "opening the database", source },
-    })
+    pg::Database::connect_lazy(url, settings.options()).map_err(|error| Error::database("opening the database", error))
 }

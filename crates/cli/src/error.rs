@@ -18,7 +18,7 @@ pub enum Error {
     NoDatabase,
 
     /// A setting has a value that cannot be used.
-    #[error("{key} cannot be used")]
+    #[error("{key} has to be corrected")]
     Setting {
         /// The flag.
         key: &'static str,
@@ -98,6 +98,23 @@ pub enum Error {
 }
 
 impl Error {
+    /// The failure of something that was done with the database. An option that `pg` complains about gets the name under which
+    /// it is set here.
+    pub(crate) fn database(doing: &'static str, error: pg::Error) -> Self {
+        match error {
+            pg::Error::Config { option, reason } => {
+                let key = match option.as_str() {
+                    "listen_url" => "--direct-url (REVEILLE_DIRECT_URL)",
+                    "pooler" => "--pooler (REVEILLE_POOLER)",
+                    "max_connections" => "--pool-size (REVEILLE_POOL_SIZE)",
+                    _ => "--database-url (DATABASE_URL)",
+                };
+                Error::Setting { key, source: reason.into() }
+            }
+            source => Error::Database { doing, source },
+        }
+    }
+
     /// The process's exit code: 2 if the call has to be changed, 1 for everything else.
     pub fn exit_code(&self) -> u8 {
         match self {

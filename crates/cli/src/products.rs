@@ -1,15 +1,91 @@
-//! The products in this binary, and what each brings: its part of the schema, its routes, its health.
+//! What this binary is made of: the wake engine and the products on it.
 //!
-//! A product is added here and nowhere else in this crate.
+//! Each brings its part of the schema, its routes, its health and its metrics. A product is added here and nowhere else in
+//! this crate.
 
+use std::{future::Future, pin::Pin, sync::Arc};
+
+use axum::Router;
 use pg::{Component, Migrator, Schema};
+use wake::{ListenerState, Metric, Wake};
 
-/// Every product's tables, in the order in which they depend on each other.
+use crate::http::{Check, Verdict};
+
+/// Every part's tables, in the order in which they depend on each other.
 fn components() -> Vec<Component> {
-    Vec::new()
+    vec![Wake::component()]
 }
 
 /// What brings `schema` up to date for this binary.
 pub(crate) fn migrator(schema: &Schema) -> Migrator {
     Migrator::new(schema, components())
+}
+
+/// The metrics of every part.
+pub(crate) fn metrics() -> impl Iterator<Item = &'static Metric> {
+    wake::METRICS.iter()
+}
+
+/// Everything that runs, until it is dropped.
+pub(crate) struct Products {
+    wake: Wake,
+}
+
+impl Products {
+    /// Starts everything. Returns at once: what needs the database waits for it by itself.
+    pub(crate) fn start(database: &pg::Database, schema: &Schema) -> Self {
+        Self { wake: Wake::start(database, schema, wake::Options::default()) }
+    }
+
+    /// The routes of the products.
+    pub(crate) fn routes(&self) -> Router {
+        Router::new()
+    }
+
+    /// What has to be well for the products to work.
+    pub(crate) fn checks(&self) -> Vec<Arc<dyn Check>> {
+        vec![Arc::new(Listening(self.wake.clone()))]
+    }
+}
+
+/// Whether work of other processes is noticed at once. Without that it is noticed by polling: worse, and no reason to send
+/// requests elsewhere.
+struct Listening(Wake);
+
+impl Check for Listening {
+    fn name(&self) -> &'static str {
+        "wake"
+    }
+
+    fn check(&self) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
+        Box::pin(async { judge(&self.0.health().listener) })
+    }
+}
+
+fn judge(listener: &ListenerState) -> Verdict {
+    let degraded = |why: &str| Verdict::Degraded(format!("{why}; polling instead"));
+    match listener {
+        ListenerState::Hearing => Verdict::Good,
+        ListenerState::Off => degraded("not listening, as there is no direct way to the database"),
+        ListenerState::Connecting => degraded("the listener is not connected yet"),
+        // The reason may be in the database's words, which are for the log.
+        ListenerState::Lost { .. } => degraded("the listener has lost its connection"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A listener that hears nothing degrades the process and never takes it out of service, and the database's own words do
+    /// not get into the answer.
+    #[test]
+    fn a_lost_listener_degrades_and_tells_no_details() {
+        assert_eq!(judge(&ListenerState::Hearing), Verdict::Good);
+        let lost = ListenerState::Lost { reason: "relation \"secret\" does not exist".into() };
+        for state in [ListenerState::Off, ListenerState::Connecting, lost] {
+            let Verdict::Degraded(reason) = judge(&state) else { panic!("{state:?} is not degraded") };
+            assert!(reason.contains("polling") && !reason.contains("secret"), "{reason}");
+        }
+    }
 }

@@ -4,7 +4,7 @@
 //! still away, being migrated, or starting. What time can heal is waited for, without end; what it cannot (a schema newer
 //! than this binary, a wrong password) ends the process with the reason.
 //!
-//! The end is in order: not ready, then no new connections, then the waiters, then requests under way, then the pool.
+//! The end is in order: not ready, then no new connections, then the requests under way, then the products, then the pool.
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ use crate::{
     config,
     error::{Error, explain},
     http::{App, Check, Health, Listener, Metrics, Verdict},
-    products,
+    products::{self, Products},
     shutdown::Shutdown,
 };
 
@@ -68,8 +68,10 @@ impl Server {
         let Server { listener, database, schema, shutdown, shutdown_delay } = self;
         let metrics = Metrics::install()?;
         let folding = tokio::spawn(metrics.clone().fold());
-        let check: Arc<dyn Check> = Arc::new(Reachable(database.clone()));
-        let (routes, health) = App::new(metrics).mount(Router::new(), [check]).build();
+        let products = Products::start(&database, &schema);
+        let reachable: Arc<dyn Check> = Arc::new(Reachable(database.clone()));
+        let app = App::new(metrics).mount(Router::new(), [reachable]).mount(products.routes(), products.checks());
+        let (routes, health) = app.build();
         let (stop_accepting, stopped) = oneshot::channel::<()>();
         let http = tokio::spawn(listener.serve(routes, async { stopped.await.unwrap_or_default() }));
 
@@ -90,6 +92,7 @@ impl Server {
         let _ = stop_accepting.send(());
         let _ = http.await;
         folding.abort();
+        drop(products);
         if timeout(CLOSE_WITHIN, database.close()).await.is_err() {
             tracing::warn!("the database did not say goodbye in time: leaving");
         }
@@ -115,7 +118,7 @@ async fn bring_up(database: &pg::Database, schema: &Schema, health: &Health) -> 
                 tracing::warn!(error = explain(&error), "the database is not usable yet: trying again");
                 sleep(backoff.pause()).await;
             }
-            Err(source) => return Err(Error::Database { doing: "preparing the database", source }),
+            Err(error) => return Err(Error::database("preparing the database", error)),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::io::Write as _;
 
 use pg::migrate::Step;
 
-use super::{open, say};
+use super::say;
 use crate::{config::Migrate, error::Error, products};
 
 /// Migrates, or does what was asked for instead.
@@ -18,8 +18,11 @@ pub(super) async fn run(args: Migrate) -> Result<(), Error> {
         let mut out = std::io::stdout().lock();
         return Ok(out.write_all(migrator.dump().as_bytes()).and_then(|()| out.flush())?);
     }
-    let database = open(&args.database)?;
-    let failed = |doing| move |source| Error::Database { doing, source };
+    let failed = |doing| move |error| Error::database(doing, error);
+    let url = args.database.url().ok_or(Error::NoDatabase)?;
+    // Somebody waits for the answer: a database that is away is an error here, at once.
+    let database = pg::Database::connect(url.reveal(), args.database.options()).await;
+    let database = database.map_err(failed("connecting to the database"))?;
     if args.verify {
         migrator.verify(&database).await.map_err(failed("verifying the schema"))?;
         say(format_args!("schema {} is up to date", schema.quoted()));
@@ -27,8 +30,8 @@ pub(super) async fn run(args: Migrate) -> Result<(), Error> {
         let steps = migrator.plan(&database).await.map_err(failed("reading the schema"))?;
         report(&schema, &steps, "would be applied to");
     } else {
-        let report_of_run = migrator.run(&database).await.map_err(failed("migrating the schema"))?;
-        report(&schema, &report_of_run.applied, "applied to");
+        let done = migrator.run(&database).await.map_err(failed("migrating the schema"))?;
+        report(&schema, &done.applied, "applied to");
     }
     database.close().await;
     Ok(())

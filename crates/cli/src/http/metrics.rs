@@ -14,8 +14,10 @@ use axum::{
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
+use wake::Metric;
+
 use super::health::Health;
-use crate::error::Error;
+use crate::{error::Error, products};
 
 /// The Prometheus text format's own media type.
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -31,13 +33,17 @@ const SECONDS: &[f64] = &[
 /// Upper bounds of the buckets of everything counted in pieces, such as the members of a flight.
 const PIECES: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
-/// The server's own metrics: name, kind, what it says.
-pub const METRICS: &[(&str, &str, &str)] = &[
-    (BUILD_INFO, "gauge", "Always 1; the labels say what runs"),
-    (READY, "gauge", "1 when the process was ready as it was last asked, else 0"),
-    (REQUESTS, "counter", "HTTP requests answered, by method, route and status"),
-    (REQUEST_SECONDS, "histogram", "Time from a request's headers to its response, by method and route"),
-    (CONNECTIONS, "gauge", "HTTP connections open now"),
+/// The server's own metrics.
+pub const METRICS: &[Metric] = &[
+    Metric { name: BUILD_INFO, kind: "gauge", about: "always 1; the labels say what runs" },
+    Metric { name: READY, kind: "gauge", about: "1 if the process was ready when it was last asked, else 0" },
+    Metric { name: REQUESTS, kind: "counter", about: "HTTP requests answered, by method, route and status" },
+    Metric {
+        name: REQUEST_SECONDS,
+        kind: "histogram",
+        about: "from a request's headers to its answer, by method and route",
+    },
+    Metric { name: CONNECTIONS, kind: "gauge", about: "HTTP connections open now" },
 ];
 
 const BUILD_INFO: &str = "reveille_build_info";
@@ -60,7 +66,7 @@ impl Metrics {
             .build_recorder();
         let handle = recorder.handle();
         metrics::set_global_recorder(recorder).map_err(|_| Error::Metrics { source: "already collecting".into() })?;
-        for (name, kind, about) in METRICS {
+        for Metric { name, kind, about } in METRICS.iter().chain(products::metrics()) {
             match *kind {
                 "counter" => describe_counter!(*name, *about),
                 "gauge" => describe_gauge!(*name, *about),

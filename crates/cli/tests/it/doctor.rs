@@ -197,8 +197,7 @@ async fn a_pooler_is_found_and_explained() {
     let Some(pooler) = pooler(&db).await else { return };
 
     let untold = run(doctor_of(&db, pooler.url())).await;
-    assert_eq!(untold.status.code(), Some(1), "{}", untold.said);
-    assert!(untold.said.contains("--pooler") && untold.said.contains("--direct-url"), "{}", untold.said);
+    assert_broken(&untold, "fail  pooler", &["--pooler", "--direct-url"]);
 
     let mut told = doctor_of(&db, pooler.url());
     told.env("REVEILLE_POOLER", "true");
@@ -216,5 +215,5 @@ async fn a_pooler_is_found_and_explained() {
     let mut indirect = doctor_of(&db, pooler.url());
     indirect.env("REVEILLE_POOLER", "true").env("REVEILLE_DIRECT_URL", pooler.url());
     let indirect = run(indirect).await;
-    assert_eq!(indirect.status.code(), Some(1), "{}", indirect.said);
+    assert_broken(&indirect, "fail  pooler", &["--direct-url"]);
 }

@@ -12,33 +12,33 @@ use crate::process::PATIENCE;
 
 /// An answer.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub headers: String,
-    pub body: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: String,
+    pub(crate) body: String,
 }
 
 impl Answer {
     /// The body as JSON.
-    pub fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 }
 
 /// Sends a request without a body on a connection of its own.
-pub async fn request(address: SocketAddr, method: &str, path: &str) -> Answer {
+pub(crate) async fn request(address: SocketAddr, method: &str, path: &str) -> Answer {
     let text = format!("{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
     let text = timeout(PATIENCE, exchange(address, &text)).await.expect("an answer in time").expect("an answer");
     parse(&text)
 }
 
 /// `GET path`.
-pub async fn get(address: SocketAddr, path: &str) -> Answer {
+pub(crate) async fn get(address: SocketAddr, path: &str) -> Answer {
     request(address, "GET", path).await
 }
 
 /// Asks for `path` until `wanted` likes the answer. Asking again and again is all that an outsider can do.
-pub async fn eventually(address: SocketAddr, path: &str, wanted: impl Fn(&Answer) -> bool) -> Answer {
+pub(crate) async fn eventually(address: SocketAddr, path: &str, wanted: impl Fn(&Answer) -> bool) -> Answer {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let answer = get(address, path).await;
@@ -51,7 +51,7 @@ pub async fn eventually(address: SocketAddr, path: &str, wanted: impl Fn(&Answer
 }
 
 /// Sends `text` and reads until the server closes.
-pub async fn exchange(address: SocketAddr, text: &str) -> std::io::Result<String> {
+pub(crate) async fn exchange(address: SocketAddr, text: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(text.as_bytes()).await?;
     let mut answer = Vec::new();
@@ -60,7 +60,7 @@ pub async fn exchange(address: SocketAddr, text: &str) -> std::io::Result<String
 }
 
 /// Takes an answer with a plain body apart.
-pub fn parse(text: &str) -> Answer {
+pub(crate) fn parse(text: &str) -> Answer {
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("not an answer: {text:?}"));
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
     Answer {

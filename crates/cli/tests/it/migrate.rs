@@ -1,1 +1,66 @@
-//! `reveille migrate`.
+//! `reveille migrate`: looking first, doing it, doing it by hand.
+
+use pg::testing::TestDb;
+use tokio::process::Command;
+
+use crate::process::{command, run};
+
+/// `reveille migrate` with a flag, on the schema of a test.
+fn migrate(db: &TestDb, flags: &[&str]) -> Command {
+    let mut migrate = command(&["migrate", "--log=warn"]);
+    migrate.args(flags).env("DATABASE_URL", db.url()).env("REVEILLE_SCHEMA", db.schema().name());
+    migrate
+}
+
+/// Runs it; the code must be `code`. Returns what was said.
+async fn expect(command: Command, code: i32) -> String {
+    let ended = run(command).await;
+    assert_eq!(ended.status.code(), Some(code), "{}", ended.said);
+    ended.said
+}
+
+/// A dry run must list what a run then does, and do nothing; verification must fail before and succeed after; a second run must
+/// find nothing to do.
+/// Runs the commands in that order, on a schema with an odd name.
+#[tokio::test]
+async fn migrating_does_what_the_dry_run_said() {
+    let db = TestDb::with_odd_name().await;
+    expect(migrate(&db, &["--verify"]), 1).await;
+    let planned = expect(migrate(&db, &["--dry-run"]), 0).await;
+    expect(migrate(&db, &["--verify"]), 1).await;
+
+    let done = expect(migrate(&db, &[]), 0).await;
+    let steps = |text: &str| {
+        text.lines().filter_map(|line| line.split_once(": ").map(|it| it.0.to_owned())).collect::<Vec<_>>()
+    };
+    assert!(!steps(&done).is_empty());
+    assert_eq!(steps(&done), steps(&planned));
+
+    expect(migrate(&db, &["--verify"]), 0).await;
+    let again = expect(migrate(&db, &[]), 0).await;
+    assert!(again.contains("is up to date"), "{again}");
+}
+
+/// The dump must need no database, and what it says must be the whole of it.
+/// Applies it by hand; verification then succeeds.
+#[tokio::test]
+async fn a_dump_applied_by_hand_is_a_migration() {
+    let db = TestDb::new().await;
+    let mut dump = command(&["migrate", "--dump"]);
+    dump.env("REVEILLE_SCHEMA", db.schema().name());
+    let sql = expect(dump, 0).await;
+    sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(db.database().pool()).await.expect("the dump applies");
+    expect(migrate(&db, &["--verify"]), 0).await;
+}
+
+/// A schema that a newer binary has made must be left alone, with a reason.
+/// Pretends that there is a migration from the future.
+#[tokio::test]
+async fn a_newer_schema_is_left_alone() {
+    let db = TestDb::new().await;
+    expect(migrate(&db, &[]), 0).await;
+    let future = db.schema().sql("update {schema}.migration set number = 1000 where component = 'wake' and number = 1");
+    sqlx::raw_sql(future).execute(db.database().pool()).await.expect("pretended");
+    let said = expect(migrate(&db, &[]), 1).await;
+    assert!(said.contains("1000"), "{said}");
+}

@@ -18,10 +18,10 @@ use tokio::{
 };
 
 /// How long anything that should happen may take before a test fails: long, because two cores run many tests at once.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A process under test. Dropping it kills it.
-pub struct Reveille {
+pub(crate) struct Reveille {
     child: Child,
     said: Arc<Said>,
     readers: Vec<JoinHandle<()>>,
@@ -35,13 +35,13 @@ struct Said {
 }
 
 /// How a process ended, and everything it said.
-pub struct Ended {
-    pub status: ExitStatus,
-    pub said: String,
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) said: String,
 }
 
 /// The program with `args`, in an environment that configures nothing.
-pub fn command(args: &[&str]) -> Command {
+pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reveille"));
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
@@ -55,7 +55,7 @@ pub fn command(args: &[&str]) -> Command {
 
 impl Reveille {
     /// Starts `command`, as made by [`command`].
-    pub fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         let mut child = command.spawn().expect("the program starts");
         let said = Arc::new(Said::default());
         let stdout = child.stdout.take().expect("stdout is piped");
@@ -66,7 +66,7 @@ impl Reveille {
     }
 
     /// The first line that contains `part`, once it is said.
-    pub async fn line(&self, part: &str) -> String {
+    pub(crate) async fn line(&self, part: &str) -> String {
         let found = async {
             loop {
                 let more = self.said.more.notified();
@@ -80,19 +80,19 @@ impl Reveille {
     }
 
     /// The address it listens on, as it said.
-    pub async fn address(&self) -> SocketAddr {
+    pub(crate) async fn address(&self) -> SocketAddr {
         let line = self.line("http://").await;
         let (_, address) = line.split_once("http://").expect("the line has it");
         address.trim().parse().unwrap_or_else(|_| panic!("{line:?} has no address"))
     }
 
     /// Sends a signal: `INT`, `TERM`, `KILL`.
-    pub async fn signal(&self, name: &str) {
+    pub(crate) async fn signal(&self, name: &str) {
         signal(self.child.id().expect("it runs"), name).await;
     }
 
     /// Waits for its end.
-    pub async fn ended(mut self) -> Ended {
+    pub(crate) async fn ended(mut self) -> Ended {
         let status = timeout(PATIENCE, self.child.wait()).await;
         let status = status.unwrap_or_else(|_| panic!("did not end:\n{}", self.said.text())).expect("it was a child");
         for reader in self.readers.drain(..) {
@@ -121,7 +121,7 @@ async fn read(stream: impl AsyncRead + Unpin, said: Arc<Said>) {
 }
 
 /// `reveille up` in `dir` on a free port, with the PostgreSQL that the tests run on.
-pub async fn up(dir: &DataDir) -> Command {
+pub(crate) async fn up(dir: &DataDir) -> Command {
     let mut up = command(&["up"]);
     up.env("REVEILLE_LISTEN", "127.0.0.1:0").env("REVEILLE_DATA_DIR", dir.path());
     let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -136,31 +136,31 @@ pub async fn up(dir: &DataDir) -> Command {
 }
 
 /// Runs `command` to its end.
-pub async fn run(command: Command) -> Ended {
+pub(crate) async fn run(command: Command) -> Ended {
     Reveille::start(command).ended().await
 }
 
 /// Sends a signal to a process.
-pub async fn signal(pid: u32, name: &str) {
+pub(crate) async fn signal(pid: u32, name: &str) {
     let status = Command::new("kill").args(["-s", name, &pid.to_string()]).status().await.expect("kill runs");
     assert!(status.success(), "no process {pid} to send {name} to");
 }
 
 /// Whether a process runs. One that has ended and whose parent has not asked for its status yet does not.
-pub async fn runs(pid: u32) -> bool {
+pub(crate) async fn runs(pid: u32) -> bool {
     let output = Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output().await.expect("ps runs");
     let state = String::from_utf8_lossy(&output.stdout);
     !state.trim().is_empty() && !state.trim().starts_with('Z')
 }
 
 /// A data directory for `reveille up`. Dropping it kills whatever PostgreSQL is left in it, and removes it.
-pub struct DataDir(PathBuf);
+pub(crate) struct DataDir(PathBuf);
 
 impl DataDir {
     /// The name of a new directory, reachable for the user PostgreSQL runs as, with a space in it.
     ///
     /// `None`, with a line that the test is skipped, when `DATABASE_URL` says to start no PostgreSQL.
-    pub fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         if std::env::var_os("DATABASE_URL").is_some_and(|url| !url.is_empty()) {
             let thread = std::thread::current();
             let test = thread.name().unwrap_or("this test");
@@ -171,12 +171,12 @@ impl DataDir {
         Some(Self(std::env::temp_dir().join(format!("reveille up {}-{unique}", std::process::id()))))
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
     /// The process of its PostgreSQL; `None` if it has none.
-    pub fn postgres(&self) -> Option<u32> {
+    pub(crate) fn postgres(&self) -> Option<u32> {
         std::fs::read_to_string(self.0.join("data/postmaster.pid")).ok()?.lines().next()?.trim().parse().ok()
     }
 }

@@ -57,6 +57,9 @@ fn refused(error: &pg::Error) -> Finding {
         pg::Error::OldServer { .. } => {
             return Finding::fail("version", explain(error), server::UPGRADE);
         }
+        pg::Error::Config { option, reason } if option == "pooler" => {
+            return Finding::fail("pooler", reason.clone(), listening::POOLER_FIX);
+        }
         pg::Error::NoPrimary { .. } => ("none of the hosts is the primary", server::NAME_THE_PRIMARY),
         _ => error.sqlstate().and_then(by_code).unwrap_or_else(|| by_words(&said.to_lowercase())),
     };
@@ -103,8 +106,6 @@ fn by_words(said: &str) -> (&'static str, &'static str) {
             "match ?sslmode= in the URL to the server: `disable` if it has no TLS, `require` if it has, `verify-full` with \
              &sslrootcert=FILE to also check who it is",
         )
-    } else if mentions(&["startup parameter"]) {
-        ("a pooler such as PgBouncer is in between, and reveille was not told", listening::POOLER_FIX)
     } else if mentions(&["no such database", "no such user"]) {
         ("the pooler does not know this database or user", "add it to the pooler's configuration")
     } else if mentions(&["sasl", "auth", "password"]) {
