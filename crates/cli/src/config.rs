@@ -68,7 +68,7 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 
-    /// What to log on stderr: a level, or levels by module such as `info,wake=debug`
+    /// What to log on stderr: a level, or levels by module such as `info,reveille_wake=debug`
     #[arg(
         long,
         global = true,
@@ -157,7 +157,7 @@ pub struct Server {
     /// Address and port to listen on
     #[arg(long, env = "REVEILLE_LISTEN", default_value = DEFAULT_LISTEN, value_name = "ADDRESS")]
     pub listen: SocketAddr,
-    /// On SIGTERM, keep serving this long with /health/ready at 503, so that a load balancer looks away first
+    /// When told to stop, keep serving this long with /health/ready at 503, so that a load balancer looks away first
     #[arg(long, env = "REVEILLE_SHUTDOWN_DELAY", default_value = "0", value_parser = duration::parse, value_name = "TIME")]
     pub shutdown_delay: Duration,
 }
@@ -284,20 +284,21 @@ fn default_data_dir(root: bool, variable: impl Fn(&str) -> Option<OsString>) -> 
     Some(data_home.join("reveille"))
 }
 
-/// One thing that can be configured.
+/// One thing that can be configured: a flag that has an environment variable. Flags without one say what a command does, not
+/// how it is set up.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// The flag, with its dashes.
     pub flag: String,
-    /// The environment variable; `None` if there is only the flag.
-    pub env: Option<String>,
+    /// The environment variable.
+    pub env: String,
     /// The default as it would be written; `None` if there is none or it depends on the machine.
     pub default: Option<String>,
     /// What it is, in one line.
     pub about: String,
 }
 
-/// Everything that can be configured, once each, in order of the flags.
+/// Everything that can be configured, once each, in order of the flags. `docs/configuration.md` lists exactly these.
 pub fn keys() -> Vec<Key> {
     let cli = Cli::command();
     let everywhere = cli.get_arguments().chain(cli.get_subcommands().flat_map(clap::Command::get_arguments));
@@ -307,14 +308,15 @@ pub fn keys() -> Vec<Key> {
     keys
 }
 
+/// The key behind a flag; `None` if it has no environment variable.
 fn key(arg: &clap::Arg) -> Option<Key> {
-    let takes_default = arg.get_action().takes_values();
-    Some(Key {
-        flag: format!("--{}", arg.get_long()?),
-        env: arg.get_env().map(|name| name.to_string_lossy().into_owned()),
-        default: arg.get_default_values().first().filter(|_| takes_default).map(|it| it.to_string_lossy().into_owned()),
-        about: arg.get_help().map(ToString::to_string).unwrap_or_default(),
-    })
+    let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
+    let default = match arg.get_action().takes_values() {
+        true => arg.get_default_values().first().map(|default| text(default)),
+        false => Some("false".into()),
+    };
+    let about = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    Some(Key { flag: format!("--{}", arg.get_long()?), env: text(arg.get_env()?), default, about })
 }
 
 #[cfg(test)]

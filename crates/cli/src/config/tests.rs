@@ -17,7 +17,7 @@ fn every_key_is_listed_once_and_explained() {
         assert!(!key.about.is_empty(), "{} has no explanation", key.flag);
     }
     for (flag, env) in [("--database-url", "DATABASE_URL"), ("--listen", "REVEILLE_LISTEN"), ("--log", "RUST_LOG")] {
-        assert!(keys.iter().any(|key| key.flag == flag && key.env.as_deref() == Some(env)), "{flag} is missing");
+        assert!(keys.iter().any(|key| key.flag == flag && key.env == env), "{flag} is missing");
     }
     for command in Cli::command().get_subcommands() {
         for arg in command.get_arguments().filter(|arg| arg.get_id().as_str().ends_with("_url")) {
