@@ -1,5 +1,6 @@
 //! The user that runs the server when the caller is root.
 
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -36,7 +37,7 @@ impl Account {
     }
 
     /// Makes `command` run as this user, without root's groups.
-    pub(crate) fn run(&self, command: &mut Command) {
+    pub(crate) fn run(&self, command: &mut std::process::Command) {
         command.uid(self.uid).gid(self.gid);
     }
 
@@ -54,7 +55,7 @@ impl Account {
         let mut command = Command::new("sh");
         command.args(["-c", "cd \"$1\"", "sh"]).arg(path).current_dir("/");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        self.run(&mut command);
+        self.run(command.as_std_mut());
         let status = command.status().await.map_err(Error::io("run sh to look at", path))?;
         if status.success() {
             return Ok(());

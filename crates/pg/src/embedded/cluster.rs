@@ -335,6 +335,14 @@ impl Cluster {
         let failed = |what| move |source| Error::Sql { what, log: self.home.log(), source };
         let name = &self.settings.database;
         let mut connection = self.connect("postgres").await.map_err(failed("connect"))?;
+        let standby: bool = sqlx::query_scalar("select pg_is_in_recovery()")
+            .fetch_one(&mut connection)
+            .await
+            .map_err(failed("ask for the role of the server"))?;
+        if standby {
+            // Its databases are those of its primary.
+            return Ok(());
+        }
         let exists: bool = sqlx::query_scalar("select exists (select from pg_database where datname = $1)")
             .bind(name)
             .fetch_one(&mut connection)

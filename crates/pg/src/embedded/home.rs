@@ -242,7 +242,7 @@ impl Home {
         }
         command.env("LC_ALL", "C").current_dir(&self.root).stdin(Stdio::null());
         if let Some(account) = &self.account {
-            account.run(&mut command);
+            account.run(command.as_std_mut());
         }
         command
     }

@@ -17,11 +17,20 @@
 //!
 //! Functions here panic with a readable message instead of returning errors: there is nothing else for a test to do.
 
+mod address;
 mod cleaning;
+mod counting;
 mod database;
+mod pooler;
+mod private;
+mod proxy;
 mod server;
 
+pub use counting::CountingRole;
 pub use database::TestDb;
+pub use pooler::{Pooler, pooler};
+pub use private::PrivateCluster;
+pub use proxy::{Cut, Mode, Proxy};
 
 /// Says on standard error that the running test is skipped, and why. Returns `None`, for the caller to return.
 fn skip<T>(needs: &str) -> Option<T> {

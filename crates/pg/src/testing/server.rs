@@ -82,10 +82,9 @@ impl Folder {
             }
             _ => {}
         }
-        if let Some(account) = &account {
-            account.own(&root).unwrap_or_else(|error| panic!("{error}"));
-        }
-        Folder { root, account }
+        let folder = Folder { root, account };
+        folder.give(&folder.root);
+        folder
     }
 
     /// Waits until nobody else starts a server here.
@@ -117,7 +116,7 @@ impl Folder {
             self.copy_template(&home).await;
         }
         let cluster = start(self.settings(&home).await).await;
-        self.write("url", cluster.url());
+        self.write(&self.root.join("url"), cluster.url());
         self.watch().await;
         cluster.url().to_owned()
     }
@@ -164,32 +163,46 @@ impl Folder {
             let _ = fs::remove_file(template.join("port"));
             fs::write(&complete, "").unwrap_or_else(|error| panic!("could not write {}: {error}", complete.display()));
         }
-        let copied = Command::new("cp").arg("-Rp").arg(&template).arg(home).status().await;
-        assert!(
-            copied.is_ok_and(|status| status.success()),
-            "could not copy {} to {}",
-            template.display(),
-            home.display()
-        );
+        self.copy(&template, home).await;
+    }
+
+    /// Copies the home of a server that does not run.
+    pub(super) async fn copy(&self, from: &Path, to: &Path) {
+        let copied = Command::new("cp").arg("-Rp").arg(from).arg(to).status().await;
+        assert!(copied.is_ok_and(|status| status.success()), "could not copy {} to {}", from.display(), to.display());
+    }
+
+    /// A new folder of one test that the server's user can enter.
+    pub(super) fn make_private_dir(&self) -> PathBuf {
+        let path = self.private_home();
+        let made = fs::DirBuilder::new().mode(0o700).create(&path);
+        made.unwrap_or_else(|error| panic!("could not create {}: {error}", path.display()));
+        self.give(&path);
+        path
+    }
+
+    /// Makes `command` run as the user that runs the servers.
+    pub(super) fn run_as_server(&self, command: &mut std::process::Command) {
+        if let Some(account) = &self.account {
+            account.run(command);
+        }
     }
 
     /// Starts the process that stops the server when nobody has used it for a while.
     async fn watch(&self) {
-        let control = self.write("control.sh", CONTROL);
-        self.write("workspace", workspace());
+        let control = self.write(&self.root.join("control.sh"), CONTROL);
+        self.write(&self.root.join("workspace"), workspace());
         let mut command = Command::new("sh");
         command.arg(control).arg("watch").arg(&self.root).current_dir("/").process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        if let Some(account) = &self.account {
-            account.run(&mut command);
-        }
+        self.run_as_server(command.as_std_mut());
         command.spawn().unwrap_or_else(|error| panic!("could not run sh: {error}"));
     }
 
     /// Touches the heartbeat now, and every minute as long as this process lives.
     pub(super) fn keep_alive(&self) {
         static BEATING: OnceLock<()> = OnceLock::new();
-        let path = self.write("heartbeat", "");
+        let path = self.write(&self.root.join("heartbeat"), "");
         BEATING.get_or_init(|| {
             std::thread::spawn(move || {
                 loop {
@@ -204,18 +217,22 @@ impl Folder {
         });
     }
 
-    fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.root.join(name);
-        let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&path);
+    /// Writes a file that only the server's user can read.
+    pub(super) fn write(&self, path: &Path, text: &str) -> PathBuf {
+        let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path);
         let written = file.and_then(|mut file| {
             std::io::Write::write_all(&mut file, text.as_bytes())?;
             file.set_modified(SystemTime::now())
         });
         written.unwrap_or_else(|error| panic!("could not write {}: {error}", path.display()));
+        self.give(path);
+        path.to_path_buf()
+    }
+
+    fn give(&self, path: &Path) {
         if let Some(account) = &self.account {
-            account.own(&path).unwrap_or_else(|error| panic!("{error}"));
+            account.own(path).unwrap_or_else(|error| panic!("{error}"));
         }
-        path
     }
 
     fn remove(&self, home: &Path) {

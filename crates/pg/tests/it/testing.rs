@@ -1,7 +1,11 @@
 //! Test databases.
 
-use reveille_pg::testing::TestDb;
-use sqlx::Row as _;
+use std::collections::HashSet;
+
+use reveille_pg::Database;
+use reveille_pg::testing::{PrivateCluster, TestDb, pooler};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _, PgConnection, Row as _};
 
 async fn count_schemas(db: &TestDb, name: &str) -> i64 {
     let count = sqlx::query("select count(*) from pg_namespace where nspname = $1").bind(name);
@@ -56,4 +60,104 @@ async fn a_schema_is_dropped_when_the_test_panics() {
     let name = told.recv().expect("told");
     assert!(panicking.join().is_err());
     assert_eq!(count_schemas(&observer, &name).await, 0);
+}
+
+/// Statements are counted for the role that sent them and for nobody else, and constants do not tell them apart.
+/// The same statement is sent by the role and by another pool.
+#[tokio::test]
+async fn statements_are_counted_by_role() {
+    let db = TestDb::new().await;
+    let Some(role) = db.counting_role().await else { return };
+    assert_eq!(role.calls().await, 0, "{:?}", role.statements().await);
+    for database in [role.database(), role.database(), db.database()] {
+        sqlx::query("select 'counted' || $1::text").bind("x").execute(database.pool()).await.expect("select");
+    }
+    assert_eq!(role.statements().await, [("select $2 || $1::text".to_owned(), 2)]);
+    assert_eq!(role.calls_matching("SELECT").await, 2);
+    assert_eq!(role.calls_matching("insert").await, 0);
+}
+
+/// A counting role may use what the test made before and after it, because products migrate with another pool.
+/// The role writes to both tables, and makes one itself.
+#[tokio::test]
+async fn a_counting_role_may_use_what_the_test_made() {
+    let db = TestDb::new().await;
+    let run = async |database: &Database, sql: &str| {
+        sqlx::query(db.schema().sql(sql)).execute(database.pool()).await.expect("run");
+    };
+    run(db.database(), "create table {schema}.before (text text)").await;
+    let Some(role) = db.counting_role().await else { return };
+    run(db.database(), "create table {schema}.after (text text)").await;
+    run(role.database(), "insert into {schema}.before values ('x')").await;
+    run(role.database(), "insert into {schema}.after values ('x')").await;
+    run(role.database(), "create table {schema}.own (text text)").await;
+}
+
+/// A private server comes back on the same port after every way to end it, with what was committed.
+/// Writes a row, then stops, crashes and kills it in turn, reading the row after each.
+#[tokio::test]
+async fn a_private_server_survives_every_kind_of_end() {
+    let Some(cluster) = PrivateCluster::start().await else { return };
+    let read = async || {
+        let mut connection = PgConnection::connect(cluster.url()).await.expect("connect");
+        let count: i64 =
+            sqlx::query_scalar("select count(*) from kept").fetch_one(&mut connection).await.expect("count");
+        count
+    };
+    let mut connection = PgConnection::connect(cluster.url()).await.expect("connect");
+    sqlx::raw_sql("create table kept (text text); insert into kept values ('x')")
+        .execute(&mut connection)
+        .await
+        .expect("write");
+    cluster.stop().await.expect("stop");
+    assert_eq!(cluster.pid(), None);
+    cluster.start_again().await.expect("start after a stop");
+    assert_eq!(read().await, 1);
+    cluster.restart_immediate().await.expect("restart");
+    assert_eq!(read().await, 1);
+    cluster.kill().await.expect("kill");
+    cluster.start_again().await.expect("start after a kill");
+    assert_eq!(read().await, 1);
+}
+
+/// A standby follows its primary and can take its place.
+/// Writes on the primary, waits until the standby has it, stops the primary and promotes.
+#[tokio::test]
+async fn a_standby_follows_and_is_promoted() {
+    let Some(primary) = PrivateCluster::start().await else { return };
+    let standby = primary.standby().await;
+    let mut at_primary = PgConnection::connect(primary.url()).await.expect("connect to the primary");
+    let mut at_standby = PgConnection::connect(standby.url()).await.expect("connect to the standby");
+    sqlx::query("create table kept (text text)").execute(&mut at_primary).await.expect("create");
+    let written: String =
+        sqlx::query_scalar("select pg_current_wal_lsn()::text").fetch_one(&mut at_primary).await.expect("position");
+    let replayed = "select pg_last_wal_replay_lsn() >= $1::pg_lsn";
+    while !sqlx::query_scalar::<_, bool>(replayed).bind(&written).fetch_one(&mut at_standby).await.expect("replay") {
+        tokio::task::yield_now().await;
+    }
+    let refused = sqlx::query("insert into kept values ('x')").execute(&mut at_standby).await;
+    let refused = refused.expect_err("a standby is read-only");
+    assert_eq!(refused.as_database_error().and_then(|error| error.code()).as_deref(), Some("25006"));
+    primary.stop().await.expect("stop the primary");
+    sqlx::query("select pg_promote()").execute(&mut at_standby).await.expect("promote");
+    sqlx::query("insert into kept values ('x')").execute(&mut at_standby).await.expect("write after promotion");
+}
+
+/// A real pooler stands between the client and the server, and hands out sessions by transaction.
+/// More clients than it has server connections each ask for their backend at the same time.
+#[tokio::test]
+async fn a_pooler_shares_few_sessions_between_many_clients() {
+    let db = TestDb::new().await;
+    let Some(pooler) = pooler(&db).await else { return };
+    let mut backends = HashSet::new();
+    let mut clients = Vec::new();
+    for _ in 0..10 {
+        let options: PgConnectOptions = pooler.url().parse().expect("url");
+        let mut client = options.extra_float_digits(None).connect().await.expect("connect through the pooler");
+        for row in sqlx::raw_sql("select pg_backend_pid()").fetch_all(&mut client).await.expect("ask") {
+            backends.insert(row.get::<i32, _>(0));
+        }
+        clients.push(client);
+    }
+    assert!(backends.len() <= 3, "{} backends for {} clients", backends.len(), clients.len());
 }

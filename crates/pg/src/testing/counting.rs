@@ -1,0 +1,99 @@
+//! Counting what a test asks of the database.
+//!
+//! `pg_stat_statements` counts for the whole server, where other tests run at the same time; resetting it would destroy
+//! their counts. A role of its own makes a test's statements countable: the statistics are kept per role.
+
+use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, Row as _};
+
+use super::{TestDb, address, cleaning, skip};
+use crate::{Database, Options};
+
+/// A login role of one test. What is sent through its URL is counted, and nothing else.
+///
+/// The role has the rights of the server's owner in everything that the test makes, but is no superuser. It is dropped,
+/// with everything that it owns, together with its [`TestDb`].
+#[derive(Debug)]
+pub struct CountingRole {
+    name: String,
+    url: String,
+    database: Database,
+    observer: tokio::sync::Mutex<PgConnection>,
+}
+
+impl TestDb {
+    /// A role whose statements are counted.
+    ///
+    /// `None`, with a line that the test is skipped, when the server of `DATABASE_URL` has no `pg_stat_statements` or
+    /// its role is no superuser.
+    pub async fn counting_role(&self) -> Option<CountingRole> {
+        let mut observer = self.superuser().await?;
+        let preloaded: bool = sqlx::query_scalar(
+            "select coalesce(current_setting('shared_preload_libraries', true), '') like '%pg_stat_statements%'",
+        )
+        .fetch_one(&mut observer)
+        .await
+        .expect("ask for the preloaded libraries");
+        if !preloaded {
+            return skip("pg_stat_statements in shared_preload_libraries of the server");
+        }
+        let (name, password) = (cleaning::new_name(), "counted");
+        // Tests start together on a server that may not have the extension yet, and creating it is not concurrent.
+        let sql = format!(
+            "select pg_advisory_lock(hashtext('pg_stat_statements')); \
+             create extension if not exists pg_stat_statements; \
+             select pg_advisory_unlock(hashtext('pg_stat_statements')); \
+             create role \"{name}\" login password '{password}'; \
+             do $$ begin execute format('grant %I to \"{name}\"', current_user); end $$; \
+             do $$ begin execute format('grant create on database %I to \"{name}\"', current_database()); end $$; \
+             grant all on schema {} to \"{name}\"",
+            self.schema().quoted()
+        );
+        self.drop_role_later(name.clone());
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut observer).await.expect("create a counting role");
+        let url = address::log_in_as(self.url(), &name, password);
+        let database = Database::connect_lazy(&url, Options::default()).expect("the URL of a counting role");
+        Some(CountingRole { name, url, database, observer: observer.into() })
+    }
+}
+
+impl CountingRole {
+    /// The role.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A URL that logs in as this role, for a pool with other options or a proxy. Do not print it.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A pool that logs in as this role.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Every statement that this role has sent, with the number of times; in order of the text.
+    ///
+    /// Constants are shown as parameters. `BEGIN`, `COMMIT` and `LISTEN` are statements too; what functions run inside
+    /// is not.
+    pub async fn statements(&self) -> Vec<(String, i64)> {
+        let statements = "select s.query, s.calls from pg_stat_statements s \
+                          join pg_roles r on r.oid = s.userid where r.rolname = $1 order by s.query";
+        let mut observer = self.observer.lock().await;
+        let rows = sqlx::query(statements).bind(&self.name).fetch_all(&mut *observer).await;
+        rows.expect("read pg_stat_statements").iter().map(|row| (row.get(0), row.get(1))).collect()
+    }
+
+    /// How many statements this role has sent.
+    pub async fn calls(&self) -> i64 {
+        self.statements().await.iter().map(|(_, calls)| calls).sum()
+    }
+
+    /// How many statements this role has sent whose text contains `fragment`, in any case.
+    pub async fn calls_matching(&self, fragment: &str) -> i64 {
+        let fragment = fragment.to_lowercase();
+        let statements = self.statements().await;
+        statements.iter().filter(|(query, _)| query.to_lowercase().contains(&fragment)).map(|(_, calls)| calls).sum()
+    }
+}

@@ -1,0 +1,110 @@
+//! A real PgBouncer in transaction mode.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpStream;
+
+use super::server::Folder;
+use super::{TestDb, address, skip};
+
+/// Where the packages put it; an ordinary user's `PATH` often lacks the second kind.
+const PLACES: [&str; 4] = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin"];
+
+/// Few enough that clients change servers all the time.
+const SERVER_CONNECTIONS: u32 = 3;
+
+/// How long it may take to listen.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A PgBouncer in transaction mode in front of the test server: a session is a client's for the length of a transaction.
+/// Prepared statements are not carried over. Ended when the value is dropped.
+#[derive(Debug)]
+pub struct Pooler {
+    url: String,
+    process: Child,
+    folder: PathBuf,
+}
+
+/// Starts a pooler in front of a test's server.
+///
+/// `None`, with a line that the test is skipped, when PgBouncer is not installed (`make test` installs it where it may).
+pub async fn pooler(db: &TestDb) -> Option<Pooler> {
+    let Some(program) = find() else { return skip("PgBouncer, which is not installed") };
+    let servers = Folder::open().await;
+    let folder = servers.make_private_dir();
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.expect("a free port for the pooler").port()));
+    let users = servers.write(&folder.join("users"), &users(db.url()));
+    let ini = servers.write(&folder.join("pgbouncer.ini"), &configuration(&program, &users, db.url(), address));
+
+    let log = fs::File::create(folder.join("log")).expect("the pooler's log");
+    let mut command = Command::new(program);
+    command.arg("--quiet").arg(ini).current_dir("/");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::from(log));
+    servers.run_as_server(&mut command);
+    let process = command.spawn().expect("run pgbouncer");
+    let mut pooler = Pooler { url: address::redirect(db.url(), address), process, folder };
+    pooler.wait(address).await;
+    Some(pooler)
+}
+
+impl Pooler {
+    /// The server's URL, by way of the pooler. Do not print it.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    async fn wait(&mut self, address: SocketAddr) {
+        let since = Instant::now();
+        while TcpStream::connect(address).await.is_err() {
+            let ended = self.process.try_wait().expect("look at pgbouncer").is_some();
+            let log = || fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+            assert!(!ended && since.elapsed() < START_TIMEOUT, "pgbouncer did not start: {}", log());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+impl Drop for Pooler {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn find() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::env::split_paths(&path).chain(PLACES.iter().map(PathBuf::from));
+    places.map(|place| place.join("pgbouncer")).find(|program| program.is_file())
+}
+
+/// The one login that it takes from clients and presents to the server.
+fn users(url: &str) -> String {
+    let quote = |text: String| format!("\"{}\"", text.replace('"', "\"\""));
+    let (role, password) = address::login(url);
+    format!("{} {}\n", quote(role), quote(password))
+}
+
+fn configuration(program: &Path, users: &Path, url: &str, address: SocketAddr) -> String {
+    // Since 1.21 it can carry prepared statements over; a pooler that cannot is the harder case, and the common one.
+    let version = Command::new(program).arg("--version").output().map(|output| output.stdout).unwrap_or_default();
+    let version = String::from_utf8_lossy(&version).into_owned();
+    let minor =
+        version.split_whitespace().find_map(|word| word.strip_prefix("1.")?.split('.').next()?.parse::<u32>().ok());
+    let prepared = if minor.is_some_and(|minor| minor >= 21) { "max_prepared_statements = 0\n" } else { "" };
+    let (host, port) = address::target(url);
+    format!(
+        "[databases]\n* = host={host} port={port}\n[pgbouncer]\n\
+         listen_addr = {}\nlisten_port = {}\nunix_socket_dir =\n\
+         auth_type = scram-sha-256\nauth_file = {}\n\
+         pool_mode = transaction\ndefault_pool_size = {SERVER_CONNECTIONS}\nmax_client_conn = 500\n{prepared}",
+        address.ip(),
+        address.port(),
+        users.display(),
+    )
+}
