@@ -5,7 +5,6 @@
 //! refused together with others, travels alone, so that nobody waits or fails for it. How one flight learns its outcome is in
 //! [`plane`](crate::plane).
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,6 +13,7 @@ use pg::Database;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot, watch};
 
+use crate::boarding::Boarding;
 use crate::error::{Error, Result, broken};
 use crate::flight::Flight;
 use crate::hub::Hub;
@@ -71,15 +71,9 @@ pub(crate) struct Inner<F: Flight> {
     runtime: Handle,
     room: Semaphore,
     alone: Semaphore,
-    state: Mutex<State<F>>,
+    boarding: Mutex<Boarding<Passenger<F>>>,
     /// Members whose outcome is not known yet.
     underway: Arc<watch::Sender<usize>>,
-}
-
-struct State<F: Flight> {
-    waiting: VecDeque<Passenger<F>>,
-    lanes: usize,
-    closed: bool,
 }
 
 /// A member on its way to its outcome.
@@ -119,11 +113,11 @@ impl<F: Flight> Flights<F> {
                 flight,
                 db: db.clone(),
                 hub: hub.clone(),
-                log: Log::new(&hub.schema),
+                log: Log::new(db, &hub.schema),
                 runtime: Handle::current(),
                 room: Semaphore::new(options.max_waiting.min(Semaphore::MAX_PERMITS)),
                 alone: Semaphore::new(ALONE_AT_A_TIME),
-                state: Mutex::new(State { waiting: VecDeque::new(), lanes: 0, closed: false }),
+                boarding: Mutex::new(Boarding::new(options.lanes, options.max_members)),
                 underway: Arc::new(watch::Sender::new(0)),
                 options,
             }),
@@ -157,7 +151,7 @@ impl<F: Flight> Flights<F> {
 
     /// Refuses new members, and returns when the outcome of every other is known.
     pub async fn close(&self) {
-        self.inner.state().closed = true;
+        self.inner.boarding().close();
         self.inner.room.close();
         let mut underway = self.inner.underway.subscribe();
         // It fails only if the sender is gone, which lives in `inner`.
@@ -166,8 +160,8 @@ impl<F: Flight> Flights<F> {
 }
 
 impl<F: Flight> Inner<F> {
-    fn state(&self) -> MutexGuard<'_, State<F>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn boarding(&self) -> MutexGuard<'_, Boarding<Passenger<F>>> {
+        self.boarding.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn closed(&self) -> Error {
@@ -180,30 +174,11 @@ impl<F: Flight> Inner<F> {
     }
 
     fn board(self: &Arc<Self>, passenger: Passenger<F>) -> Result<()> {
-        let mut state = self.state();
-        if state.closed {
-            return Err(self.closed());
-        }
-        state.waiting.push_back(passenger);
-        self.open_lane(&mut state);
-        Ok(())
-    }
-
-    fn open_lane(self: &Arc<Self>, state: &mut State<F>) {
-        if !state.waiting.is_empty() && state.lanes < self.options.lanes.max(1) {
-            state.lanes += 1;
+        let lane_opened = self.boarding().board(passenger).map_err(|_| self.closed())?;
+        if lane_opened {
             self.runtime.spawn(Lane(self.clone()).run());
         }
-    }
-
-    /// The next load, in order of keys; empty if nobody waits.
-    fn next_load(&self) -> Vec<Passenger<F>> {
-        let mut state = self.state();
-        let count = state.waiting.len().min(self.options.max_members.max(1));
-        let mut load: Vec<_> = state.waiting.drain(..count).collect();
-        drop(state);
-        load.sort_by_cached_key(|passenger| self.flight.key(&passenger.member));
-        load
+        Ok(())
     }
 
     /// Sends members alone and patiently, one after the other, without delaying the next flight.
@@ -228,10 +203,11 @@ impl<F: Flight> Lane<F> {
     async fn run(self) {
         let mut plane = Plane::new(self.0.clone());
         loop {
-            let load = self.0.next_load();
+            let mut load = self.0.boarding().load();
             if load.is_empty() {
                 return;
             }
+            load.sort_by_cached_key(|passenger| self.0.flight.key(&passenger.member));
             plane.fly(load, false).await;
         }
     }
@@ -239,8 +215,8 @@ impl<F: Flight> Lane<F> {
 
 impl<F: Flight> Drop for Lane<F> {
     fn drop(&mut self) {
-        let mut state = self.0.state();
-        state.lanes -= 1;
-        self.0.open_lane(&mut state);
+        if self.0.boarding().lane_ended() {
+            self.0.runtime.spawn(Lane(self.0.clone()).run());
+        }
     }
 }

@@ -237,39 +237,40 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The database and everybody else, as simple as can be.
-struct World {
+/// A group with the look it has in the air, and what that look has read: how many it took, and the next due time.
+struct Player {
     group: Group<()>,
+    look: Option<Begun>,
+    read: Option<(usize, Option<Duration>)>,
+}
+
+/// The database and everybody else, as simple as can be. Competing waiters share one group, broadcast ones have one each.
+struct World {
+    broadcast: bool,
+    players: Vec<Player>,
     now: Instant,
     /// Due times of rows; a locked row is skipped.
     rows: Vec<(Instant, bool)>,
     rings: Vec<(Instant, bool)>,
-    seats: Vec<SeatId>,
+    /// Taken seats, and whose they are.
+    seats: Vec<(usize, SeatId)>,
     last: SeatId,
-    look: Option<Begun>,
-    /// What the look in the air has read: how many it took, and the next due time.
-    read: Option<(usize, Option<Duration>)>,
-    taken: usize,
 }
 
 impl World {
-    fn new() -> World {
+    fn new(broadcast: bool) -> World {
         let now = Instant::now();
-        World {
-            group: Group::new(now),
-            now,
-            rows: Vec::new(),
-            rings: Vec::new(),
-            seats: Vec::new(),
-            last: 0,
-            look: None,
-            read: None,
-            taken: 0,
-        }
+        let (rows, rings, seats) = (Vec::new(), Vec::new(), Vec::new());
+        World { broadcast, players: Vec::new(), now, rows, rings, seats, last: 0 }
     }
 
-    fn snapshot(&mut self) {
-        let (Some(look), None) = (&self.look, &self.read) else { return };
+    fn rules(&self) -> Rules {
+        Rules { cap: self.broadcast.then_some(Duration::from_secs(60)), ..RULES }
+    }
+
+    fn snapshot(&mut self, at: usize) {
+        let player = &mut self.players[at];
+        let (Some(look), None) = (&player.look, &player.read) else { return };
         let mut took = 0;
         let now = self.now;
         self.rows.retain(|(due, locked)| {
@@ -278,64 +279,81 @@ impl World {
             !take
         });
         let next = self.rows.iter().map(|(due, _)| due.saturating_duration_since(now)).min();
-        self.read = Some((took, next));
-        self.taken += took;
+        player.read = Some((took, next));
     }
 
-    fn end(&mut self) {
-        let Some((took, next_due)) = self.read.take() else { return };
-        let Some(look) = self.look.take() else { return };
+    fn end(&mut self, at: usize) {
+        let rules = self.rules();
+        let player = &mut self.players[at];
+        let Some((took, next_due)) = player.read.take() else { return };
+        let Some(look) = player.look.take() else { return };
         for seat in look.seats.iter().take(took) {
             // An item whose seat is gone is given back: due again, and rung.
-            if self.group.leave(*seat, self.now).is_none() {
+            if player.group.leave(*seat, self.now).is_none() {
                 self.rows.push((self.now, false));
                 self.rings.push((self.now, false));
-                self.taken -= 1;
             }
-            self.seats.retain(|taken| taken != seat);
         }
-        let before = self.seats.len();
         let short = took < look.seats.len();
-        let dismissed = self.group.end(Answer::Ran { short, next_due }, self.now, &RULES);
-        let group = &self.group;
-        self.seats.retain(|seat| group.seat(*seat).is_some());
-        assert_eq!(before - self.seats.len(), dismissed.len());
+        player.group.end(Answer::Ran { short, next_due }, self.now, &rules);
+        let players = &self.players;
+        self.seats.retain(|(at, seat)| players[*at].group.seat(*seat).is_some());
     }
 
-    fn step(&mut self, step: Step) {
+    fn ring_arrives(&mut self) {
+        let Some((due, heard)) = self.rings.pop() else { return };
+        for player in &mut self.players {
+            if due <= self.now {
+                player.group.ring(if heard { Reason::Notified } else { Reason::Rung }, self.now);
+            } else {
+                player.group.due(due, heard, self.now);
+            }
+        }
+    }
+
+    fn enroll(&mut self, waits: bool) {
+        let rules = self.rules();
+        if self.broadcast || self.players.is_empty() {
+            self.players.push(Player { group: Group::new(self.now), look: None, read: None });
+        }
+        let at = self.players.len() - 1;
+        self.last += 1;
+        self.seats.push((at, self.last));
+        let newcomer = Newcomer { waiter: (), want: 1, sight: None, waits };
+        self.players[at].group.enroll(self.last, newcomer, self.now, HEARS, &rules);
+    }
+
+    fn begin(&mut self, at: usize) {
+        let player = &mut self.players[at];
+        if player.look.is_none() {
+            player.look = player.group.begin(self.now, HEARS);
+        }
+    }
+
+    fn step(&mut self, step: Step, whose: usize) {
+        let player = (!self.players.is_empty()).then(|| whose % self.players.len());
         match step {
             Step::Commit { due_in, heard } => {
                 let due = self.now + ms(due_in);
                 self.rows.push((due, false));
                 self.rings.push((due, heard));
             }
-            Step::RingArrives => {
-                if let Some((due, heard)) = self.rings.pop() {
-                    if due <= self.now {
-                        self.group.ring(if heard { Reason::Notified } else { Reason::Rung }, self.now);
-                    } else {
-                        self.group.due(due, heard, self.now);
-                    }
-                }
-            }
-            Step::Enroll { waits } => {
-                self.last += 1;
-                self.seats.push(self.last);
-                let newcomer = Newcomer { waiter: (), want: 1, sight: None, waits };
-                self.group.enroll(self.last, newcomer, self.now, HEARS, &RULES);
-            }
+            Step::RingArrives => self.ring_arrives(),
+            Step::Enroll { waits } => self.enroll(waits),
             Step::Leave { nth } if nth < self.seats.len() => {
-                let seat = self.seats.remove(nth);
-                assert!(self.group.leave(seat, self.now).is_some());
+                let (at, seat) = self.seats.remove(nth);
+                assert!(self.players[at].group.leave(seat, self.now).is_some());
             }
             Step::Expire { nth } if nth < self.seats.len() => {
-                if self.group.expire(self.seats[nth], self.now).is_some() {
+                let (at, seat) = self.seats[nth];
+                if self.players[at].group.expire(seat, self.now).is_some() {
                     self.seats.remove(nth);
                 }
             }
-            Step::Begin if self.look.is_none() => self.look = self.group.begin(self.now, HEARS),
-            Step::Snapshot => self.snapshot(),
-            Step::End => self.end(),
+            Step::Leave { .. } | Step::Expire { .. } => {}
+            Step::Begin => player.into_iter().for_each(|at| self.begin(at)),
+            Step::Snapshot => player.into_iter().for_each(|at| self.snapshot(at)),
+            Step::End => player.into_iter().for_each(|at| self.end(at)),
             Step::Lock => {
                 if let Some(row) = self.rows.iter_mut().find(|(_, locked)| !locked) {
                     row.1 = true;
@@ -343,26 +361,28 @@ impl World {
             }
             Step::Unlock => self.rows.iter_mut().for_each(|(_, locked)| *locked = false),
             Step::Time { ms: n } => self.now += ms(n),
-            Step::Leave { .. } | Step::Expire { .. } | Step::Begin => {}
         }
     }
 
-    /// Lets everything under way come to its end, and time pass as far as the group itself asks for.
+    /// Lets everything under way come to its end, and time pass as far as the groups themselves ask for. Under broadcast
+    /// the cap is the one thing that never ends; up to it nobody may need it.
     fn come_to_rest(&mut self) {
-        self.step(Step::Unlock);
+        let rules = RULES;
+        self.step(Step::Unlock, 0);
         for _ in 0..10_000 {
             if !self.rings.is_empty() {
-                self.step(Step::RingArrives);
-            } else if self.look.is_some() {
-                self.snapshot();
-                self.end();
-            } else if self.group.is_eager() {
-                self.step(Step::Begin);
+                self.ring_arrives();
+            } else if let Some(at) = self.players.iter().position(|p| p.look.is_some()) {
+                self.snapshot(at);
+                self.end(at);
+            } else if let Some(at) = self.players.iter().position(|p| p.group.is_eager()) {
+                self.begin(at);
             } else {
-                match self.group.wake_at(&RULES).filter(|_| !self.seats.is_empty()) {
-                    Some(at) => {
-                        self.now = self.now.max(at);
-                        self.group.wake(self.now);
+                let asleep = self.players.iter().enumerate().filter(|(_, p)| p.group.is_asleep());
+                match asleep.filter_map(|(at, p)| Some((p.group.wake_at(&rules)?, at))).min() {
+                    Some((when, at)) => {
+                        self.now = self.now.max(when);
+                        self.players[at].group.wake(self.now);
                     }
                     None => return,
                 }
@@ -375,14 +395,18 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// After any interleaving, when everything has come to rest: nobody sleeps while there is work, because the group looks
-    /// on its own at every moment at which it must. Rings, due times, newcomers and locks are all there is to go by; there is
-    /// no poll and no fallback in this world.
+    /// After any interleaving, under both strategies, when everything has come to rest: nobody sleeps while there is work,
+    /// because groups look on their own at every moment at which they must. Rings, due times, newcomers and locks are all
+    /// there is to go by; there is no poll and no fallback in this world, and waiters come and go while looks are in the
+    /// air.
     #[test]
-    fn nobody_sleeps_through_work(steps in prop::collection::vec(any_step(), 1..80)) {
-        let mut world = World::new();
-        for step in steps {
-            world.step(step);
+    fn nobody_sleeps_through_work(
+        steps in prop::collection::vec((any_step(), any::<usize>()), 1..80),
+        broadcast in any::<bool>(),
+    ) {
+        let mut world = World::new(broadcast);
+        for (step, whose) in steps {
+            world.step(step, whose);
         }
         world.come_to_rest();
         prop_assert!(

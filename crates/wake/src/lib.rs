@@ -22,6 +22,7 @@
 //! `alarm.rs`; how rings travel in `hub.rs`, `listener.rs` and `ringer.rs`; how writes travel in `flights.rs` and `plane.rs`.
 
 mod alarm;
+mod boarding;
 mod channel;
 mod claim;
 mod consumer;

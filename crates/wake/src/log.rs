@@ -1,9 +1,10 @@
-//! The kept outcomes of flights: asking for them, and removing them once they have been heard.
+//! The kept outcomes of flights: settling what is unknown, and removing what has been heard.
 //!
-//! A process needs the outcome of a flight only until it knows it, so it removes its own by a range of ids, up to its oldest
-//! flight in the air; clocks play no part. What a process that died has left is removed by age, once, by the next one.
+//! A process needs the outcome of an attempt only until it knows it, so it removes its own by a range of ids, up to its oldest
+//! attempt in the air; clocks play no part. What a process that died has left is removed by age, once, by the next one.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,19 +14,23 @@ use uuid::Uuid;
 
 use crate::error::broken;
 
-/// Outcomes are removed after this many flights, or this long after the last removal if there was a flight since.
+/// Outcomes are removed after this many attempts, or this long after the last removal if there was an attempt since.
 const PRUNE_AFTER: u64 = 1_000;
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
-/// How long asking for an outcome may take.
-const ASK_TIMEOUT: Duration = Duration::from_secs(10);
-/// The constraint that stops a flight from happening twice.
-pub(crate) const FLIGHT_KEY: &str = "flight_pkey";
+/// How long settling may take before it is tried anew: it waits for an attempt that is just committing.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) struct Log {
-    /// Names this sender's flights among all others'.
-    node: u64,
-    state: Arc<Mutex<State>>,
+    shared: Arc<Shared>,
+    fence: Sql,
     outcomes_of: Sql,
+}
+
+struct Shared {
+    db: Database,
+    /// Names this sender's attempts among all others'.
+    node: u64,
+    state: Mutex<State>,
     prune: Sql,
     prune_dead: Sql,
 }
@@ -38,76 +43,104 @@ struct State {
     pruned_at: Option<Instant>,
 }
 
+/// An attempt whose outcome may still be needed. Dropped, it is not.
+pub(crate) struct Entry {
+    pub(crate) id: Uuid,
+    number: u64,
+    shared: Arc<Shared>,
+}
+
 impl Log {
-    pub(crate) fn new(schema: &Schema) -> Log {
+    pub(crate) fn new(db: &Database, schema: &Schema) -> Log {
         Log {
-            node: fastrand::u64(..),
-            state: Arc::default(),
+            shared: Arc::new(Shared {
+                db: db.clone(),
+                node: fastrand::u64(..),
+                state: Mutex::default(),
+                prune: schema.sql(include_str!("../sql/flight_prune.sql")),
+                prune_dead: schema.sql(include_str!("../sql/flight_prune_dead.sql")),
+            }),
+            fence: schema.sql(include_str!("../sql/flight_fence.sql")),
             outcomes_of: schema.sql(include_str!("../sql/flight_outcomes.sql")),
-            prune: schema.sql(include_str!("../sql/flight_prune.sql")),
-            prune_dead: schema.sql(include_str!("../sql/flight_prune_dead.sql")),
         }
     }
 
+    /// A new attempt.
+    pub(crate) fn open(&self) -> Entry {
+        let mut state = self.shared.state();
+        state.last += 1;
+        let number = state.last;
+        state.in_the_air.insert(number);
+        Entry { id: self.shared.id(number), number, shared: self.shared.clone() }
+    }
+
+    /// What became of an attempt; `None`: it has not happened, and now it cannot any more, because its place is taken.
+    ///
+    /// An attempt that is just committing is waited for.
+    pub(crate) async fn settle(&self, db: &Database, id: Uuid) -> pg::Result<Option<Vec<Option<String>>>> {
+        let settling = async {
+            let mut session = db.session().await?;
+            let fenced = sqlx::query(&self.fence).bind(id).execute(&mut *session).await?.rows_affected() == 1;
+            // Another statement, because the first one's snapshot is older than what it waited for.
+            let outcomes = match fenced {
+                true => None,
+                false => Some(sqlx::query_scalar(&self.outcomes_of).bind(id).fetch_one(&mut *session).await?),
+            };
+            session.finish().await?;
+            Ok(outcomes)
+        };
+        timeout(SETTLE_TIMEOUT, settling)
+            .await
+            .unwrap_or_else(|_| Err(broken(io::ErrorKind::TimedOut, "no answer in time")))
+    }
+}
+
+impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new flight.
-    pub(crate) fn open(&self) -> u64 {
+    fn id(&self, number: u64) -> Uuid {
+        Uuid::from_u64_pair(self.node, number)
+    }
+
+    /// The ids to remove, if it is time to; and whether it is the first time.
+    fn prunable(&self, ended: u64, now: Instant) -> Option<(Uuid, Uuid, bool)> {
         let mut state = self.state();
-        state.last += 1;
-        let entry = state.last;
-        state.in_the_air.insert(entry);
-        entry
-    }
-
-    pub(crate) fn id(&self, entry: u64) -> Uuid {
-        Uuid::from_u64_pair(self.node, entry)
-    }
-
-    /// What became of a flight; `None` if it has not happened (yet).
-    pub(crate) async fn outcomes(&self, db: &Database, id: Uuid) -> pg::Result<Option<Vec<Option<String>>>> {
-        let asking = async {
-            let mut session = db.session().await?;
-            let outcomes = sqlx::query_scalar(&self.outcomes_of).bind(id).fetch_optional(&mut *session).await?;
-            session.finish().await?;
-            Ok(outcomes)
-        };
-        timeout(ASK_TIMEOUT, asking)
-            .await
-            .unwrap_or_else(|_| Err(broken(std::io::ErrorKind::TimedOut, "no answer in time")))
-    }
-
-    /// The outcome of a flight is known, or given up. Removes what is no longer needed, now and then.
-    pub(crate) fn close(&self, entry: u64, db: &Database) {
-        let now = Instant::now();
-        let mut state = self.state();
-        state.in_the_air.remove(&entry);
+        state.in_the_air.remove(&ended);
         state.since_prune += 1;
         let first = state.pruned_at.is_none();
         let overdue = state.pruned_at.is_none_or(|at| now.saturating_duration_since(at) >= PRUNE_EVERY);
         if !overdue && state.since_prune < PRUNE_AFTER {
-            return;
+            return None;
         }
         state.since_prune = 0;
         state.pruned_at = Some(now);
         let oldest = state.in_the_air.first().copied().unwrap_or(state.last + 1);
-        drop(state);
-        let (from, to) = (self.id(0), self.id(oldest));
-        let (db, prune, prune_dead) = (db.clone(), self.prune.clone(), self.prune_dead.clone());
-        tokio::spawn(async move {
-            let pruning = async {
-                let mut session = db.session().await?;
-                sqlx::query(&prune).bind(from).bind(to).execute(&mut *session).await?;
-                if first {
-                    sqlx::query(&prune_dead).execute(&mut *session).await?;
-                }
-                session.finish().await
-            };
-            if let Err(error) = pruning.await {
-                tracing::debug!(%error, "kept outcomes could not be removed; the next flights do it");
+        Some((self.id(0), self.id(oldest), first))
+    }
+
+    async fn prune(self: Arc<Self>, from: Uuid, to: Uuid, first: bool) {
+        let pruning = async {
+            let mut session = self.db.session().await?;
+            sqlx::query(&self.prune).bind(from).bind(to).execute(&mut *session).await?;
+            if first {
+                sqlx::query(&self.prune_dead).execute(&mut *session).await?;
             }
-        });
+            session.finish().await
+        };
+        if let Err(error) = pruning.await {
+            tracing::debug!(%error, "kept outcomes could not be removed; a later flight does it");
+        }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let Some((from, to, first)) = self.shared.prunable(self.number, Instant::now()) else { return };
+        // Flights run inside the runtime; should it be going away, the next process removes what is left.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(self.shared.clone().prune(from, to, first));
+        }
     }
 }

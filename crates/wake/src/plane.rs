@@ -1,9 +1,10 @@
 //! One flight, from its first attempt to its known outcome.
 //!
-//! A connection that breaks around the commit leaves the outcome unknown. The same flight is then sent again under the same
-//! id, whose row is written in the flight's own transaction: it either stops the repetition, and holds the outcomes, or
-//! it does not exist. So members are told the truth, not a guess; and a token presented by a *second* call is still an
-//! error, because that call is another flight.
+//! A connection that breaks around the commit leaves the outcome unknown. The danger is to guess: sending again may do it
+//! twice, not sending again may lose it. So every attempt writes its id with its outcomes in its own transaction, and when
+//! the answer is lost the id is *settled* ([`Log::settle`](crate::log::Log::settle)): either it is there, with the
+//! outcomes, or its place is taken, after which that attempt can never commit. Then sending again is safe. A token presented
+//! by a *second* call is still an error, because that call is another flight.
 
 use std::io;
 use std::pin::pin;
@@ -19,7 +20,7 @@ use crate::error::{Error, broken};
 use crate::flight::{Boarded, Flight, Landed};
 use crate::flights::{Inner, Passenger};
 use crate::hub::Announcement;
-use crate::log::FLIGHT_KEY;
+use crate::log::Entry;
 use crate::metrics;
 use crate::pace::OVERDUE;
 
@@ -54,11 +55,7 @@ impl<F: Flight> Plane<F> {
         ::metrics::histogram!(metrics::FLIGHT_MEMBERS, "flight" => inner.name.to_string()).record(load.len() as f64);
         let possible: Vec<Ring> = load.iter().flat_map(|p| inner.flight.rings(&p.member, None)).collect();
         let announcement = inner.hub.announce(&possible);
-        let entry = F::KEPT.then(|| inner.log.open());
-        let landed = self.until_known(&load, patient, entry, &announcement).await;
-        if let Some(entry) = entry {
-            inner.log.close(entry, &inner.db);
-        }
+        let landed = self.until_known(&load, patient, &announcement).await;
         let outcome = match &landed {
             Ok(_) => "landed",
             Err(Lost::Refused(_) | Lost::Unavailable(_)) => "failed",
@@ -115,49 +112,64 @@ impl<F: Flight> Plane<F> {
         }
     }
 
-    /// Repeats the flight until its outcome is known, or time is up.
+    /// Attempts the flight until its outcome is known, or time is up.
     async fn until_known(
         &mut self,
         load: &[Passenger<F>],
         patient: bool,
-        entry: Option<u64>,
         announcement: &Announcement,
     ) -> Result<Landed, Lost> {
         let inner = self.inner.clone();
-        let members = || load.iter().map(|passenger| &passenger.member).collect();
-        let id = entry.map(|entry| inner.log.id(entry));
-        let boarded = Boarded {
-            members: members(),
-            patient,
-            id,
-            channels: &announcement.channels,
-            payloads: &announcement.payloads,
-        };
         let give_up_at = Instant::now() + inner.options.give_up_after;
         let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_LONGEST);
         let mut may_have_happened = false;
         loop {
-            let mut error = match self.attempt(&boarded, announcement).await {
+            let entry = F::KEPT.then(|| inner.log.open());
+            let boarded = Boarded {
+                members: load.iter().map(|passenger| &passenger.member).collect(),
+                patient,
+                id: entry.as_ref().map(|entry| entry.id),
+                channels: &announcement.channels,
+                payloads: &announcement.payloads,
+            };
+            let error = match self.attempt(&boarded, announcement).await {
                 Ok(landed) => return Ok(landed),
                 Err(error) => error,
             };
-            may_have_happened |= error.is_ambiguous();
-            let repeated = id.is_some() && error.constraint() == Some(FLIGHT_KEY);
-            if let Some(id) = id.filter(|_| may_have_happened || repeated) {
-                match inner.log.outcomes(&inner.db, id).await {
+            tracing::debug!(flight = &*inner.name, %error, "an attempt failed");
+            match entry.filter(|_| error.is_ambiguous()) {
+                None => may_have_happened |= error.is_ambiguous(),
+                Some(entry) => match self.settle(&entry, &mut backoff, give_up_at).await {
                     Ok(Some(outcomes)) => return Ok(Landed { outcomes, backend: None }),
                     Ok(None) => {}
-                    Err(unanswered) => error = unanswered,
-                }
+                    Err(unanswered) => return Err(Lost::Unknown(unanswered)),
+                },
             }
-            if !error.is_transient() && !repeated {
+            if !error.is_transient() {
                 return Err(Lost::Refused(error));
             }
             if Instant::now() >= give_up_at {
                 return Err(if may_have_happened { Lost::Unknown(error) } else { Lost::Unavailable(error) });
             }
-            tracing::debug!(flight = &*inner.name, %error, "a flight failed; trying again");
             sleep(backoff.pause()).await;
+        }
+    }
+
+    /// Learns what became of an attempt whose answer was lost; `None`: it has not happened and never will.
+    async fn settle(
+        &self,
+        entry: &Entry,
+        backoff: &mut Backoff,
+        give_up_at: Instant,
+    ) -> pg::Result<Option<Vec<Option<String>>>> {
+        loop {
+            match self.inner.log.settle(&self.inner.db, entry.id).await {
+                Err(error) if Instant::now() < give_up_at => {
+                    tracing::debug!(flight = &*self.inner.name, %error, "an outcome could not be asked for");
+                    sleep(backoff.pause()).await;
+                }
+                settled => return settled,
+            }
         }
     }
 

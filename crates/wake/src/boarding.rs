@@ -1,0 +1,131 @@
+//! Who waits for the next flight, and whether a lane must open: pure, so that every interleaving can be tested.
+//!
+//! The danger is the gap between the last look into the queue and the end of a lane: a member that boards in it must not wait
+//! for a flight that never leaves. So a lane ends in two steps, [`Boarding::load`] finding nobody and
+//! [`Boarding::lane_ended`], and the second looks again.
+
+use std::collections::VecDeque;
+
+/// Members waiting, and lanes open.
+#[derive(Debug)]
+pub(crate) struct Boarding<P> {
+    waiting: VecDeque<P>,
+    lanes: usize,
+    lanes_max: usize,
+    load_max: usize,
+    closed: bool,
+}
+
+impl<P> Boarding<P> {
+    pub(crate) fn new(lanes_max: usize, load_max: usize) -> Self {
+        Boarding {
+            waiting: VecDeque::new(),
+            lanes: 0,
+            lanes_max: lanes_max.max(1),
+            load_max: load_max.max(1),
+            closed: false,
+        }
+    }
+
+    /// Lets a member in. `Ok(true)`: a lane was opened and must be run. `Err`: closed, and here it is back.
+    pub(crate) fn board(&mut self, member: P) -> Result<bool, P> {
+        if self.closed {
+            return Err(member);
+        }
+        self.waiting.push_back(member);
+        Ok(self.open_lane())
+    }
+
+    /// The next load of a lane, in order of boarding; empty if nobody waits, and then the lane must end.
+    pub(crate) fn load(&mut self) -> Vec<P> {
+        let count = self.waiting.len().min(self.load_max);
+        self.waiting.drain(..count).collect()
+    }
+
+    /// A lane has ended, however. `true`: somebody boarded meanwhile, so it was opened again and must be run.
+    pub(crate) fn lane_ended(&mut self) -> bool {
+        self.lanes -= 1;
+        self.open_lane()
+    }
+
+    /// Lets nobody in any more; who is in still travels.
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+    }
+
+    fn open_lane(&mut self) -> bool {
+        let open = !self.waiting.is_empty() && self.lanes < self.lanes_max;
+        self.lanes += usize::from(open);
+        open
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What a lane is about to do.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    enum Lane {
+        Loading,
+        Flying,
+        Ending,
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Members board and lanes take their steps in any order, some lanes die in the air. Nobody is ever left waiting
+        /// without a lane, no more lanes are open than allowed, and everybody travels once, in order.
+        #[test]
+        fn nobody_waits_for_a_flight_that_never_leaves(
+            steps in prop::collection::vec((0usize..4, any::<u8>()), 1..200),
+            lanes_max in 1usize..4,
+            load_max in 1usize..5,
+        ) {
+            let mut boarding = Boarding::new(lanes_max, load_max);
+            let mut lanes: Vec<Lane> = Vec::new();
+            let (mut boarded, mut flown) = (0u32, Vec::new());
+            let step = |boarding: &mut Boarding<u32>, lanes: &mut Vec<Lane>, flown: &mut Vec<u32>, at: usize, dies: bool| {
+                lanes[at] = match lanes[at] {
+                    Lane::Loading => {
+                        let load = boarding.load();
+                        assert!(load.len() <= load_max);
+                        let next = if load.is_empty() { Lane::Ending } else { Lane::Flying };
+                        flown.extend(load);
+                        next
+                    }
+                    Lane::Flying if dies => Lane::Ending,
+                    Lane::Flying => Lane::Loading,
+                    Lane::Ending => {
+                        lanes.remove(at);
+                        if boarding.lane_ended() {
+                            lanes.push(Lane::Loading);
+                        }
+                        return;
+                    }
+                };
+            };
+            for (what, random) in steps {
+                if what == 0 {
+                    boarded += 1;
+                    if boarding.board(boarded).expect("open") {
+                        lanes.push(Lane::Loading);
+                    }
+                } else if !lanes.is_empty() {
+                    let at = usize::from(random) % lanes.len();
+                    step(&mut boarding, &mut lanes, &mut flown, at, random > 200);
+                }
+                prop_assert!(lanes.len() <= lanes_max);
+                prop_assert!(boarding.waiting.is_empty() || !lanes.is_empty());
+            }
+            while !lanes.is_empty() {
+                step(&mut boarding, &mut lanes, &mut flown, 0, false);
+            }
+            prop_assert_eq!(flown, (1..=boarded).collect::<Vec<_>>());
+            boarding.close();
+            prop_assert_eq!(boarding.board(0), Err(0));
+        }
+    }
+}
