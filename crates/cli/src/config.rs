@@ -68,7 +68,7 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 
-    /// What to log on stderr: a level, or levels by module such as `info,reveille_wake=debug`
+    /// What to log on stderr: a level, or levels by module such as `warn,reveille_pg=debug`
     #[arg(
         long,
         global = true,

@@ -5,6 +5,7 @@
 //! metrics, and the promise that a product's routes are not reached before the database is migrated nor after the
 //! process began to stop answering.
 
+mod body;
 mod health;
 mod listen;
 mod metrics;
@@ -16,7 +17,7 @@ use axum::{
     Router,
     extract::{DefaultBodyLimit, MatchedPath, Request, State},
     http::StatusCode,
-    middleware::{Next, from_fn, from_fn_with_state},
+    middleware::{Next, from_fn, from_fn_with_state, map_request},
     response::Response,
     routing::get,
 };
@@ -72,7 +73,8 @@ impl App {
             .fallback(reply::not_found)
             .method_not_allowed_fallback(reply::method_not_allowed)
             .layer(from_fn(count))
-            .layer(DefaultBodyLimit::max(MAX_BODY_BYTES));
+            .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+            .layer(map_request(|request| async { body::bound(request) }));
         (router, health)
     }
 }

@@ -6,4 +6,5 @@ mod http;
 mod migrate;
 mod process;
 mod serve;
+mod server;
 mod up;
