@@ -1,5 +1,6 @@
 //! Everything that needs a real server.
 
+mod embedded;
 mod error;
 mod failover;
 mod migrate;

@@ -81,15 +81,18 @@ async fn a_schema_is_brought_up_to_date_once() -> Result<()> {
 }
 
 /// Ten processes that start together must all succeed, and each step is applied by one of them. Ten pools stand in for
-/// them: nothing else is shared.
+/// them: nothing else is shared. They connect first, so that they begin at the same moment.
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_may_migrate_together() -> Result<()> {
     let db = TestDb::new().await;
+    let ready = std::sync::Arc::new(tokio::sync::Barrier::new(10));
     let mut runs = tokio::task::JoinSet::new();
     for _ in 0..10 {
-        let (migrator, url) = (migrator(&db, &[ONE, TWO], 0), db.url().to_owned());
+        let (migrator, url, ready) = (migrator(&db, &[ONE, TWO], 0), db.url().to_owned(), ready.clone());
         runs.spawn(async move {
             let database = Database::connect(&url, Options { max_connections: 1, ..Options::default() }).await?;
+            database.session().await?.finish().await?;
+            ready.wait().await;
             migrator.run(&database).await
         });
     }

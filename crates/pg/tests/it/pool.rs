@@ -106,10 +106,21 @@ async fn a_dead_first_host_is_passed_over() -> Result<()> {
     // Without a first look the session itself has to find out.
     let lazy = Database::connect_lazy(&url, Options::default())?;
     assert_eq!(text(&mut *lazy.session().await?, "select 'alive'").await?, "alive");
-    // And so does a dedicated connection that nobody helps but the report of the session's trouble.
-    let listener = lazy.dedicated("listener", &[])?;
-    assert_eq!(text(&mut *listener.acquire().await?, "select 'alive'").await?, "alive");
     assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
+    Ok(())
+}
+
+/// A dedicated connection finds its way although no session ever helps it: its first failure is a report, and the report
+/// sends somebody to look.
+#[tokio::test]
+async fn a_dedicated_connection_passes_over_a_dead_host_too() -> Result<()> {
+    let db = TestDb::new().await;
+    let options = Options { acquire_timeout: Duration::from_secs(1), ..Options::default() };
+    let database = Database::connect_lazy(&with_dead_host_first(db.url()), options)?;
+    let listener = database.dedicated("listener", &[])?;
+    let policy = Policy { attempts: 5, ..Policy::default() };
+    let name = retry(&policy, "listen", async |_| text(&mut *listener.acquire().await?, "show application_name").await);
+    assert_eq!(name.await?, "listener");
     Ok(())
 }
 
