@@ -104,6 +104,10 @@ impl<C: Claim> Consumer<C> {
                 metrics: ConsumerMetrics::new(name),
             }
         });
+        if let Some(interval) = inner.state().mode.poll_interval() {
+            inner.metrics.mode(true);
+            inner.set_alarm(&mut inner.state(), Alarm::Poll, Some(Instant::now() + interval));
+        }
         inner.runtime.spawn(keep_time(Arc::downgrade(&inner), inner.alarm_changed.clone()));
         Consumer { inner }
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use pg::Database;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 
 use crate::boarding::Boarding;
 use crate::error::{Error, Result, broken};
@@ -69,7 +69,7 @@ pub(crate) struct Inner<F: Flight> {
     pub(crate) options: FlightOptions,
     pub(crate) log: Log,
     runtime: Handle,
-    room: Semaphore,
+    room: Arc<Semaphore>,
     alone: Semaphore,
     boarding: Mutex<Boarding<Passenger<F>>>,
     /// Members whose outcome is not known yet.
@@ -81,6 +81,7 @@ pub(crate) struct Passenger<F: Flight> {
     pub(crate) member: F::Member,
     reply: oneshot::Sender<Result<F::Outcome>>,
     _underway: Underway,
+    _room: OwnedSemaphorePermit,
 }
 
 /// Counts a member until it is dropped.
@@ -115,7 +116,7 @@ impl<F: Flight> Flights<F> {
                 hub: hub.clone(),
                 log: Log::new(db, &hub.schema),
                 runtime: Handle::current(),
-                room: Semaphore::new(options.max_waiting.min(Semaphore::MAX_PERMITS)),
+                room: Arc::new(Semaphore::new(options.max_waiting.min(Semaphore::MAX_PERMITS))),
                 alone: Semaphore::new(ALONE_AT_A_TIME),
                 boarding: Mutex::new(Boarding::new(options.lanes, options.max_members)),
                 underway: Arc::new(watch::Sender::new(0)),
@@ -136,12 +137,10 @@ impl<F: Flight> Flights<F> {
     /// Once let in, dropping the future changes nothing: the write happens, and nobody hears of it.
     pub async fn submit(&self, member: F::Member) -> Result<F::Outcome> {
         let inner = &self.inner;
-        let room = inner.room.acquire().await.map_err(|_| inner.closed())?;
+        let room = inner.room.clone().acquire_owned().await.map_err(|_| inner.closed())?;
         let (reply, outcome) = oneshot::channel();
-        inner.board(Passenger { member, reply, _underway: Underway::new(&inner.underway) })?;
-        let outcome = outcome.await.unwrap_or_else(|_| Err(inner.panicked()));
-        drop(room);
-        outcome
+        inner.board(Passenger { member, reply, _underway: Underway::new(&inner.underway), _room: room })?;
+        outcome.await.unwrap_or_else(|_| Err(inner.panicked()))
     }
 
     /// What it sends.
@@ -192,6 +191,7 @@ impl<F: Flight> Inner<F> {
             for passenger in passengers {
                 plane.fly(vec![passenger], true).await;
             }
+            plane.park().await;
         });
     }
 }
@@ -205,7 +205,7 @@ impl<F: Flight> Lane<F> {
         loop {
             let mut load = self.0.boarding().load();
             if load.is_empty() {
-                return;
+                return plane.park().await;
             }
             load.sort_by_cached_key(|passenger| self.0.flight.key(&passenger.member));
             plane.fly(load, false).await;

@@ -28,8 +28,8 @@ pub(crate) const KEEP: Duration = Duration::from_secs(60);
 const SEATS_PER_LOOK: usize = 1_000;
 /// Kinds of sight remembered per group; beyond it newcomers look for themselves.
 const SIGHTS_MAX: usize = 4_096;
-/// A next due time is relative to a moment within the look; the answer's way back is credited up to this much, beyond it
-/// the look itself was slow and waiting on would be late.
+/// A next due time is relative to the moment the look read the database: halfway, but not later than this after it began. If
+/// that is too early, a look too many finds out.
 const ANSWER_TRIP: Duration = Duration::from_millis(2);
 
 /// Why a look is made.
@@ -281,7 +281,7 @@ impl<W> Group<W> {
         self.due_hint = None;
         self.retry = None;
         self.trailing = self.trailing.filter(|at| *at > now);
-        let seats: Vec<SeatId> = self.seats.keys().copied().take(SEATS_PER_LOOK).collect();
+        let seats = self.aboard(reason);
         let mut sights = Vec::new();
         for id in &seats {
             if let Some(seat) = self.seats.get_mut(id) {
@@ -292,6 +292,20 @@ impl<W> Group<W> {
         self.in_the_air = Some(InTheAir { seats: seats.clone(), began: now, hearing, adds, sights });
         let asleep_since = self.looked_at.map_or(since, |looked| looked.max(since));
         Some(Begun { seats, reason, since, asleep_since })
+    }
+
+    /// Whom the next look is for: everyone, or, where that is too many, those who are owed a look, in order of waiting.
+    fn aboard(&mut self, reason: Reason) -> Vec<SeatId> {
+        if self.seats.len() <= SEATS_PER_LOOK {
+            return self.seats.keys().copied().collect();
+        }
+        if !matches!(reason, Reason::Arrived | Reason::More) {
+            self.seats.values_mut().for_each(|seat| seat.fresh = true);
+        }
+        let (owed, others): (Vec<_>, Vec<_>) = self.seats.iter().partition(|(_, seat)| seat.fresh);
+        let mut seats: Vec<SeatId> = owed.into_iter().chain(others).map(|(id, _)| *id).take(SEATS_PER_LOOK).collect();
+        seats.sort_unstable();
+        seats
     }
 
     /// A look has landed; those it served have been taken out by [`leave`](Self::leave) before. Answers who is dismissed
@@ -309,8 +323,8 @@ impl<W> Group<W> {
                 self.known = match std::mem::replace(&mut self.known, Known::Nothing) {
                     _ if !short || skipped || rung => Known::Nothing,
                     before => {
-                        let trip = now.saturating_duration_since(look.began).min(ANSWER_TRIP);
-                        let until = next_due.map(|due| look.began + due + trip);
+                        let read_at = look.began + (now.saturating_duration_since(look.began) / 2).min(ANSWER_TRIP);
+                        let until = next_due.map(|due| read_at + due);
                         Known::Empty(self.learnt(before, &look, until, now))
                     }
                 };

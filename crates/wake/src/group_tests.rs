@@ -178,6 +178,30 @@ fn a_deadline_waits_for_the_look_in_the_air() {
     assert_eq!(group.end(empty(None), now, &RULES).len(), 1);
 }
 
+/// With more waiters than one look takes, a ring is followed by looks for all of them: what only the last may have is found.
+#[test]
+fn a_ring_reaches_waiters_beyond_one_look() {
+    let now = Instant::now();
+    let mut group = Group::new(now);
+    let count = SEATS_PER_LOOK as u64 * 2 + 1;
+    for id in 1..=count {
+        sighted(&mut group, id, &format!("owner {id}"), now);
+    }
+    let looked_for = |group: &mut Group<()>| {
+        let mut seen = HashSet::new();
+        while let Some(look) = group.begin(now, HEARS) {
+            assert!(look.seats.len() <= SEATS_PER_LOOK);
+            seen.extend(look.seats);
+            group.end(empty(None), now, &RULES);
+        }
+        seen.len() as u64
+    };
+    assert_eq!(looked_for(&mut group), count, "newcomers");
+    group.ring(Reason::Rung, now);
+    assert_eq!(looked_for(&mut group), count, "after a ring");
+    assert!(group.is_asleep());
+}
+
 /// The grace wakes a timer early, once; then its own time counts.
 #[test]
 fn the_grace_applies_once() {

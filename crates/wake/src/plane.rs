@@ -49,6 +49,14 @@ impl<F: Flight> Plane<F> {
         Plane { inner, session: None }
     }
 
+    /// Gives the connection back.
+    pub(crate) async fn park(&mut self) {
+        if let Some(session) = self.session.take() {
+            // Nothing is under way on it: whatever this says, nothing is lost.
+            let _ = session.finish().await;
+        }
+    }
+
     /// Sends the members together and tells each what became of it.
     pub(crate) async fn fly(&mut self, load: Vec<Passenger<F>>, patient: bool) {
         let inner = self.inner.clone();
