@@ -28,10 +28,11 @@ fi
 
 if [ -n "${SUITE:-}" ]; then exit 0; fi
 cargo test --workspace --doc --quiet
-for file in crates/*/examples/*.rs; do
+for file in crates/*/examples/*.rs crates/*/examples/*/main.rs; do
     [ -e "$file" ] || continue
-    example=$(basename "$file" .rs)
-    package=reveille-$(basename "$(dirname "$(dirname "$file")")")
-    echo "example: $example"
+    package=${file#crates/}
+    package=reveille-${package%%/*}
+    example=$(basename "${file%/main.rs}" .rs)
+    echo "example: $package $example"
     quietly cargo run --quiet --package "$package" --example "$example"
 done

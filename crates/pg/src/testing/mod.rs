@@ -31,6 +31,7 @@ pub use database::TestDb;
 pub use pooler::{Pooler, pooler};
 pub use private::PrivateCluster;
 pub use proxy::{Cut, Mode, Proxy};
+pub use server::installation_to_start;
 
 /// Says on standard error that the running test is skipped, and why. Returns `None`, for the caller to return.
 fn skip<T>(needs: &str) -> Option<T> {

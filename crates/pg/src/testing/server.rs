@@ -26,6 +26,7 @@ use std::time::{Duration, SystemTime};
 use tokio::process::Command;
 use tokio::sync::OnceCell;
 
+use super::skip;
 use crate::embedded::{self, Account, Cluster, Installation, Settings, Wanted};
 
 /// What watches the heartbeat and what `make test` ends the server with.
@@ -54,9 +55,9 @@ pub(super) async fn server() -> &'static Server {
     static SERVER: OnceCell<Server> = OnceCell::const_new();
     SERVER
         .get_or_init(|| async {
-            match env::var("DATABASE_URL") {
-                Ok(url) if !url.is_empty() => Server { url, given: true },
-                _ => Server { url: Folder::open().await.start_shared().await, given: false },
+            match given_url() {
+                Some(url) => Server { url, given: true },
+                None => Server { url: Folder::open().await.start_shared().await, given: false },
             }
         })
         .await
@@ -248,6 +249,21 @@ impl Folder {
 /// Starts a server for tests.
 pub(super) async fn start(settings: Settings) -> Cluster {
     Cluster::start(settings).await.unwrap_or_else(|error| panic!("the test server did not start: {error}"))
+}
+
+/// The PostgreSQL for a test that starts servers itself.
+///
+/// `None`, with a line that the test is skipped, when `DATABASE_URL` says to start nothing.
+pub async fn installation_to_start() -> Option<Installation> {
+    if given_url().is_some() {
+        return skip("to start a server, and DATABASE_URL says to start none");
+    }
+    Some(installation().await)
+}
+
+/// The server that the caller wants the tests to run on.
+fn given_url() -> Option<String> {
+    env::var("DATABASE_URL").ok().filter(|url| !url.is_empty())
 }
 
 /// The PostgreSQL that tests run on.

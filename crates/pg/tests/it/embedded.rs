@@ -1,0 +1,301 @@
+//! A private server: made, started, attached to, stopped, and found again after every kind of accident.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use reveille_pg::embedded::{Cluster, Error, Installation, Settings, Wanted};
+use reveille_pg::testing::installation_to_start;
+use sqlx::{Connection as _, PgConnection};
+
+/// A directory of one test, removed with its server at the end.
+struct Place {
+    path: PathBuf,
+    installation: Installation,
+}
+
+impl Place {
+    /// `None` when `DATABASE_URL` says to start nothing.
+    async fn new(name: &str) -> Option<Place> {
+        let installation = installation_to_start().await?;
+        let unique = format!("reveille-it-{}-{:x}", std::process::id(), fastrand::u64(..));
+        // Root's own temporary folder may be closed to the user that runs the server.
+        Some(Place { path: Path::new("/tmp").join(unique).join(name), installation })
+    }
+
+    fn settings(&self) -> Settings {
+        let mut settings = Settings::new(&self.path);
+        settings.installation = Some(self.installation.clone());
+        settings.durable = false;
+        settings
+    }
+
+    async fn start(&self) -> Cluster {
+        Cluster::start(self.settings()).await.expect("start")
+    }
+
+    fn pgdata(&self) -> PathBuf {
+        self.path.join("data")
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let pid = fs::read_to_string(self.pgdata().join("postmaster.pid")).unwrap_or_default();
+        if let Some(pid) = pid.lines().next()
+            && fs::read(format!("/proc/{pid}/cmdline"))
+                .is_ok_and(|line| line.starts_with(b"/") && contains(&line, b"postgres"))
+        {
+            let _ = std::process::Command::new("sh").args(["-c", "kill -s QUIT \"$1\"", "sh", pid]).status();
+        }
+        let _ = fs::remove_dir_all(self.path.parent().expect("every place has a parent"));
+    }
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+async fn ask(cluster: &Cluster, sql: &'static str) -> String {
+    let mut connection = PgConnection::connect(cluster.url()).await.expect("connect");
+    sqlx::query_scalar(sql).fetch_one(&mut connection).await.expect("ask")
+}
+
+/// The whole life of a server: made from nothing, ready when `start` returns, statistics on, its password secret, its data
+/// and its port there again at the second start.
+/// Starts and stops it twice, and reads files and settings.
+#[tokio::test]
+async fn a_server_is_made_started_stopped_and_started_again() {
+    let Some(place) = Place::new("server").await else { return };
+    let cluster = place.start().await;
+    assert!(!cluster.attached());
+    assert_eq!(ask(&cluster, "select current_database()::text").await, "reveille");
+    assert_eq!(
+        ask(&cluster, "select count(*)::text from pg_extension where extname = 'pg_stat_statements'").await,
+        "1"
+    );
+    assert_eq!(ask(&cluster, "show shared_preload_libraries").await, "pg_stat_statements");
+    assert_eq!(ask(&cluster, "show listen_addresses").await, "127.0.0.1");
+    assert_eq!(ask(&cluster, "show lc_messages").await, "C");
+    let socket = cluster.socket_dir().join(format!(".s.PGSQL.{}", cluster.port()));
+    assert!(socket.exists(), "{}", socket.display());
+
+    let password = fs::read_to_string(place.path.join("password")).expect("password");
+    assert!(cluster.url().contains(&password));
+    assert!(!format!("{cluster:?}").contains(&password), "{cluster:?}");
+    assert_eq!(fs::metadata(place.path.join("password")).expect("password").permissions().mode() & 0o777, 0o600);
+    assert_eq!(fs::metadata(cluster.socket_dir()).expect("socket folder").permissions().mode() & 0o777, 0o700);
+    let without = cluster.url().replace(&password, "wrong");
+    PgConnection::connect(&without).await.expect_err("a wrong password is refused");
+
+    let pid = cluster.pid().expect("running");
+    cluster.stop().await.expect("stop");
+    assert_eq!(cluster.pid(), None, "process {pid} has ended");
+    cluster.stop().await.expect("a second stop is no error");
+    let again = place.start().await;
+    assert_eq!(again.url(), cluster.url());
+    again.stop().await.expect("stop");
+}
+
+/// The terminal's Ctrl-C must reach the owner alone, who then stops the server in good order.
+/// Compares the process group of the server with its pid and with this process's.
+#[tokio::test]
+async fn a_server_has_a_process_group_of_its_own() {
+    let Some(place) = Place::new("server").await else { return };
+    let cluster = place.start().await;
+    let pid = cluster.pid().expect("running").to_string();
+    let output = std::process::Command::new("ps").args(["-o", "pgid=", "-p", &pid]).output().expect("ps");
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), pid);
+    cluster.stop().await.expect("stop");
+}
+
+/// A directory may have blanks, quotes and letters beyond ASCII in its name and be longer than a socket's path may be.
+/// Starts a server in one, and connects by its socket as well.
+#[tokio::test]
+async fn a_directory_may_have_any_name_and_length() {
+    let name = format!("a 'b' \"c\" $HOME é {}", "long ".repeat(30));
+    let Some(place) = Place::new(&name).await else { return };
+    let cluster = place.start().await;
+    assert_eq!(ask(&cluster, "select 'it works'").await, "it works");
+    let socket_dir = cluster.socket_dir().to_path_buf();
+    assert!(socket_dir.starts_with("/tmp"));
+    cluster.stop().await.expect("stop");
+    assert!(!socket_dir.exists(), "{} is removed with the server", socket_dir.display());
+}
+
+/// A server whose owner crashed is found again, with its data, and not started twice.
+/// Forgets the value without stopping, and starts again with the same directory.
+#[tokio::test]
+async fn a_running_server_is_attached_to() {
+    let Some(place) = Place::new("server").await else { return };
+    let first = place.start().await;
+    let (pid, url) = (first.pid(), first.url().to_owned());
+    drop(first);
+    let second = place.start().await;
+    assert!(second.attached());
+    assert_eq!((second.pid(), second.url()), (pid, url.as_str()));
+    second.stop().await.expect("stop");
+}
+
+/// Any number of processes may start the same directory together; there is one server in the end.
+/// Ten tasks start it at once, from nothing.
+#[tokio::test]
+async fn many_starts_at_once_make_one_server() {
+    let Some(place) = Place::new("server").await else { return };
+    let starts: Vec<_> = (0..10).map(|_| tokio::spawn(Cluster::start(place.settings()))).collect();
+    let mut clusters = Vec::new();
+    for start in starts {
+        clusters.push(start.await.expect("join").expect("start"));
+    }
+    assert_eq!(clusters.iter().filter(|cluster| !cluster.attached()).count(), 1);
+    assert!(clusters.iter().all(|cluster| cluster.url() == clusters[0].url()));
+    clusters[0].stop().await.expect("stop");
+}
+
+/// After a crash the number in the pid file may belong to anything, even to a process of the same user that lives.
+/// Kills the server, and writes the pid of a process of the server's user into its pid file.
+#[tokio::test]
+async fn a_pid_file_that_names_somebody_else_does_not_prevent_a_start() {
+    let Some(place) = Place::new("server").await else { return };
+    let cluster = place.start().await;
+    cluster.kill().await.expect("kill");
+    // PostgreSQL takes a process of another user for dead, so it must be one of its own.
+    let owner = fs::metadata(place.pgdata()).expect("data").uid();
+    let mut command = tokio::process::Command::new("sleep");
+    let mut innocent = command.arg("600").uid(owner).kill_on_drop(true).spawn().expect("sleep");
+    let pid_file = place.pgdata().join("postmaster.pid");
+    let text = fs::read_to_string(&pid_file).expect("a killed server leaves its pid file");
+    let (_, rest) = text.split_once('\n').expect("lines");
+    fs::write(&pid_file, format!("{}\n{rest}", innocent.id().expect("pid"))).expect("write");
+
+    let again = place.start().await;
+    assert!(!again.attached());
+    assert_eq!(ask(&again, "select 'recovered'").await, "recovered");
+    assert!(innocent.try_wait().expect("look").is_none(), "the other process is left alone");
+    again.stop().await.expect("stop");
+}
+
+/// A start that is interrupted at any moment leaves something that the next start can work with.
+/// Drops the future after times that fall into `initdb`, its end and the server's start.
+#[tokio::test]
+async fn an_interrupted_start_is_begun_anew() {
+    let Some(place) = Place::new("server").await else { return };
+    for milliseconds in [5, 50, 200, 600, 1000] {
+        let _ = tokio::time::timeout(Duration::from_millis(milliseconds), Cluster::start(place.settings())).await;
+    }
+    let cluster = place.start().await;
+    assert_eq!(ask(&cluster, "select 'complete'").await, "complete");
+    cluster.stop().await.expect("stop");
+    let left: Vec<_> =
+        fs::read_dir(&place.path).expect("list").filter_map(Result::ok).map(|entry| entry.file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().contains("making")), "{left:?}");
+}
+
+/// A data directory that lost its version file is set aside and not deleted, and a new one made.
+/// Removes the file, and looks for the old directory beside the new one.
+#[tokio::test]
+async fn a_damaged_data_directory_is_set_aside() {
+    let Some(place) = Place::new("server").await else { return };
+    place.start().await.stop().await.expect("stop");
+    fs::remove_file(place.pgdata().join("PG_VERSION")).expect("damage it");
+    let cluster = place.start().await;
+    let mut names = fs::read_dir(&place.path).expect("list").filter_map(Result::ok).map(|entry| entry.file_name());
+    assert!(names.any(|name| name.to_string_lossy().starts_with("data.damaged-")));
+    cluster.stop().await.expect("stop");
+}
+
+/// A directory that holds something else is refused and left as it is.
+/// One with a file of somebody's, and one that is a PostgreSQL data directory itself.
+#[tokio::test]
+async fn a_directory_of_somebody_else_is_left_alone() {
+    let Some(place) = Place::new("server").await else { return };
+    for file in ["thesis.txt", "PG_VERSION"] {
+        let path = place.path.join(file);
+        fs::create_dir_all(&path).expect("make");
+        let mut settings = place.settings();
+        settings.data_dir = place.path.clone();
+        let error = Cluster::start(settings).await.expect_err("refused");
+        assert!(matches!(&error, Error::ForeignDirectory { found, .. } if found == file), "{error}");
+        assert!(error.to_string().contains("choose an empty or a new directory"), "{error}");
+        let names: Vec<_> = fs::read_dir(&place.path).expect("list").filter_map(Result::ok).collect();
+        assert_eq!(names.len(), 1, "nothing was added");
+        fs::remove_dir(path).expect("clean");
+    }
+}
+
+/// A taken port is named; without a wish another one is chosen, even if it is the port of the last time.
+/// Occupies the port between two starts.
+#[tokio::test]
+async fn a_taken_port_is_named_or_avoided() {
+    let Some(place) = Place::new("server").await else { return };
+    let cluster = place.start().await;
+    let port = cluster.port();
+    cluster.stop().await.expect("stop");
+    let _occupied = TcpListener::bind(("127.0.0.1", port)).expect("occupy");
+    let error = Cluster::start(Settings { port: Some(port), ..place.settings() }).await.expect_err("taken");
+    assert!(matches!(error, Error::PortTaken { port: named } if named == port), "{error}");
+    let elsewhere = place.start().await;
+    assert_ne!(elsewhere.port(), port);
+    elsewhere.stop().await.expect("stop");
+}
+
+/// When the server does not start, the message holds what it said and where it says it.
+/// Gives it a setting that it refuses.
+#[tokio::test]
+async fn a_failed_start_shows_the_log_and_its_path() {
+    let Some(place) = Place::new("server").await else { return };
+    let extra = vec![("work_mem".to_owned(), "a lot".to_owned())];
+    let error = Cluster::start(Settings { extra, ..place.settings() }).await.expect_err("refused");
+    let message = error.to_string();
+    assert!(message.contains("work_mem"), "{message}");
+    assert!(message.contains(&*place.path.join("postgresql.log").to_string_lossy()), "{message}");
+}
+
+/// Data of another major version is not touched; the message names both versions.
+/// Writes an older version into the data's version file.
+#[tokio::test]
+async fn data_of_a_version_that_is_not_installed_is_refused() {
+    let Some(place) = Place::new("server").await else { return };
+    place.start().await.stop().await.expect("stop");
+    fs::write(place.pgdata().join("PG_VERSION"), "9\n").expect("write");
+    let error = Cluster::start(place.settings()).await.expect_err("refused");
+    let message = error.to_string();
+    assert!(matches!(error, Error::VersionMismatch { data: 9, .. }), "{message}");
+    assert!(message.contains(&place.installation.version.to_string()), "{message}");
+}
+
+/// Root's server runs as another user, who must be able to reach its directory; the message names one that works.
+/// Makes a directory that only root can enter. An ordinary user runs the server himself, and needs no test.
+#[tokio::test]
+async fn a_directory_that_only_root_can_enter_is_named() {
+    let Some(place) = Place::new("closed/server").await else { return };
+    let closed = place.path.parent().expect("parent");
+    fs::create_dir_all(closed).expect("make");
+    fs::set_permissions(closed, fs::Permissions::from_mode(0o700)).expect("close");
+    if fs::metadata(closed).expect("look").uid() != 0 {
+        return;
+    }
+    let error = Cluster::start(place.settings()).await.expect_err("unreachable");
+    let message = error.to_string();
+    assert!(matches!(error, Error::Unreachable { .. }), "{message}");
+    assert!(message.contains("closed") && message.contains("/var/lib/reveille"), "{message}");
+}
+
+/// Looking for PostgreSQL finds the one that tests run with, and says where it looked when there is none.
+/// Asks for everything, for a version that never was, and in a folder without programs.
+#[tokio::test]
+async fn an_installation_is_found_or_the_places_are_listed() {
+    let Some(installation) = installation_to_start().await else { return };
+    let exact = Installation::find(Wanted::exactly(installation.version.major)).await.expect("found");
+    assert_eq!(exact.version.major, installation.version.major);
+    assert!(Installation::all().await.iter().any(|found| found.version == exact.version));
+
+    let none = Installation::find(Wanted { exact: Some(99), majors: 99..=99, bin_dir: None }).await.expect_err("none");
+    let message = none.to_string();
+    assert!(message.contains("PostgreSQL 99") && message.contains("/usr/lib/postgresql"), "{message}");
+    let empty = Wanted { bin_dir: Some("/".into()), ..Wanted::default() };
+    let message = Installation::find(empty).await.expect_err("no programs").to_string();
+    assert!(message.contains("`initdb` is missing"), "{message}");
+}
