@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::claim::Claim;
-use crate::consumer::{Inner, State};
+use crate::consumer::{ConsumerHealth, Inner, State};
 use crate::group::{Hearing, Reason};
 use crate::hub::{Bell, GroupId};
 use crate::mode::{Change, Event};
@@ -186,6 +186,16 @@ impl<C: Claim> Bell for Inner<C> {
         if let Some(entry) = state.groups.get_mut(&id) {
             entry.group.due(at, foreign, now);
             self.settled(&mut state, id);
+        }
+    }
+
+    fn health(&self) -> ConsumerHealth {
+        let state = self.state();
+        ConsumerHealth {
+            name: self.name.clone(),
+            polling: state.mode.is_aggressive(),
+            intentions: state.intentions,
+            groups: state.groups.len(),
         }
     }
 

@@ -172,13 +172,7 @@ impl<C: Claim> Consumer<C> {
 
     /// How it is doing.
     pub fn health(&self) -> ConsumerHealth {
-        let state = self.inner.state();
-        ConsumerHealth {
-            name: self.inner.name.clone(),
-            polling: state.mode.is_aggressive(),
-            intentions: state.intentions,
-            groups: state.groups.len(),
-        }
+        Bell::health(&*self.inner)
     }
 }
 

@@ -14,6 +14,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::channel::{Channel, Heard, Payload, Ring, Topic, read};
+use crate::consumer::ConsumerHealth;
 use crate::echo::Echoes;
 use crate::group::{Hearing, Reason};
 use crate::metrics;
@@ -26,12 +27,14 @@ pub(crate) type GroupId = u64;
 
 /// A consumer, as the hub sees it.
 pub(crate) trait Bell: Send + Sync {
-    /// Rings one group. `foreign`: by another process.
+    /// Rings one group.
     fn ring(&self, group: GroupId, reason: Reason);
-    /// Tells one group of work that becomes due.
+    /// Tells one group of work that becomes due. `foreign`: by another process.
     fn due(&self, group: GroupId, at: Instant, foreign: bool);
     /// The listener changed.
     fn hearing(&self, hearing: Hearing, event: Event);
+    /// How the consumer is doing.
+    fn health(&self) -> ConsumerHealth;
 }
 
 /// What became of the listener.
@@ -161,6 +164,11 @@ impl Hub {
 
     pub(crate) fn listener_state(&self) -> ListenerState {
         self.state().listener.clone()
+    }
+
+    pub(crate) fn consumers(&self) -> Vec<ConsumerHealth> {
+        let bells = self.state().bells.clone();
+        bells.iter().filter_map(Weak::upgrade).map(|bell| bell.health()).collect()
     }
 
     // Channels, topics, bells -------------------------------------------------------------------------------------------

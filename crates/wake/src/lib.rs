@@ -77,6 +77,8 @@ pub struct Wake {
 pub struct Health {
     /// What became of the listener.
     pub listener: ListenerState,
+    /// Every consumer of this database and schema in this process.
+    pub consumers: Vec<ConsumerHealth>,
 }
 
 impl Health {
@@ -133,7 +135,7 @@ impl Wake {
 
     /// How the engine is doing.
     pub fn health(&self) -> Health {
-        Health { listener: self.hub.listener_state() }
+        Health { listener: self.hub.listener_state(), consumers: self.hub.consumers() }
     }
 
     /// What this crate needs in a schema: the kept outcomes of flights, and the functions that ring and land.
