@@ -27,6 +27,27 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Connections the examination needs: two at once, to see whether they are really two.
 const CONNECTIONS: u32 = 2;
 
+/// A URL that is looked at.
+struct Target {
+    /// Where it was given.
+    key: &'static str,
+    /// What to do when there turns out to be a pooler behind it.
+    pooler_fix: &'static str,
+}
+
+const MAIN: Target = Target {
+    key: "DATABASE_URL",
+    pooler_fix: "add --pooler (REVEILLE_POOLER=true), so that nothing is sent that a pooler cannot carry; and give the URL that \
+                 leads to PostgreSQL itself with --direct-url (REVEILLE_DIRECT_URL), for LISTEN, which no transaction-mode \
+                 pooler can carry",
+};
+
+const DIRECT: Target = Target {
+    key: "REVEILLE_DIRECT_URL",
+    pooler_fix: "give the host and port of PostgreSQL itself with --direct-url (REVEILLE_DIRECT_URL): LISTEN does not get through \
+                 a transaction-mode pooler",
+};
+
 /// `reveille doctor`.
 pub(super) async fn run(args: config::Doctor) -> Result<(), Error> {
     let mut report = Report::default();
@@ -51,13 +72,18 @@ async fn examine(args: &config::Doctor, report: &mut Report) {
     if let Some(direct) = args.database.direct_url() {
         report.note("the direct URL, for LISTEN:");
         let direct_options = pg::Options { pooler: false, listen_url: None, ..options.clone() };
-        if login::examine("REVEILLE_DIRECT_URL", direct.reveal(), &direct_options, report).await.is_none() {
+        let database = login::examine(&DIRECT, direct.reveal(), &direct_options, report).await;
+        let works = match &database {
+            Some(database) => listening::examine_directness(&DIRECT, database, report).await.is_some(),
+            None => false,
+        };
+        if !works {
             // Without it the rest can still be looked at.
             options.listen_url = None;
         }
         report.note("the database URL:");
     }
-    let Some(database) = login::examine("DATABASE_URL", url.reveal(), &options, report).await else { return };
+    let Some(database) = login::examine(&MAIN, url.reveal(), &options, report).await else { return };
     if server::examine(&database, &args.database, report).await.is_none() {
         return;
     }

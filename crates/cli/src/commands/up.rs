@@ -8,6 +8,8 @@ mod postgres;
 
 use std::net::SocketAddr;
 
+use tokio::sync::Notify;
+
 use super::{open, open_at, say};
 use crate::{config, error::Error, http::Listener, serve::Server, shutdown::Shutdown};
 
@@ -34,10 +36,13 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
         Err(error) => Err(error),
         Ok(database) => {
             let server = Server { listener, database: database.clone(), schema, shutdown, shutdown_delay };
-            tokio::select! {
-                served = server.run(|| say(banner(&cluster, address))) => served,
-                never = postgres::watch(&cluster, &database) => match never {},
-            }
+            let done = Notify::new();
+            let serving = async {
+                let served = server.run(|| say(banner(&cluster, address))).await;
+                done.notify_one();
+                served
+            };
+            tokio::join!(serving, postgres::watch(&cluster, &database, done.notified())).0
         }
     };
     say("stopping PostgreSQL");

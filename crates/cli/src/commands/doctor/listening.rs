@@ -10,7 +10,7 @@ use sqlx::postgres::PgListener;
 use tokio::time::timeout;
 
 use super::{
-    PATIENCE, ask, column,
+    MAIN, PATIENCE, Target, ask, column,
     finding::{Finding, Report},
     unanswered,
 };
@@ -25,37 +25,35 @@ const POOLER_LOOKS: usize = 5;
 /// Statements with parameters sent to see whether prepared ones survive: enough to meet more than one server connection.
 const PREPARED_ROUNDS: i32 = 10;
 
-/// What to do about a pooler nobody told us of.
-pub(super) const POOLER_FIX: &str = "add --pooler (REVEILLE_POOLER=true), so that nothing is sent that a pooler cannot carry; and give the URL that leads to \
-     PostgreSQL itself with --direct-url (REVEILLE_DIRECT_URL), for LISTEN, which no transaction-mode pooler can carry";
-
 /// What to do about a LISTEN that does not get through.
 const DIRECT_FIX: &str = "give the URL that leads to PostgreSQL itself, without the pooler, with --direct-url or \
                           REVEILLE_DIRECT_URL; it is used for one or two connections per process";
 
 /// Looks at poolers, prepared statements and notifications.
 pub(super) async fn examine(database: &pg::Database, settings: &config::Database, report: &mut Report) {
-    if !settings.pooler {
-        let pooled = match is_pooled(database).await {
-            Ok(pooled) => pooled,
-            Err(error) => {
-                report.add(unanswered("pooler", &error));
-                return;
-            }
-        };
-        if pooled {
-            report.add(Finding::fail(
-                "pooler",
-                "DATABASE_URL leads through a transaction-mode pooler, such as PgBouncer, and reveille was not told: prepared \
-                 statements and notifications get lost in it",
-                POOLER_FIX,
-            ));
-            return;
-        }
-        report.add(Finding::ok("pooler", "none in between"));
+    if !settings.pooler && examine_directness(&MAIN, database, report).await.is_none() {
+        return;
     }
     report.add(prepared(database).await);
     report.add(notification(database).await);
+}
+
+/// Looks for a pooler that nobody told us of. `None` if there is one.
+pub(super) async fn examine_directness(target: &Target, database: &pg::Database, report: &mut Report) -> Option<()> {
+    const WHAT: &str = "pooler";
+    report.add(match is_pooled(database).await {
+        Ok(false) => Finding::ok(WHAT, "none in between"),
+        Ok(true) => Finding::fail(
+            WHAT,
+            format!(
+                "{} leads through a transaction-mode pooler, such as PgBouncer, and reveille was not told: prepared statements \
+                 and notifications get lost in it",
+                target.key
+            ),
+            target.pooler_fix,
+        ),
+        Err(error) => unanswered(WHAT, &error),
+    })
 }
 
 /// Whether two sessions of ours are served by one and the same server process, which only a pooler does.

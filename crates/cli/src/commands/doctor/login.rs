@@ -3,15 +3,15 @@
 use std::error::Error as StdError;
 
 use super::{
-    PATIENCE, address, ask, column,
+    PATIENCE, Target, address, ask, column,
     finding::{Finding, Report},
-    listening, server, unanswered,
+    server, unanswered,
 };
 use crate::error::explain;
 
-/// Connects to `url`, which the user gave as `key`. `None` if that does not work; the report then says why.
+/// Connects to `url`. `None` if that does not work; the report then says why.
 pub(super) async fn examine(
-    key: &'static str,
+    target: &Target,
     url: &str,
     options: &pg::Options,
     report: &mut Report,
@@ -27,14 +27,14 @@ pub(super) async fn examine(
             };
             report.add(Finding::fail(
                 "URL",
-                format!("{key} cannot be understood: {reason}"),
+                format!("{} cannot be understood: {reason}", target.key),
                 "write it as postgres://user:password@host:5432/database; characters such as @ : / ? # % in a \
                  password have to be written as %40 %3A %2F %3F %23 %25",
             ));
             return None;
         }
     };
-    report.add(Finding::ok("URL", format!("{key} leads to {}", database.identity())))?;
+    report.add(Finding::ok("URL", format!("{} leads to {}", target.key, database.identity())))?;
     address::examine(&database, report).await?;
     database.close().await;
     match pg::Database::connect(url, options.clone()).await {
@@ -44,21 +44,21 @@ pub(super) async fn examine(
             Some(database)
         }
         Err(error) => {
-            report.add(refused(&error));
+            report.add(refused(target, &error));
             None
         }
     }
 }
 
 /// Why there is no session.
-fn refused(error: &pg::Error) -> Finding {
+fn refused(target: &Target, error: &pg::Error) -> Finding {
     let said = said(error);
     let (text, fix) = match error {
         pg::Error::OldServer { .. } => {
             return Finding::fail("version", explain(error), server::UPGRADE);
         }
         pg::Error::Config { option, reason } if option == "pooler" => {
-            return Finding::fail("pooler", reason.clone(), listening::POOLER_FIX);
+            return Finding::fail("pooler", reason.clone(), target.pooler_fix);
         }
         pg::Error::NoPrimary { .. } => ("none of the hosts is the primary", server::NAME_THE_PRIMARY),
         _ => error.sqlstate().and_then(by_code).unwrap_or_else(|| by_words(&said.to_lowercase())),

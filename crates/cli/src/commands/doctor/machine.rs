@@ -17,9 +17,13 @@ async fn programs(settings: &Embedded) -> Finding {
     let wanted = Wanted { bin_dir: settings.pg_bin.clone(), ..Wanted::default() };
     match Installation::find(wanted).await {
         Ok(found) => Finding::ok(WHAT, format!("version {} in {}", found.version, found.bin.display())),
-        Err(error @ embedded::Error::NotFound { .. }) => Finding::fail(
+        Err(embedded::Error::NotFound { wanted, looked }) => Finding::fail(
             WHAT,
-            format!("{error}{}", unsupported(&Installation::all().await)),
+            format!(
+                "no PostgreSQL {wanted} on this machine{} (looked in {})",
+                unsupported(&Installation::all().await),
+                looked.iter().map(|place| place.display().to_string()).collect::<Vec<_>>().join(", ")
+            ),
             "`reveille up` downloads PostgreSQL when it can reach the internet; or install it (Debian, Ubuntu: \
              `apt-get install postgresql`; Fedora: `dnf install postgresql-server`; macOS: `brew install \
              postgresql@17`); or set DATABASE_URL to a PostgreSQL that runs elsewhere",
@@ -39,7 +43,7 @@ fn unsupported(installed: &[Installation]) -> String {
         return String::new();
     }
     let versions: Vec<String> = installed.iter().map(|it| it.version.to_string()).collect();
-    format!("; installed here, and not supported: {}", versions.join(", "))
+    format!(", only the unsupported {}", versions.join(", "))
 }
 
 /// Whether the data directory can be used.

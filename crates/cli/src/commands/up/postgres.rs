@@ -3,18 +3,24 @@
 use std::{convert::Infallible, path::PathBuf, time::Duration};
 
 use pg::{
-    embedded::{self, Cluster, Installation, Settings, Wanted},
+    embedded::{Cluster, Installation, Settings, Wanted},
     retry::Backoff,
 };
-use sqlx::postgres::PgListener;
-use tokio::time::sleep;
+use sqlx::{PgPool, postgres::PgListener};
+use tokio::time::{sleep, timeout};
 
 use super::say;
-use crate::{config::Embedded, error::Error};
+use crate::{
+    config::Embedded,
+    error::{Error, explain},
+};
 
 /// The pauses between looks for a PostgreSQL that has gone.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// How long the watching connection may take to say goodbye.
+const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Starts the server of `data_dir`, getting PostgreSQL first if this machine has none.
 pub(super) async fn start(settings: &Embedded, data_dir: PathBuf) -> Result<Cluster, Error> {
@@ -33,31 +39,42 @@ pub(super) async fn start(settings: &Embedded, data_dir: PathBuf) -> Result<Clus
 /// A PostgreSQL on this machine, downloaded if there was none.
 async fn obtain(settings: &Embedded) -> Result<Installation, Error> {
     let wanted = Wanted { bin_dir: settings.pg_bin.clone(), ..Wanted::default() };
-    match Installation::find(wanted).await {
-        Err(embedded::Error::NotFound { wanted, .. }) => {
-            say(format_args!("PostgreSQL {wanted} is not installed: downloading it"));
-            todo!("download")
-        }
-        found => Ok(found?),
-    }
+    Ok(Installation::find(wanted).await?)
 }
 
-/// Says when PostgreSQL goes away under the server, and when it is back. Never ends.
+/// Says when PostgreSQL goes away under the server, and when it is back, until `done`.
 ///
 /// It holds one connection that carries nothing: its end is the news, so there is nothing to ask for in between.
 ///
 /// # Cancel safety
 /// Dropping it ends the watch.
-pub(super) async fn watch(cluster: &Cluster, database: &pg::Database) -> Infallible {
+pub(super) async fn watch(cluster: &Cluster, database: &pg::Database, done: impl Future<Output = ()>) {
+    let pool = match database.dedicated("reveille watch", &[]) {
+        Ok(pool) => pool,
+        Err(error) => {
+            tracing::warn!(error = explain(&error), "PostgreSQL is not watched");
+            return;
+        }
+    };
+    tokio::select! {
+        never = observe(cluster, &pool) => match never {},
+        () = done => {}
+    }
+    // Said goodbye to before PostgreSQL is stopped, so that no connection breaks.
+    let _ = timeout(CLOSE_WITHIN, pool.close()).await;
+}
+
+async fn observe(cluster: &Cluster, pool: &PgPool) -> Infallible {
     let mut gone = false;
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
-        if let Some(mut connection) = connect(database).await {
+        if let Ok(mut connection) = PgListener::connect_with(pool).await {
             if gone {
                 gone = false;
                 tracing::info!("PostgreSQL is back");
             }
             backoff.reset();
+            connection.eager_reconnect(false);
             while let Ok(Some(_)) = connection.try_recv().await {}
         }
         if !gone && cluster.pid().is_none() {
@@ -70,12 +87,4 @@ pub(super) async fn watch(cluster: &Cluster, database: &pg::Database) -> Infalli
         }
         sleep(backoff.pause()).await;
     }
-}
-
-/// A connection of its own; `None` if there is no server to give one.
-async fn connect(database: &pg::Database) -> Option<PgListener> {
-    let pool = database.dedicated("reveille watch", &[]).ok()?;
-    let mut connection = PgListener::connect_with(&pool).await.ok()?;
-    connection.eager_reconnect(false);
-    Some(connection)
 }
