@@ -18,8 +18,8 @@ use crate::error::Error;
 /// Where the server listens unless told otherwise: loopback only, because nothing in front of it asks who is calling.
 const DEFAULT_LISTEN: &str = "127.0.0.1:6632";
 
-/// What is logged unless told otherwise: what happens, without the driver's notices about what exists already.
-const DEFAULT_LOG: &str = "info,sqlx=warn";
+/// What is logged unless told otherwise: what happens, without the notices of the driver and the retries of a download.
+const DEFAULT_LOG: &str = "info,sqlx=warn,reqwest_retry=error";
 
 /// `reveille --version`: the program's version and the servers it works with.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\nPostgreSQL 14 to 18");

@@ -3,7 +3,7 @@
 use std::{convert::Infallible, path::PathBuf, time::Duration};
 
 use pg::{
-    embedded::{Cluster, Installation, Settings, Wanted},
+    embedded::{self, Cluster, Download, Installation, Settings, Wanted},
     retry::Backoff,
 };
 use sqlx::{PgPool, postgres::PgListener};
@@ -39,7 +39,14 @@ pub(super) async fn start(settings: &Embedded, data_dir: PathBuf) -> Result<Clus
 /// A PostgreSQL on this machine, downloaded if there was none.
 async fn obtain(settings: &Embedded) -> Result<Installation, Error> {
     let wanted = Wanted { bin_dir: settings.pg_bin.clone(), ..Wanted::default() };
-    Ok(Installation::find(wanted).await?)
+    match Installation::find(wanted.clone()).await {
+        Err(embedded::Error::NotFound { wanted: versions, .. }) => {
+            say(format_args!("PostgreSQL {versions} is not installed here: downloading it, once"));
+            let what = Download { wanted, releases_url: settings.pg_releases.clone(), into: None };
+            Ok(embedded::download(what, |progress| say(progress)).await?)
+        }
+        found => Ok(found?),
+    }
 }
 
 /// Says when PostgreSQL goes away under the server, and when it is back, until `done`.
