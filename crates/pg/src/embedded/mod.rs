@@ -15,15 +15,21 @@
 
 mod account;
 mod cluster;
+#[cfg(feature = "download")]
+mod download;
 mod error;
 mod home;
 mod installation;
+#[cfg(feature = "download")]
+mod mirror;
 mod places;
 mod postmaster;
 mod settings;
 
 pub(crate) use account::Account;
 pub use cluster::Cluster;
+#[cfg(feature = "download")]
+pub use download::{Download, Progress, download};
 pub use error::Error;
 pub use installation::{Installation, Version, Wanted};
 pub use settings::Settings;

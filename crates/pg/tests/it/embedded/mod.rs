@@ -1,5 +1,8 @@
 //! A private server: made, started, attached to, stopped, and found again after every kind of accident.
 
+mod download;
+mod mirror;
+
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -34,6 +37,13 @@ impl Place {
 
     async fn start(&self) -> Cluster {
         Cluster::start(self.settings()).await.expect("start")
+    }
+
+    /// Another folder of this test.
+    fn beside(&self, name: &str) -> PathBuf {
+        let path = self.path.parent().expect("every place has a parent").join(name);
+        fs::create_dir_all(&path).expect("make");
+        path
     }
 
     fn pgdata(&self) -> PathBuf {
