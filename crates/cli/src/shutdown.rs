@@ -3,6 +3,11 @@
 //! The first SIGINT or SIGTERM asks the process to stop; everyone who cares waits on [`Shutdown::requested`]. A second one
 //! means "now": the process exits at once with the code a shell expects from that signal. What was under way is then
 //! left to what the design makes of any crash.
+//!
+//! One Ctrl-C can arrive twice, from the terminal and from a program in between that passes it on. Copies within
+//! [`ONE_WISH`] are therefore one wish, not impatience.
+
+use std::time::{Duration, Instant};
 
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -13,6 +18,9 @@ use crate::error::Error;
 
 /// What a shell adds to a signal's number to make an exit code.
 const KILLED_BY: i32 = 128;
+
+/// How far apart two signals are at least that a person means as two.
+const ONE_WISH: Duration = Duration::from_millis(500);
 
 /// Whether the process was asked to stop.
 #[derive(Clone)]
@@ -25,16 +33,24 @@ impl Shutdown {
         let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signals)?;
         let (request, requested) = watch::channel(false);
         tokio::spawn(async move {
+            let mut first = None;
             loop {
                 let kind = tokio::select! {
                     _ = interrupt.recv() => SignalKind::interrupt(),
                     _ = terminate.recv() => SignalKind::terminate(),
                 };
-                if request.send_replace(true) {
-                    tracing::warn!("second signal: leaving at once");
-                    std::process::exit(KILLED_BY + kind.as_raw_value());
+                match first {
+                    None => {
+                        first = Some(Instant::now());
+                        tracing::info!("stopping; a second signal ends the process at once");
+                        request.send_replace(true);
+                    }
+                    Some(first) if first.elapsed() < ONE_WISH => {}
+                    Some(_) => {
+                        tracing::warn!("second signal: leaving at once");
+                        std::process::exit(KILLED_BY + kind.as_raw_value());
+                    }
                 }
-                tracing::info!("stopping; a second signal ends the process at once");
             }
         });
         Ok(Self(requested))

@@ -14,11 +14,14 @@ use tokio::{
     process::{Child, Command},
     sync::Notify,
     task::JoinHandle,
-    time::timeout,
+    time::{Instant, timeout},
 };
 
 /// How long anything that should happen may take before a test fails: long, because two cores run many tests at once.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long to wait for the effect of a signal before it is sent again.
+const BETWEEN_SIGNALS: Duration = Duration::from_millis(100);
 
 /// A process under test. Dropping it kills it.
 pub(crate) struct Reveille {
@@ -89,6 +92,16 @@ impl Reveille {
     /// Sends a signal: `INT`, `TERM`, `KILL`.
     pub(crate) async fn signal(&self, name: &str) {
         signal(self.child.id().expect("it runs"), name).await;
+    }
+
+    /// Sends a signal again and again until it has ended.
+    pub(crate) async fn ended_by_repeating(mut self, name: &str) -> Ended {
+        let deadline = Instant::now() + PATIENCE;
+        while timeout(BETWEEN_SIGNALS, self.child.wait()).await.is_err() {
+            assert!(Instant::now() < deadline, "did not end:\n{}", self.said.text());
+            self.signal(name).await;
+        }
+        self.ended().await
     }
 
     /// Waits for its end.

@@ -140,7 +140,8 @@ async fn processes_that_start_together_migrate_together() {
 
 /// A stopping process must say that it is not ready before it refuses connections, and a second signal must end it at once
 /// with the signal's own code.
-/// The shutdown delay is an hour: only the second signal can end the process within the test.
+/// The shutdown delay is an hour: only the second signal can end the process within the test. It is repeated, because copies of
+/// the first, right after it, do not count.
 #[tokio::test]
 async fn a_stopping_server_is_not_ready_and_a_second_signal_ends_it() {
     let db = TestDb::new().await;
@@ -150,9 +151,20 @@ async fn a_stopping_server_is_not_ready_and_a_second_signal_ends_it() {
         let answer = eventually(address, "/health/ready", |answer| answer.status == 503).await;
         assert_eq!(answer.json()["status"], "stopping");
         assert_eq!(get(address, "/health/live").await.status, 200);
-        reveille.signal(name).await;
-        assert_eq!(reveille.ended().await.status.code(), Some(code));
+        let ended = reveille.ended_by_repeating(name).await;
+        assert_eq!(ended.status.code(), Some(code), "{}", ended.said);
     }
+}
+
+/// One Ctrl-C that arrives twice, as it does below some programs, must still end the process in good order.
+/// Two signals right after each other.
+#[tokio::test]
+async fn one_wish_that_arrives_twice_is_one_wish() {
+    let db = TestDb::new().await;
+    let (reveille, _) = ready(serve(&db, &[])).await;
+    tokio::join!(reveille.signal("INT"), reveille.signal("INT"));
+    let ended = reveille.ended().await;
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
 }
 
 /// A connection that is merely kept alive must not hold up the end.

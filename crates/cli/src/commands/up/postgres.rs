@@ -43,7 +43,7 @@ async fn obtain(settings: &Embedded) -> Result<Installation, Error> {
         Err(embedded::Error::NotFound { wanted: versions, .. }) => {
             say(format_args!("PostgreSQL {versions} is not installed here: downloading it, once"));
             let what = Download { wanted, releases_url: settings.pg_releases.clone(), into: None };
-            Ok(embedded::download(what, |progress| say(progress)).await?)
+            Ok(embedded::download(what, say).await?)
         }
         found => Ok(found?),
     }
