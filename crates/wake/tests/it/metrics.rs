@@ -1,0 +1,161 @@
+//! What the engine counts reaches the application's recorder under the documented names.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use metrics::{
+    Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
+};
+use pg::Database;
+use pg::testing::{Proxy, TestDb};
+
+use crate::fixture::{Stranger, briefly_polling, eventually, hearing, options, start_hearing, take, waiter, waiting};
+
+/// Remembers the names and kinds under which something was recorded.
+#[derive(Clone, Default)]
+struct Recorded(Arc<Mutex<BTreeSet<(String, &'static str)>>>);
+
+/// One metric.
+struct Instrument {
+    name: String,
+    kind: &'static str,
+    recorded: Recorded,
+}
+
+impl Instrument {
+    fn note(&self) {
+        self.recorded.0.lock().expect("no panic").insert((self.name.clone(), self.kind));
+    }
+}
+
+impl CounterFn for Instrument {
+    fn increment(&self, by: u64) {
+        if by > 0 {
+            self.note();
+        }
+    }
+
+    fn absolute(&self, _: u64) {
+        self.note();
+    }
+}
+
+impl GaugeFn for Instrument {
+    fn increment(&self, _: f64) {
+        self.note();
+    }
+
+    fn decrement(&self, _: f64) {
+        self.note();
+    }
+
+    fn set(&self, _: f64) {
+        self.note();
+    }
+}
+
+impl HistogramFn for Instrument {
+    fn record(&self, _: f64) {
+        self.note();
+    }
+}
+
+impl Recorded {
+    fn instrument(&self, key: &Key, kind: &'static str) -> Arc<Instrument> {
+        Arc::new(Instrument { name: key.name().to_owned(), kind, recorded: self.clone() })
+    }
+}
+
+impl Recorder for Recorded {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        Counter::from_arc(self.instrument(key, "counter"))
+    }
+
+    fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::from_arc(self.instrument(key, "gauge"))
+    }
+
+    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::from_arc(self.instrument(key, "histogram"))
+    }
+}
+
+/// Every documented metric is recorded, under its name and as its kind, by a run in which everything happens that is counted.
+/// A recorder of the test's own takes notes; faults are made by a proxy, a lock and a small registry.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_metric_is_recorded_by_a_run_that_has_everything() {
+    let recorded = Recorded::default();
+    metrics::set_global_recorder(recorded.clone()).expect("no other recorder");
+    let db = TestDb::new().await;
+    let proxy = Proxy::start(&db).await;
+    let behind = Database::connect_lazy(proxy.url(), pg::Options::default()).expect("a pool");
+    let small = wake::Options { max_intentions: 1, ..briefly_polling() };
+    let jobs = start_hearing(&behind, db.schema(), small).await;
+    let mut stranger = Stranger::of(&db).await;
+
+    // A waiter beyond the registry's room, rings from here and elsewhere, and an item given back.
+    let waits = waiter(&jobs, "q");
+    waiting(&jobs, 1).await;
+    jobs.claims.claim_now("q".to_owned(), 1, Duration::ZERO).await.expect_err("no room");
+    jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
+    let job = waits.await.expect("served");
+    stranger.insert("given").await;
+    drop(jobs.claims.claim_now("given".to_owned(), 1, Duration::from_secs(60)).await.expect("a claim").expect("a job"));
+
+    // A locked row: skipped by a look, and waited for by a lone member.
+    let held = stranger.insert("held").await;
+    stranger.run(&format!("begin; select from {{schema}}.job where id in ({held}, {}) for update", job.id)).await;
+    let skips = waiter(&jobs, "held");
+    eventually("a look skips the row", async || jobs.claims.counts().skipped_looks > 0).await;
+    let finishes = tokio::spawn({
+        let jobs = jobs.clone();
+        async move { jobs.done("q", &job).await }
+    });
+    let lone = (String::from("reveille_wake_lone_members_total"), "counter");
+    eventually("a member travels alone", async || recorded.0.lock().expect("no panic").contains(&lone)).await;
+    stranger.run("commit").await;
+    skips.await.expect("served");
+    assert!(finishes.await.expect("no panic").expect("an outcome"));
+
+    // A look that fails, polling for it, and the listener lost and back.
+    let cut = proxy.cut_request_with("fails");
+    let fails = waiter(&jobs, "fails");
+    cut.happened().await;
+    eventually("the look failed", async || jobs.claims.counts().failed_looks > 0).await;
+    proxy.cut();
+    eventually("the loss is noticed", async || !jobs.wake.health().is_hearing()).await;
+    hearing(&jobs).await;
+    eventually("it sweeps", async || jobs.claims.counts().sweeps > 0).await;
+    stranger.insert("fails").await;
+    fails.await.expect("served");
+
+    let recorded = recorded.0.lock().expect("no panic").clone();
+    let documented: BTreeSet<(String, &str)> =
+        wake::METRICS.iter().map(|metric| (metric.name.to_owned(), metric.kind)).collect();
+    assert_eq!(recorded, documented);
+}
+
+/// Counts say what happened, to the look: one for the newcomer, one for the ring.
+#[tokio::test(flavor = "multi_thread")]
+async fn counts_tell_looks_from_items() {
+    let db = TestDb::new().await;
+    let jobs = start_hearing(db.database(), db.schema(), options()).await;
+    let waits = waiter(&jobs, "q");
+    waiting(&jobs, 1).await;
+    let counts = jobs.claims.counts();
+    assert_eq!((counts.looks, counts.empty_looks, counts.items), (1, 1, 0));
+    jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
+    waits.await.expect("served");
+    let counts = jobs.claims.counts();
+    assert_eq!((counts.looks, counts.empty_looks, counts.items), (2, 1, 1));
+    jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
+    take(&jobs, "q").await;
+    assert_eq!(jobs.claims.counts().items, 2);
+    let health = jobs.claims.health();
+    assert_eq!((&*health.name, health.polling, health.intentions, health.groups), ("jobs", false, 0, 1));
+}

@@ -1,0 +1,127 @@
+//! When a consumer polls, and when it stops; and waking everybody.
+
+use std::time::Duration;
+
+use pg::testing::TestDb;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use wake::{AggressiveOn, Strategy};
+
+use crate::fixture::{
+    LEASE, PATIENCE, Stranger, briefly_polling, eventually, options, settled, start_hearing, waiter, waiting,
+};
+
+/// Under `EveryWake` a ring is followed by a while of polling, which ends by itself.
+/// Sweeps are counted; after polling has ended there are no more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ring_is_followed_by_polling_under_every_wake() {
+    let db = TestDb::new().await;
+    let every = wake::Options { aggressive_on: AggressiveOn::EveryWake, ..briefly_polling() };
+    let jobs = start_hearing(db.database(), db.schema(), every).await;
+    let waits = [waiter(&jobs, "q"), waiter(&jobs, "q")];
+    waiting(&jobs, 2).await;
+    assert_eq!(jobs.claims.counts().sweeps, 0);
+
+    jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
+    eventually("it polls", async || jobs.claims.health().polling).await;
+    eventually("polling ends", async || !jobs.claims.health().polling).await;
+    let sweeps = jobs.claims.counts().sweeps;
+    assert!(sweeps >= 3, "{sweeps} sweeps are not polling");
+    settled(&jobs).await;
+    assert!(jobs.claims.counts().sweeps <= sweeps + 1, "one may have been under way");
+
+    jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
+    for wait in waits {
+        wait.await.expect("served");
+    }
+}
+
+/// Under `Faults`, the default, rings and due times cost no poll at all.
+/// Jobs now and later are served; no sweep is made, and polling never begins.
+#[tokio::test(flavor = "multi_thread")]
+async fn rings_and_due_times_are_no_reason_to_poll_under_faults() {
+    let db = TestDb::new().await;
+    let jobs = start_hearing(db.database(), db.schema(), briefly_polling()).await;
+    for delay in [0, 100, 0, 200, 0] {
+        let waits = waiter(&jobs, "q");
+        jobs.enqueue("q", "", Duration::from_millis(delay)).await.expect("added");
+        waits.await.expect("served");
+        assert!(!jobs.claims.health().polling);
+    }
+    assert_eq!(jobs.claims.counts().sweeps, 0);
+}
+
+/// A fallback that finds work means that rings get lost: the consumer polls, until that has proved needless.
+/// A job is added as a sender leaves it that dies before it rings.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fallback_that_finds_work_is_followed_by_polling() {
+    let db = TestDb::new().await;
+    let second = wake::Options { fallback_poll_interval: Duration::from_secs(1), ..briefly_polling() };
+    let jobs = start_hearing(db.database(), db.schema(), second).await;
+    let waits = [waiter(&jobs, "q"), waiter(&jobs, "q")];
+    waiting(&jobs, 2).await;
+    let mut stranger = Stranger::of(&db).await;
+    stranger.insert_unheard("q").await;
+    eventually("the fallback finds it", async || jobs.claims.health().intentions == 1).await;
+    assert!(jobs.claims.health().polling, "{:?}", jobs.claims.counts());
+    eventually("polling ends", async || !jobs.claims.health().polling).await;
+
+    stranger.insert_unheard("q").await;
+    for wait in waits {
+        wait.await.expect("served");
+    }
+}
+
+/// A row that an unheard sender left behind is found by the look that follows every ring from elsewhere a second later.
+/// A ring is heard, and then a job is added without one; there is no fallback and no polling.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_orphan_is_found_by_the_trailing_look() {
+    let db = TestDb::new().await;
+    let jobs = start_hearing(db.database(), db.schema(), options()).await;
+    let waits = [waiter(&jobs, "q"), waiter(&jobs, "q")];
+    waiting(&jobs, 2).await;
+    let mut stranger = Stranger::of(&db).await;
+    let rung = stranger.insert("q").await;
+    let orphan = stranger.insert_unheard("q").await;
+    let since = Instant::now();
+    let mut served = Vec::new();
+    for wait in waits {
+        served.push(wait.await.expect("served").id);
+    }
+    served.sort_unstable();
+    assert_eq!(served, [rung, orphan]);
+    assert!(since.elapsed() < Duration::from_secs(4), "after {:?}", since.elapsed());
+    assert!(!jobs.claims.health().polling);
+}
+
+/// Under `Broadcast` every waiter looks when something rings, and exactly one gets it.
+/// Looks are counted; the others wait on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broadcast_wakes_everybody_and_serves_one() {
+    const WAITERS: usize = 6;
+    let db = TestDb::new().await;
+    let broadcast = wake::Options { strategy: Strategy::Broadcast, ..options() };
+    let jobs = start_hearing(db.database(), db.schema(), broadcast).await;
+    let mut waits = JoinSet::new();
+    for _ in 0..WAITERS {
+        let jobs = jobs.clone();
+        waits.spawn(async move { jobs.claim("q", LEASE, Instant::now() + PATIENCE).await });
+    }
+    waiting(&jobs, WAITERS).await;
+    let before = jobs.claims.counts();
+    let id = jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
+    let first = waits.join_next().await.expect("one").expect("no panic").expect("a claim").expect("a job");
+    assert_eq!(first.id, id);
+    eventually("everybody looks", async || jobs.claims.counts().looks >= before.looks + WAITERS as u64).await;
+    settled(&jobs).await;
+    assert_eq!(jobs.claims.counts().items, before.items + 1);
+    assert_eq!(jobs.claims.health().intentions, WAITERS - 1);
+
+    for _ in 1..WAITERS {
+        jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
+    }
+    for wait in waits.join_all().await {
+        wait.expect("a claim").expect("a job");
+    }
+    eventually("a waiter's group goes with it", async || jobs.claims.health().groups == 0).await;
+}

@@ -1,0 +1,120 @@
+//! Who waits for what: many waiters, and more than there is room for.
+
+use std::time::Duration;
+
+use pg::testing::TestDb;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+use wake::Error;
+
+use crate::fixture::{LEASE, PATIENCE, Stranger, eventually, options, settled, start_hearing, waiter, waiting};
+
+/// Ten thousand waiters are served by a hundred groups: joining them asks the database nothing, and each gets its job.
+/// The server counts the statements of this test's role while all but the first of each group join.
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_waiters_in_a_hundred_groups_are_all_served() {
+    const GROUPS: usize = 100;
+    const WAITERS: usize = 10_000;
+    let db = TestDb::new().await;
+    let Some(role) = db.counting_role().await else { return };
+    let jobs = start_hearing(role.database(), db.schema(), options()).await;
+    let mut waits = JoinSet::new();
+    let mut join = |number: usize| {
+        let jobs = jobs.clone();
+        let queue = format!("q{}", number % GROUPS);
+        waits.spawn(async move { jobs.claim(&queue, LEASE, Instant::now() + PATIENCE * 3).await });
+    };
+    (0..GROUPS).for_each(&mut join);
+    waiting(&jobs, GROUPS).await;
+    let before = role.statements().await;
+    (GROUPS..WAITERS).for_each(&mut join);
+    eventually("all wait", async || jobs.claims.health().intentions == WAITERS).await;
+    settled(&jobs).await;
+    assert_eq!(role.statements().await, before, "whoever joins a group that knows it is empty makes no query");
+    assert_eq!(jobs.claims.health().groups, GROUPS);
+
+    let mut adds = JoinSet::new();
+    for number in 0..WAITERS {
+        let jobs = jobs.clone();
+        adds.spawn(async move { jobs.enqueue(&format!("q{}", number % GROUPS), "", Duration::ZERO).await });
+    }
+    let mut added: Vec<i64> = adds.join_all().await.into_iter().map(|id| id.expect("added")).collect();
+    let served = timeout(PATIENCE * 2, waits.join_all()).await.expect("everybody is served in time");
+    let mut served: Vec<i64> = served.into_iter().map(|job| job.expect("a claim").expect("a job").id).collect();
+    added.sort_unstable();
+    served.sort_unstable();
+    assert_eq!(served, added);
+}
+
+/// A registry that is full says so at once, and has room again when somebody leaves.
+/// Room for three; the fourth is refused, until one of the three gives up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_registry_refuses_and_has_room_again() {
+    let db = TestDb::new().await;
+    let jobs = start_hearing(db.database(), db.schema(), wake::Options { max_intentions: 3, ..options() }).await;
+    let waits = [waiter(&jobs, "a"), waiter(&jobs, "a"), waiter(&jobs, "b")];
+    waiting(&jobs, 3).await;
+    let refused = jobs.claim("c", LEASE, Instant::now() + PATIENCE).await.expect_err("no room");
+    assert!(matches!(&refused, Error::Full { limit: 3, .. }), "{refused}");
+    assert!(refused.is_transient());
+    assert_eq!(jobs.claims.counts().refused, 1);
+
+    waits[2].abort();
+    eventually("one leaves", async || jobs.claims.health().intentions == 2).await;
+    let id = jobs.enqueue("c", "", Duration::ZERO).await.expect("added");
+    let job = jobs.claim("c", LEASE, Instant::now() + PATIENCE).await.expect("room").expect("a job");
+    assert_eq!(job.id, id);
+}
+
+/// More groups than are remembered: the one left longest is forgotten, and looks again when it is asked for.
+/// Room for two; a third makes the first forgotten, while the second still knows that it is empty.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forgotten_group_looks_again() {
+    let db = TestDb::new().await;
+    let jobs = start_hearing(db.database(), db.schema(), wake::Options { max_groups: 2, ..options() }).await;
+    let looks = async |queue: &str| {
+        let before = jobs.claims.counts().looks;
+        let nothing = jobs.claim(queue, LEASE, Instant::now() + Duration::from_millis(20)).await.expect("a claim");
+        assert!(nothing.is_none());
+        jobs.claims.counts().looks - before
+    };
+    assert_eq!([looks("a").await, looks("b").await], [1, 1]);
+    assert_eq!([looks("a").await, looks("b").await], [0, 0], "both know that they are empty");
+    assert_eq!([looks("c").await, looks("b").await, looks("a").await], [1, 0, 1]);
+    assert_eq!(jobs.claims.health().groups, 2);
+}
+
+/// A claim that does not wait always looks, even in a group that knows it is empty.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_does_not_wait_always_looks() {
+    let db = TestDb::new().await;
+    let jobs = start_hearing(db.database(), db.schema(), options()).await;
+    for _ in 0..3 {
+        let before = jobs.claims.counts().looks;
+        assert!(jobs.claims.claim_now("q".to_owned(), 1, LEASE).await.expect("a claim").is_none());
+        assert_eq!(jobs.claims.counts().looks, before + 1);
+    }
+    let id = Stranger::of(&db).await.insert_unheard("q").await;
+    let now = jobs.claims.claim_now("q".to_owned(), 1, LEASE).await.expect("a claim").expect("a job").accept();
+    assert_eq!(now[0].id, id);
+}
+
+/// Closing ends every wait with an error that says so, and refuses new ones.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_consumer_ends_every_wait() {
+    let db = TestDb::new().await;
+    let jobs = start_hearing(db.database(), db.schema(), options()).await;
+    let mut waits = JoinSet::new();
+    for queue in ["a", "a", "b"] {
+        let jobs = jobs.clone();
+        waits.spawn(async move { jobs.claim(queue, LEASE, Instant::now() + PATIENCE).await });
+    }
+    waiting(&jobs, 3).await;
+    jobs.claims.close();
+    for ended in waits.join_all().await {
+        let ended = ended.expect_err("closed");
+        assert!(matches!(&ended, Error::Closed { what } if &**what == "jobs"), "{ended}");
+    }
+    let late = jobs.claim("a", LEASE, Instant::now() + PATIENCE).await.expect_err("closed");
+    assert!(matches!(late, Error::Closed { .. }));
+}

@@ -1,0 +1,188 @@
+//! Rings: floods of them, and how many are sent.
+
+use std::time::Duration;
+
+use pg::testing::TestDb;
+use sqlx::postgres::{PgListener, PgPoolOptions};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use wake::{Payload, channel_name};
+
+use crate::fixture::{
+    Elsewhere, PATIENCE, Stranger, eventually, options, settled, start_hearing, take, waiter, waiting,
+};
+use crate::jobs::Jobs;
+
+/// Somebody outside who hears a queue's channel.
+async fn outsider(db: &TestDb) -> PgListener {
+    let pool = PgPoolOptions::new().max_connections(1).connect(db.url()).await.expect("connect");
+    let mut outsider = PgListener::connect_with(&pool).await.expect("connect");
+    outsider.listen(&channel_name(db.schema().name(), "jobs")).await.expect("listen");
+    outsider
+}
+
+/// The payloads heard until nothing has come for a while.
+async fn heard(mut outsider: PgListener) -> Vec<String> {
+    let mut heard = Vec::new();
+    while let Ok(notification) = timeout(Duration::from_secs(1), outsider.recv()).await {
+        heard.push(notification.expect("the line holds").payload().to_owned());
+    }
+    heard
+}
+
+/// Claims and finishes so many jobs.
+fn worker(jobs: &Jobs, count: usize) -> JoinHandle<()> {
+    let jobs = jobs.clone();
+    tokio::spawn(async move {
+        for _ in 0..count {
+            let job = take(&jobs, "q").await;
+            assert!(jobs.done("q", &job).await.expect("done"));
+        }
+    })
+}
+
+/// A flood of notifications costs few looks, delays no work and is drained.
+/// Ten thousand that ring a waiter, ten thousand that ring nobody here and ten thousand on other channels, in batches, while jobs
+/// are added between them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_notifications_is_coalesced_and_drained() {
+    const BATCHES: usize = 40;
+    const EACH: usize = 250;
+    let db = TestDb::new().await;
+    let jobs = start_hearing(db.database(), db.schema(), options()).await;
+    let waits = worker(&jobs, BATCHES);
+    waiting(&jobs, 1).await;
+    let before = jobs.claims.counts().looks;
+    let channel = channel_name(db.schema().name(), "jobs");
+    let flood = format!(
+        "select pg_notify('{channel}', E'q\\n' || n || $1), pg_notify('{channel}', 'nobody' || n || $1), \
+         pg_notify('{channel}_other' || n % 100, n || $1) from generate_series(1, {EACH}) n"
+    );
+    let mut stranger = Stranger::of(&db).await;
+    for batch in 0..BATCHES {
+        sqlx::query(sqlx::AssertSqlSafe(flood.clone()))
+            .bind(format!("-{batch}"))
+            .execute(&mut stranger.conn)
+            .await
+            .expect("notify");
+        stranger.insert("q").await;
+    }
+    waits.await.expect("every job is served");
+    // A ring that is heard late would still be counted: wait for a last one, which comes after all of them.
+    let last = waiter(&jobs, "last");
+    waiting(&jobs, 1).await;
+    stranger.insert("last").await;
+    last.await.expect("served");
+    settled(&jobs).await;
+    let looks = jobs.claims.counts().looks - before;
+    assert!(looks < (BATCHES * EACH / 5) as u64, "{looks} looks for {} rings", BATCHES * EACH);
+    let usage: f64 = stranger.ask("select pg_notification_queue_usage()").await;
+    assert!(usage < 0.05, "the queue of notifications is {usage} full");
+    assert!(jobs.wake.health().is_hearing());
+}
+
+/// A quiet channel is rung inside each transaction: as many notifications as commits, each naming its queue.
+/// Ten jobs, a tenth of a second apart, with somebody outside listening.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quiet_channel_rings_once_per_commit() {
+    let db = TestDb::new().await;
+    let jobs = start_hearing(db.database(), db.schema(), options()).await;
+    let outsider = outsider(&db).await;
+    for _ in 0..10 {
+        jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
+        sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(heard(outsider).await, vec!["q"; 10]);
+}
+
+/// A busy channel is rung after its commits, for many of them together, and every process still gets its work.
+/// Jobs are added one by one as fast as they commit, while another process works on them; somebody outside counts the rings.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_channel_rings_for_many_commits_together() {
+    const COMMITS: usize = 600;
+    let db = TestDb::new().await;
+    let wide = wake::Options { ring_window: Duration::from_millis(50), ..options() };
+    let jobs = start_hearing(db.database(), db.schema(), wide).await;
+    let elsewhere = Elsewhere::start(&db, options()).await;
+    crate::fixture::hearing(&elsewhere.jobs).await;
+    let outsider = outsider(&db).await;
+    let works = worker(&elsewhere.jobs, COMMITS);
+    for _ in 0..COMMITS {
+        jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
+    }
+    works.await.expect("the other process gets everything");
+    let heard = heard(outsider).await.len();
+    assert!(heard > 0 && heard < COMMITS / 2, "{heard} rings for {COMMITS} commits");
+}
+
+/// Work made visible by other means rings like any other, here and elsewhere.
+/// A job is inserted unheard, then rung for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ring_by_hand_reaches_every_process() {
+    let db = TestDb::new().await;
+    let jobs = start_hearing(db.database(), db.schema(), options()).await;
+    let elsewhere = Elsewhere::start(&db, options()).await;
+    crate::fixture::hearing(&elsewhere.jobs).await;
+    let mut stranger = Stranger::of(&db).await;
+    let channel = jobs.wake.channel("jobs", Payload::Keys);
+    for waits_here in [true, false] {
+        let waits = waiter(if waits_here { &jobs } else { &elsewhere.jobs }, "q");
+        waiting(if waits_here { &jobs } else { &elsewhere.jobs }, 1).await;
+        let id = stranger.insert_unheard("q").await;
+        jobs.wake.ring(&[channel.ring_keys(["q"])]);
+        assert_eq!(waits.await.expect("served").id, id);
+    }
+}
+
+/// A ring inside the caller's own transaction is heard exactly if that transaction commits.
+/// A job is added in a transaction of the application's, which is rolled back once and committed once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ring_in_the_callers_transaction_is_heard_when_it_commits() {
+    let db = TestDb::new().await;
+    let jobs = start_hearing(db.database(), db.schema(), options()).await;
+    let waits = waiter(&jobs, "q");
+    waiting(&jobs, 1).await;
+    let channel = jobs.wake.channel("jobs", Payload::Keys);
+    let (channels, payloads) = wake::Wake::notifications(&[channel.ring_keys(["q"])]);
+    let ring = db.schema().sql("select {schema}.ring($1, $2)");
+    let looks = jobs.claims.counts().looks;
+    for commit in [false, true] {
+        let mut transaction = db.database().begin().await.expect("begin");
+        sqlx::query("set local reveille.rings = 'own'").execute(&mut *transaction).await.expect("set");
+        let insert = db.schema().sql("insert into {schema}.job (queue, body) values ('q', '')");
+        sqlx::query(&insert).execute(&mut *transaction).await.expect("insert");
+        sqlx::query(&ring).bind(&channels).bind(&payloads).execute(&mut *transaction).await.expect("ring");
+        if commit {
+            transaction.commit().await.expect("commit");
+        } else {
+            transaction.rollback().await.expect("roll back");
+            settled(&jobs).await;
+            assert_eq!(jobs.claims.counts().looks, looks, "nothing has happened");
+        }
+    }
+    waits.await.expect("served");
+    eventually("nobody waits", async || jobs.claims.health().intentions == 0).await;
+}
+
+/// Jobs added in the same process are claimed by its waiters without a look too many: own notifications are recognised.
+/// The median number of looks per job, since a notification may overtake the answer of its own write now and then.
+#[tokio::test(flavor = "multi_thread")]
+async fn own_notifications_cost_no_second_look() {
+    let db = TestDb::new().await;
+    let jobs = start_hearing(db.database(), db.schema(), options()).await;
+    let mut looks = Vec::new();
+    for _ in 0..15 {
+        let waits = [waiter(&jobs, "q"), waiter(&jobs, "q")];
+        waiting(&jobs, 2).await;
+        let before = jobs.claims.counts().looks;
+        jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
+        settled(&jobs).await;
+        looks.push(jobs.claims.counts().looks - before);
+        jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
+        for wait in waits {
+            timeout(PATIENCE, wait).await.expect("in time").expect("served");
+        }
+    }
+    looks.sort_unstable();
+    assert_eq!(looks[looks.len() / 2], 1, "{looks:?}");
+}
