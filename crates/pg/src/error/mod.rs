@@ -127,6 +127,10 @@ impl Error {
             sqlx::Error::PoolTimedOut => Error::Exhausted,
             sqlx::Error::PoolClosed => Error::Closed,
             sqlx::Error::Tls(_) => Error::Rejected { server, source },
+            // How the TLS library reports a certificate that it does not accept.
+            sqlx::Error::Io(ref io) if io.kind() == std::io::ErrorKind::InvalidData => {
+                Error::Rejected { server, source }
+            }
             sqlx::Error::Database(ref said) if said.message().contains(POOLER_REFUSES_SETTINGS) => {
                 Error::config("pooler", "there is a pooler in between, which refuses server settings: set the option")
             }

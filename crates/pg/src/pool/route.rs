@@ -88,11 +88,13 @@ impl Route {
                     if suspicion::should_replace(meta.age) {
                         return Ok(false);
                     }
-                    if suspicion::should_ping(meta.idle_for) {
-                        return Ok(matches!(tokio::time::timeout(PING_TIMEOUT, connection.ping()).await, Ok(Ok(()))));
-                    }
-                    Ok(true)
+                    Ok(!suspicion::should_ping(meta.idle_for) || answers(connection).await)
                 })
+            })
+            // The pool pings what comes back, but without a limit: on a network that went silent the connection would count
+            // as in use until the system gives up on it, a quarter of an hour later.
+            .after_release(|connection, _| {
+                Box::pin(async move { Ok(!suspicion::is_trouble() || answers(connection).await) })
             })
             .after_connect(move |connection, _| {
                 let route = route.clone();
@@ -122,29 +124,46 @@ impl Route {
     ///
     /// # Errors
     /// [`Error::Unreachable`], [`Error::Rejected`] or [`Error::OldServer`] of the last host that was asked,
-    /// [`Error::NoPrimary`] if there were servers and all of them are standbys.
-    pub(super) async fn scout(&self) -> Result<usize> {
+    /// [`Error::NoPrimary`] if that was a standby.
+    ///
+    /// # Cancel safety
+    /// The scout is a task of its own: a caller that goes away, or is not polled, keeps nobody else waiting.
+    pub(super) async fn scout(self: &Arc<Self>) -> Result<usize> {
+        let route = Arc::clone(self);
+        let scout = tokio::spawn(async move { route.look_or_remember().await });
+        // It ends early only with the runtime.
+        scout.await.unwrap_or_else(|_| Err(self.no_primary()))
+    }
+
+    async fn look_or_remember(&self) -> Result<usize> {
         let mut last = self.last_scout.lock().await;
-        let no_primary = || Error::NoPrimary { servers: self.address.servers() };
         if let Some((at, found)) = *last
             && at.elapsed() < SCOUT_AT_MOST_EVERY
         {
-            return found.ok_or_else(no_primary);
+            return found.ok_or_else(|| self.no_primary());
         }
-        let mut failure = no_primary();
+        let answer = self.look().await;
+        *last = Some((Instant::now(), answer.as_ref().ok().copied()));
+        answer
+    }
+
+    async fn look(&self) -> Result<usize> {
+        let mut failure = self.no_primary();
         for (place, host) in self.hosts.iter().enumerate() {
             match self.probe(host).await {
                 Ok(true) => {
-                    *last = Some((Instant::now(), Some(place)));
                     self.point_at(place);
                     return Ok(place);
                 }
-                Ok(false) => failure = no_primary(),
+                Ok(false) => failure = self.no_primary(),
                 Err(error) => failure = error,
             }
         }
-        *last = Some((Instant::now(), None));
         Err(failure)
+    }
+
+    fn no_primary(&self) -> Error {
+        Error::NoPrimary { servers: self.address.servers() }
     }
 
     /// Opens a connection and closes it again. `Ok(false)` means a standby where a primary is wanted.
@@ -192,6 +211,11 @@ async fn scout_after_reports(route: Weak<Route>) {
         let Some(route) = Weak::upgrade(&route) else { return };
         route.scout().await.ok();
     }
+}
+
+/// Whether a connection that is suspected answers within a bounded time.
+async fn answers(connection: &mut PgConnection) -> bool {
+    matches!(tokio::time::timeout(PING_TIMEOUT, connection.ping()).await, Ok(Ok(())))
 }
 
 async fn is_standby(connection: &mut PgConnection) -> sqlx::Result<bool> {

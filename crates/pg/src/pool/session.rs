@@ -3,12 +3,14 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection, PgConnection, PgTransaction, Postgres};
 use tokio::time::Instant;
 
+use super::route::Route;
 use super::{Database, suspicion};
 use crate::{Error, Result};
 
@@ -69,29 +71,17 @@ impl Database {
     where
         F: Future<Output = sqlx::Result<T>>,
     {
-        let server = |error| Error::connecting(&self.0.direct.address().servers(), error);
+        let address = self.0.route.as_ref().unwrap_or(&self.0.direct).address();
+        let server = |error| Error::connecting(&address.servers(), error);
         let Some(route) = self.0.route.as_ref().filter(|route| route.has_alternatives()) else {
             return get().await.map_err(server).inspect_err(report);
         };
         let deadline = Instant::now() + self.0.acquire_timeout;
         loop {
             let aimed_at = route.current();
-            let mut attempt = pin!(get());
-            let mut failure = loop {
-                let scouted = async {
-                    tokio::time::sleep(SUSPICIOUS_WAIT).await;
-                    route.scout().await
-                };
-                tokio::select! {
-                    answer = &mut attempt => match answer.map_err(server) {
-                        Ok(obtained) => return Ok(obtained),
-                        Err(error) => break error,
-                    },
-                    // A failed scout changes nothing: the pool may be about to succeed all the same.
-                    found = scouted => if found.is_ok_and(|place| place != aimed_at) {
-                        break Error::Exhausted;
-                    },
-                }
+            let mut failure = match unless_it_moves(route, get()).await.map_err(server) {
+                Ok(obtained) => return Ok(obtained),
+                Err(error) => error,
             };
             report(&failure);
             if failure.is_transient() {
@@ -109,6 +99,25 @@ impl Database {
     }
 }
 
+/// Waits for `attempt`, unless the primary turns out to be elsewhere, which counts as a timeout.
+async fn unless_it_moves<T>(route: &Arc<Route>, attempt: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
+    let aimed_at = route.current();
+    let mut attempt = pin!(attempt);
+    loop {
+        let scouted = async {
+            tokio::time::sleep(SUSPICIOUS_WAIT).await;
+            route.scout().await
+        };
+        tokio::select! {
+            answer = &mut attempt => return answer,
+            // A failed scout changes nothing: the pool may be about to succeed all the same.
+            found = scouted => if found.is_ok_and(|place| place != aimed_at) {
+                return Err(sqlx::Error::PoolTimedOut);
+            },
+        }
+    }
+}
+
 fn report(error: &Error) {
     if error.is_transient() {
         suspicion::interrupted();
@@ -119,6 +128,10 @@ fn report(error: &Error) {
 ///
 /// Directly it is a plain connection and every statement commits by itself; through a transaction-mode pooler all of them are
 /// one transaction. Write what is right both ways: one statement, or an explicit transaction.
+///
+/// A statement waits for as long as the server takes, and for ever on a network that went silent: bound it on this side
+/// (`tokio::time::timeout`) and turn the timeout into an [`Error`] by way of `std::io::ErrorKind::TimedOut`. Then the connection is
+/// tested, for a bounded time, before the pool takes it back.
 #[must_use = "a session does nothing by itself; end it with `finish`"]
 pub struct Session(Inner);
 

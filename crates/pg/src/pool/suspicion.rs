@@ -4,6 +4,7 @@
 //! never wrong. The danger is a restarted server: every idle connection is dead, and each would cost its next user a
 //! failed statement. So the first failure is remembered, as a time. A pooled connection that was put away before that time is
 //! pinged once before it is used again; one put away later has been pinged since, because sqlx does so on every return.
+//! That ping has no limit, so for a while after a report there is one before it that has.
 //!
 //! The same goes for connections whose server has become read-only, or whose prepared statements a migration has outdated:
 //! they answer pings, so those opened before such a report are replaced.
@@ -21,6 +22,10 @@ use tokio::sync::futures::Notified;
 /// Reports of outdated connections closer together than this are one report, so that a program that keeps writing in a
 /// read-only transaction by mistake does not reconnect at every call.
 const OUTDATED_AT_MOST_EVERY: Duration = Duration::from_secs(1);
+
+/// For how long after a report connections that come back are tested. Those that were in use at the time of the report come
+/// back within their caller's own limits, which are seconds.
+const TROUBLE_LASTS: Duration = Duration::from_secs(60);
 
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 static INTERRUPTED: LastReport = LastReport::never();
@@ -48,6 +53,11 @@ pub(super) fn news() -> Notified<'static> {
 /// Whether a connection that has been idle for `idle_for` should be pinged before it is used.
 pub(super) fn should_ping(idle_for: Duration) -> bool {
     INTERRUPTED.is_within(now(), idle_for)
+}
+
+/// Whether there were reports of dead connections just now.
+pub(super) fn is_trouble() -> bool {
+    INTERRUPTED.is_within(now(), TROUBLE_LASTS)
 }
 
 /// Whether a connection opened `age` ago should be replaced.

@@ -111,7 +111,7 @@ fn parse(url: &str) -> Parsed<Address> {
     for (number, pair) in query.split('&').filter(|pair| !pair.is_empty()).enumerate() {
         let (key, value) = pair.split_once('=').ok_or_else(|| format!("parameter {} has no `=`", number + 1))?;
         let key = decode("parameter name", key)?;
-        let value = decode(&key, value)?;
+        let value = decode(&format!("parameter {}", number + 1), value)?;
         match key.as_str() {
             "host" => hosts = value.split(',').map(|host| (host.to_owned(), None)).collect(),
             "port" => ports = Some(value.split(',').map(port).collect::<Parsed<Vec<u16>>>()?),

@@ -86,6 +86,7 @@ fn no_error_repeats_a_piece_of_the_password() {
         "postgres://u:SECRET?SECRET@h/db",
         "postgres://u:SECRET#SECRET@h/db",
         "postgres://u:x@x?SECRET=1@h/db",
+        "postgres://u:x@x?SECRET=%zz@h/db",
         "postgres://u:SECRET:SECRET",
         "postgres://u:%SECRET@h/db",
         "postgres://u:SECRET@h:SECRET/db",

@@ -8,3 +8,4 @@ mod pool;
 mod pooler;
 mod proxy;
 mod testing;
+mod tls;

@@ -1,5 +1,7 @@
 //! Migrations against a real server.
 
+use std::time::Duration;
+
 use reveille_pg::migrate::{Component, Function, Migration, Migrator, Refusal, Step};
 use reveille_pg::testing::TestDb;
 use reveille_pg::{Database, Error, Options, Result};
@@ -235,5 +237,32 @@ async fn a_table_in_use_is_waited_for_in_turns() -> Result<()> {
     let (report, waited) = tokio::join!(migrator.run(db.database()), waiting);
     waited?;
     assert_eq!(report?.applied, [all_steps()[1].clone()]);
+    Ok(())
+}
+
+/// The pool's own limits are for ordinary statements. A migration that takes longer is not cut, and neither are those who
+/// wait for it to end.
+#[tokio::test]
+async fn a_long_migration_is_neither_cut_nor_refused() -> Result<()> {
+    const LONG: Migration = Migration { number: 2, name: "take long", sql: "select pg_sleep(0.6)" };
+    let db = TestDb::new().await;
+    let limit = Some(Duration::from_millis(200));
+    let options = Options { statement_timeout: limit, lock_timeout: limit, ..Options::default() };
+    let database = Database::connect(db.url(), options).await?;
+    let migrator = migrator(&db, &[ONE, LONG], 0);
+    let (one, two) = tokio::join!(migrator.run(&database), migrator.run(&database));
+    assert_eq!(one?.applied.len() + two?.applied.len(), 3);
+    Ok(())
+}
+
+/// A start with nothing to do must not disturb anybody: one query, no lock, nothing written. Counted by role.
+#[tokio::test]
+async fn a_run_with_nothing_to_do_is_one_query() -> Result<()> {
+    let db = TestDb::new().await;
+    migrator(&db, &[ONE, TWO], 0).run(db.database()).await?;
+    let Some(role) = db.counting_role().await else { return Ok(()) };
+    assert_eq!(migrator(&db, &[ONE, TWO], 0).run(role.database()).await?.applied, []);
+    let statements = role.statements().await;
+    assert!(matches!(&statements[..], [(query, 1)] if query.starts_with("select")), "{statements:?}");
     Ok(())
 }
