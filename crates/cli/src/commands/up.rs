@@ -68,13 +68,15 @@ fn greeting(address: SocketAddr) -> String {
 fn banner(cluster: &pg::embedded::Cluster, address: SocketAddr) -> String {
     format!(
         "{}\n  \
-           PostgreSQL  {} on 127.0.0.1:{}, only for this data directory\n  \
+           PostgreSQL  {} on 127.0.0.1:{}, for this data directory only\n  \
+           programs    {}\n  \
            data        {}\n  \
            log         {}\n\
          Ctrl-C stops both",
         greeting(address),
         cluster.version(),
         cluster.port(),
+        cluster.installation().bin.display(),
         cluster.data_dir().display(),
         cluster.log_path().display(),
     )

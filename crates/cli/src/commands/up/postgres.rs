@@ -24,10 +24,10 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 
 /// Starts the server of `data_dir`, getting PostgreSQL first if this machine has none.
 pub(super) async fn start(settings: &Embedded, data_dir: PathBuf) -> Result<Cluster, Error> {
-    let installation = obtain(settings).await?;
-    say(format_args!("PostgreSQL {} found in {}", installation.version, installation.bin.display()));
-    // Data of an earlier start keeps the version it was made with, unless the user insists on certain programs.
-    let installation = settings.pg_bin.is_some().then_some(installation);
+    let newest = obtain(settings).await?;
+    // Data of an earlier start needs the version it was made with, which need not be the newest here. Left open, unless the user
+    // insists on certain programs.
+    let installation = settings.pg_bin.is_some().then_some(newest);
     say(format_args!("starting PostgreSQL in {}", data_dir.display()));
     let cluster = Cluster::start(Settings { installation, ..Settings::new(data_dir) }).await?;
     if cluster.attached() {
