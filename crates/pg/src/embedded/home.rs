@@ -5,7 +5,9 @@
 //!            lock                held while somebody creates or starts
 //!            password            of the superuser, readable by its owner only
 //!            postgresql.log
+//!            port                of the last start
 //!            run/                the socket, if its path is short enough
+//!            socket_dir          where it is, if not
 //!            data/               PostgreSQL's own data directory
 //!            data.making-…       one that is not complete; removed at the next start
 //! ```
@@ -15,7 +17,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -37,9 +39,6 @@ const LOG_KEEP_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The longest folder for a socket: the system allows about 100 bytes for the socket's path, whose name and lock take 19.
 const SOCKET_DIR_BYTES: usize = 80;
-
-/// How many names for a socket folder are tried; each is random, so a second try is already rare.
-const SOCKET_DIR_TRIES: usize = 8;
 
 /// Random bytes of a password; printed in hexadecimal.
 const PASSWORD_BYTES: usize = 16;
@@ -199,36 +198,49 @@ impl Home {
         Ok((file, length))
     }
 
-    /// A private folder for the socket: inside the home if its path is short and plain, or else a new one in `/tmp`.
+    /// A private folder for the socket: inside the home if its path is short and plain, or else in `/tmp`, under a random
+    /// name that the home remembers.
     pub(super) fn socket_dir(&self) -> Result<PathBuf> {
         let inside = self.root.join("run");
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-".contains(byte);
         let bytes = inside.as_os_str().as_encoded_bytes();
         if bytes.len() <= SOCKET_DIR_BYTES && bytes.iter().all(plain) {
-            match self.make_dir(&inside) {
-                Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {}
-                made => made?,
-            }
-            return Ok(inside);
+            return self.ours_or_new(&inside).map(|()| inside);
         }
-        for _ in 1..SOCKET_DIR_TRIES {
-            let outside = Path::new("/tmp").join(format!("reveille-{}", random_hex(6)?));
-            if self.make_dir(&outside).is_ok() {
-                return Ok(outside);
-            }
+        let remembered = self.root.join("socket_dir");
+        if let Ok(text) = fs::read_to_string(&remembered)
+            && self.ours_or_new(Path::new(text.trim())).is_ok()
+        {
+            return Ok(PathBuf::from(text.trim()));
         }
         let outside = Path::new("/tmp").join(format!("reveille-{}", random_hex(6)?));
-        self.make_dir(&outside).map(|()| outside)
+        self.make_dir(&outside)?;
+        self.write_private(&remembered, &outside.to_string_lossy())?;
+        Ok(outside)
     }
 
-    /// Removes a socket folder that [`socket_dir`](Home::socket_dir) made outside the home.
+    /// Removes a socket folder outside the home when the server has left it.
     pub(super) fn remove_socket_dir(&self, dir: &Path) {
-        let ours = dir.parent() == Some(Path::new("/tmp"))
-            && dir.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"reveille-"));
-        if ours {
+        if !dir.starts_with(&self.root) {
             // Only if it is empty, as it is after a stop.
             let _ = fs::remove_dir(dir);
         }
+    }
+
+    /// Makes a folder, or takes the one that is there if it is private to the server's user: in `/tmp` anybody may have
+    /// made one of that name.
+    fn ours_or_new(&self, path: &Path) -> Result<()> {
+        match self.make_dir(path) {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made,
+        }
+        let (there, home) = (fs::symlink_metadata(path), fs::metadata(&self.root));
+        let there = there.map_err(Error::io("look at", path))?;
+        let owner = home.map_err(Error::io("look at", &self.root))?.uid();
+        if there.is_dir() && there.uid() == owner && there.mode() & 0o077 == 0 {
+            return Ok(());
+        }
+        Err(Error::ForeignDirectory { path: path.to_path_buf(), found: "another user's files".to_owned() })
     }
 
     /// One of the installation's programs, run as the server's user in the server's home, without the caller's

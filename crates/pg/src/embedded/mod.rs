@@ -20,6 +20,7 @@ mod download;
 mod error;
 mod home;
 mod installation;
+mod launch;
 #[cfg(feature = "download")]
 mod mirror;
 mod places;

@@ -15,6 +15,9 @@ use sqlx::{Connection as _, PgConnection};
 
 /// A directory of one test, removed with its server at the end.
 struct Place {
+    /// Everything of this test.
+    top: PathBuf,
+    /// The server's directory.
     path: PathBuf,
     installation: Installation,
 }
@@ -25,7 +28,8 @@ impl Place {
         let installation = installation_to_start().await?;
         let unique = format!("reveille-it-{}-{:x}", std::process::id(), fastrand::u64(..));
         // Root's own temporary folder may be closed to the user that runs the server.
-        Some(Place { path: Path::new("/tmp").join(unique).join(name), installation })
+        let top = Path::new("/tmp").join(unique);
+        Some(Place { path: top.join(name), top, installation })
     }
 
     fn settings(&self) -> Settings {
@@ -41,7 +45,7 @@ impl Place {
 
     /// Another folder of this test.
     fn beside(&self, name: &str) -> PathBuf {
-        let path = self.path.parent().expect("every place has a parent").join(name);
+        let path = self.top.join(name);
         fs::create_dir_all(&path).expect("make");
         path
     }
@@ -60,7 +64,7 @@ impl Drop for Place {
         {
             let _ = std::process::Command::new("sh").args(["-c", "kill -s QUIT \"$1\"", "sh", pid]).status();
         }
-        let _ = fs::remove_dir_all(self.path.parent().expect("every place has a parent"));
+        let _ = fs::remove_dir_all(&self.top);
     }
 }
 
