@@ -1,2 +1,119 @@
-//! x
-fn main() {}
+//! Measures Reveille against its targets and its peers.
+//!
+//! `cargo run --release -p reveille-bench -- wake` finds or starts a PostgreSQL of its own, with the durability of a fresh
+//! installation, and measures the wake engine. Results go to stdout, one JSON object per line, targets last; a table for
+//! people, and what is going on, to stderr.
+//!
+//! The machine it runs on is rarely quiet, so a figure alone says little: systems that are compared run in turns within one run,
+//! several rounds, and what is reported is a median with its spread, and ratios.
+
+mod report;
+mod server;
+mod stats;
+mod wake;
+
+use std::error::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use report::Report;
+use server::Server;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
+use tracing_subscriber::EnvFilter;
+
+/// Anything that ends a run; its chain of causes is printed.
+type Failure = Box<dyn Error + Send + Sync>;
+type Result<T> = std::result::Result<T, Failure>;
+
+/// The longest a run may take before something hangs. A quick one takes two minutes, a full one about fifteen.
+const QUICK_LIMIT: Duration = Duration::from_secs(6 * 60);
+const FULL_LIMIT: Duration = Duration::from_secs(45 * 60);
+
+/// Measures Reveille against its targets and its peers.
+#[derive(Parser)]
+#[command(name = "reveille-bench", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// The wake engine: how soon waiters look, what waiting costs, what ringing costs.
+    Wake(Run),
+    /// The second process of workloads that need one.
+    #[command(hide = true)]
+    WakeSender(wake::SenderArguments),
+}
+
+/// What every workload can be told.
+#[derive(Args, Clone)]
+struct Run {
+    /// End within two minutes: fewer samples, fewer rounds, fewer points.
+    #[arg(long)]
+    quick: bool,
+    /// Measure Reveille alone.
+    #[arg(long)]
+    no_peers: bool,
+    /// Use this server instead of a private one. Its role should be a superuser, or statements cannot be counted.
+    #[arg(long, env = "DATABASE_URL", hide_env_values = true)]
+    database_url: Option<String>,
+    /// The major version of the private server; the newest that is installed if not given.
+    #[arg(long, value_name = "MAJOR", conflicts_with = "database_url")]
+    pg: Option<u32>,
+}
+
+fn main() -> ExitCode {
+    tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn")))
+        .with_writer(std::io::stderr)
+        .init();
+    let arguments = Arguments::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error),
+    };
+    let done = match arguments.command {
+        Command::Wake(run) => measure(&runtime, &run),
+        Command::WakeSender(arguments) => runtime.block_on(wake::sender(arguments)),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&*error),
+    }
+}
+
+/// Runs workloads on a server that is stopped and removed afterwards, however they end.
+fn measure(runtime: &tokio::runtime::Runtime, run: &Run) -> Result<()> {
+    // From here on Ctrl-C is an orderly end, also while the server is being made.
+    let mut ended = {
+        let _context = runtime.enter();
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
+    };
+    let server = runtime.block_on(Server::start(run.database_url.as_deref(), run.pg))?;
+    let workloads = async {
+        let mut report = Report::default();
+        tokio::select! {
+            done = timeout(if run.quick { QUICK_LIMIT } else { FULL_LIMIT }, wake::run(&server, run, &mut report)) => {
+                done.map_err(|_| "it took far too long and was given up")??;
+            }
+            _ = ended.0.recv() => return Err("interrupted".into()),
+            _ = ended.1.recv() => return Err("terminated".into()),
+        }
+        report.finish();
+        Ok(())
+    };
+    let done = catch_unwind(AssertUnwindSafe(|| runtime.block_on(workloads)));
+    let stopped = runtime.block_on(server.stop());
+    done.unwrap_or_else(|_| Err("a workload panicked".into())).and(stopped)
+}
+
+fn failed(error: &(dyn Error + 'static)) -> ExitCode {
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+    let text = causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"));
+    eprintln!("reveille-bench: {text}");
+    ExitCode::FAILURE
+}

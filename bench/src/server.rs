@@ -1,0 +1,193 @@
+//! The PostgreSQL that is measured, and the eye that watches it.
+//!
+//! Without a URL it is a private server in a temporary folder, with the durability of a fresh installation. Either way the
+//! workloads log in as a role of their own: the server keeps statistics per role, so the statements counted are theirs, and
+//! the questions asked by the observer are not.
+
+use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
+
+use pg::embedded::{Cluster, Installation, Settings, Wanted};
+use pg::{Database, Options, Schema};
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions as _};
+use tokio::sync::Mutex;
+
+use crate::Result;
+use crate::report::Figures;
+
+/// A server to measure on. Call [`stop`](Server::stop): dropping it stops nothing.
+pub(crate) struct Server {
+    url: String,
+    observer: Mutex<PgConnection>,
+    /// The role of the workloads; `None` if the given server does not let us make one.
+    role: Option<String>,
+    /// Whether statements can be counted.
+    counts: bool,
+    cluster: Option<Cluster>,
+    /// What a given server must be rid of in the end.
+    schemas: std::sync::Mutex<Vec<Schema>>,
+}
+
+/// What the server did between two points in time.
+pub(crate) struct Mark {
+    statements: Option<i64>,
+    wal_bytes: i64,
+}
+
+impl Server {
+    /// Uses the server of `url`, or makes and starts a private one of a major version.
+    pub(crate) async fn start(url: Option<&str>, major: Option<u32>) -> Result<Server> {
+        let cluster = match url {
+            Some(_) => None,
+            None => Some(start_private(major).await?),
+        };
+        let owner = url.or(cluster.as_ref().map(Cluster::url)).unwrap_or_default();
+        match Server::prepare(owner).await {
+            Ok((url, observer, role, counts)) => {
+                Ok(Server { url, observer: observer.into(), role, counts, cluster, schemas: Default::default() })
+            }
+            Err(error) => {
+                if let Some(cluster) = cluster {
+                    remove(&cluster).await?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn prepare(owner: &str) -> Result<(String, PgConnection, Option<String>, bool)> {
+        // Makes sure of the URL and of the server's version, and says what is wrong with either.
+        let checked = Database::connect(owner, Options { max_connections: 1, ..Options::default() }).await?;
+        checked.close().await;
+        let options: PgConnectOptions = owner.parse::<PgConnectOptions>()?.disable_statement_logging();
+        let mut observer = options.clone().application_name("reveille-bench observer").connect().await?;
+        let (role, password) =
+            (format!("reveille_bench_{:08x}", fastrand::u32(..)), format!("{:032x}", fastrand::u128(..)));
+        let create = format!(
+            "create role {role} login password '{password}'; \
+             do $$ begin execute format('grant create on database %I to {role}', current_database()); end $$"
+        );
+        if let Err(error) = sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut observer).await {
+            eprintln!("no role of our own ({error}): statements are not counted");
+            return Ok((owner.to_owned(), observer, None, false));
+        }
+        let extension = "create extension if not exists pg_stat_statements; select 1 from pg_stat_statements limit 1";
+        let counts = sqlx::raw_sql(extension).execute(&mut observer).await.is_ok();
+        if !counts {
+            eprintln!("no pg_stat_statements on this server: statements are not counted");
+        }
+        let url = options.username(&role).password(&password).to_url_lossy().to_string();
+        Ok((url, observer, Some(role), counts))
+    }
+
+    /// A URL that logs in as the role of the workloads. It holds a password: never print it.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A pool of so many connections.
+    pub(crate) async fn database(&self, max_connections: u32) -> Result<Database> {
+        Ok(Database::connect(&self.url, Options { max_connections, ..Options::default() }).await?)
+    }
+
+    /// One connection.
+    pub(crate) async fn connection(&self) -> Result<PgConnection> {
+        Ok(self.url.parse::<PgConnectOptions>()?.disable_statement_logging().connect().await?)
+    }
+
+    /// A schema that nobody uses.
+    pub(crate) fn new_schema(&self) -> Result<Schema> {
+        let schema = Schema::new(&format!("bench_{:08x}", fastrand::u32(..)))?;
+        self.schemas.lock().unwrap_or_else(PoisonError::into_inner).push(schema.clone());
+        Ok(schema)
+    }
+
+    /// What is measured on, for whoever reads the figures later.
+    pub(crate) async fn setting(&self) -> Result<(String, Figures)> {
+        let ask = "select current_setting('server_version'), current_setting('fsync'), \
+                   current_setting('synchronous_commit'), current_setting('shared_buffers')";
+        let (version, fsync, commit, buffers): (String, String, String, String) =
+            sqlx::query_as(ask).fetch_one(&mut *self.observer.lock().await).await?;
+        let cores = std::thread::available_parallelism().map_or(0, usize::from);
+        let figures = Figures::default().count("cores", cores).text("fsync", fsync);
+        let figures = figures.text("synchronous_commit", commit).text("shared_buffers", buffers);
+        Ok((format!("PostgreSQL {version}"), figures))
+    }
+
+    /// The present point in time.
+    pub(crate) async fn mark(&self) -> Result<Mark> {
+        let wal = sqlx::query_scalar("select (pg_current_wal_insert_lsn() - '0/0')::bigint");
+        let wal_bytes = wal.fetch_one(&mut *self.observer.lock().await).await?;
+        Ok(Mark { statements: self.statements("").await?, wal_bytes })
+    }
+
+    /// Statements of the workloads and bytes of WAL (of everybody) since a point in time; `None`: not counted here.
+    pub(crate) async fn since(&self, then: &Mark) -> Result<(Option<f64>, f64)> {
+        let now = self.mark().await?;
+        let statements = now.statements.zip(then.statements).map(|(now, then)| (now - then) as f64);
+        Ok((statements, (now.wal_bytes - then.wal_bytes) as f64))
+    }
+
+    /// Statements of the workloads so far whose text contains `fragment`; `None` if they are not counted here.
+    pub(crate) async fn statements(&self, fragment: &str) -> Result<Option<i64>> {
+        let Some(role) = self.role.as_ref().filter(|_| self.counts) else { return Ok(None) };
+        let count = "select coalesce(sum(s.calls), 0)::bigint from pg_stat_statements s \
+                     join pg_roles r on r.oid = s.userid where r.rolname = $1 and strpos(s.query, $2) > 0";
+        let count = sqlx::query_scalar(count).bind(role).bind(fragment);
+        Ok(Some(count.fetch_one(&mut *self.observer.lock().await).await?))
+    }
+
+    /// Leaves a given server as it was; stops and removes a private one.
+    pub(crate) async fn stop(&self) -> Result<()> {
+        if let Some(cluster) = &self.cluster {
+            return remove(cluster).await;
+        }
+        let mut observer = self.observer.lock().await;
+        if let Some(role) = &self.role {
+            let end = "select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = $1";
+            sqlx::query(end).bind(role).execute(&mut *observer).await?;
+        }
+        let schemas = self.schemas.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for schema in schemas {
+            let drop = schema.sql("drop schema if exists {schema} cascade");
+            sqlx::query(&drop).execute(&mut *observer).await?;
+        }
+        if let Some(role) = &self.role {
+            let drop = format!("drop owned by {role} cascade; drop role {role}");
+            sqlx::raw_sql(AssertSqlSafe(drop)).execute(&mut *observer).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn start_private(major: Option<u32>) -> Result<Cluster> {
+    let wanted = major.map_or_else(Wanted::default, Wanted::exactly);
+    let installation = Installation::find(wanted).await?;
+    let folder: PathBuf = std::env::temp_dir().join(format!("reveille-bench-{:08x}", fastrand::u32(..)));
+    eprintln!("starting PostgreSQL {} in {}", installation.version, folder.display());
+    let settings = Settings { installation: Some(installation), ..Settings::new(&folder) };
+    match Cluster::start(settings).await {
+        Ok(cluster) => Ok(cluster),
+        Err(error) => {
+            remove_folder(&folder);
+            Err(error.into())
+        }
+    }
+}
+
+async fn remove(cluster: &Cluster) -> Result<()> {
+    cluster.stop_immediate().await?;
+    remove_folder(cluster.socket_dir());
+    remove_folder(cluster.data_dir());
+    Ok(())
+}
+
+fn remove_folder(folder: &Path) {
+    // The folder of the socket may lie within the other one, or be gone with the server.
+    if let Err(error) = std::fs::remove_dir_all(folder)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        eprintln!("{} could not be removed: {error}", folder.display());
+    }
+}

@@ -1,0 +1,100 @@
+//! Percentiles, medians and their spread; and the order in which systems take turns.
+
+use std::time::Duration;
+
+/// Latencies of one kind.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Latencies(Vec<f64>);
+
+impl Latencies {
+    /// Adds one.
+    pub(crate) fn push(&mut self, latency: Duration) {
+        self.0.push(latency.as_secs_f64() * 1_000.0);
+    }
+
+    /// Adds all of another.
+    pub(crate) fn extend(&mut self, other: Latencies) {
+        self.0.extend(other.0);
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The latency, in milliseconds, that a share `q` of all does not exceed; not a number if there are none.
+    pub(crate) fn quantile(&self, q: f64) -> f64 {
+        quantile(&self.0, q)
+    }
+}
+
+/// The same figure over several rounds.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Rounds(Vec<f64>);
+
+impl Rounds {
+    /// Adds the figure of one round.
+    pub(crate) fn push(&mut self, figure: f64) {
+        self.0.push(figure);
+    }
+
+    /// The middle one; not a number if there are none.
+    pub(crate) fn median(&self) -> f64 {
+        quantile(&self.0, 0.5)
+    }
+
+    /// From the least to the most, as a share of the median: how far the figure can be trusted.
+    pub(crate) fn spread(&self) -> f64 {
+        (quantile(&self.0, 1.0) - quantile(&self.0, 0.0)) / self.median()
+    }
+
+    /// Round by round, this figure as a share of another's: what is left when the machine itself was fast or slow.
+    pub(crate) fn over(&self, other: &Rounds) -> Rounds {
+        Rounds(self.0.iter().zip(&other.0).map(|(mine, theirs)| mine / theirs).collect())
+    }
+}
+
+fn quantile(figures: &[f64], q: f64) -> f64 {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let place = (sorted.len() as f64 * q).ceil() as usize;
+    sorted.get(place.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(f64::NAN)
+}
+
+/// The systems in the order in which they run in one round: another begins each time, so that none always follows the same.
+pub(crate) fn turns<T: Copy>(systems: &[T], round: usize) -> Vec<T> {
+    let mut order = systems.to_vec();
+    order.rotate_left(round % systems.len().max(1));
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Percentiles by the nearest rank: of a hundred values the 99th is the p99, of one value it is all of them.
+    #[test]
+    fn quantiles_are_values_that_occurred() {
+        let hundred: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        assert_eq!([0.0, 0.5, 0.99, 1.0].map(|q| quantile(&hundred, q)), [1.0, 50.0, 99.0, 100.0]);
+        assert_eq!(quantile(&[7.0], 0.01), 7.0);
+        assert!(quantile(&[], 0.5).is_nan());
+    }
+
+    /// Two systems that both had a slow second round still compare as they are.
+    #[test]
+    fn ratios_are_taken_within_a_round() {
+        let (fast, slow) = (Rounds(vec![100.0, 50.0, 100.0]), Rounds(vec![50.0, 25.0, 50.0]));
+        assert_eq!(slow.over(&fast).median(), 0.5);
+        assert_eq!(slow.over(&fast).spread(), 0.0);
+        assert_eq!(fast.spread(), 0.5);
+    }
+
+    /// Everybody runs once per round, and nobody always first.
+    #[test]
+    fn turns_rotate() {
+        assert_eq!(turns(&['a', 'b', 'c'], 1), ['b', 'c', 'a']);
+        assert_eq!(turns(&['a', 'b', 'c'], 3), ['a', 'b', 'c']);
+        assert!(turns::<u8>(&[], 2).is_empty());
+    }
+}

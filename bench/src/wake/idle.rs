@@ -1,0 +1,54 @@
+//! What waiting costs while nothing happens.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+use wake::Options;
+
+use super::{LEASE, begin, settle, start_jobs};
+use crate::report::{Figures, Goal, Report};
+use crate::server::Server;
+use crate::{Result, Run};
+
+const WAITERS: usize = 8;
+const QUEUES: [&str; 2] = ["idle a", "idle b"];
+/// How often each waiter comes back.
+const RETURN: Duration = Duration::from_secs(1);
+/// Without looks for this long the waiters have settled.
+const CALM: Duration = Duration::from_millis(1_500);
+
+/// Eight waiters in two groups that come back every second.
+pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Result<()> {
+    let workload = "idle";
+    begin(workload);
+    let time = Duration::from_secs(if run.quick { 10 } else { 60 });
+    let jobs = start_jobs(server, 10, &server.new_schema()?, Options::default()).await?;
+    let mut waiters: JoinSet<wake::Result<()>> = JoinSet::new();
+    for waiter in 0..WAITERS {
+        let jobs = jobs.clone();
+        waiters.spawn(async move {
+            loop {
+                jobs.claim(QUEUES[waiter % QUEUES.len()], LEASE, Instant::now() + RETURN).await?;
+            }
+        });
+    }
+    settle(&jobs, WAITERS, CALM).await?;
+    let (mark, looks) = (server.mark().await?, jobs.claims.counts().looks);
+    tokio::select! {
+        () = sleep(time) => {}
+        Some(ended) = waiters.join_next() => ended??,
+    }
+    let (statements, wal) = server.since(&mark).await?;
+    let figures = Figures::default()
+        .perhaps("statements", statements)
+        .number("looks", (jobs.claims.counts().looks - looks) as f64)
+        .number("wal_bytes", wal)
+        .count("waiters", WAITERS)
+        .count("groups", QUEUES.len())
+        .number("returns", WAITERS as f64 * time.as_secs_f64() / RETURN.as_secs_f64())
+        .number("seconds", time.as_secs_f64());
+    report.result(workload, "reveille", figures);
+    report.target("idle statements", Goal::AtMost(0.0), statements.unwrap_or(f64::NAN));
+    Ok(())
+}

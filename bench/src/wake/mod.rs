@@ -1,0 +1,102 @@
+//! The wake engine: how soon waiters look, what waiting costs, what ringing costs.
+//!
+//! Most workloads run the example product of the wake crate, a job queue, so that what is measured is what a reader can
+//! read. The peers are the ways to do without the engine: `NOTIFY` in every transaction, `LISTEN` and a claim by hand, and
+//! the two other designs of waking (every waiter looks; poll for a minute after every wake).
+
+mod crowd;
+mod designs;
+mod flights;
+mod idle;
+#[allow(unreachable_pub, dead_code)] // The example product, as it is.
+#[path = "../../../crates/wake/examples/jobs/jobs.rs"]
+mod jobs;
+mod latency;
+mod ringing;
+mod second_process;
+
+use std::time::Duration;
+
+use jobs::Jobs;
+use tokio::time::{Instant, sleep};
+use wake::{ConsumerHealth, Options};
+
+pub(crate) use second_process::{SenderArguments, run as sender};
+
+use crate::report::{Figures, Report};
+use crate::server::Server;
+use crate::stats::Latencies;
+use crate::{Result, Run};
+
+/// The lease of a claimed job: longer than any run, so that no lease ends within one.
+const LEASE: Duration = Duration::from_secs(3_600);
+/// How long to wait for a job, or for waiters to settle, before the run fails.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How often to look whether waiters have settled.
+const GLANCE: Duration = Duration::from_millis(2);
+
+/// What `--quick` leaves out.
+const QUICK: &str = "quick: a tenth of the samples, ringing at 1 and 32 writers only, 3 rounds instead of 5, \
+                     idle for 10 s instead of 60 s, the designs of waking in one round and watched for 3 s afterwards instead of 30 s";
+
+/// Runs every workload.
+pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Result<()> {
+    if run.quick {
+        eprintln!("{QUICK}");
+    }
+    let (system, figures) = server.setting().await?;
+    report.result("setting", &system, figures.text("run", if run.quick { "quick" } else { "full" }));
+    latency::within_one_process(server, run, report).await?;
+    latency::across_processes(server, run, report).await?;
+    idle::run(server, run, report).await?;
+    designs::run(server, run, report).await?;
+    ringing::run(server, run, report).await?;
+    flights::run(server, run, report).await?;
+    crowd::run(server, run, report).await
+}
+
+/// Says what begins.
+fn begin(workload: &str) {
+    eprintln!("· {workload}");
+}
+
+fn latencies(figures: Figures, claimed: &Latencies) -> Figures {
+    figures
+        .number("p50_ms", claimed.quantile(0.5))
+        .number("p90_ms", claimed.quantile(0.9))
+        .number("p99_ms", claimed.quantile(0.99))
+        .count("samples", claimed.len())
+}
+
+/// The job queue on a schema of its own, once it hears notifications.
+async fn start_jobs(server: &Server, connections: u32, schema: &pg::Schema, options: Options) -> Result<Jobs> {
+    let jobs = Jobs::start(&server.database(connections).await?, schema, options).await?;
+    let give_up = Instant::now() + PATIENCE;
+    while !jobs.wake.health().is_hearing() {
+        if Instant::now() > give_up {
+            return Err("the listener does not hear".into());
+        }
+        sleep(GLANCE).await;
+    }
+    Ok(jobs)
+}
+
+/// Waits until so many waiters are there and no look has been made for `calm`.
+async fn settle(jobs: &Jobs, waiters: usize, calm: Duration) -> Result<()> {
+    let give_up = Instant::now() + PATIENCE + calm;
+    let (mut looks, mut since) = (jobs.claims.counts().looks, Instant::now());
+    loop {
+        sleep(GLANCE).await;
+        let ConsumerHealth { intentions, .. } = jobs.claims.health();
+        let now = jobs.claims.counts().looks;
+        if now != looks || intentions != waiters {
+            (looks, since) = (now, Instant::now());
+        }
+        if since.elapsed() >= calm {
+            return Ok(());
+        }
+        if Instant::now() > give_up {
+            return Err(format!("{intentions} of {waiters} waiters wait and do not come to rest").into());
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! What ringing costs the writers.
+//!
+//! So many writers, each with one write underway, one commit per write but for the grouped flights. All systems write by the
+//! same statement; they differ in whether and how they ring, and in who sends it: the writer itself on a connection of its
+//! own, or the engine. A second process listens all the time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use pg::migrate::{Component, Function, Migration, Migrator};
+use pg::{Schema, Sql};
+use sqlx::PgConnection;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use wake::{Boarded, Channel, Flight, FlightOptions, Flights, Landed, Options, Payload, Ring, Wake};
+
+use super::second_process::Sender;
+use super::{begin, start_jobs};
+use crate::report::{Figures, Goal, Report};
+use crate::server::Server;
+use crate::stats::{Rounds, turns};
+use crate::{Result, Run};
+
+const WORKLOAD: &str = "cost of ringing";
+/// Writers of the target.
+const MANY: usize = 32;
+/// The bytes of one write.
+const BODY: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+/// What is rung: a topic that nobody waits for, so that ringing is all that is measured.
+const TOPIC: &str = "written";
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum System {
+    /// By the writer: a plain INSERT, to see what the common statement itself costs.
+    Insert,
+    /// By the writer, no ring.
+    Silent,
+    /// By the writer, NOTIFY in every transaction.
+    Notify,
+    /// By the engine, a flight per write, no ring: what flights cost without grouping.
+    SilentFlights,
+    /// By the engine, a flight per write, the adaptive ring.
+    Adaptive,
+    /// By the engine as it is meant to be used: grouped flights, the adaptive ring.
+    Grouped,
+}
+
+impl System {
+    const ALL: [System; 6] =
+        [System::Silent, System::Adaptive, System::SilentFlights, System::Grouped, System::Notify, System::Insert];
+
+    fn name(self) -> &'static str {
+        match self {
+            System::Insert => "plain INSERT",
+            System::Silent => "no ring",
+            System::Notify => "NOTIFY in every transaction",
+            System::SilentFlights => "no ring, a flight per write",
+            System::Adaptive => "adaptive ring, a flight per write",
+            System::Grouped => "adaptive ring, grouped flights",
+        }
+    }
+}
+
+#[derive(Default)]
+struct Measured {
+    rate: Rounds,
+    statements: Rounds,
+    wal: Rounds,
+}
+
+/// Runs the systems in turns, for each number of writers.
+pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Result<()> {
+    begin(WORKLOAD);
+    let (points, rounds, time): (&[usize], _, _) =
+        if run.quick { (&[1, MANY], 3, 800) } else { (&[1, 4, 16, MANY], 5, 2_000) };
+    let time = Duration::from_millis(time);
+    let systems: Vec<System> = System::ALL.into_iter().filter(|s| !run.no_peers || *s != System::Notify).collect();
+    let schema = server.new_schema()?;
+    let jobs = start_jobs(server, MANY as u32 + 4, &schema, Options::default()).await?;
+    Migrator::new(&schema, vec![Wake::component(), component()]).run(&server.database(1).await?).await?;
+    let _listener = Sender::start(server, &schema).await?;
+    let channel = jobs.wake.channel("jobs", Payload::Keys);
+    for writers in points.iter().copied() {
+        let crew = Crew::new(server, &schema, &jobs.wake, &channel, writers).await?;
+        let mut measured: Vec<Measured> = systems.iter().map(|_| Measured::default()).collect();
+        let places: Vec<usize> = (0..systems.len()).collect();
+        for round in 0..rounds {
+            for place in turns(&places, round) {
+                let mark = server.mark().await?;
+                let (writes, took) = crew.write(systems[place], time).await?;
+                let (statements, wal) = server.since(&mark).await?;
+                measured[place].rate.push(writes / took.as_secs_f64());
+                measured[place].statements.push(statements.map_or(f64::NAN, |count| count / writes));
+                measured[place].wal.push(wal / writes);
+            }
+        }
+        let silent = systems.iter().position(|s| *s == System::Silent).map(|place| measured[place].rate.clone());
+        let silent = silent.unwrap_or_default();
+        for (system, these) in systems.iter().zip(&measured) {
+            let share = these.rate.over(&silent).median();
+            let figures = Figures::default()
+                .count("writers", writers)
+                .number("writes_per_s", these.rate.median())
+                .number("spread", these.rate.spread())
+                .number("share_of_no_ring", share)
+                .number("statements_per_write", these.statements.median())
+                .number("wal_bytes_per_write", these.wal.median());
+            report.result(WORKLOAD, system.name(), figures);
+            if writers == MANY && *system == System::Adaptive {
+                let target = "adaptive ringing at 32 writers, % of the no-ring rate";
+                report.target(target, Goal::AtLeast(80.0), share * 100.0);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// So many writers, ready to write by any system.
+struct Crew {
+    connections: Vec<Arc<tokio::sync::Mutex<PgConnection>>>,
+    insert: Sql,
+    write: Sql,
+    channel: Channel,
+    silent: Flights<Write>,
+    adaptive: Flights<Write>,
+    grouped: Flights<Write>,
+}
+
+impl Crew {
+    async fn new(server: &Server, schema: &Schema, wake: &Wake, channel: &Channel, writers: usize) -> Result<Crew> {
+        let mut connections = Vec::new();
+        for _ in 0..writers {
+            connections.push(Arc::new(server.connection().await?.into()));
+        }
+        let write = schema.sql("select * from {schema}.write($1, $2, $3, $4, $5)");
+        let flights = |name, rings: Option<&Channel>, options| {
+            wake.flights(name, Write { sql: write.clone(), rings: rings.cloned() }, options)
+        };
+        let single = || FlightOptions { max_members: 1, lanes: writers, ..FlightOptions::default() };
+        Ok(Crew {
+            connections,
+            insert: schema.sql("insert into {schema}.written (body) values ($1)"),
+            silent: flights("silent", None, single()),
+            adaptive: flights("adaptive", Some(channel), single()),
+            grouped: flights("grouped", Some(channel), FlightOptions::default()),
+            channel: channel.clone(),
+            write,
+        })
+    }
+
+    /// Everybody writes for `time`; how many writes there were, and how long it took until the last was done.
+    async fn write(&self, system: System, time: Duration) -> Result<(f64, Duration)> {
+        let done = Arc::new(AtomicU64::new(0));
+        let began = Instant::now();
+        let until = began + time;
+        let mut writers: JoinSet<Result<()>> = JoinSet::new();
+        for connection in &self.connections {
+            let done = done.clone();
+            match system {
+                System::Insert | System::Silent | System::Notify => {
+                    let (connection, insert, write) = (connection.clone(), self.insert.clone(), self.write.clone());
+                    let (channels, payloads) = match system {
+                        System::Notify => Wake::notifications(&[self.channel.ring_keys([TOPIC])]),
+                        _ => Default::default(),
+                    };
+                    writers.spawn(async move {
+                        let mut connection = connection.lock().await;
+                        while Instant::now() < until {
+                            let query = match system {
+                                System::Insert => sqlx::query(&insert).bind(BODY),
+                                _ => sqlx::query(&write)
+                                    .bind(Option::<uuid::Uuid>::None)
+                                    .bind(&channels)
+                                    .bind(&payloads)
+                                    .bind(false)
+                                    .bind(vec![BODY]),
+                            };
+                            query.fetch_optional(&mut *connection).await?;
+                            done.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Ok(())
+                    });
+                }
+                System::SilentFlights | System::Adaptive | System::Grouped => {
+                    let flights = match system {
+                        System::SilentFlights => self.silent.clone(),
+                        System::Adaptive => self.adaptive.clone(),
+                        _ => self.grouped.clone(),
+                    };
+                    writers.spawn(async move {
+                        while Instant::now() < until {
+                            flights.submit(()).await?;
+                            done.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Ok(())
+                    });
+                }
+            }
+        }
+        while let Some(ended) = writers.join_next().await {
+            ended??;
+        }
+        Ok((done.load(Ordering::Relaxed) as f64, began.elapsed()))
+    }
+}
+
+/// The write as a flight. It needs no kept outcome, as the writes it is compared with have none.
+struct Write {
+    sql: Sql,
+    rings: Option<Channel>,
+}
+
+impl Flight for Write {
+    type Member = ();
+    type Key = ();
+    type Outcome = ();
+    const KEPT: bool = false;
+
+    fn key(&self, (): &()) {}
+
+    fn rings(&self, (): &(), _: Option<&()>) -> Vec<Ring> {
+        self.rings.iter().map(|channel| channel.ring_keys([TOPIC])).collect()
+    }
+
+    async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, ()>) -> pg::Result<Landed> {
+        let bodies = vec![BODY; boarded.members.len()];
+        Landed::of(&boarded.query(&self.sql).bind(bodies).fetch_one(conn).await?)
+    }
+
+    fn outcome(&self, (): &(), _: &str) {}
+}
+
+fn component() -> Component {
+    Component {
+        name: "bench",
+        migrations: &[Migration { number: 1, name: "written", sql: include_str!("sql/0001_written.sql") }],
+        functions: &[Function { name: "write", sql: include_str!("sql/write.sql") }],
+        vars: Vec::new(),
+    }
+}
