@@ -1,0 +1,130 @@
+//! What the documents list is what the code has, in both directions: metrics, configuration, options.
+
+use std::collections::BTreeMap;
+
+use crate::markdown::quoted;
+use crate::repository::{File, Offence, file, places, report};
+
+/// A documented thing, and what is said about it in a form that can be compared.
+type Facts = BTreeMap<String, String>;
+
+/// The rows of a document's tables whose first cell is one name in backticks that `wanted` accepts, with their lines.
+fn rows(document: &File, wanted: impl Fn(&str) -> bool) -> Vec<(usize, String, Vec<String>)> {
+    let cells = |line: &str| -> Vec<String> {
+        line.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`').to_owned()).collect()
+    };
+    let named = document.lines().filter(|(_, line)| line.starts_with("| `"));
+    named
+        .filter_map(|(at, line)| {
+            let name = quoted(line).next()?.to_owned();
+            wanted(&name).then(|| (at, name, cells(line)))
+        })
+        .collect()
+}
+
+/// Compares what a document says with what is true.
+fn compare(document: &File, said: &[(usize, String, String)], truth: &Facts, source: &str) -> Vec<Offence> {
+    let mut offences = Vec::new();
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    for (at, name, fact) in said {
+        if let Some(first) = seen.insert(name, *at) {
+            offences.push(document.offence(*at, format!("`{name}` is listed already at line {first}: once is enough")));
+        }
+        match truth.get(name) {
+            None => offences.push(document.offence(*at, format!("`{name}` is not in {source}: remove the row"))),
+            Some(real) if real != fact => {
+                offences.push(
+                    document.offence(*at, format!("`{name}` is `{fact}` here and `{real}` in {source}: correct it")),
+                );
+            }
+            Some(_) => {}
+        }
+    }
+    for name in truth.keys().filter(|name| !seen.contains_key(name.as_str())) {
+        offences.push(document.offence(1, format!("`{name}` of {source} is missing: add a row")));
+    }
+    offences
+}
+
+fn metrics(document: &File, truth: &Facts) -> Vec<Offence> {
+    let said: Vec<_> = rows(document, |name| name.starts_with("reveille_"))
+        .into_iter()
+        .map(|(at, name, cells)| (at, name, cells.get(1).cloned().unwrap_or_default()))
+        .collect();
+    compare(document, &said, truth, "METRICS")
+}
+
+fn configuration(document: &File, truth: &Facts) -> Vec<Offence> {
+    let said: Vec<_> = rows(document, |name| name.starts_with("--"))
+        .into_iter()
+        .map(|(at, name, cells)| (at, name, cells[1..].iter().take(2).cloned().collect::<Vec<_>>().join(" ")))
+        .collect();
+    compare(document, &said, truth, "the command line")
+}
+
+fn options(document: &File, truth: &Facts) -> Vec<Offence> {
+    let field = |name: &str| name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    let said: Vec<_> = rows(document, field).into_iter().map(|(at, name, _)| (at, name, String::new())).collect();
+    compare(document, &said, truth, "the options' source")
+}
+
+/// The public fields of a struct, from its source.
+fn fields(source: &File, name: &str) -> Facts {
+    let body = source.text.split_once(&format!("pub struct {name} {{\n")).map_or("", |(_, body)| body);
+    let body = body.split("\n}").next().unwrap_or_default();
+    let field = |line: &str| line.trim().strip_prefix("pub ")?.split_once(':').map(|(field, _)| field.to_owned());
+    body.lines().filter_map(field).map(|field| (field, String::new())).collect()
+}
+
+/// `docs/metrics.md` lists exactly the metrics of the engine and of the server, each with its kind.
+#[test]
+fn every_metric_is_documented() {
+    let all = wake::METRICS.iter().chain(reveille::http::METRICS);
+    let truth: Facts = all.map(|metric| (metric.name.to_owned(), metric.kind.to_owned())).collect();
+    assert!(!truth.is_empty());
+    report(metrics(file("docs/metrics.md"), &truth));
+}
+
+/// `docs/configuration.md` lists exactly the flags that have a variable, each with its variable and default.
+#[test]
+fn every_setting_is_documented() {
+    let keys = reveille::config::keys().into_iter();
+    let truth: Facts = keys.map(|key| (key.flag, format!("{} {}", key.env, key.default.unwrap_or_default()))).collect();
+    assert!(!truth.is_empty());
+    report(configuration(file("docs/configuration.md"), &truth));
+}
+
+/// `docs/wake.md` lists exactly the options of the engine and of its flights.
+#[test]
+fn every_option_of_the_engine_is_documented() {
+    let mut truth = fields(file("crates/wake/src/options.rs"), "Options");
+    truth.extend(fields(file("crates/wake/src/flights.rs"), "FlightOptions"));
+    assert!(truth.len() > 15, "the structs were found: {truth:?}");
+    report(options(file("docs/wake.md"), &truth));
+}
+
+/// A made-up table with a row too many, a wrong kind, a row twice, and one missing.
+#[test]
+fn a_table_that_differs_is_an_offence() {
+    let table = "| name | kind |\n|---|---|\n| `reveille_a` | counter |\n| `reveille_b` | counter |\n| `reveille_x` | gauge |\n\
+                 | `reveille_a` | counter |\n| `other` | gauge |\n";
+    let truth = [("reveille_a", "counter"), ("reveille_b", "gauge"), ("reveille_c", "gauge")];
+    let truth: Facts = truth.into_iter().map(|(name, kind)| (name.into(), kind.into())).collect();
+    let offences = metrics(&File::new("m.md", table), &truth);
+    assert_eq!(places(&offences), [("m.md", 4), ("m.md", 5), ("m.md", 6), ("m.md", 1)]);
+
+    let table = "| `--a` | `A` | `1` | x |\n| `--b` | `B` | | x |\n| `--c` | `D` | | x |\n";
+    let truth = [("--a", "A 2"), ("--b", "B "), ("--c", "C ")];
+    let truth: Facts = truth.into_iter().map(|(name, fact)| (name.into(), fact.into())).collect();
+    assert_eq!(places(&configuration(&File::new("c.md", table), &truth)), [("c.md", 1), ("c.md", 3)]);
+}
+
+/// Fields are read from the struct that was asked for, and an undocumented one is an offence.
+#[test]
+fn an_undocumented_option_is_an_offence() {
+    let source = "pub struct Options {\n    /// Doc.\n    pub one: u8,\n    pub two: u8,\n}\npub struct Other {\n    pub three: u8,\n}\n";
+    let truth = fields(&File::new("o.rs", source), "Options");
+    assert_eq!(truth.keys().collect::<Vec<_>>(), ["one", "two"]);
+    let document = File::new("o.md", "| `one` | 1 | x |\n| `three` | 1 | x |\n");
+    assert_eq!(places(&options(&document, &truth)), [("o.md", 2), ("o.md", 1)]);
+}

@@ -1,0 +1,117 @@
+//! No file is longer than a reader's patience.
+//!
+//! A long file is two things under one name. Those that are one thing, and long, are listed with the reason; an entry that is no
+//! longer needed is an offence too, so that the list stays as short as it can be.
+
+use crate::repository::{File, Offence, files, places, report};
+
+/// Lines per file, by what it is. Tests are lists of cases and may be longer; a query that fills a screen is two.
+const LIMITS: &[(Kind, usize)] =
+    &[(Kind::Rust, 400), (Kind::Test, 600), (Kind::Sql, 120), (Kind::Script, 150), (Kind::Prose, 400)];
+
+/// Files that are longer, up to where, and why.
+const LONGER: &[Longer] = &[
+    Longer { path: "crates/wake/src/group.rs", limit: 500, because: "one state machine: half of it proves nothing" },
+    Longer { path: "crates/wake/src/consumer.rs", limit: 500, because: "one registry under one lock" },
+    Longer { path: "crates/wake/src/hub.rs", limit: 450, because: "one switchboard under one lock" },
+];
+
+struct Longer {
+    path: &'static str,
+    limit: usize,
+    because: &'static str,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Rust,
+    Test,
+    Sql,
+    Script,
+    Prose,
+}
+
+fn kind(file: &File) -> Option<Kind> {
+    // It grows by a line per change, for ever.
+    if file.name() == "CHANGELOG.md" {
+        return None;
+    }
+    match file.extension() {
+        "rs" if file.is_test() => Some(Kind::Test),
+        "rs" => Some(Kind::Rust),
+        // The snapshot of a whole schema is generated.
+        "sql" if file.name() != "schema.sql" => Some(Kind::Sql),
+        "sh" => Some(Kind::Script),
+        "md" => Some(Kind::Prose),
+        _ => None,
+    }
+}
+
+fn limit(file: &File) -> Option<usize> {
+    let kind = kind(file)?;
+    LIMITS.iter().find(|(limited, _)| *limited == kind).map(|(_, limit)| *limit)
+}
+
+fn check(files: &[File], longer: &[Longer]) -> Vec<Offence> {
+    let mut offences = Vec::new();
+    for file in files {
+        let Some(limit) = limit(file) else { continue };
+        let lines = file.text.lines().count();
+        let allowed = longer.iter().find(|entry| entry.path == file.path);
+        match allowed {
+            Some(entry) if lines > entry.limit => {
+                let what =
+                    format!("{lines} lines, {} are allowed because it is {}: split it", entry.limit, entry.because);
+                offences.push(file.offence(entry.limit + 1, what));
+            }
+            Some(_) if lines <= limit => {
+                offences.push(file.offence(1, format!("{lines} lines are within {limit}: remove its entry in LONGER")));
+            }
+            Some(_) => {}
+            None if lines > limit => {
+                let what = format!("{lines} lines, the limit is {limit}: split it, or give its reason in LONGER");
+                offences.push(file.offence(limit + 1, what));
+            }
+            None => {}
+        }
+    }
+    for entry in longer.iter().filter(|entry| files.iter().all(|file| file.path != entry.path)) {
+        offences.push(Offence { path: entry.path.into(), line: 1, what: "is gone: remove its entry in LONGER".into() });
+    }
+    offences
+}
+
+/// Every file of the repository against its limit.
+#[test]
+fn files_are_short() {
+    report(check(files(), LONGER));
+}
+
+/// Made-up files just within and just beyond each way to be wrong.
+#[test]
+fn a_long_file_and_a_needless_exception_are_offences() {
+    let file = |path: &str, lines: usize| File::new(path, &"x\n".repeat(lines));
+    let made = [
+        file("src/short.rs", 400),
+        file("src/long.rs", 401),
+        file("tests/long.rs", 401),
+        file("a/tests/it/longer.rs", 601),
+        file("sql/long.sql", 121),
+        file("src/excused.rs", 450),
+        file("src/needless.rs", 400),
+        file("src/beyond.rs", 451),
+        file("CHANGELOG.md", 5_000),
+    ];
+    let entry = |path| Longer { path, limit: 450, because: "made up" };
+    let longer = [entry("src/excused.rs"), entry("src/needless.rs"), entry("src/beyond.rs"), entry("src/gone.rs")];
+    let expected = [
+        ("src/long.rs", 401),
+        ("tests/long.rs", 401),
+        ("a/tests/it/longer.rs", 601),
+        ("sql/long.sql", 121),
+        ("src/needless.rs", 1),
+        ("src/beyond.rs", 451),
+        ("src/gone.rs", 1),
+    ];
+    assert_eq!(places(&check(&made, &longer)), expected);
+}

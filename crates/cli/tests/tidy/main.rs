@@ -1,0 +1,16 @@
+//! The house rules, as tests.
+//!
+//! A rule that only a reviewer remembers is broken by the first change nobody reviews with it in mind. Each module here is one
+//! rule: a pure function from files to offences, the test that runs it over this repository and names every offence with
+//! its place and what to do about it, and tests on made-up files that prove the rule can fail.
+
+mod arrows;
+mod commands;
+mod documented;
+mod length;
+mod litter;
+mod markdown;
+mod names;
+mod repository;
+mod sql;
+mod tested;

@@ -1,0 +1,118 @@
+//! SQL says what it is, is used, and names its schema.
+//!
+//! A statement begins with its own name as a comment, because that is what `pg_stat_statements` and a server's log show of it. A
+//! table without `{schema}` would be looked for on the `search_path`, which is session state and not ours.
+
+use std::collections::BTreeSet;
+
+use crate::repository::{File, Offence, files, places, report};
+
+/// What the name of a table follows.
+const BEFORE_A_TABLE: &[&str] = &["from", "join", "into", "update", "table", "on"];
+
+fn check(files: &[File]) -> Vec<Offence> {
+    let sql: Vec<&File> = files.iter().filter(|file| file.extension() == "sql").collect();
+    let tables: BTreeSet<&str> = sql.iter().flat_map(|file| created(&file.text)).collect();
+    let included = included(files);
+    let mut offences = Vec::new();
+    for file in sql {
+        let first = file.text.lines().next().unwrap_or_default();
+        if !first.starts_with("--") && !first.starts_with("/*") {
+            offences.push(
+                file.offence(1, "opens without a comment: say what it does, its parameters, rows, locks and index"),
+            );
+        }
+        if is_statement(file) && first != format!("/* {} */", file.stem()) {
+            offences.push(file.offence(1, format!("is a statement: its first line must be `/* {} */`", file.stem())));
+        }
+        if !included.contains(&file.path) {
+            offences.push(file.offence(1, "nothing includes it: use it by include_str!, or remove it"));
+        }
+        for (at, line) in file.lines() {
+            let code = line.split("--").next().unwrap_or_default().to_lowercase();
+            let words: Vec<&str> = code.split_whitespace().collect();
+            let bare = words.windows(2).find(|pair| {
+                BEFORE_A_TABLE.contains(&pair[0]) && tables.contains(pair[1].trim_end_matches([',', ';', ')', '(']))
+            });
+            if let Some(pair) = bare {
+                offences.push(
+                    file.offence(at, format!("`{}` without its schema: write `{{schema}}.{}`", pair[1], pair[1])),
+                );
+            }
+        }
+    }
+    offences
+}
+
+/// Tables that a text creates.
+fn created(text: &str) -> impl Iterator<Item = &str> {
+    text.split("create table ").skip(1).filter_map(|rest| {
+        let rest = rest.strip_prefix("if not exists ").unwrap_or(rest).strip_prefix("{schema}.")?;
+        rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()
+    })
+}
+
+/// Whether it is one statement that a program sends, as opposed to something applied once: those create.
+fn is_statement(file: &File) -> bool {
+    let code = file.text.lines().find(|line| !line.starts_with("--") && !line.starts_with("/*") && !line.is_empty());
+    file.folder().ends_with("/sql") && !code.is_some_and(|code| code.trim_start().starts_with("create "))
+}
+
+/// The paths that Rust files include.
+fn included(files: &[File]) -> BTreeSet<String> {
+    let mut included = BTreeSet::new();
+    for file in files.iter().filter(|file| file.extension() == "rs") {
+        for rest in file.text.split("include_str!(\"").skip(1) {
+            let target = rest.split('"').next().unwrap_or_default();
+            included.insert(resolve(file.folder(), target));
+        }
+    }
+    included
+}
+
+/// A relative path from a folder, without `.` and `..`.
+pub(crate) fn resolve(folder: &str, relative: &str) -> String {
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in relative.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// Every `.sql` file of the repository.
+#[test]
+fn sql_says_what_it_is_and_where() {
+    report(check(files()));
+}
+
+/// One of each fault, made up, beside what is right.
+#[test]
+fn sloppy_sql_is_an_offence() {
+    let made = [
+        File::new(
+            "a/src/lib.rs",
+            "include_str!(\"../sql/good.sql\"), include_str!(\"../sql/bare.sql\"),\ninclude_str!(\"../m.sql\")",
+        ),
+        File::new("a/m.sql", "-- Jobs.\ncreate table {schema}.job (\n"),
+        File::new(
+            "a/sql/good.sql",
+            "/* good */\n-- What it does, from job to job.\nselect 1 from {schema}.job j, unnest($1) job\n",
+        ),
+        File::new("a/sql/bare.sql", "/* bare */\nselect 1\nfrom job\n"),
+        File::new("a/sql/orphan.sql", "select 1\n"),
+        File::new("a/sql/misnamed.sql", "/* something */\nselect 1\n"),
+    ];
+    let expected = [
+        ("a/sql/bare.sql", 3),
+        ("a/sql/orphan.sql", 1),
+        ("a/sql/orphan.sql", 1),
+        ("a/sql/orphan.sql", 1),
+        ("a/sql/misnamed.sql", 1),
+        ("a/sql/misnamed.sql", 1),
+    ];
+    assert_eq!(places(&check(&made)), expected);
+}
