@@ -14,7 +14,15 @@ fi
 scripts/postgres.sh "${PG:-}"
 scripts/pgbouncer.sh
 if [ -n "${PG:-}" ]; then export REVEILLE_TEST_PG="$PG"; fi
-trap 'scripts/test-server.sh stop' EXIT
+# Test runners hide what a passing test prints; a test that was skipped must be seen.
+REVEILLE_TEST_SKIPPED=$(mktemp)
+export REVEILLE_TEST_SKIPPED
+finish() {
+    sort -u "$REVEILLE_TEST_SKIPPED"
+    rm -f "$REVEILLE_TEST_SKIPPED"
+    scripts/test-server.sh stop
+}
+trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 

@@ -14,6 +14,7 @@
 //! | `DATABASE_URL` | test on this server; start nothing |
 //! | `REVEILLE_TEST_PG` | the major version of the server to start, e.g. `18` |
 //! | `REVEILLE_PG_BIN` | the folder of PostgreSQL programs to start it with |
+//! | `REVEILLE_TEST_SKIPPED` | a file that names the tests that were skipped |
 //!
 //! Functions here panic with a readable message instead of returning errors: there is nothing else for a test to do.
 
@@ -26,6 +27,8 @@ mod private;
 mod proxy;
 mod server;
 
+use std::io::Write as _;
+
 pub use counting::CountingRole;
 pub use database::TestDb;
 pub use pooler::{Pooler, pooler};
@@ -34,8 +37,17 @@ pub use proxy::{Cut, Mode, Proxy};
 pub use server::installation_to_start;
 
 /// Says on standard error that the running test is skipped, and why. Returns `None`, for the caller to return.
+///
+/// A test runner hides what a passing test prints, so the line also goes to the file that `REVEILLE_TEST_SKIPPED` names;
+/// `make test` shows it at the end.
 fn skip<T>(needs: &str) -> Option<T> {
     let thread = std::thread::current();
-    eprintln!("skipped: {} needs {needs}", thread.name().unwrap_or("this test"));
+    let line = format!("skipped: {} needs {needs}\n", thread.name().unwrap_or("this test"));
+    eprint!("{line}");
+    if let Some(file) = std::env::var_os("REVEILLE_TEST_SKIPPED") {
+        let opened = std::fs::OpenOptions::new().create(true).append(true).open(file);
+        // One write, so that the lines of processes that skip together stay whole.
+        let _ = opened.and_then(|mut file| file.write_all(line.as_bytes()));
+    }
     None
 }
