@@ -34,7 +34,7 @@ pub trait Check: Send + Sync {
     /// What is checked, in a word: `database`.
     fn name(&self) -> &'static str;
 
-    /// Looks now. Dropped after [`CHECK_DEADLINE`] or when the client goes away.
+    /// Looks now. Dropped when it has taken two seconds, or when the client goes away.
     fn check(&self) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>>;
 }
 
