@@ -13,6 +13,29 @@
 //!
 //! Nothing here depends on session state: the same statements run on the application's own pool, inside its own
 //! transaction, and through a pooler.
+//!
+//! ```no_run
+//! use reveille_pg::retry::{Policy, retry};
+//! use reveille_pg::{Component, Database, Migration, Migrator, Options, Result, Schema};
+//!
+//! const NOTES: Migration = Migration { number: 1, name: "create notes", sql: "create table {schema}.note (text text)" };
+//!
+//! # async fn example() -> Result<()> {
+//! let db = Database::connect("postgres://me@first,second/app", Options::default()).await?;
+//! let schema = Schema::new("My \"odd\" Schéma")?;
+//! let notes = Component { name: "notes", migrations: &[NOTES], functions: &[], vars: Vec::new() };
+//! Migrator::new(&schema, vec![notes]).run(&db).await?;
+//!
+//! let count = schema.sql("select count(*) from {schema}.note");
+//! let notes: i64 = retry(&Policy::default(), "count notes", async |_| {
+//!     let mut session = db.session().await?;
+//!     let notes = sqlx::query_scalar(&count).fetch_one(&mut *session).await?;
+//!     session.finish().await?;
+//!     Ok(notes)
+//! })
+//! .await?;
+//! # let _ = notes; Ok(()) }
+//! ```
 
 pub mod embedded;
 mod error;

@@ -37,7 +37,7 @@ pub enum Error {
     },
 
     /// No server could be reached, so nothing was done. Try again later.
-    #[error("cannot reach {server}: is it running, and does the URL name the right host and port?")]
+    #[error("cannot reach {server}: {}", why_unreachable(source))]
     Unreachable {
         /// Host and port, as far as they are known.
         server: String,
@@ -46,7 +46,7 @@ pub enum Error {
     },
 
     /// A server answered and does not accept this user, database or kind of connection. Correct the URL or the server.
-    #[error("{server} does not accept the connection: check user, password, database and sslmode")]
+    #[error("{server} does not accept the connection: {}", why_rejected(source))]
     Rejected {
         /// Host and port, as far as they are known.
         server: String,
@@ -225,7 +225,7 @@ impl From<sqlx::Error> for Error {
             }
             sqlx::Error::Tls(_) => Error::Rejected { server: "the database server".into(), source },
             sqlx::Error::PoolTimedOut => {
-                suspicion::interrupted();
+                suspicion::exhausted();
                 Error::Exhausted
             }
             sqlx::Error::PoolClosed => Error::Closed,
@@ -235,6 +235,23 @@ impl From<sqlx::Error> for Error {
             }
             _ => Error::Mismatch(source),
         }
+    }
+}
+
+fn why_unreachable(source: &sqlx::Error) -> &'static str {
+    match source.as_database_error() {
+        Some(said) => classify(said).reason,
+        None => "is it running, and does the URL name the right host and port?",
+    }
+}
+
+fn why_rejected(source: &sqlx::Error) -> &'static str {
+    match source.as_database_error().and_then(|said| said.code()).as_deref() {
+        Some("28000" | "28P01") => "wrong user or password, or pg_hba.conf does not let them in",
+        Some("3D000") => "there is no such database; create it or correct the URL",
+        Some("42501") => "the role may not connect to this database",
+        Some(_) => "check user, password and database",
+        None => "no encryption that both sides accept; check sslmode and sslrootcert",
     }
 }
 

@@ -119,8 +119,10 @@ async fn unless_it_moves<T>(route: &Arc<Route>, attempt: impl Future<Output = sq
 }
 
 fn report(error: &Error) {
-    if error.is_transient() {
-        suspicion::interrupted();
+    match error {
+        Error::Exhausted => suspicion::exhausted(),
+        error if error.is_transient() => suspicion::interrupted(),
+        _ => {}
     }
 }
 

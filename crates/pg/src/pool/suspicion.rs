@@ -33,9 +33,14 @@ static OUTDATED: LastReport = LastReport::never();
 
 static NEWS: Notify = Notify::const_new();
 
-/// Reports that a connection was found dead, or could not be had.
+/// Reports that a connection was found dead, or that no server answered.
 pub(crate) fn interrupted() {
     INTERRUPTED.report(now(), Duration::ZERO);
+    NEWS.notify_waiters();
+}
+
+/// Reports that no connection could be had in time. It may be load, so it makes nobody ping, which would add to it.
+pub(crate) fn exhausted() {
     NEWS.notify_waiters();
 }
 

@@ -237,6 +237,7 @@ async fn an_unknown_database_is_permanent() {
         Database::connect(&format!("{server}/no_such_database"), Options::default()).await.expect_err("unknown");
     assert!(matches!(error, Error::Rejected { .. }) && !error.is_transient(), "{error:?}");
     assert_eq!(error.sqlstate(), Some("3D000"));
+    assert!(error.to_string().contains("no such database"), "{error}");
 }
 
 /// A transaction left idle beyond the server's limit was rolled back, which is certain.
