@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use pg::testing::{Proxy, TestDb};
+use pg::testing::{CountingRole, Proxy, TestDb};
 use pg::{Database, Schema};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, PgConnection};
@@ -48,6 +48,13 @@ pub(crate) async fn start_hearing(db: &Database, schema: &Schema, options: wake:
     let jobs = start(db, schema, options).await;
     hearing(&jobs).await;
     jobs
+}
+
+/// A queue that logs in as a role of its own, by which its connections and statements are told from others'. The tables are the
+/// owner's.
+pub(crate) async fn start_as(role: &CountingRole, db: &TestDb, options: wake::Options) -> Jobs {
+    drop(start(db.database(), db.schema(), options.clone()).await);
+    start(role.database(), db.schema(), options).await
 }
 
 /// Waits until notifications are heard.

@@ -6,7 +6,7 @@ use pg::testing::TestDb;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::fixture::{LEASE, Stranger, eventually, options, settled, start_hearing, take, waiter};
+use crate::fixture::{LEASE, Stranger, eventually, hearing, options, settled, start_as, start_hearing, take, waiter};
 use crate::jobs::Jobs;
 
 /// How long idleness is watched.
@@ -36,9 +36,10 @@ fn waiters(jobs: &Jobs) -> JoinSet<()> {
 async fn a_minute_of_waiting_makes_no_statement() {
     let db = TestDb::new().await;
     let Some(role) = db.counting_role().await else { return };
-    let jobs = start_hearing(role.database(), db.schema(), wake::Options::default()).await;
+    let jobs = start_as(&role, &db, wake::Options::default()).await;
+    hearing(&jobs).await;
     let mut waiters = waiters(&jobs);
-    eventually("they wait", async || jobs.claims.health().intentions == 8).await;
+    eventually("both groups know", async || jobs.claims.counts().empty_looks >= 2).await;
     settled(&jobs).await;
 
     let before = role.statements().await;
@@ -56,7 +57,8 @@ async fn a_minute_of_waiting_makes_the_fallbacks_statements_and_no_other() {
     let db = TestDb::new().await;
     let Some(role) = db.counting_role().await else { return };
     let five = wake::Options { fallback_poll_interval: fallback, ..options() };
-    let jobs = start_hearing(role.database(), db.schema(), five).await;
+    let jobs = start_as(&role, &db, five).await;
+    hearing(&jobs).await;
     let mut waiters = waiters(&jobs);
     // The first prepares its statement; count from between two others.
     eventually("two fallbacks", async || jobs.claims.counts().sweeps == 2).await;

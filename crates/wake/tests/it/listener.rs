@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep};
 use wake::{ListenerState, Listening};
 
 use crate::fixture::{
-    Elsewhere, NEVER, Stranger, briefly_polling, eventually, hearing, options, start, start_hearing, take, waiter,
-    waiting,
+    Elsewhere, NEVER, Stranger, briefly_polling, eventually, hearing, options, start, start_as, start_hearing, take,
+    waiter, waiting,
 };
 use crate::jobs::Jobs;
 
@@ -52,7 +52,8 @@ async fn work_flows_while_the_listener_is_killed_again_and_again() {
     let db = TestDb::new().await;
     let Some(role) = db.counting_role().await else { return };
     let elsewhere = Elsewhere::start(&db, options()).await;
-    let here = start_hearing(role.database(), db.schema(), options()).await;
+    let here = start_as(&role, &db, options()).await;
+    hearing(&here).await;
     let mut stranger = Stranger::of(&db).await;
 
     let over = Arc::new(AtomicBool::new(false));
@@ -90,7 +91,8 @@ async fn a_ring_lost_with_the_listener_is_made_good_when_it_is_back() {
     let db = TestDb::new().await;
     let Some(role) = db.counting_role().await else { return };
     let here = wake::Options { aggressive_poll_interval: NEVER, ..options() };
-    let here = start_hearing(role.database(), db.schema(), here).await;
+    let here = start_as(&role, &db, here).await;
+    hearing(&here).await;
     let mut stranger = Stranger::of(&db).await;
     for _ in 0..4 {
         hearing(&here).await;
@@ -215,7 +217,7 @@ async fn a_queue_told_not_to_listen_polls() {
     let db = TestDb::new().await;
     let Some(role) = db.counting_role().await else { return };
     let never = wake::Options { listening: Listening::Never, ..briefly_polling() };
-    let jobs = start(role.database(), db.schema(), never).await;
+    let jobs = start_as(&role, &db, never).await;
     let mut stranger = Stranger::of(&db).await;
     for _ in 0..3 {
         let waits = waiter(&jobs, "q");
@@ -235,7 +237,7 @@ async fn queues_of_one_process_share_their_listener() {
     let Some(role) = db.counting_role().await else { return };
     let mut queues = Vec::new();
     for _ in 0..20 {
-        queues.push(start(role.database(), db.schema(), options()).await);
+        queues.push(start_as(&role, &db, options()).await);
     }
     for queue in &queues {
         hearing(queue).await;

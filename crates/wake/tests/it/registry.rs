@@ -7,7 +7,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use wake::Error;
 
-use crate::fixture::{LEASE, PATIENCE, Stranger, eventually, options, settled, start_hearing, waiter, waiting};
+use crate::fixture::{
+    LEASE, PATIENCE, Stranger, eventually, hearing, options, settled, start_as, start_hearing, waiter, waiting,
+};
 
 /// Ten thousand waiters are served by a hundred groups: joining them asks the database nothing, and each gets its job.
 /// The server counts the statements of this test's role while all but the first of each group join.
@@ -17,7 +19,8 @@ async fn ten_thousand_waiters_in_a_hundred_groups_are_all_served() {
     const WAITERS: usize = 10_000;
     let db = TestDb::new().await;
     let Some(role) = db.counting_role().await else { return };
-    let jobs = start_hearing(role.database(), db.schema(), options()).await;
+    let jobs = start_as(&role, &db, options()).await;
+    hearing(&jobs).await;
     let mut waits = JoinSet::new();
     let mut join = |number: usize| {
         let jobs = jobs.clone();
@@ -25,7 +28,7 @@ async fn ten_thousand_waiters_in_a_hundred_groups_are_all_served() {
         waits.spawn(async move { jobs.claim(&queue, LEASE, Instant::now() + PATIENCE * 3).await });
     };
     (0..GROUPS).for_each(&mut join);
-    waiting(&jobs, GROUPS).await;
+    eventually("each group knows", async || jobs.claims.counts().empty_looks == GROUPS as u64).await;
     let before = role.statements().await;
     (GROUPS..WAITERS).for_each(&mut join);
     eventually("all wait", async || jobs.claims.health().intentions == WAITERS).await;
@@ -84,6 +87,26 @@ async fn a_forgotten_group_looks_again() {
     assert_eq!(jobs.claims.health().groups, 2);
 }
 
+/// However many groups there are, one with waiters is never forgotten.
+/// Room for one; a waiter comes back to its group after an empty wait, and other groups come and go beside it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_with_waiters_is_not_forgotten() {
+    let db = TestDb::new().await;
+    let jobs = start_hearing(db.database(), db.schema(), wake::Options { max_groups: 1, ..options() }).await;
+    let briefly = async |queue: &str| {
+        let nothing = jobs.claim(queue, LEASE, Instant::now() + Duration::from_millis(20)).await.expect("a claim");
+        assert!(nothing.is_none());
+    };
+    briefly("a").await;
+    let waits = waiter(&jobs, "a");
+    waiting(&jobs, 1).await;
+    for queue in ["b", "c", "d"] {
+        briefly(queue).await;
+    }
+    let id = jobs.enqueue("a", "", Duration::ZERO).await.expect("added");
+    assert_eq!(waits.await.expect("still waiting").id, id);
+}
+
 /// A claim that does not wait always looks, even in a group that knows it is empty.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_that_does_not_wait_always_looks() {
@@ -117,4 +140,16 @@ async fn a_closed_consumer_ends_every_wait() {
     }
     let late = jobs.claim("a", LEASE, Instant::now() + PATIENCE).await.expect_err("closed");
     assert!(matches!(late, Error::Closed { .. }));
+}
+
+/// Nobody needs to be a superuser to own a queue: an ordinary role that may create in the database makes its tables and functions.
+/// A role without special rights starts a queue on an empty schema.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ordinary_role_can_own_a_queue() {
+    let db = TestDb::new().await;
+    let Some(role) = db.counting_role().await else { return };
+    let jobs = start_hearing(role.database(), db.schema(), options()).await;
+    let waits = waiter(&jobs, "q");
+    let id = jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
+    assert_eq!(waits.await.expect("served").id, id);
 }
