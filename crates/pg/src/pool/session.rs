@@ -84,17 +84,19 @@ impl Database {
                 Err(error) => error,
             };
             report(&failure);
+            let mut has_moved = false;
             if failure.is_transient() {
                 match route.scout().await {
-                    Ok(place) if place != aimed_at => continue,
-                    Ok(_) => {}
+                    Ok(place) => has_moved = place != aimed_at,
                     Err(error) => failure = error,
                 }
             }
             if !failure.is_transient() || Instant::now() >= deadline {
                 return Err(failure);
             }
-            tokio::time::sleep(SUSPICIOUS_WAIT).await;
+            if !has_moved {
+                tokio::time::sleep(SUSPICIOUS_WAIT).await;
+            }
         }
     }
 }

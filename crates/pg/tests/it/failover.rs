@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use reveille_pg::retry::{Policy, retry};
 use reveille_pg::testing::{PrivateCluster, TestDb};
-use reveille_pg::{Database, Options, Result};
+use reveille_pg::{Database, Error, Options, Result};
 use sqlx::PgPool;
 
 /// The port of the server that a session of `database` reaches, trying again as callers do.
@@ -48,7 +48,7 @@ async fn a_restart_costs_one_attempt() -> Result<()> {
     for _ in 0..size {
         let mut session = database.session().await?;
         if let Err(error) = sqlx::query("select 1").execute(&mut *session).await {
-            failures.push(reveille_pg::Error::from(error));
+            failures.push(Error::from(error));
         }
     }
     assert!(failures.len() <= 1, "none if another test has just reported trouble: {failures:?}");
@@ -89,6 +89,11 @@ async fn a_standby_is_passed_over() -> Result<()> {
     let any = if url.contains('?') { "&target_session_attrs=any" } else { "?target_session_attrs=any" };
     let any = Database::connect(&(url + any), Options::default()).await?;
     assert_eq!(port(&any).await?, i32::from(standby.port()));
+
+    let only =
+        standby.url().to_owned() + if standby.url().contains('?') { "&" } else { "?" } + "target_session_attrs=primary";
+    let error = Database::connect(&only, Options::default()).await.expect_err("there is no primary");
+    assert!(matches!(error, Error::NoPrimary { .. }) && error.is_transient() && !error.is_ambiguous(), "{error:?}");
     Ok(())
 }
 
