@@ -4,7 +4,10 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -20,6 +23,9 @@ use tokio::{
 /// How long anything that should happen may take before a test fails: long, because two cores run many tests at once.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Standard output and standard error.
+const STREAMS: usize = 2;
+
 /// How long to wait for the effect of a signal before it is sent again.
 const BETWEEN_SIGNALS: Duration = Duration::from_millis(100);
 
@@ -34,6 +40,7 @@ pub(crate) struct Reveille {
 #[derive(Default)]
 struct Said {
     lines: Mutex<Vec<String>>,
+    closed: AtomicUsize,
     more: Notify,
 }
 
@@ -73,9 +80,12 @@ impl Reveille {
         let found = async {
             loop {
                 let more = self.said.more.notified();
+                // Looked at first: what was said before the end counts.
+                let over = self.said.closed.load(Ordering::Acquire) == STREAMS;
                 if let Some(line) = self.said.lines().iter().find(|line| line.contains(part)) {
                     return line.clone();
                 }
+                assert!(!over, "ended without saying {part:?}, only:\n{}", self.said.text());
                 more.await;
             }
         };
@@ -131,6 +141,8 @@ async fn read(stream: impl AsyncRead + Unpin, said: Arc<Said>) {
         said.lines().push(line);
         said.more.notify_waiters();
     }
+    said.closed.fetch_add(1, Ordering::Release);
+    said.more.notify_waiters();
 }
 
 /// `reveille up` in `dir` on a free port, with the PostgreSQL that the tests run on.
