@@ -2,24 +2,29 @@
 
 use std::collections::BTreeMap;
 
-use crate::markdown::quoted;
 use crate::repository::{File, Offence, file, places, report};
 
 /// A documented thing, and what is said about it in a form that can be compared.
 type Facts = BTreeMap<String, String>;
 
-/// The rows of a document's tables whose first cell is one name in backticks that `wanted` accepts, with their lines.
-fn rows(document: &File, wanted: impl Fn(&str) -> bool) -> Vec<(usize, String, Vec<String>)> {
-    let cells = |line: &str| -> Vec<String> {
-        line.trim_matches('|').split('|').map(|cell| cell.trim().trim_matches('`').to_owned()).collect()
-    };
-    let named = document.lines().filter(|(_, line)| line.starts_with("| `"));
-    named
-        .filter_map(|(at, line)| {
-            let name = quoted(line).next()?.to_owned();
-            wanted(&name).then(|| (at, name, cells(line)))
-        })
-        .collect()
+/// The rows of a document's tables whose first column is headed `heading`: line, name, the other cells.
+fn rows(document: &File, heading: &str) -> Vec<(usize, String, Vec<String>)> {
+    let (mut rows, mut header) = (Vec::new(), None);
+    for (at, line) in document.lines() {
+        let Some(line) = line.strip_prefix('|') else {
+            header = None;
+            continue;
+        };
+        let mut cells =
+            line.trim_end().trim_end_matches('|').split('|').map(|cell| cell.trim().trim_matches('`').to_owned());
+        let name = cells.next().unwrap_or_default();
+        match &header {
+            None => header = Some(name),
+            Some(header) if header == heading && !name.starts_with("---") => rows.push((at, name, cells.collect())),
+            Some(_) => {}
+        }
+    }
+    rows
 }
 
 /// Compares what a document says with what is true.
@@ -47,24 +52,23 @@ fn compare(document: &File, said: &[(usize, String, String)], truth: &Facts, sou
 }
 
 fn metrics(document: &File, truth: &Facts) -> Vec<Offence> {
-    let said: Vec<_> = rows(document, |name| name.starts_with("reveille_"))
+    let said: Vec<_> = rows(document, "name")
         .into_iter()
-        .map(|(at, name, cells)| (at, name, cells.get(1).cloned().unwrap_or_default()))
+        .map(|(at, name, cells)| (at, name, cells.first().cloned().unwrap_or_default()))
         .collect();
     compare(document, &said, truth, "METRICS")
 }
 
 fn configuration(document: &File, truth: &Facts) -> Vec<Offence> {
-    let said: Vec<_> = rows(document, |name| name.starts_with("--"))
+    let said: Vec<_> = rows(document, "flag")
         .into_iter()
-        .map(|(at, name, cells)| (at, name, cells[1..].iter().take(2).cloned().collect::<Vec<_>>().join(" ")))
+        .map(|(at, name, cells)| (at, name, cells.into_iter().take(2).collect::<Vec<_>>().join(" ")))
         .collect();
     compare(document, &said, truth, "the command line")
 }
 
 fn options(document: &File, truth: &Facts) -> Vec<Offence> {
-    let field = |name: &str| name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
-    let said: Vec<_> = rows(document, field).into_iter().map(|(at, name, _)| (at, name, String::new())).collect();
+    let said: Vec<_> = rows(document, "option").into_iter().map(|(at, name, _)| (at, name, String::new())).collect();
     compare(document, &said, truth, "the options' source")
 }
 
@@ -107,16 +111,16 @@ fn every_option_of_the_engine_is_documented() {
 #[test]
 fn a_table_that_differs_is_an_offence() {
     let table = "| name | kind |\n|---|---|\n| `reveille_a` | counter |\n| `reveille_b` | counter |\n| `reveille_x` | gauge |\n\
-                 | `reveille_a` | counter |\n| `other` | gauge |\n";
+                 | `reveille_a` | counter |\n\n| reason |\n|---|\n| `other` |\n";
     let truth = [("reveille_a", "counter"), ("reveille_b", "gauge"), ("reveille_c", "gauge")];
     let truth: Facts = truth.into_iter().map(|(name, kind)| (name.into(), kind.into())).collect();
     let offences = metrics(&File::new("m.md", table), &truth);
     assert_eq!(places(&offences), [("m.md", 4), ("m.md", 5), ("m.md", 6), ("m.md", 1)]);
 
-    let table = "| `--a` | `A` | `1` | x |\n| `--b` | `B` | | x |\n| `--c` | `D` | | x |\n";
+    let table = "| flag | variable | default |\n|---|---|---|\n| `--a` | `A` | `1` | x |\n| `--b` | `B` | | x |\n| `--c` | `D` | | x |\n";
     let truth = [("--a", "A 2"), ("--b", "B "), ("--c", "C ")];
     let truth: Facts = truth.into_iter().map(|(name, fact)| (name.into(), fact.into())).collect();
-    assert_eq!(places(&configuration(&File::new("c.md", table), &truth)), [("c.md", 1), ("c.md", 3)]);
+    assert_eq!(places(&configuration(&File::new("c.md", table), &truth)), [("c.md", 3), ("c.md", 5)]);
 }
 
 /// Fields are read from the struct that was asked for, and an undocumented one is an offence.
@@ -125,6 +129,6 @@ fn an_undocumented_option_is_an_offence() {
     let source = "pub struct Options {\n    /// Doc.\n    pub one: u8,\n    pub two: u8,\n}\npub struct Other {\n    pub three: u8,\n}\n";
     let truth = fields(&File::new("o.rs", source), "Options");
     assert_eq!(truth.keys().collect::<Vec<_>>(), ["one", "two"]);
-    let document = File::new("o.md", "| `one` | 1 | x |\n| `three` | 1 | x |\n");
-    assert_eq!(places(&options(&document, &truth)), [("o.md", 2), ("o.md", 1)]);
+    let document = File::new("o.md", "| option | default |\n|---|---|\n| `one` | 1 | x |\n| `three` | 1 | x |\n");
+    assert_eq!(places(&options(&document, &truth)), [("o.md", 4), ("o.md", 1)]);
 }
