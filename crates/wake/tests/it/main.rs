@@ -6,6 +6,7 @@ mod jobs;
 
 mod claims;
 mod clocks;
+mod due;
 mod fixture;
 mod flights;
 mod idle;

@@ -82,6 +82,7 @@ async fn an_orphan_is_found_by_the_trailing_look() {
     waiting(&jobs, 2).await;
     let mut stranger = Stranger::of(&db).await;
     let rung = stranger.insert("q").await;
+    eventually("the ring is heard", async || jobs.claims.health().intentions == 1).await;
     let orphan = stranger.insert_unheard("q").await;
     let since = Instant::now();
     let mut served = Vec::new();

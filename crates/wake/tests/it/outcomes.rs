@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use pg::Database;
-use pg::testing::{Proxy, TestDb};
+use pg::testing::{Mode, Proxy, TestDb};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
+use wake::{Error, FlightOptions};
 
-use crate::fixture::{Stranger, options, start, take};
+use crate::fixture::{LEASE, Stranger, options, start, start_hearing, take, waiter};
+use crate::flights::marks;
 use crate::jobs::Jobs;
 
 /// A queue that reaches the server by way of a proxy.
@@ -88,4 +91,72 @@ async fn members_of_broken_flights_all_hear_the_truth() {
         sqlx::query_as(&there).fetch_all(db.database().pool()).await.expect("read the jobs");
     told.sort();
     assert_eq!(told, there);
+}
+
+/// A pool behind a proxy that soon gives up waiting for a connection.
+fn impatient(proxy: &Proxy) -> Database {
+    let options = pg::Options { acquire_timeout: Duration::from_millis(300), ..pg::Options::default() };
+    Database::connect_lazy(proxy.url(), options).expect("a pool")
+}
+
+/// A server that is away for longer than a flight is tried: a write that was never sent has not happened, and its caller hears so.
+/// A proxy refuses every connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_could_not_be_sent_has_not_happened() {
+    let db = TestDb::new().await;
+    let proxy = Proxy::start(&db).await;
+    let soon = FlightOptions { give_up_after: Duration::from_millis(500), ..FlightOptions::default() };
+    let marks = marks(&db, &impatient(&proxy), soon).await;
+    proxy.set(Mode::Refuse).await;
+    proxy.cut();
+    let lost = marks.submit(1).await.expect_err("the server is away");
+    assert!(matches!(&lost, Error::Unavailable { .. }) && lost.is_transient(), "{lost:?}");
+    let marked: i64 = Stranger::of(&db).await.ask("select count(*) from {schema}.mark").await;
+    assert_eq!(marked, 0);
+}
+
+/// A server that is away since it was sent a write: nobody can know what became of it, and the caller hears exactly that.
+/// A proxy cuts the answer, and then refuses every connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_whose_outcome_cannot_be_learnt_is_not_guessed() {
+    const NUMBER: i64 = 0x1122_3344_5566_7788;
+    let db = TestDb::new().await;
+    let proxy = Proxy::start(&db).await;
+    let soon = FlightOptions { give_up_after: Duration::from_millis(500), ..FlightOptions::default() };
+    let marks = marks(&db, &impatient(&proxy), soon).await;
+    let cut = proxy.cut_reply_to(NUMBER.to_be_bytes());
+    let away = async {
+        // Nobody gets in any more while the write is on its way.
+        while proxy.connections() == 0 {
+            tokio::task::yield_now().await;
+        }
+        proxy.set(Mode::Refuse).await;
+        cut.happened().await;
+    };
+    let (lost, ()) = tokio::join!(marks.submit(NUMBER), away);
+    let lost = lost.expect_err("the server is away");
+    assert!(matches!(&lost, Error::Unknown { .. }) && lost.is_transient(), "{lost:?}");
+    let marked: i64 = Stranger::of(&db).await.ask("select number from {schema}.mark").await;
+    assert_eq!(marked, NUMBER, "it had happened");
+}
+
+/// Failures are absorbed until the deadline; then a waiter hears that the database could not be reached, and not that there is no work.
+/// A proxy refuses every connection, and then lets them in again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_hears_of_an_unreachable_database_at_its_deadline_only() {
+    let db = TestDb::new().await;
+    let proxy = Proxy::start(&db).await;
+    let jobs = start_hearing(&impatient(&proxy), db.schema(), options()).await;
+    proxy.set(Mode::Refuse).await;
+    proxy.cut();
+    let asked = Instant::now();
+    let deadline = Duration::from_millis(1_500);
+    let lost = jobs.claim("q", LEASE, asked + deadline).await.expect_err("the server is away");
+    assert!(matches!(&lost, Error::Unavailable { .. }) && lost.is_transient(), "{lost:?}");
+    assert!(asked.elapsed() >= deadline);
+
+    let waits = waiter(&jobs, "q");
+    let id = Stranger::of(&db).await.insert("q").await;
+    proxy.set(Mode::Pass).await;
+    assert_eq!(waits.await.expect("served").id, id);
 }

@@ -153,3 +153,16 @@ async fn an_ordinary_role_can_own_a_queue() {
     let id = jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
     assert_eq!(waits.await.expect("served").id, id);
 }
+
+/// A claim that the database refuses is told so, and does not trouble others.
+/// A queue's name holds a character that PostgreSQL cannot store; another queue's waiter is served meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_claim_is_told_so() {
+    let db = TestDb::new().await;
+    let jobs = start_hearing(db.database(), db.schema(), options()).await;
+    let waits = waiter(&jobs, "q");
+    let refused = jobs.claim("a \0 in the middle", LEASE, Instant::now() + PATIENCE).await.expect_err("refused");
+    assert!(matches!(&refused, Error::Refused { .. }) && !refused.is_transient(), "{refused}");
+    let id = jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
+    assert_eq!(waits.await.expect("served").id, id);
+}

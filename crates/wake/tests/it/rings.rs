@@ -186,3 +186,27 @@ async fn own_notifications_cost_no_second_look() {
     looks.sort_unstable();
     assert_eq!(looks[looks.len() / 2], 1, "{looks:?}");
 }
+
+/// A schema may be called anything that PostgreSQL takes: channels, triggers and functions of an odd one work.
+/// Jobs now, later and by another program, in a schema with quotes, blanks and accents.
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_works_in_a_schema_with_an_odd_name() {
+    let db = TestDb::with_odd_name().await;
+    let jobs = start_hearing(db.database(), db.schema(), options()).await;
+    let elsewhere = Elsewhere::start(&db, options()).await;
+    crate::fixture::hearing(&elsewhere.jobs).await;
+    let waits = waiter(&elsewhere.jobs, "q");
+    waiting(&elsewhere.jobs, 1).await;
+    let id = jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
+    let job = waits.await.expect("served");
+    assert_eq!(job.id, id);
+    assert!(elsewhere.jobs.failed("q", &job).await.expect("failed"));
+    let again = take(&jobs, "q").await;
+    assert_eq!((again.id, again.attempt), (id, 2));
+    assert!(jobs.done("q", &again).await.expect("done"));
+
+    let waits = waiter(&jobs, "q");
+    waiting(&jobs, 1).await;
+    let id = Stranger::of(&db).await.insert("q").await;
+    assert_eq!(waits.await.expect("served").id, id);
+}

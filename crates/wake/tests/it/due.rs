@@ -1,0 +1,105 @@
+//! Channels whose payload is a due time: other processes learn when to look, by the database's clock.
+
+use std::time::Duration;
+
+use pg::testing::TestDb;
+use pg::{Migrator, Sql};
+use sqlx::{PgConnection, Row};
+use tokio::time::Instant;
+use wake::{Channel, Claim, Consumer, Look, Looked, Payload, Topic, Wake, channel_name};
+
+use crate::fixture::{PATIENCE, Stranger, eventually, options};
+
+/// How far the timers of these tests are away.
+const AHEAD: Duration = Duration::from_millis(1_500);
+
+/// Timers: a table of due times, each taken by removing it.
+struct Timers {
+    channel: Channel,
+    take: Sql,
+}
+
+impl Claim for Timers {
+    type Key = ();
+    type Args = ();
+    type Item = i64;
+
+    fn topics(&self, (): &()) -> Vec<Topic> {
+        vec![self.channel.topic()]
+    }
+
+    async fn look(&self, conn: &mut PgConnection, look: &Look<(), ()>) -> pg::Result<Looked<i64>> {
+        let row = sqlx::query(&self.take).bind(look.wanted() as i64).fetch_one(conn).await?;
+        let taken: Vec<i64> = row.get(0);
+        Ok(Looked::next_due_ms(row.get(1)).deal(look, taken))
+    }
+
+    async fn give_back(&self, _: &mut PgConnection, _: &[i64]) -> pg::Result<()> {
+        Ok(())
+    }
+}
+
+async fn timers(db: &TestDb) -> (Wake, Consumer<Timers>) {
+    Migrator::new(db.schema(), vec![Wake::component()]).run(db.database()).await.expect("make the engine's tables");
+    Stranger::of(db).await.run("create table {schema}.timer (id bigint primary key, due_at timestamptz)").await;
+    let wake = Wake::start(db.database(), db.schema(), options());
+    let channel = wake.channel("timers", Payload::Due);
+    let take = "with taken as (delete from {schema}.timer where id in ( \
+                  select id from {schema}.timer where due_at <= now() order by due_at limit $1 for update skip locked) \
+                returning id) \
+                select array(select id from taken), \
+                  (select extract(epoch from min(due_at) - now())::float8 * 1000 from {schema}.timer where due_at > now())";
+    let consumer = wake.consumer("timers", Timers { channel, take: db.schema().sql(take) });
+    eventually("the listener hears", async || wake.health().is_hearing()).await;
+    (wake, consumer)
+}
+
+/// Waits for a timer, while another program sets one that is due after [`AHEAD`] and rings with `payload`. Answers how many looks
+/// were made before it was due, and how late it was.
+async fn waits_for(db: &TestDb, consumer: &Consumer<Timers>, id: i64, payload: &str) -> (u64, Duration) {
+    let waits = tokio::spawn({
+        let consumer = consumer.clone();
+        async move { consumer.claim((), 1, (), Instant::now() + PATIENCE).await }
+    });
+    eventually("it has looked", async || {
+        consumer.health().intentions == 1 && consumer.counts().empty_looks == consumer.counts().looks - (id as u64 - 1)
+    })
+    .await;
+    let before = consumer.counts().looks;
+    let channel = channel_name(db.schema().name(), "timers");
+    let set = format!(
+        "insert into {{schema}}.timer values ({id}, now() + {} * interval '1 ms'); \
+         select {{schema}}.ring(array['{channel}'], array['{payload}'])",
+        AHEAD.as_millis()
+    );
+    let asked = Instant::now();
+    Stranger::of(db).await.run(&set).await;
+    let set = Instant::now();
+    tokio::time::sleep_until(asked + AHEAD / 2).await;
+    let early = consumer.counts().looks - before;
+    let had = waits.await.expect("no panic").expect("a claim").expect("a timer").accept();
+    assert_eq!(had, [id]);
+    assert!(asked.elapsed() >= AHEAD, "it was early");
+    (early, set.elapsed().saturating_sub(AHEAD))
+}
+
+/// A due time heard from another program is slept until: no look at once, and none late.
+/// The ring carries the delay, which the server makes a time of its own clock.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_due_time_heard_is_slept_until() {
+    let db = TestDb::new().await;
+    let (_wake, consumer) = timers(&db).await;
+    let (early, late) = waits_for(&db, &consumer, 1, &format!("+{}", AHEAD.as_millis())).await;
+    assert_eq!(early, 0, "it looked before there could be anything");
+    assert!(late < Duration::from_secs(1), "{late:?} late");
+}
+
+/// A payload that is no due time means now: the look answers when to come back.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unreadable_due_time_is_a_look_now() {
+    let db = TestDb::new().await;
+    let (_wake, consumer) = timers(&db).await;
+    let (early, late) = waits_for(&db, &consumer, 1, "soon").await;
+    assert!(early >= 1, "it did not look");
+    assert!(late < Duration::from_secs(1), "{late:?} late");
+}
