@@ -30,12 +30,12 @@ pub(crate) fn say(text: impl std::fmt::Display) {
 }
 
 /// The database that `settings` name, not yet connected to.
-pub(crate) fn open(settings: &Database) -> Result<pg::Database, Error> {
+pub(crate) fn open_given(settings: &Database) -> Result<pg::Database, Error> {
     let url = settings.url().ok_or(Error::NoDatabase)?;
-    open_at(url.reveal(), settings)
+    open(url.reveal(), settings.options())
 }
 
-/// The database at `url`, used as `settings` say.
-fn open_at(url: &str, settings: &Database) -> Result<pg::Database, Error> {
-    pg::Database::connect_lazy(url, settings.options()).map_err(|error| Error::database("opening the database", error))
+/// The database at `url`, not yet connected to.
+fn open(url: &str, options: pg::Options) -> Result<pg::Database, Error> {
+    pg::Database::connect_lazy(url, options).map_err(|error| Error::database("opening the database", error))
 }

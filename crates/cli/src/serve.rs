@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use crate::{
-    commands::{open, say},
+    commands::{open_given, say},
     config,
     error::{Error, explain},
     http::{App, Check, Health, Listener, Metrics, Verdict},
@@ -45,7 +45,7 @@ const PING: Policy = Policy {
 /// `reveille serve`.
 pub(crate) async fn run(args: config::Serve) -> Result<(), Error> {
     let shutdown = Shutdown::on_signals()?;
-    let database = open(&args.database)?;
+    let database = open_given(&args.database)?;
     let schema = args.database.schema()?;
     let listener = Listener::bind(args.server.listen).await?;
     say(format_args!("reveille {} listens on http://{}", env!("CARGO_PKG_VERSION"), listener.address()));

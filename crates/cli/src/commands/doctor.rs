@@ -18,11 +18,15 @@ use std::time::Duration;
 
 use finding::{Finding, Report};
 use sqlx::{Row as _, postgres::PgRow};
+use tokio::time::timeout;
 
 use crate::{config, error::Error};
 
 /// The longest wait for any answer of the server: a healthy one answers in milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The longest that all of it may take: a connection can die so that nobody says it.
+const WHOLE: Duration = Duration::from_secs(60);
 
 /// Connections the examination needs: two at once, to see whether they are really two.
 const CONNECTIONS: u32 = 2;
@@ -51,7 +55,13 @@ const DIRECT: Target = Target {
 /// `reveille doctor`.
 pub(super) async fn run(args: config::Doctor) -> Result<(), Error> {
     let mut report = Report::default();
-    examine(&args, &mut report).await;
+    if timeout(WHOLE, examine(&args, &mut report)).await.is_err() {
+        report.add(Finding::fail(
+            "time",
+            format!("no answer within {} s: a connection was made, and then nothing came over it", WHOLE.as_secs()),
+            "look at the load of the server, and for a firewall or proxy in between that swallows packets",
+        ));
+    }
     report.finish()
 }
 
@@ -73,11 +83,15 @@ async fn examine(args: &config::Doctor, report: &mut Report) {
         report.note("the direct URL, for LISTEN:");
         let direct_options = pg::Options { pooler: false, listen_url: None, ..options.clone() };
         let database = login::examine(&DIRECT, direct.reveal(), &direct_options, report).await;
-        let works = match &database {
-            Some(database) => listening::examine_directness(&DIRECT, database, report).await.is_some(),
-            None => false,
+        let works = match database {
+            None => None,
+            Some(database) => {
+                let works = listening::examine_directness(&DIRECT, &database, report).await;
+                database.close().await;
+                works
+            }
         };
-        if !works {
+        if works.is_none() {
             // Without it the rest can still be looked at.
             options.listen_url = None;
         }

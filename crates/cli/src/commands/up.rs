@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 
 use tokio::sync::Notify;
 
-use super::{open, open_at, say};
+use super::{open, open_given, say};
 use crate::{config, error::Error, http::Listener, serve::Server, shutdown::Shutdown};
 
 /// `reveille up`.
@@ -20,7 +20,7 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     let shutdown_delay = args.server.shutdown_delay;
     if args.database.url().is_some() {
         say("DATABASE_URL is set: using that database, starting no PostgreSQL");
-        let database = open(&args.database)?;
+        let database = open_given(&args.database)?;
         let listener = Listener::bind(args.server.listen).await?;
         let address = listener.address();
         let server = Server { listener, database, schema, shutdown, shutdown_delay };
@@ -32,7 +32,9 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     let listener = Listener::bind(args.server.listen).await?;
     let address = listener.address();
     let cluster = postgres::start(&args.embedded, data_dir).await?;
-    let served = match open_at(cluster.url(), &args.database) {
+    // The way to a private PostgreSQL is direct, whatever the environment says about another database.
+    let options = pg::Options { pooler: false, listen_url: None, ..args.database.options() };
+    let served = match open(cluster.url(), options) {
         Err(error) => Err(error),
         Ok(database) => {
             let server = Server { listener, database: database.clone(), schema, shutdown, shutdown_delay };

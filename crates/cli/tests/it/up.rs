@@ -109,6 +109,21 @@ async fn a_postgresql_that_dies_is_reported() {
     assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
 }
 
+/// What the environment says about poolers of another database must not reach the private PostgreSQL.
+/// A direct URL that leads nowhere, and no `DATABASE_URL`; nothing may be degraded.
+#[tokio::test]
+async fn a_private_postgresql_is_reached_directly() {
+    let Some(dir) = DataDir::new() else { return };
+    let mut up = up(&dir).await;
+    up.env("REVEILLE_POOLER", "true").env("REVEILLE_DIRECT_URL", "postgres://ann@127.0.0.1:1/elsewhere");
+    let reveille = Reveille::start(up);
+    ready(&reveille).await;
+    let address = reveille.address().await;
+    eventually(address, "/health", |answer| answer.status == 200 && answer.json()["degraded"].is_null()).await;
+    reveille.signal("INT").await;
+    assert_eq!(reveille.ended().await.status.code(), Some(0));
+}
+
 /// With `DATABASE_URL` set, `up` must use that database, say so, and start nothing.
 /// The data directory must not even be made.
 #[tokio::test]

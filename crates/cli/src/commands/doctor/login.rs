@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 
 use super::{
-    PATIENCE, Target, address, ask, column,
+    Target, address, ask, column,
     finding::{Finding, Report},
     server, unanswered,
 };
@@ -137,8 +137,9 @@ async fn encryption(database: &pg::Database) -> Finding {
     const WHAT: &str = "encryption";
     const SQL: &str = "select coalesce((select ssl from pg_stat_ssl where pid = pg_backend_pid()), false) as encrypted, \
                        coalesce(inet_server_addr() <<= any (array['127.0.0.0/8', '::1/128']::inet[]), true) as here";
-    match tokio::time::timeout(PATIENCE, ask(database, SQL)).await {
-        Ok(Ok(row)) => {
+    match ask(database, SQL).await {
+        Err(error) => unanswered(WHAT, &error),
+        Ok(row) => {
             let is = |name| column::<bool>(&row, name).unwrap_or(false);
             if is("encrypted") {
                 Finding::ok(WHAT, "the connection is encrypted")
@@ -152,11 +153,5 @@ async fn encryption(database: &pg::Database) -> Finding {
                 )
             }
         }
-        Ok(Err(error)) => unanswered(WHAT, &error),
-        Err(_) => Finding::warn(
-            WHAT,
-            format!("no answer within {} s", PATIENCE.as_secs()),
-            "run the command again; look at the server's load",
-        ),
     }
 }
