@@ -28,6 +28,9 @@ use tracing_subscriber::EnvFilter;
 type Failure = Box<dyn Error + Send + Sync>;
 type Result<T> = std::result::Result<T, Failure>;
 
+/// What is logged unless `RUST_LOG` says otherwise. A server that is thrown away breaks its connections: no news.
+const LOGGED: &str = "warn,sqlx_core=error";
+
 /// The longest a run may take before something hangs. A quick one takes two minutes, a full one about fifteen.
 const QUICK_LIMIT: Duration = Duration::from_secs(6 * 60);
 const FULL_LIMIT: Duration = Duration::from_secs(45 * 60);
@@ -68,7 +71,7 @@ struct Run {
 
 fn main() -> ExitCode {
     tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn")))
+        .with_env_filter(EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOGGED)))
         .with_writer(std::io::stderr)
         .init();
     let arguments = Arguments::parse();

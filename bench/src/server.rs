@@ -64,10 +64,8 @@ impl Server {
         let mut observer = options.clone().application_name("reveille-bench observer").connect().await?;
         let (role, password) =
             (format!("reveille_bench_{:08x}", fastrand::u32(..)), format!("{:032x}", fastrand::u128(..)));
-        let create = format!(
-            "create role {role} login password '{password}'; \
-             do $$ begin execute format('grant create on database %I to {role}', current_database()); end $$"
-        );
+        // A superuser, as the owner of a private server is: what a role may do is not what is measured.
+        let create = format!("create role {role} superuser login password '{password}'");
         if let Err(error) = sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut observer).await {
             eprintln!("no role of our own ({error}): statements are not counted");
             return Ok((owner.to_owned(), observer, None, false));
@@ -77,7 +75,7 @@ impl Server {
         if !counts {
             eprintln!("no pg_stat_statements on this server: statements are not counted");
         }
-        let url = options.username(&role).password(&password).to_url_lossy().to_string();
+        let url = log_in_as(owner, &role, &password);
         Ok((url, observer, Some(role), counts))
     }
 
@@ -161,6 +159,16 @@ impl Server {
     }
 }
 
+/// `url` with another role and password, which hold no character that means something in a URL.
+fn log_in_as(url: &str, role: &str, password: &str) -> String {
+    let (base, query) = url.split_once('?').unwrap_or((url, ""));
+    let (scheme, rest) = base.split_once("://").unwrap_or(("postgres", base));
+    let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
+    let kept = query.split('&').filter(|option| !option.starts_with("user=") && !option.starts_with("password="));
+    let query = kept.collect::<Vec<_>>().join("&");
+    format!("{scheme}://{role}:{password}@{place}{}{query}", if query.is_empty() { "" } else { "?" })
+}
+
 async fn start_private(major: Option<u32>) -> Result<Cluster> {
     let wanted = major.map_or_else(Wanted::default, Wanted::exactly);
     let installation = Installation::find(wanted).await?;
@@ -189,5 +197,24 @@ fn remove_folder(folder: &Path) {
         && error.kind() != std::io::ErrorKind::NotFound
     {
         eprintln!("{} could not be removed: {error}", folder.display());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Only the login changes, wherever the URL has it; what else it says stays.
+    #[test]
+    fn a_url_logs_in_as_somebody_else() {
+        let cases = [
+            ("postgres://a:b@h:1/d", "postgres://me:pw@h:1/d"),
+            ("postgres://h/d", "postgres://me:pw@h/d"),
+            ("postgresql:///d?host=/run&user=a&password=b", "postgresql://me:pw@/d?host=/run"),
+            ("postgres://a@h/d?user=a", "postgres://me:pw@h/d"),
+        ];
+        for (given, expected) in cases {
+            assert_eq!(log_in_as(given, "me", "pw"), expected);
+        }
     }
 }
