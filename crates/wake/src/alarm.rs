@@ -14,6 +14,7 @@ use crate::group::{Hearing, Reason};
 use crate::hub::{Bell, GroupId};
 use crate::mode::{Change, Event};
 use crate::options::Strategy;
+use crate::pace::TRAILING;
 
 /// What may come due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,6 +22,7 @@ pub(crate) enum Alarm {
     Group(GroupId),
     Poll,
     Fallback,
+    Trailing,
 }
 
 /// Sleeps until the next alarm, again and again, until the consumer is gone.
@@ -60,7 +62,8 @@ impl<C: Claim> Inner<C> {
             match alarm {
                 Alarm::Group(id) => self.wake_group(&mut state, id, now),
                 Alarm::Poll => self.poll(&mut state, now),
-                Alarm::Fallback => self.fallback_if_overdue(&mut state, now),
+                Alarm::Fallback => self.fall_back(&mut state, now),
+                Alarm::Trailing => self.trail(&mut state, now),
             }
         }
         state.timers.next()
@@ -82,24 +85,47 @@ impl<C: Claim> Inner<C> {
         }
     }
 
-    /// Sweeps if the fallback interval has passed and anybody sleeps; otherwise sees to it that it will.
-    pub(crate) fn fallback_if_overdue(&self, state: &mut State<C>, now: Instant) {
-        if self.options.strategy == Strategy::Broadcast || state.closed {
+    /// Somebody sleeps: sees to it that the fallback comes.
+    pub(crate) fn arm_fallback(&self, state: &mut State<C>) {
+        if self.options.strategy == Strategy::Competing && !state.closed && !state.timers.has(Alarm::Fallback) {
+            let at = state.fallback_at.max(Instant::now());
+            self.set_alarm(state, Alarm::Fallback, Some(at));
+        }
+    }
+
+    /// The fallback interval has passed. If nobody sleeps, the next who does arms it anew.
+    fn fall_back(&self, state: &mut State<C>, now: Instant) {
+        if !state.groups.values().any(|entry| entry.group.is_asleep()) {
             return;
         }
-        if now < state.fallback_at {
-            let at = state.fallback_at;
-            return self.set_alarm(state, Alarm::Fallback, Some(at));
+        state.fallback_at = now + self.options.fallback_poll_interval;
+        self.arm_fallback(state);
+        self.feed(state, Event::FallbackDue, now);
+        if !state.mode.is_aggressive() {
+            self.sweep(state, Reason::Fallback);
         }
-        if state.groups.values().any(|entry| entry.group.is_asleep()) {
-            state.fallback_at = now + self.options.fallback_poll_interval;
-            let at = state.fallback_at;
-            self.set_alarm(state, Alarm::Fallback, Some(at));
-            self.feed(state, Event::FallbackDue, now);
-            if !state.mode.is_aggressive() {
-                self.sweep(state, Reason::Fallback);
+    }
+
+    /// Another process rang at `at`: what it writes next it may not live to ring for.
+    pub(crate) fn doubted(&self, state: &mut State<C>, at: Instant) {
+        state.rung_elsewhere_at = Some(at);
+        if !state.timers.has(Alarm::Trailing) && !state.closed {
+            self.set_alarm(state, Alarm::Trailing, Some(at + TRAILING));
+        }
+    }
+
+    /// A second after another process rang: finds what a sender that died has left. While rings keep coming, once a second.
+    fn trail(&self, state: &mut State<C>, now: Instant) {
+        if let Some(last) = state.rung_elsewhere_at.map(|at| at + TRAILING).filter(|at| *at > now) {
+            self.set_alarm(state, Alarm::Trailing, Some(last));
+        }
+        let everyone: Vec<GroupId> = state.groups.keys().copied().collect();
+        for id in everyone {
+            if let Some(entry) = state.groups.get_mut(&id) {
+                entry.group.doubt(Reason::Trailing, now);
             }
         }
+        self.sweep(state, Reason::Trailing);
     }
 
     /// Asks for all sleeping groups together which have something due, and rings those.
@@ -117,6 +143,7 @@ impl<C: Claim> Inner<C> {
 
     async fn sweep_groups(self: Arc<Self>, groups: Vec<(GroupId, C::Key)>, reason: Reason) {
         let (ids, keys): (Vec<GroupId>, Vec<C::Key>) = groups.into_iter().unzip();
+        let sweeping = Sweeping(&self);
         let swept = self.within_time(async {
             let mut session = self.db.session().await?;
             let due = self.claim.sweep(&mut session, &keys).await?;
@@ -124,9 +151,9 @@ impl<C: Claim> Inner<C> {
             Ok(due)
         });
         let swept = swept.await;
+        drop(sweeping);
         let now = Instant::now();
         let mut state = self.state();
-        state.sweeping = false;
         let ring: Vec<GroupId> = match swept {
             Ok(Some(due)) => {
                 self.metrics.sweeps.add(1);
@@ -170,6 +197,15 @@ impl<C: Claim> Inner<C> {
     }
 }
 
+/// A sweep under way; however it ends, the next may begin.
+struct Sweeping<'a, C: Claim>(&'a Inner<C>);
+
+impl<C: Claim> Drop for Sweeping<'_, C> {
+    fn drop(&mut self) {
+        self.0.state().sweeping = false;
+    }
+}
+
 impl<C: Claim> Bell for Inner<C> {
     fn ring(&self, id: GroupId, reason: Reason) {
         let now = Instant::now();
@@ -180,13 +216,16 @@ impl<C: Claim> Bell for Inner<C> {
         }
     }
 
-    fn due(&self, id: GroupId, at: Instant, foreign: bool) {
-        let now = Instant::now();
+    fn due(&self, id: GroupId, at: Instant) {
         let mut state = self.state();
         if let Some(entry) = state.groups.get_mut(&id) {
-            entry.group.due(at, foreign, now);
+            entry.group.due(at);
             self.settled(&mut state, id);
         }
+    }
+
+    fn doubt(&self) {
+        self.doubted(&mut self.state(), Instant::now());
     }
 
     fn health(&self) -> ConsumerHealth {
@@ -207,6 +246,8 @@ impl<C: Claim> Bell for Inner<C> {
         if hearing.is_none() {
             return;
         }
+        // Rings that were not heard, and perhaps would have been the last of their sender.
+        self.doubted(&mut state, now);
         let everyone: Vec<GroupId> = state.groups.keys().copied().collect();
         for id in everyone {
             if let Some(entry) = state.groups.get_mut(&id) {

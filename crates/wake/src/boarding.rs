@@ -9,37 +9,51 @@ use std::collections::VecDeque;
 /// Members waiting, and lanes open.
 #[derive(Debug)]
 pub(crate) struct Boarding<P> {
-    waiting: VecDeque<P>,
+    waiting: VecDeque<(P, usize)>,
     lanes: usize,
     lanes_max: usize,
     load_max: usize,
+    bytes_max: usize,
     closed: bool,
 }
 
 impl<P> Boarding<P> {
-    pub(crate) fn new(lanes_max: usize, load_max: usize) -> Self {
-        Boarding {
-            waiting: VecDeque::new(),
-            lanes: 0,
-            lanes_max: lanes_max.max(1),
-            load_max: load_max.max(1),
-            closed: false,
-        }
+    pub(crate) fn new(lanes_max: usize, load_max: usize, bytes_max: usize) -> Self {
+        let (lanes_max, load_max) = (lanes_max.max(1), load_max.max(1));
+        Boarding { waiting: VecDeque::new(), lanes: 0, lanes_max, load_max, bytes_max, closed: false }
     }
 
-    /// Lets a member in. `Ok(true)`: a lane was opened and must be run. `Err`: closed, and here it is back.
-    pub(crate) fn board(&mut self, member: P) -> Result<bool, P> {
+    /// Lets a member of so many bytes in. `Ok(true)`: a lane was opened and must be run. `Err`: closed, and here it is back.
+    pub(crate) fn board(&mut self, member: P, bytes: usize) -> Result<bool, P> {
         if self.closed {
             return Err(member);
         }
-        self.waiting.push_back(member);
+        self.waiting.push_back((member, bytes));
         Ok(self.open_lane())
     }
 
-    /// The next load of a lane, in order of boarding; empty if nobody waits, and then the lane must end.
+    /// Puts members back in front: their flight did not leave. Called by a lane, which goes on.
+    pub(crate) fn board_again(&mut self, members: Vec<(P, usize)>) {
+        for member in members.into_iter().rev() {
+            self.waiting.push_front(member);
+        }
+    }
+
+    /// Everybody waiting, for whom there will be no flight any more.
+    pub(crate) fn abandon(&mut self) -> Vec<P> {
+        self.waiting.drain(..).map(|(member, _)| member).collect()
+    }
+
+    /// The next load of a lane, in order of boarding; empty if nobody waits, and then the lane must end. One member too large
+    /// for any flight travels alone.
     pub(crate) fn load(&mut self) -> Vec<P> {
-        let count = self.waiting.len().min(self.load_max);
-        self.waiting.drain(..count).collect()
+        let mut bytes = 0usize;
+        let fits = self.waiting.iter().take(self.load_max).take_while(|(_, weight)| {
+            bytes = bytes.saturating_add(*weight);
+            bytes <= self.bytes_max
+        });
+        let count = fits.count().max(1).min(self.waiting.len());
+        self.waiting.drain(..count).map(|(member, _)| member).collect()
     }
 
     /// A lane has ended, however. `true`: somebody boarded meanwhile, so it was opened again and must be run.
@@ -65,6 +79,21 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// A load stops before it is too heavy, and a member too heavy for any goes alone.
+    #[test]
+    fn loads_have_a_weight() {
+        let mut boarding = Boarding::new(1, 10, 100);
+        for (member, bytes) in [(1, 60), (2, 40), (3, 1), (4, 500), (5, 1)] {
+            assert!(boarding.board(member, bytes).is_ok());
+        }
+        assert_eq!(boarding.load(), [1, 2]);
+        assert_eq!(boarding.load(), [3]);
+        assert_eq!(boarding.load(), [4]);
+        boarding.board_again(vec![(8, 1), (9, 1)]);
+        assert_eq!(boarding.load(), [8, 9, 5]);
+        assert!(boarding.load().is_empty());
+    }
+
     /// What a lane is about to do.
     #[derive(Debug, Clone, Copy, PartialEq)]
     enum Lane {
@@ -84,7 +113,7 @@ mod tests {
             lanes_max in 1usize..4,
             load_max in 1usize..5,
         ) {
-            let mut boarding = Boarding::new(lanes_max, load_max);
+            let mut boarding = Boarding::new(lanes_max, load_max, 100);
             let mut lanes: Vec<Lane> = Vec::new();
             let (mut boarded, mut flown) = (0u32, Vec::new());
             let step = |boarding: &mut Boarding<u32>, lanes: &mut Vec<Lane>, flown: &mut Vec<u32>, at: usize, dies: bool| {
@@ -110,7 +139,7 @@ mod tests {
             for (what, random) in steps {
                 if what == 0 {
                     boarded += 1;
-                    if boarding.board(boarded).expect("open") {
+                    if boarding.board(boarded, usize::from(random)).expect("open") {
                         lanes.push(Lane::Loading);
                     }
                 } else if !lanes.is_empty() {
@@ -125,7 +154,7 @@ mod tests {
             }
             prop_assert_eq!(flown, (1..=boarded).collect::<Vec<_>>());
             boarding.close();
-            prop_assert_eq!(boarding.board(0), Err(0));
+            prop_assert_eq!(boarding.board(0, 0), Err(0));
         }
     }
 }

@@ -5,6 +5,7 @@
 //! a hash. A payload names the topics that were rung; one that cannot be read rings the whole channel, because a look
 //! too many costs a query and a look too few costs work.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -76,7 +77,8 @@ impl Channel {
         Topic { channel: self.clone(), key: Arc::from("") }
     }
 
-    /// The topic named `key`. A key must not contain a line feed: it would read as two.
+    /// The topic named `key`, which may be anything. (One with a line feed cannot be named in a payload: its ring reaches every
+    /// topic of the channel in other processes.)
     pub fn topic_of(&self, key: &str) -> Topic {
         Topic { channel: self.clone(), key: key.into() }
     }
@@ -117,11 +119,62 @@ impl Ring {
             Payload::Empty => String::new(),
             Payload::Due => format!("+{}", self.delay.as_millis()),
             Payload::Keys => {
-                let joined = self.keys.join("\n");
-                if joined.len() > PAYLOAD_MAX { String::new() } else { joined }
+                let mut joined = self.keys.join("\n");
+                if is_delay(&joined) {
+                    // A key that looks like a delay is followed by an empty one, and no longer does.
+                    joined.push('\n');
+                }
+                let unreadable = self.keys.iter().any(|key| key.contains('\n') || key.contains('\0'));
+                if unreadable || joined.len() > PAYLOAD_MAX { String::new() } else { joined }
             }
         }
     }
+}
+
+/// Whether `{schema}.ring` takes this payload for a delay.
+pub(crate) fn is_delay(payload: &str) -> bool {
+    payload.strip_prefix('+').is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Many rings as few: one per channel for each delay, without repetitions; the smallest delay of a key counts.
+pub(crate) fn merge(rings: impl IntoIterator<Item = Ring>) -> Vec<Ring> {
+    struct Merged {
+        channel: Channel,
+        all: Option<Duration>,
+        keys: BTreeMap<Arc<str>, Duration>,
+    }
+    let mut channels: BTreeMap<Arc<str>, Merged> = BTreeMap::new();
+    for ring in rings {
+        let fresh = || Merged { channel: ring.channel.clone(), all: None, keys: BTreeMap::new() };
+        let merged = channels.entry(ring.channel.name.clone()).or_insert_with(fresh);
+        if ring.keys.is_empty() {
+            merged.all = Some(merged.all.map_or(ring.delay, |delay| delay.min(ring.delay)));
+        }
+        for key in ring.keys {
+            let delay = merged.keys.entry(key).or_insert(ring.delay);
+            *delay = ring.delay.min(*delay);
+        }
+    }
+    let mut rings = Vec::new();
+    for Merged { channel, all, keys } in channels.into_values() {
+        rings.extend(all.map(|delay| channel.ring().after(delay)));
+        let mut by_delay: BTreeMap<Duration, Vec<Arc<str>>> = BTreeMap::new();
+        for (key, delay) in keys {
+            by_delay.entry(delay).or_default().push(key);
+        }
+        rings.extend(by_delay.into_iter().map(|(delay, keys)| Ring { channel: channel.clone(), keys, delay }));
+    }
+    rings
+}
+
+/// What many rings of one channel say to other processes, in one payload: everything rung, at the earliest time.
+pub(crate) fn payload_of(rings: &[Ring]) -> String {
+    let Some(first) = rings.first() else { return String::new() };
+    let delay = rings.iter().map(|ring| ring.delay).min().unwrap_or_default();
+    let all = rings.iter().any(|ring| ring.keys.is_empty());
+    let keys: BTreeSet<Arc<str>> = rings.iter().flat_map(|ring| ring.keys.iter().cloned()).collect();
+    let keys = if all { Vec::new() } else { keys.into_iter().collect() };
+    Ring { channel: first.channel.clone(), keys, delay }.payload()
 }
 
 /// What a payload that was heard says.
@@ -181,6 +234,31 @@ mod tests {
         assert_eq!(read(Payload::Due, "1700000000000"), Heard::AllAt(1_700_000_000_000));
         assert_eq!(read(Payload::Due, "soon"), Heard::All);
         assert_eq!(read(Payload::Empty, "anything"), Heard::All);
+    }
+
+    /// A key that looks like a delay, or that cannot be written in a payload, is rung all the same.
+    #[test]
+    fn odd_keys_are_heard() {
+        let keys = Channel::new("s", "queue", Payload::Keys);
+        let phone = keys.ring_keys(["+49170123456"]).payload();
+        assert!(!is_delay(&phone));
+        assert_eq!(read(Payload::Keys, &phone), Heard::Keys(vec!["+49170123456", ""]));
+        assert_eq!(read(Payload::Keys, &keys.ring_keys(["two\nlines"]).payload()), Heard::All);
+        assert!(is_delay(&Channel::new("s", "due", Payload::Due).ring().after(Duration::from_millis(5)).payload()));
+    }
+
+    /// Many rings of one write become one payload per channel: all keys, the earliest time.
+    #[test]
+    fn rings_merge() {
+        let keys = Channel::new("s", "queue", Payload::Keys);
+        let due = Channel::new("s", "due", Payload::Due);
+        let later = Duration::from_millis(500);
+        let rings =
+            [keys.ring_keys(["b", "a"]), keys.ring_keys(["a"]).after(later), due.ring().after(later), due.ring()];
+        let merged = merge(rings);
+        assert_eq!(merged, vec![due.ring(), keys.ring_keys(["a", "b"])]);
+        assert_eq!(payload_of(&[keys.ring_keys(["a"]), keys.ring_keys(["b"]).after(later)]), "a\nb");
+        assert_eq!(payload_of(&[due.ring().after(later), due.ring().after(later * 2)]), "+500");
     }
 
     /// Keys that do not fit into a payload must ring everybody rather than nobody.

@@ -13,6 +13,9 @@ use crate::channel::Topic;
 use crate::consumer::Inner;
 use crate::share;
 
+/// A seat that does not exist.
+const NOBODY: usize = usize::MAX;
+
 /// A due time farther away than this (thirty years) is as good as never, and infinity does not break arithmetic.
 const LATEST_MS: f64 = 30.0 * 365.0 * 86_400_000.0;
 
@@ -91,7 +94,7 @@ pub struct Seat<A> {
 impl<K, A> Look<K, A> {
     /// What all seats together want.
     pub fn wanted(&self) -> usize {
-        self.seats.iter().map(|seat| seat.want).sum()
+        self.seats.iter().fold(0, |all, seat| all.saturating_add(seat.want))
     }
 }
 
@@ -125,8 +128,8 @@ impl<I> Looked<I> {
     pub fn deal<K, A>(mut self, look: &Look<K, A>, items: Vec<I>) -> Self {
         let wants: Vec<usize> = look.seats.iter().map(|seat| seat.want).collect();
         let seats = share::deal(items.len(), &wants);
-        debug_assert_eq!(seats.len(), items.len(), "a look claimed more than was wanted");
-        self.items.extend(seats.into_iter().zip(items));
+        // What was claimed beyond what anybody wanted goes to nobody, and so back to the table.
+        self.items.extend(seats.into_iter().chain(std::iter::repeat(NOBODY)).zip(items));
         self
     }
 }

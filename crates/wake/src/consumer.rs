@@ -13,7 +13,7 @@ use pg::Database;
 use pg::retry::{Policy, retry};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, oneshot};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::alarm::{Alarm, keep_time};
 use crate::channel::{Ring, Topic};
@@ -26,10 +26,10 @@ use crate::mode::{Event, Mode};
 use crate::options::{AggressiveOn, BROADCAST_CAP, Options, Strategy};
 use crate::timer::Timers;
 
-/// Looks of one consumer at a time: more would only queue up in the database.
+/// Looks of one consumer at a time, and at most half the pool: more would only queue up there, in front of the writes.
 const LOOKS_AT_A_TIME: usize = 16;
-/// Looks of one consumer at a time after the listener came back, when every group looks at once.
-const RESYNCS_AT_A_TIME: usize = 4;
+/// How long after its deadline a claim waits for a look that is being made for it.
+const OVERTIME: Duration = Duration::from_secs(1);
 
 /// Claims one kind of work for everybody who waits for it. Cheap to clone; made by [`Wake::consumer`](crate::Wake::consumer).
 pub struct Consumer<C: Claim> {
@@ -57,56 +57,55 @@ pub struct ConsumerHealth {
 
 impl<C: Claim> Consumer<C> {
     pub(crate) fn start(name: &str, claim: C, db: &Database, hub: &Arc<Hub>, options: &Arc<Options>) -> Self {
-        let inner = Arc::new_cyclic(|me: &Weak<Inner<C>>| {
-            let bell: Weak<dyn Bell> = me.clone();
-            let (hearing, listener) = hub.add(bell.clone());
-            let mut mode = Mode::new(options, hearing.is_some());
-            let now = Instant::now();
-            // Without a listener there is nothing to wait for; one being connected will say how it went.
-            match listener {
-                ListenerState::Off => drop(mode.on(now, Event::ListenRefused)),
-                ListenerState::Lost { .. } => drop(mode.on(now, Event::ListenerLost)),
-                ListenerState::Connecting | ListenerState::Hearing => {}
-            }
-            Inner {
-                name: name.into(),
-                claim,
-                db: db.clone(),
-                hub: hub.clone(),
-                rules: Rules {
-                    cap: (options.strategy == Strategy::Broadcast).then_some(BROADCAST_CAP),
-                    grace: match options.aggressive_on {
-                        AggressiveOn::EveryWake => options.timer_grace_period,
-                        AggressiveOn::Faults => Duration::ZERO,
-                    },
-                    poll_interval: options.aggressive_poll_interval,
+        let now = Instant::now();
+        let at_a_time = (db.pool().options().get_max_connections() as usize / 2).clamp(1, LOOKS_AT_A_TIME);
+        let inner = Arc::new_cyclic(|me: &Weak<Inner<C>>| Inner {
+            name: name.into(),
+            claim,
+            db: db.clone(),
+            hub: hub.clone(),
+            rules: Rules {
+                cap: (options.strategy == Strategy::Broadcast).then_some(BROADCAST_CAP),
+                grace: match options.aggressive_on {
+                    AggressiveOn::EveryWake => options.timer_grace_period,
+                    AggressiveOn::Faults => Duration::ZERO,
                 },
-                options: options.clone(),
-                runtime: Handle::current(),
-                bell,
-                me: me.clone(),
-                state: Mutex::new(State {
-                    groups: HashMap::new(),
-                    ids: HashMap::new(),
-                    vacant: BTreeSet::new(),
-                    timers: Timers::new(),
-                    mode,
-                    hearing,
-                    intentions: 0,
-                    last_id: 0,
-                    closed: false,
-                    fallback_at: now + options.fallback_poll_interval,
-                    sweeping: false,
-                }),
-                looks: Semaphore::new(LOOKS_AT_A_TIME),
-                resyncs: Semaphore::new(RESYNCS_AT_A_TIME),
-                alarm_changed: Arc::default(),
-                metrics: ConsumerMetrics::new(name),
-            }
+                poll_interval: options.aggressive_poll_interval,
+            },
+            options: options.clone(),
+            runtime: Handle::current(),
+            bell: me.clone(),
+            me: me.clone(),
+            state: Mutex::new(State {
+                groups: HashMap::new(),
+                ids: HashMap::new(),
+                vacant: BTreeSet::new(),
+                timers: Timers::new(),
+                mode: Mode::new(options, false),
+                hearing: None,
+                intentions: 0,
+                last_id: 0,
+                closed: false,
+                fallback_at: now + options.fallback_poll_interval,
+                rung_elsewhere_at: None,
+                sweeping: false,
+            }),
+            looks: Semaphore::new(at_a_time),
+            alarm_changed: Arc::default(),
+            metrics: ConsumerMetrics::new(name),
         });
-        if let Some(interval) = inner.state().mode.poll_interval() {
-            inner.metrics.mode(true);
-            inner.set_alarm(&mut inner.state(), Alarm::Poll, Some(Instant::now() + interval));
+        {
+            // Under the lock, so that word from the listener comes after what is known of it here.
+            let mut state = inner.state();
+            let (hearing, listener) = hub.add(inner.bell.clone());
+            state.hearing = hearing;
+            match listener {
+                ListenerState::Off => inner.feed(&mut state, Event::ListenRefused, now),
+                ListenerState::Lost { .. } => inner.feed(&mut state, Event::ListenerLost, now),
+                ListenerState::Hearing => inner.feed(&mut state, Event::ListenerHears, now),
+                // It will say how it went.
+                ListenerState::Connecting => {}
+            }
         }
         inner.runtime.spawn(keep_time(Arc::downgrade(&inner), inner.alarm_changed.clone()));
         Consumer { inner }
@@ -115,7 +114,8 @@ impl<C: Claim> Consumer<C> {
     /// Claims up to `want` items now or as soon as there are some.
     ///
     /// `Ok(None)` means the deadline. A waiter that joins a group known to be empty makes no query; in every other case
-    /// at least one look is made for it, and a look under way at the deadline is waited for.
+    /// at least one look is made for it, and a look under way at the deadline is waited for, up to a second. A deadline that
+    /// is not in the future means [`claim_now`](Self::claim_now).
     ///
     /// # Errors
     /// [`Error::Full`] beyond `max_intentions`; [`Error::Refused`] if the database refuses this claim; [`Error::Unavailable`]
@@ -131,13 +131,19 @@ impl<C: Claim> Consumer<C> {
         args: C::Args,
         deadline: Instant,
     ) -> Result<Option<Claimed<C>>> {
+        if deadline <= Instant::now() {
+            return self.claim_now(key, want, args).await;
+        }
         let (ticket, mut answer) = self.inner.enroll(key, want, args, true)?;
         let answered = tokio::select! {
             biased;
             answered = &mut answer => answered,
             () = sleep_until(deadline) => {
                 ticket.expire();
-                answer.await
+                match timeout(OVERTIME, answer).await {
+                    Ok(answered) => answered,
+                    Err(_) => return Ok(None),
+                }
             }
         };
         answered.unwrap_or_else(|_| Err(self.inner.closed()))
@@ -198,7 +204,6 @@ pub(crate) struct Inner<C: Claim> {
     pub(crate) me: Weak<Inner<C>>,
     pub(crate) state: Mutex<State<C>>,
     pub(crate) looks: Semaphore,
-    pub(crate) resyncs: Semaphore,
     pub(crate) alarm_changed: Arc<Notify>,
     pub(crate) metrics: ConsumerMetrics,
 }
@@ -215,6 +220,8 @@ pub(crate) struct State<C: Claim> {
     pub(crate) last_id: u64,
     pub(crate) closed: bool,
     pub(crate) fallback_at: Instant,
+    /// When another process last rang a channel of this consumer.
+    pub(crate) rung_elsewhere_at: Option<Instant>,
     pub(crate) sweeping: bool,
 }
 
@@ -224,6 +231,8 @@ pub(crate) struct Entry<C: Claim> {
     pub(crate) group: Group<Waiter<C>>,
     /// Its loop is running: whoever gives it a reason to look need not start it.
     pub(crate) running: bool,
+    /// Its place among the vacant groups, if it has one.
+    pub(crate) vacant_since: Option<Instant>,
 }
 
 /// A taken seat. Dropped, it is given up.
@@ -297,7 +306,6 @@ impl<C: Claim> Inner<C> {
         }
         state.intentions += 1;
         self.settled(&mut state, group);
-        self.fallback_if_overdue(&mut state, now);
         drop(state);
         Ok((Ticket { inner: self.clone(), group, seat }, answer))
     }
@@ -309,24 +317,28 @@ impl<C: Claim> Inner<C> {
             return *id;
         }
         if state.groups.len() >= self.options.max_groups
-            && let Some((_, longest)) = state.vacant.first().copied()
+            && let Some((_, left_longest)) = state.vacant.first().copied()
         {
-            self.forget(state, longest);
+            self.forget(state, left_longest);
         }
         state.last_id += 1;
         let id = state.last_id;
         let topics = self.claim.topics(&key);
-        self.hub.subscribe(&topics, &self.bell, id);
+        if self.hub.subscribe(&topics, &self.bell, id) {
+            self.doubted(state, now);
+        }
         if !alone {
             state.ids.insert(key.clone(), id);
         }
-        state.groups.insert(id, Entry { key, topics, group: Group::new(now), running: false });
+        state.groups.insert(id, Entry { key, topics, group: Group::new(now), running: false, vacant_since: None });
         id
     }
 
     pub(crate) fn forget(&self, state: &mut State<C>, id: GroupId) {
         let Some(entry) = state.groups.remove(&id) else { return };
-        state.vacant.remove(&(entry.group.vacant_since(), id));
+        if let Some(since) = entry.vacant_since {
+            state.vacant.remove(&(since, id));
+        }
         state.timers.set(Alarm::Group(id), None);
         if state.ids.get(&entry.key) == Some(&id) {
             state.ids.remove(&entry.key);
@@ -344,17 +356,21 @@ impl<C: Claim> Inner<C> {
             entry.running = true;
             self.runtime.spawn(me.arm_look_sleep(id));
         }
-        let (vacant, since) = (entry.group.is_vacant() && !entry.running, entry.group.vacant_since());
-        if vacant && self.options.strategy == Strategy::Broadcast {
+        let vacant = (entry.group.is_vacant() && !entry.running).then(|| entry.group.vacant_since());
+        let before = std::mem::replace(&mut entry.vacant_since, vacant);
+        let at = entry.group.wake_at(&self.rules);
+        let asleep = entry.group.is_asleep();
+        if before != vacant {
+            before.map(|since| state.vacant.remove(&(since, id)));
+            vacant.map(|since| state.vacant.insert((since, id)));
+        }
+        if vacant.is_some() && self.options.strategy == Strategy::Broadcast {
             return self.forget(state, id);
         }
-        let at = entry.group.wake_at(&self.rules);
-        if vacant {
-            state.vacant.insert((since, id))
-        } else {
-            state.vacant.remove(&(since, id))
-        };
         self.set_alarm(state, Alarm::Group(id), at);
+        if asleep {
+            self.arm_fallback(state);
+        }
         self.metrics.size(state.groups.len(), state.intentions);
     }
 
@@ -413,27 +429,20 @@ impl<C: Claim> Inner<C> {
             tracing::warn!(consumer = &*self.name, %error, items = items.len(), "items could not be given back; their leases end by themselves");
             return;
         }
-        let rings: Vec<Ring> = self.claim.topics(&key).into_iter().map(Topic::into_ring).collect();
-        let id = self.state().ids.get(&key).copied();
-        match id {
-            Some(id) if self.rings_a_waiter(id) => {}
-            // Nobody here waits for them: somebody elsewhere may.
-            _ => {
-                self.hub.ring_here(&rings);
-                self.hub.ring_elsewhere(&rings);
+        let now = Instant::now();
+        {
+            let mut state = self.state();
+            if let Some(id) = state.ids.get(&key).copied()
+                && let Some(entry) = state.groups.get_mut(&id)
+            {
+                entry.group.ring(Reason::GivenBack, now);
+                self.settled(&mut state, id);
             }
         }
-    }
-
-    /// Rings a group of its own; `false` if nobody waits in it.
-    fn rings_a_waiter(&self, id: GroupId) -> bool {
-        let now = Instant::now();
-        let mut state = self.state();
-        let Some(entry) = state.groups.get_mut(&id) else { return false };
-        let waited_for = !entry.group.is_vacant();
-        entry.group.ring(Reason::GivenBack, now);
-        self.settled(&mut state, id);
-        waited_for
+        // Who waits here may not want all of it, or may be gone by now.
+        let rings: Vec<Ring> = self.claim.topics(&key).into_iter().map(Topic::into_ring).collect();
+        self.hub.ring_here(&rings, now);
+        self.hub.ring_elsewhere(&rings);
     }
 
     fn close(&self) {
@@ -446,7 +455,7 @@ impl<C: Claim> Inner<C> {
             for entry in state.groups.values_mut() {
                 waiters.extend(entry.group.drain(now));
             }
-            for alarm in [Alarm::Poll, Alarm::Fallback] {
+            for alarm in [Alarm::Poll, Alarm::Fallback, Alarm::Trailing] {
                 state.timers.set(alarm, None);
             }
         }
@@ -460,5 +469,10 @@ impl<C: Claim> Drop for Inner<C> {
     fn drop(&mut self) {
         // Lets the timekeeper see that there is nothing left to keep time for.
         self.alarm_changed.notify_one();
+        let groups = std::mem::take(&mut self.state().groups);
+        for (id, entry) in groups {
+            self.hub.unsubscribe(&entry.topics, &self.bell, id);
+        }
+        self.hub.remove(&self.bell);
     }
 }

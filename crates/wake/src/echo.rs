@@ -26,6 +26,8 @@ pub(crate) struct Echoes {
     /// A backend used for nothing but rings of this process.
     ringer: Option<u32>,
     pairs: HashMap<(u32, Box<str>), Pair>,
+    /// When everything was last forgotten: of writes sent before, some notifications may have been heard already.
+    forgotten_at: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -37,20 +39,40 @@ struct Pair {
     touched: Instant,
 }
 
+impl Pair {
+    fn new(now: Instant) -> Pair {
+        Pair { expected: 0, early: Vec::new(), touched: now }
+    }
+}
+
 impl Echoes {
     /// Names the backend whose notifications are all from this process's ringer, which rings here first.
     pub(crate) fn ringer(&mut self, backend: Option<u32>) {
         self.ringer = backend;
     }
 
-    /// The listener's connection is new: what was announced before will not be heard on it.
-    pub(crate) fn clear(&mut self) {
+    /// Whether the ringer's backend is known.
+    pub(crate) fn knows_ringer(&self) -> bool {
+        self.ringer.is_some()
+    }
+
+    /// The listener's connection is new: what was announced before will not be heard on it; and if the server is new as well,
+    /// backends have new numbers.
+    pub(crate) fn clear(&mut self, now: Instant) {
         self.pairs.clear();
+        self.ringer = None;
+        self.forgotten_at = Some(now);
     }
 
     /// A write that was sent at `since` by `backend` has committed `count` notifications on `channel` and has rung here.
     pub(crate) fn announced(&mut self, now: Instant, since: Instant, backend: u32, channel: &str, count: u32) {
+        let complete = self.forgotten_at.is_none_or(|at| at < since);
         let pair = self.pair(now, backend, channel);
+        if !complete || pair.early.len() >= EARLY_MAX {
+            // How many have been heard is not known: expect none, at the price of some looks.
+            *pair = Pair::new(now);
+            return;
+        }
         pair.early.retain(|at| *at >= since);
         let early = u32::try_from(pair.early.len()).unwrap_or(u32::MAX).min(count);
         pair.early.clear();
@@ -76,11 +98,11 @@ impl Echoes {
     fn pair(&mut self, now: Instant, backend: u32, channel: &str) -> &mut Pair {
         if self.pairs.len() >= PAIRS_MAX {
             self.pairs.clear();
+            self.forgotten_at = Some(now);
         }
-        let fresh = || Pair { expected: 0, early: Vec::new(), touched: now };
-        let pair = self.pairs.entry((backend, channel.into())).or_insert_with(fresh);
+        let pair = self.pairs.entry((backend, channel.into())).or_insert_with(|| Pair::new(now));
         if now.saturating_duration_since(pair.touched) > EXPECTED_FOR {
-            *pair = fresh();
+            *pair = Pair::new(now);
         }
         pair.touched = now;
         pair
@@ -135,11 +157,25 @@ mod tests {
         echoes.announced(now, now, OWN, "c", 1);
         assert!(!echoes.is_own(now, OWN, "d"));
         assert!(!echoes.is_own(now, OWN + 1, "c"));
-        echoes.clear();
+        echoes.clear(now);
         assert!(!echoes.is_own(now, OWN, "c"));
         echoes.announced(now, now, OWN, "c", 1);
-        echoes.announced(now, now, OWN, "c", 1);
-        assert!(!echoes.is_own(now + EXPECTED_FOR * 2, OWN, "c"));
+        assert!(!echoes.is_own(now, OWN, "c"), "sent before the memory was lost");
+        let later = now + Duration::from_millis(1);
+        echoes.announced(later, later, OWN, "c", 2);
+        assert!(!echoes.is_own(later + EXPECTED_FOR * 2, OWN, "c"));
+    }
+
+    /// More notifications than are remembered overtook their write's answer: nothing is expected, rather than too much.
+    #[test]
+    fn what_was_not_counted_is_not_expected() {
+        let now = Instant::now();
+        let mut echoes = Echoes::default();
+        for _ in 0..EARLY_MAX + 10 {
+            assert!(!echoes.is_own(now, OWN, "c"));
+        }
+        echoes.announced(now, now, OWN, "c", EARLY_MAX as u32 + 10);
+        assert!(!echoes.is_own(now, OWN, "c"));
     }
 
     /// Everything the ringer's own connection sends has been rung here before.

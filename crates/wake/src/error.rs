@@ -1,6 +1,8 @@
 //! What can go wrong between asking for work and getting it.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The error of this crate. Each variant is a decision its caller can take.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -65,6 +67,27 @@ impl Error {
 
 /// The result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// A refusal; of a pool that is closed, the end.
+    pub(crate) fn refused(what: &Arc<str>, source: Arc<pg::Error>) -> Error {
+        match *source {
+            pg::Error::Closed => Error::Closed { what: what.clone() },
+            _ => Error::Refused { what: what.clone(), source },
+        }
+    }
+}
+
+/// Runs `work` for no longer than `limit`. Time over is reported before `work` is dropped, so that whatever connection it
+/// holds is tested before it is used again.
+pub(crate) async fn within<T>(limit: Duration, work: impl Future<Output = pg::Result<T>>) -> pg::Result<T> {
+    let mut work = pin!(work);
+    tokio::select! {
+        biased;
+        done = &mut work => done,
+        () = tokio::time::sleep(limit) => Err(broken(std::io::ErrorKind::TimedOut, "no answer in time")),
+    }
+}
 
 /// A failure of our own making that means what a broken connection means: it may or may not have happened.
 pub(crate) fn broken(kind: std::io::ErrorKind, what: &'static str) -> pg::Error {

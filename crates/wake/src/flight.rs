@@ -36,6 +36,11 @@ pub trait Flight: Send + Sync + 'static {
     /// What the member locks; members are sorted by it.
     fn key(&self, member: &Self::Member) -> Self::Key;
 
+    /// About how many bytes the member adds to the statement; a flight takes no more than its `max_bytes` together.
+    fn bytes(&self, _member: &Self::Member) -> usize {
+        0
+    }
+
     /// What the member makes visible: all it may (`outcome` is `None`: not known yet, or never), or all it did.
     fn rings(&self, member: &Self::Member, outcome: Option<&Self::Outcome>) -> Vec<Ring>;
 

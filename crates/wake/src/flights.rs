@@ -12,6 +12,7 @@ use std::time::Duration;
 use pg::Database;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::time::Instant;
 
 use crate::boarding::Boarding;
 use crate::error::{Error, Result, broken};
@@ -19,18 +20,20 @@ use crate::flight::Flight;
 use crate::hub::Hub;
 use crate::log::Log;
 use crate::metrics;
-use crate::plane::Plane;
+use crate::plane::{Manner, Plane};
 
 /// How flights of one kind travel.
 #[derive(Debug, Clone)]
 pub struct FlightOptions {
     /// Members per flight at most.
     pub max_members: usize,
+    /// Bytes of members per flight at most, as [`Flight::bytes`] counts them.
+    pub max_bytes: usize,
     /// Members that may wait for their outcome; further ones wait to be let in.
     pub max_waiting: usize,
     /// Flights in the air at a time, beside members that travel alone.
     pub lanes: usize,
-    /// How long a flight is tried before its members are told that the outcome is unknown or the database unavailable.
+    /// How long after boarding a member is told that the database is unavailable, or its outcome unknown.
     pub give_up_after: Duration,
     /// How long one attempt may take before its connection counts as dead.
     pub attempt_timeout: Duration,
@@ -40,6 +43,7 @@ impl Default for FlightOptions {
     fn default() -> Self {
         FlightOptions {
             max_members: 500,
+            max_bytes: 8 << 20,
             max_waiting: 10_000,
             lanes: 1,
             give_up_after: Duration::from_secs(60),
@@ -48,8 +52,10 @@ impl Default for FlightOptions {
     }
 }
 
-/// Members that may travel alone at a time: each holds a connection, perhaps until somebody's transaction ends.
+/// Members that may travel alone at a time because a flight they were in was refused.
 const ALONE_AT_A_TIME: usize = 4;
+/// Members that may wait for a locked row at a time: each holds a connection, perhaps until somebody's transaction ends.
+const PATIENT_AT_A_TIME: usize = 4;
 /// Sends one kind of write. Cheap to clone; made by [`Wake::flights`](crate::Wake::flights).
 pub struct Flights<F: Flight> {
     inner: Arc<Inner<F>>,
@@ -71,6 +77,7 @@ pub(crate) struct Inner<F: Flight> {
     runtime: Handle,
     room: Arc<Semaphore>,
     alone: Semaphore,
+    patient: Semaphore,
     boarding: Mutex<Boarding<Passenger<F>>>,
     /// Members whose outcome is not known yet.
     underway: Arc<watch::Sender<usize>>,
@@ -79,6 +86,8 @@ pub(crate) struct Inner<F: Flight> {
 /// A member on its way to its outcome.
 pub(crate) struct Passenger<F: Flight> {
     pub(crate) member: F::Member,
+    /// When it must know its outcome.
+    pub(crate) deadline: Instant,
     reply: oneshot::Sender<Result<F::Outcome>>,
     _underway: Underway,
     _room: OwnedSemaphorePermit,
@@ -118,7 +127,8 @@ impl<F: Flight> Flights<F> {
                 runtime: Handle::current(),
                 room: Arc::new(Semaphore::new(options.max_waiting.min(Semaphore::MAX_PERMITS))),
                 alone: Semaphore::new(ALONE_AT_A_TIME),
-                boarding: Mutex::new(Boarding::new(options.lanes, options.max_members)),
+                patient: Semaphore::new(PATIENT_AT_A_TIME),
+                boarding: Mutex::new(Boarding::new(options.lanes, options.max_members, options.max_bytes)),
                 underway: Arc::new(watch::Sender::new(0)),
                 options,
             }),
@@ -139,7 +149,9 @@ impl<F: Flight> Flights<F> {
         let inner = &self.inner;
         let room = inner.room.clone().acquire_owned().await.map_err(|_| inner.closed())?;
         let (reply, outcome) = oneshot::channel();
-        inner.board(Passenger { member, reply, _underway: Underway::new(&inner.underway), _room: room })?;
+        let deadline = Instant::now() + inner.options.give_up_after;
+        let underway = Underway::new(&inner.underway);
+        inner.board(Passenger { member, deadline, reply, _underway: underway, _room: room })?;
         outcome.await.unwrap_or_else(|_| Err(inner.panicked()))
     }
 
@@ -173,50 +185,93 @@ impl<F: Flight> Inner<F> {
     }
 
     fn board(self: &Arc<Self>, passenger: Passenger<F>) -> Result<()> {
-        let lane_opened = self.boarding().board(passenger).map_err(|_| self.closed())?;
+        let bytes = self.flight.bytes(&passenger.member);
+        let lane_opened = self.boarding().board(passenger, bytes).map_err(|_| self.closed())?;
         if lane_opened {
-            self.runtime.spawn(Lane(self.clone()).run());
+            self.runtime.spawn(Lane::new(self.clone()).run());
         }
         Ok(())
     }
 
-    /// Sends members alone and patiently, one after the other, without delaying the next flight.
-    pub(crate) fn send_alone(self: &Arc<Self>, passengers: Vec<Passenger<F>>) {
+    /// Lets members try again with the next flight of their lane.
+    pub(crate) fn board_again(&self, passengers: Vec<Passenger<F>>) {
+        let weighed = passengers.into_iter().map(|passenger| {
+            let bytes = self.flight.bytes(&passenger.member);
+            (passenger, bytes)
+        });
+        let weighed = weighed.collect();
+        self.boarding().board_again(weighed);
+    }
+
+    /// Sends members each alone, without delaying the next flight; `patient`: waiting for its row. A member that is overtaken by
+    /// a later one of the same key had no promise of order: both were under way at once.
+    pub(crate) fn send_alone(self: &Arc<Self>, passengers: Vec<Passenger<F>>, patient: bool) {
         ::metrics::counter!(metrics::LONE_MEMBERS, "flight" => self.name.to_string())
             .increment(passengers.len() as u64);
-        let me = self.clone();
-        self.runtime.spawn(async move {
-            let _turn = me.alone.acquire().await;
-            let mut plane = Plane::new(me.clone());
-            for passenger in passengers {
-                plane.fly(vec![passenger], true).await;
-            }
-            plane.park().await;
-        });
+        for passenger in passengers {
+            let me = self.clone();
+            self.runtime.spawn(async move {
+                let turns = if patient { &me.patient } else { &me.alone };
+                let _turn = turns.acquire().await;
+                let mut plane = Plane::new(me.clone());
+                let mut load = vec![passenger];
+                while !load.is_empty() {
+                    load = plane.fly(load, if patient { Manner::Patient } else { Manner::Alone }).await;
+                }
+                plane.park().await;
+            });
+        }
     }
 }
 
-/// Flies as long as anybody waits. However it ends, the next member finds a lane.
-struct Lane<F: Flight>(Arc<Inner<F>>);
+/// Flies as long as anybody waits.
+struct Lane<F: Flight> {
+    inner: Arc<Inner<F>>,
+    ended: bool,
+}
 
 impl<F: Flight> Lane<F> {
-    async fn run(self) {
-        let mut plane = Plane::new(self.0.clone());
+    fn new(inner: Arc<Inner<F>>) -> Self {
+        Lane { inner, ended: false }
+    }
+
+    async fn run(mut self) {
         loop {
-            let mut load = self.0.boarding().load();
+            self.fly_while_anybody_waits().await;
+            if !self.inner.boarding().lane_ended() {
+                self.ended = true;
+                return;
+            }
+        }
+    }
+
+    async fn fly_while_anybody_waits(&self) {
+        let mut plane = Plane::new(self.inner.clone());
+        loop {
+            let mut load = self.inner.boarding().load();
             if load.is_empty() {
                 return plane.park().await;
             }
-            load.sort_by_cached_key(|passenger| self.0.flight.key(&passenger.member));
-            plane.fly(load, false).await;
+            load.sort_by_cached_key(|passenger| self.inner.flight.key(&passenger.member));
+            let again = plane.fly(load, Manner::Together).await;
+            self.inner.board_again(again);
         }
     }
 }
 
 impl<F: Flight> Drop for Lane<F> {
     fn drop(&mut self) {
-        if self.0.boarding().lane_ended() {
-            self.0.runtime.spawn(Lane(self.0.clone()).run());
+        if self.ended {
+            return;
+        }
+        // The product's code panicked, and the next member must find a lane; or the runtime is going away, and there are no
+        // lanes any more.
+        let open = self.inner.boarding().lane_ended();
+        if open && std::thread::panicking() {
+            self.inner.runtime.spawn(Lane::new(self.inner.clone()).run());
+        } else if open {
+            let abandoned = self.inner.boarding().abandon();
+            drop(abandoned);
         }
     }
 }

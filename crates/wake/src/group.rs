@@ -16,12 +16,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::pace::TRAILING;
-
-/// The first pause before a look that skipped a locked row is repeated, and the longest: a lock held by a claim under way
-/// is gone in a moment, one held by a transaction left open is not worth more than a look a second.
+/// The first pause before a look that skipped a locked row is repeated: a lock held by a claim under way is gone in a moment.
 const SKIPPED_FIRST: Duration = Duration::from_millis(10);
-const SKIPPED_LONGEST: Duration = Duration::from_secs(1);
+/// The longest pause before a look that skipped or failed is repeated: nothing waits longer for a lock to go or a server to
+/// come back, and neither is worth more than a look a second.
+const AGAIN_LONGEST: Duration = Duration::from_secs(1);
 /// How long a group keeps what it knows after its last waiter left: consumers come back within a poll of their own.
 pub(crate) const KEEP: Duration = Duration::from_secs(60);
 /// Waiters served by one look: arrays of this size are still cheap to plan and to send.
@@ -43,7 +42,7 @@ pub enum Reason {
     Notified,
     /// A due time came.
     Timer,
-    /// A second after a notification: its sender may have died before its next.
+    /// Up to a second after a notification: its sender may have died before its next.
     Trailing,
     /// The listener hears again; what was sent meanwhile is lost.
     Resync,
@@ -150,9 +149,9 @@ pub(crate) struct Group<W> {
     pending: Option<(Reason, Instant)>,
     /// A due time heard of since the last look began.
     due_hint: Option<Instant>,
-    trailing: Option<Instant>,
     retry: Option<(Instant, Reason)>,
     skipped_pause: Duration,
+    failed_pause: Duration,
     looked_at: Option<Instant>,
     failure: Option<Arc<pg::Error>>,
     vacant_since: Instant,
@@ -176,9 +175,9 @@ impl<W> Group<W> {
             known: Known::Nothing,
             pending: None,
             due_hint: None,
-            trailing: None,
             retry: None,
             skipped_pause: SKIPPED_FIRST,
+            failed_pause: Duration::ZERO,
             looked_at: None,
             failure: None,
             vacant_since: now,
@@ -212,16 +211,16 @@ impl<W> Group<W> {
     }
 
     fn no_alarm(&self, empty: &Empty, now: Instant) -> bool {
-        [empty.until, self.due_hint, self.trailing].into_iter().flatten().all(|at| at > now)
+        [empty.until, self.due_hint].into_iter().flatten().all(|at| at > now)
     }
 
     /// Gives a seat up. The waiter, if the seat was still taken.
     pub(crate) fn leave(&mut self, id: SeatId, now: Instant) -> Option<W> {
-        let seat = self.seats.remove(&id);
+        let seat = self.seats.remove(&id)?;
         if self.seats.is_empty() {
             self.vacant_since = now;
         }
-        seat.map(|seat| seat.waiter)
+        Some(seat.waiter)
     }
 
     /// The seat's deadline has come. A sleeping seat is dismissed; one with a look in the air or still owed one stays for
@@ -243,19 +242,21 @@ impl<W> Group<W> {
     /// Somebody says there may be work.
     pub(crate) fn ring(&mut self, reason: Reason, now: Instant) {
         self.known = Known::Nothing;
-        if reason == Reason::Notified {
-            self.trailing = Some(now + TRAILING);
-        }
         if !self.is_vacant() {
             self.remember(reason, now);
         }
     }
 
-    /// Somebody says there will be work at `at`; `foreign`: somebody in another process.
-    pub(crate) fn due(&mut self, at: Instant, foreign: bool, now: Instant) {
-        if foreign {
-            self.trailing = Some(now + TRAILING);
+    /// Something may have been made visible without a ring. Who sleeps is asked for together with others
+    /// ([`is_asleep`](Self::is_asleep)); a look in the air is repeated, and what is known without waiters is forgotten.
+    pub(crate) fn doubt(&mut self, reason: Reason, now: Instant) {
+        if self.seats.is_empty() || self.in_the_air.is_some() {
+            self.ring(reason, now);
         }
+    }
+
+    /// Somebody says there will be work at `at`.
+    pub(crate) fn due(&mut self, at: Instant) {
         self.due_hint = Some(self.due_hint.map_or(at, |hint| hint.min(at)));
     }
 
@@ -278,10 +279,13 @@ impl<W> Group<W> {
             Known::Empty(empty) => reason == Reason::Arrived && empty.hearing == hearing && self.no_alarm(empty, now),
             Known::Nothing => false,
         };
-        self.due_hint = None;
+        let hint = self.due_hint.take();
+        if let Known::Empty(empty) = &mut self.known {
+            // It may be for somebody this look is not made for, who still relies on what was known.
+            empty.until = [empty.until, hint].into_iter().flatten().min();
+        }
         self.retry = None;
-        self.trailing = self.trailing.filter(|at| *at > now);
-        let seats = self.aboard(reason);
+        let seats = self.aboard(adds || reason == Reason::More);
         let mut sights = Vec::new();
         for id in &seats {
             if let Some(seat) = self.seats.get_mut(id) {
@@ -295,11 +299,12 @@ impl<W> Group<W> {
     }
 
     /// Whom the next look is for: everyone, or, where that is too many, those who are owed a look, in order of waiting.
-    fn aboard(&mut self, reason: Reason) -> Vec<SeatId> {
+    /// `continues`: the others had theirs, and what it found still holds.
+    fn aboard(&mut self, continues: bool) -> Vec<SeatId> {
         if self.seats.len() <= SEATS_PER_LOOK {
             return self.seats.keys().copied().collect();
         }
-        if !matches!(reason, Reason::Arrived | Reason::More) {
+        if !continues {
             self.seats.values_mut().for_each(|seat| seat.fresh = true);
         }
         let (owed, others): (Vec<_>, Vec<_>) = self.seats.iter().partition(|(_, seat)| seat.fresh);
@@ -318,6 +323,7 @@ impl<W> Group<W> {
         match answer {
             Answer::Ran { short, next_due } => {
                 self.failure = None;
+                self.failed_pause = Duration::ZERO;
                 skipped = short && next_due == Some(Duration::ZERO);
                 let rung = self.pending.is_some();
                 self.known = match std::mem::replace(&mut self.known, Known::Nothing) {
@@ -332,12 +338,14 @@ impl<W> Group<W> {
             Answer::Failed(error) => {
                 self.failure = Some(error);
                 self.known = Known::Nothing;
-                self.retry = Some((now + rules.poll_interval, Reason::Retry));
+                self.failed_pause =
+                    (self.failed_pause * 2).clamp(rules.poll_interval, AGAIN_LONGEST.max(rules.poll_interval));
+                self.retry = Some((now + self.failed_pause, Reason::Retry));
             }
         }
         if skipped {
             self.retry = Some((now + self.skipped_pause, Reason::Skipped));
-            self.skipped_pause = (self.skipped_pause * 2).min(SKIPPED_LONGEST);
+            self.skipped_pause = (self.skipped_pause * 2).min(AGAIN_LONGEST);
         } else {
             self.skipped_pause = SKIPPED_FIRST;
         }
@@ -406,7 +414,7 @@ impl<W> Group<W> {
         };
         let due = [known_due, self.due_hint].into_iter().flatten().min().map(|due| self.before(due, rules.grace));
         let capped = rules.cap.zip(self.looked_at).map(|(cap, looked)| looked + cap);
-        [due, self.trailing, self.retry.map(|(at, _)| at), capped].into_iter().flatten().min()
+        [due, self.retry.map(|(at, _)| at), capped].into_iter().flatten().min()
     }
 
     /// A due time less the grace, unless the group has looked within the grace already.
@@ -420,9 +428,8 @@ impl<W> Group<W> {
         if self.seats.is_empty() {
             return self.in_the_air.is_none() && now >= self.vacant_since + KEEP;
         }
-        let reason = match (self.retry, self.trailing) {
-            (Some((at, reason)), _) if at <= now => reason,
-            (_, Some(at)) if at <= now => Reason::Trailing,
+        let reason = match self.retry {
+            Some((at, reason)) if at <= now => reason,
             _ => Reason::Timer,
         };
         self.remember(reason, now);
@@ -439,6 +446,11 @@ impl<W> Group<W> {
 
     pub(crate) fn is_pending(&self, reason: Reason) -> bool {
         self.pending.is_some_and(|(pending, _)| pending == reason)
+    }
+
+    /// Whether its last look failed.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.failure.is_some()
     }
 
     /// Whether anybody sleeps here, with no look in the air and none remembered.

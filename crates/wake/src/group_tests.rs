@@ -129,20 +129,39 @@ fn skipped_rows_are_looked_at_again() {
     assert_eq!(group.wake_at(&RULES), None);
 }
 
-/// A ring from another process is looked after at once and once more a second later, however many there are.
+/// Doubt reaches who looks just now and what is known without waiters; who sleeps is asked for by a sweep.
 #[test]
-fn a_foreign_ring_has_a_trailing_look() {
+fn doubt_is_for_those_no_sweep_reaches() {
     let (mut group, now) = asleep(None);
-    for _ in 0..3 {
-        group.ring(Reason::Notified, now);
-    }
+    group.doubt(Reason::Trailing, now);
+    assert!(group.is_asleep());
+    group.ring(Reason::Notified, now);
+    group.begin(now, HEARS);
+    group.doubt(Reason::Trailing, now);
+    group.end(empty(None), now, &RULES);
+    assert_eq!(group.begin(now, HEARS).map(|look| look.reason), Some(Reason::Trailing));
+    group.end(empty(None), now, &RULES);
+    group.leave(1, now);
+    group.doubt(Reason::Trailing, now);
+    waiting(&mut group, 2, now);
+    assert!(group.is_eager(), "knows nothing any more");
+}
+
+/// A due time heard of while others look is not forgotten by those the look was not for.
+#[test]
+fn a_due_hint_outlives_a_look_for_others() {
+    let (mut group, now) = asleep(None);
+    sighted(&mut group, 2, "x", now);
     group.begin(now, HEARS);
     group.end(empty(None), now, &RULES);
-    assert_eq!(group.wake_at(&RULES), Some(now + TRAILING));
-    group.wake(now + TRAILING);
-    assert_eq!(group.begin(now + TRAILING, HEARS).map(|look| look.reason), Some(Reason::Trailing));
-    group.end(empty(None), now + TRAILING, &RULES);
-    assert_eq!(group.wake_at(&RULES), None);
+    group.leave(2, now);
+    group.due(now + ms(500));
+    sighted(&mut group, 3, "z", now);
+    assert!(group.begin(now, HEARS).is_some());
+    group.end(empty(None), now, &RULES);
+    sighted(&mut group, 4, "x", now);
+    assert!(group.is_asleep());
+    assert_eq!(group.wake_at(&RULES), Some(now + ms(500)));
 }
 
 /// A failed look is repeated after a pause; newcomers meanwhile wait for that instead of asking as well, and a deadline
@@ -158,8 +177,16 @@ fn a_failed_look_is_repeated_and_its_failure_told() {
     assert!(!group.is_eager());
     assert_eq!(group.wake_at(&RULES), Some(now + RULES.poll_interval));
     assert!(group.expire(2, now).is_some_and(|dismissed| dismissed.failure.is_some()));
-    group.wake(now + RULES.poll_interval);
-    group.begin(now + RULES.poll_interval, HEARS);
+    let mut now = now;
+    for pause in [100, 200, 400, 800, 1_000, 1_000] {
+        assert_eq!(group.wake_at(&RULES), Some(now + ms(pause)));
+        now += ms(pause);
+        group.wake(now);
+        assert_eq!(group.begin(now, HEARS).map(|look| look.reason), Some(Reason::Retry));
+        group.end(Answer::Failed(failure()), now, &RULES);
+    }
+    group.wake(now + ms(1_000));
+    group.begin(now + ms(1_000), HEARS);
     group.end(empty(None), now, &RULES);
     assert!(group.expire(1, now).is_some_and(|dismissed| dismissed.failure.is_none()));
 }
@@ -330,7 +357,7 @@ impl World {
             if due <= self.now {
                 player.group.ring(if heard { Reason::Notified } else { Reason::Rung }, self.now);
             } else {
-                player.group.due(due, heard, self.now);
+                player.group.due(due);
             }
         }
     }

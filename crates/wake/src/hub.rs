@@ -4,33 +4,38 @@
 //! notification of another process goes to the same groups. The hub also owns what must exist once: the listener, the
 //! connection that rings for busy channels, and the memory of which notifications are echoes of our own.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use pg::{Database, Schema};
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 
-use crate::channel::{Channel, Heard, Payload, Ring, Topic, read};
+use crate::channel::{Channel, Heard, Payload, Ring, Topic, merge, payload_of, read};
 use crate::consumer::ConsumerHealth;
 use crate::echo::Echoes;
 use crate::group::{Hearing, Reason};
 use crate::metrics;
 use crate::mode::Event;
 use crate::options::Options;
-use crate::pace::Pace;
+use crate::pace::{Pace, TRAILING};
 use crate::{listener, ringer};
 
 pub(crate) type GroupId = u64;
+
+/// Looks of a process at a time after the listener came back.
+const RESYNCS_AT_A_TIME: usize = 4;
 
 /// A consumer, as the hub sees it.
 pub(crate) trait Bell: Send + Sync {
     /// Rings one group.
     fn ring(&self, group: GroupId, reason: Reason);
-    /// Tells one group of work that becomes due. `foreign`: by another process.
-    fn due(&self, group: GroupId, at: Instant, foreign: bool);
+    /// Tells one group of work that becomes due.
+    fn due(&self, group: GroupId, at: Instant);
+    /// Another process rang a channel the consumer waits on: its next ring may be lost with it.
+    fn doubt(&self);
     /// The listener changed.
     fn hearing(&self, hearing: Hearing, event: Event);
     /// How the consumer is doing.
@@ -69,6 +74,8 @@ pub(crate) struct Hub {
     /// A channel was added: the listener must listen to it.
     channels_changed: Arc<Notify>,
     ringer: Arc<ringer::Pending>,
+    /// Looks at a time after the listener came back, when every group looks at once.
+    pub(crate) resyncs: Semaphore,
     /// Ends with the hub, and its tasks with it.
     closing: watch::Sender<()>,
 }
@@ -87,17 +94,21 @@ struct State {
 
 struct Registered {
     payload: Payload,
-    topics: HashMap<Arc<str>, Vec<Subscriber>>,
+    topics: HashMap<Arc<str>, HashMap<Subscriber, Weak<dyn Bell>>>,
+    /// Who has waited here.
+    bells: HashMap<usize, Weak<dyn Bell>>,
     pace: Pace,
+    rung_elsewhere_at: Option<Instant>,
 }
 
-#[derive(Clone)]
-struct Subscriber {
-    bell: Weak<dyn Bell>,
-    group: GroupId,
+/// A group of a consumer: which consumer, by its address, and which group.
+type Subscriber = (usize, GroupId);
+
+fn address(bell: &Weak<dyn Bell>) -> usize {
+    bell.as_ptr().cast::<()>().addr()
 }
 
-/// The rings of one write: which travel inside its transaction, and which after it.
+/// The rings of one attempt of a write: which travel inside its transaction, and which after it.
 pub(crate) struct Announcement {
     pub(crate) channels: Vec<String>,
     pub(crate) payloads: Vec<String>,
@@ -137,6 +148,7 @@ impl Hub {
             }),
             channels_changed: Arc::default(),
             ringer: Arc::default(),
+            resyncs: Semaphore::new(RESYNCS_AT_A_TIME),
             closing: watch::Sender::new(()),
         });
         hub.runtime.spawn(ringer::run(Arc::downgrade(&hub), hub.ringer.clone(), options.ring_window, hub.closed()));
@@ -176,8 +188,10 @@ impl Hub {
     pub(crate) fn channel(&self, suffix: &str, payload: Payload) -> Channel {
         let channel = Channel::new(self.schema.name(), suffix, payload);
         let mut state = self.state();
-        if !state.channels.contains_key(channel.name()) {
-            let registered = Registered { payload, topics: HashMap::new(), pace: Pace::default() };
+        if let Some(registered) = state.channels.get(channel.name()) {
+            assert_eq!(registered.payload, payload, "channel {suffix:?} is used with two kinds of payload");
+        } else {
+            let registered = Registered::new(payload);
             state.channels.insert(channel.name().into(), registered);
             // Not heard yet: until the listener has caught up nothing may be believed to be empty.
             state.hearing = None;
@@ -202,14 +216,18 @@ impl Hub {
         (state.hearing, state.listener.clone())
     }
 
-    pub(crate) fn subscribe(&self, topics: &[Topic], bell: &Weak<dyn Bell>, group: GroupId) {
+    /// Adds a group. `true`: another process rang one of its channels just now, so doubt is due.
+    pub(crate) fn subscribe(&self, topics: &[Topic], bell: &Weak<dyn Bell>, group: GroupId) -> bool {
+        let now = Instant::now();
+        let mut doubt = false;
         let mut state = self.state();
         for topic in topics {
-            if let Some(channel) = state.channels.get_mut(topic.channel.name()) {
-                let subscriber = Subscriber { bell: bell.clone(), group };
-                channel.topics.entry(topic.key.clone()).or_default().push(subscriber);
-            }
+            let Some(channel) = state.channels.get_mut(topic.channel.name()) else { continue };
+            channel.bells.insert(address(bell), bell.clone());
+            channel.topics.entry(topic.key.clone()).or_default().insert((address(bell), group), bell.clone());
+            doubt |= channel.rung_elsewhere_at.is_some_and(|at| now.saturating_duration_since(at) < TRAILING);
         }
+        doubt
     }
 
     pub(crate) fn unsubscribe(&self, topics: &[Topic], bell: &Weak<dyn Bell>, group: GroupId) {
@@ -217,55 +235,58 @@ impl Hub {
         for topic in topics {
             let Some(channel) = state.channels.get_mut(topic.channel.name()) else { continue };
             let Some(subscribers) = channel.topics.get_mut(&topic.key) else { continue };
-            subscribers.retain(|s| s.bell.strong_count() > 0 && (s.group != group || !s.bell.ptr_eq(bell)));
+            subscribers.remove(&(address(bell), group));
             if subscribers.is_empty() {
                 channel.topics.remove(&topic.key);
             }
         }
     }
 
+    /// Removes a consumer that is going away.
+    pub(crate) fn remove(&self, bell: &Weak<dyn Bell>) {
+        let mut state = self.state();
+        state.bells.retain(|other| !other.ptr_eq(bell));
+        for channel in state.channels.values_mut() {
+            channel.bells.remove(&address(bell));
+        }
+    }
+
     // Rings from here ---------------------------------------------------------------------------------------------------
 
-    /// Rings the waiters of this process.
-    pub(crate) fn ring_here(&self, rings: &[Ring]) {
-        let now = Instant::now();
-        for ring in rings {
+    /// Rings the waiters of this process. Delays count from `since`.
+    pub(crate) fn ring_here(&self, rings: &[Ring], since: Instant) {
+        for ring in merge(rings.iter().cloned()) {
             let keys: Vec<&str> = ring.keys.iter().map(AsRef::as_ref).collect();
             let targets = self.targets(ring.channel.name(), if keys.is_empty() { None } else { Some(&keys) });
             for (bell, group) in targets {
-                if ring.delay.is_zero() {
-                    bell.ring(group, Reason::Rung)
-                } else {
-                    bell.due(group, now + ring.delay, false)
-                }
+                if ring.delay.is_zero() { bell.ring(group, Reason::Rung) } else { bell.due(group, since + ring.delay) }
             }
         }
     }
 
     /// Rings the waiters of other processes, after the fact.
     pub(crate) fn ring_elsewhere(&self, rings: &[Ring]) {
-        self.ringer.add(rings.iter().map(|ring| (Arc::from(ring.channel.name()), ring.payload())));
+        self.ringer.add(payloads(rings));
     }
 
-    /// Decides how the rings of a write that is about to be sent travel.
-    pub(crate) fn announce(&self, rings: &[Ring]) -> Announcement {
+    /// Returns when every ring for other processes has been sent.
+    pub(crate) async fn flush(&self) {
+        self.ringer.flush().await;
+    }
+
+    /// Decides how the rings of a write that is sent now travel. `muted`: none inside its transaction.
+    pub(crate) fn announce(&self, rings: &[Ring], muted: bool) -> Announcement {
         let now = Instant::now();
-        let distinct: BTreeMap<&str, BTreeSet<String>> = rings.iter().fold(BTreeMap::new(), |mut all, ring| {
-            all.entry(ring.channel.name()).or_default().insert(ring.payload());
-            all
-        });
         let mut state = self.state();
         let hearing = state.hearing;
         let mut out = Announcement { channels: vec![], payloads: vec![], later: vec![], since: now, hearing };
-        for (name, payloads) in distinct {
-            let after = state.channels.get_mut(name).is_some_and(|channel| channel.pace.after_commit(now));
-            for payload in payloads {
-                if after {
-                    out.later.push((name.into(), payload));
-                } else {
-                    out.channels.push(name.to_owned());
-                    out.payloads.push(payload);
-                }
+        for (name, payload) in payloads(rings) {
+            let busy = state.channels.get_mut(&name).is_some_and(|channel| channel.pace.after_commit(now));
+            if busy || muted {
+                out.later.push((name, payload));
+            } else {
+                out.channels.push(name.to_string());
+                out.payloads.push(payload);
             }
         }
         out
@@ -274,22 +295,18 @@ impl Hub {
     /// A write has committed its announcement on `backend` (`None`: or may have). Its waiters here are rung first, so that
     /// its echo may be ignored.
     pub(crate) fn announced(&self, announcement: Announcement, rings: &[Ring], backend: Option<u32>) {
-        self.ring_here(rings);
-        let now = Instant::now();
+        self.ring_here(rings, announcement.since);
         if let Some(backend) = backend {
+            let now = Instant::now();
             let mut state = self.state();
-            let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
             for name in &announcement.channels {
-                *counts.entry(name).or_default() += 1;
-            }
-            for (name, count) in counts {
-                ::metrics::counter!(metrics::RINGS_SENT, "channel" => name.to_owned(), "how" => "transaction")
-                    .increment(count.into());
+                ::metrics::counter!(metrics::RINGS_SENT, "channel" => name.clone(), "how" => "transaction")
+                    .increment(1);
                 if announcement.hearing.is_some() && announcement.hearing == state.hearing {
-                    state.echoes.announced(now, announcement.since, backend, name, count);
+                    state.echoes.announced(now, announcement.since, backend, name, 1);
                 }
-                if let Some(channel) = state.channels.get_mut(name) {
-                    channel.pace.sent(now);
+                if let Some(channel) = state.channels.get_mut(name.as_str()) {
+                    channel.pace.sent(announcement.since);
                 }
             }
         }
@@ -301,16 +318,19 @@ impl Hub {
         self.ringer.add(announcement.later.iter().cloned());
     }
 
-    /// The ringer has sent rings of these channels.
-    pub(crate) fn rung(&self, channels: &[String]) {
-        let now = Instant::now();
+    /// The ringer has sent rings of these channels, no earlier than at `since`.
+    pub(crate) fn rung(&self, channels: &[String], since: Instant) {
         let mut state = self.state();
         for name in channels {
             ::metrics::counter!(metrics::RINGS_SENT, "channel" => name.clone(), "how" => "after").increment(1);
             if let Some(channel) = state.channels.get_mut(name.as_str()) {
-                channel.pace.sent(now);
+                channel.pace.sent(since);
             }
         }
+    }
+
+    pub(crate) fn knows_ringer(&self) -> bool {
+        self.state().echoes.knows_ringer()
     }
 
     pub(crate) fn ringer_backend(&self, backend: Option<u32>) {
@@ -320,16 +340,11 @@ impl Hub {
     fn targets(&self, channel: &str, keys: Option<&[&str]>) -> Vec<(Arc<dyn Bell>, GroupId)> {
         let state = self.state();
         let Some(registered) = state.channels.get(channel) else { return Vec::new() };
-        let subscribers: Vec<&Subscriber> = match keys {
+        let subscribers: HashMap<&Subscriber, &Weak<dyn Bell>> = match keys {
             None => registered.topics.values().flatten().collect(),
             Some(keys) => keys.iter().filter_map(|key| registered.topics.get(*key)).flatten().collect(),
         };
-        let mut seen = HashSet::new();
-        subscribers
-            .into_iter()
-            .filter(|s| seen.insert((s.bell.as_ptr().cast::<()>().addr(), s.group)))
-            .filter_map(|s| Some((s.bell.upgrade()?, s.group)))
-            .collect()
+        subscribers.into_iter().filter_map(|((_, group), bell)| Some((bell.upgrade()?, *group))).collect()
     }
 
     // Rings from elsewhere ----------------------------------------------------------------------------------------------
@@ -348,6 +363,7 @@ impl Hub {
         if own {
             return;
         }
+        self.spread_doubt(channel, now);
         match read(kind, payload) {
             Heard::All => self.ring_from_elsewhere(channel, None),
             Heard::Keys(keys) => self.ring_from_elsewhere(channel, Some(&keys)),
@@ -355,10 +371,24 @@ impl Hub {
                 None => self.ring_from_elsewhere(channel, None),
                 Some(at) => {
                     for (bell, group) in self.targets(channel, None) {
-                        bell.due(group, at, true);
+                        bell.due(group, at);
                     }
                 }
             },
+        }
+    }
+
+    /// A busy sender rings after its commits: one that dies between the two is covered by the ring it sent before, on the
+    /// same channel but perhaps for another topic.
+    fn spread_doubt(&self, channel: &str, now: Instant) {
+        let bells: Vec<Weak<dyn Bell>> = {
+            let mut state = self.state();
+            let Some(registered) = state.channels.get_mut(channel) else { return };
+            registered.rung_elsewhere_at = Some(now);
+            registered.bells.values().cloned().collect()
+        };
+        for bell in bells.iter().filter_map(Weak::upgrade) {
+            bell.doubt();
         }
     }
 
@@ -375,7 +405,7 @@ impl Hub {
             state.epoch += 1;
             state.hearing = Some(state.epoch);
             state.listener = ListenerState::Hearing;
-            state.echoes.clear();
+            state.echoes.clear(Instant::now());
             if clock.is_some() {
                 state.clock = clock;
                 state.dated_rings = false;
@@ -413,6 +443,22 @@ impl Hub {
         state.clock = Some(clock);
         state.dated_rings = false;
     }
+}
+
+impl Registered {
+    fn new(payload: Payload) -> Registered {
+        let (topics, bells) = (HashMap::new(), HashMap::new());
+        Registered { payload, topics, bells, pace: Pace::default(), rung_elsewhere_at: None }
+    }
+}
+
+/// One payload per channel.
+fn payloads(rings: &[Ring]) -> Vec<(Arc<str>, String)> {
+    let mut by_channel: BTreeMap<&str, Vec<Ring>> = BTreeMap::new();
+    for ring in rings {
+        by_channel.entry(ring.channel.name()).or_default().push(ring.clone());
+    }
+    by_channel.into_iter().map(|(name, rings)| (name.into(), payload_of(&rings))).collect()
 }
 
 impl Clock {

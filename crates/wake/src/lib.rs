@@ -48,6 +48,7 @@ use std::sync::Arc;
 
 use pg::migrate::{Component, Function, Migration};
 use pg::{Database, Schema};
+use tokio::time::Instant;
 
 pub use channel::{Channel, Payload, Ring, SUFFIX_MAX, Topic, channel_name};
 pub use claim::{Claim, Claimed, Look, Looked, Seat};
@@ -89,12 +90,15 @@ impl Health {
 }
 
 impl Wake {
-    /// Starts the engine. Returns at once: the listener connects by itself, and until it hears, consumers poll.
+    /// Starts the engine. Returns at once: the listener connects by itself. When it hears, and after every time it was lost,
+    /// everybody looks once; when it cannot be had, consumers poll until it can.
+    ///
+    /// Where several engines share a database and schema in a process, the first one's heartbeat and `ring_window` count.
     ///
     /// # Panics
     /// Outside a tokio runtime.
     pub fn start(db: &Database, schema: &Schema, options: Options) -> Wake {
-        let options = Arc::new(options);
+        let options = Arc::new(options.sane());
         let hub = Hub::shared(db, schema, &options);
         if options.listening == Listening::WherePossible && db.can_listen() {
             hub.listen();
@@ -123,7 +127,7 @@ impl Wake {
     /// Rings for work that has been committed by other means than a flight: waiters here at once, other processes within
     /// `ring_window`.
     pub fn ring(&self, rings: &[Ring]) {
-        self.hub.ring_here(rings);
+        self.hub.ring_here(rings, Instant::now());
         self.hub.ring_elsewhere(rings);
     }
 
@@ -131,6 +135,12 @@ impl Wake {
     /// transaction commits.
     pub fn notifications(rings: &[Ring]) -> (Vec<String>, Vec<String>) {
         rings.iter().map(|ring| (ring.channel.name().to_owned(), ring.payload())).unzip()
+    }
+
+    /// Returns when every ring for other processes has been sent: before a process ends. Whoever waits for a server that is
+    /// away should bound it.
+    pub async fn flush(&self) {
+        self.hub.flush().await;
     }
 
     /// How the engine is doing.

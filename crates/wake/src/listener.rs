@@ -11,8 +11,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use sqlx::postgres::{PgListener, PgNotification};
-use sqlx::{Acquire, AssertSqlSafe, Connection, PgConnection};
+use sqlx::{Acquire, Connection, PgConnection, PgPool};
 use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::channel::channel_name;
@@ -41,7 +42,12 @@ enum Lost {
 
 impl From<sqlx::Error> for Lost {
     fn from(error: sqlx::Error) -> Lost {
-        let error = pg::Error::from(error);
+        pg::Error::from(error).into()
+    }
+}
+
+impl From<pg::Error> for Lost {
+    fn from(error: pg::Error) -> Lost {
         if error.is_transient() { Lost::Broken(chain(&error)) } else { Lost::Refused(chain(&error)) }
     }
 }
@@ -55,12 +61,15 @@ fn chain(error: &dyn std::error::Error) -> String {
 /// Listens until the hub is gone.
 pub(crate) async fn run(hub: Weak<Hub>, changed: Arc<Notify>, mut closed: watch::Receiver<()>) {
     let mut pause = PAUSE_FIRST;
+    let mut said = None;
     loop {
         let started = Instant::now();
+        // In a task of its own, so that a panic in it is an end like any other.
+        let mut listening = AbortOnDrop(tokio::spawn(listen(hub.clone(), changed.clone())));
         let lost = tokio::select! {
             biased;
             _ = closed.changed() => return,
-            lost = listen(&hub, &changed) => lost,
+            lost = &mut listening.0 => lost.unwrap_or_else(|_| Lost::Broken("the listener panicked".to_owned())),
         };
         let (event, reason) = match lost {
             Lost::Closed => return,
@@ -68,7 +77,10 @@ pub(crate) async fn run(hub: Weak<Hub>, changed: Arc<Notify>, mut closed: watch:
             Lost::Refused(reason) => (Event::ListenRefused, reason),
         };
         let Some(here) = hub.upgrade() else { return };
-        tracing::warn!(schema = here.schema.name(), reason, "notifications are not heard; polling until they are");
+        if said.as_ref() != Some(&reason) || started.elapsed() > PAUSE_LONGEST * 2 {
+            tracing::warn!(schema = here.schema.name(), reason, "notifications are not heard; polling until they are");
+            said = Some(reason.clone());
+        }
         here.deaf(event, reason);
         drop(here);
         if started.elapsed() > PAUSE_LONGEST {
@@ -83,9 +95,30 @@ pub(crate) async fn run(hub: Weak<Hub>, changed: Arc<Notify>, mut closed: watch:
     }
 }
 
+struct AbortOnDrop(JoinHandle<Lost>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// One connection, from its making to its end.
-async fn listen(hub: &Weak<Hub>, changed: &Notify) -> Lost {
-    let mut line = match timeout(CONNECT_TIMEOUT, Line::connect(hub)).await {
+async fn listen(hub: Weak<Hub>, changed: Arc<Notify>) -> Lost {
+    let pool = match hub.upgrade().map(|here| here.db.dedicated("reveille listener", &[("idle_session_timeout", "0")]))
+    {
+        Some(Ok(pool)) => pool,
+        Some(Err(error)) => return Lost::Refused(chain(&error)),
+        None => return Lost::Closed,
+    };
+    let lost = listen_on(&pool, &hub, &changed).await;
+    // The driver says goodbye in the background, to a server that may be gone: nobody waits for that.
+    tokio::spawn(async move { timeout(CONNECT_TIMEOUT, pool.close()).await });
+    lost
+}
+
+async fn listen_on(pool: &PgPool, hub: &Weak<Hub>, changed: &Notify) -> Lost {
+    let mut line = match timeout(CONNECT_TIMEOUT, Line::connect(pool, hub)).await {
         Ok(Ok(line)) => line,
         Ok(Err(lost)) => return lost,
         Err(_) => return Lost::Broken("connecting took too long".to_owned()),
@@ -117,10 +150,9 @@ struct Line {
 
 impl Line {
     /// Connects, listens to every channel, and makes sure that something is heard.
-    async fn connect(hub: &Weak<Hub>) -> Result<Line, Lost> {
+    async fn connect(pool: &PgPool, hub: &Weak<Hub>) -> Result<Line, Lost> {
         let here = hub.upgrade().ok_or(Lost::Closed)?;
-        let pool = here.db.dedicated("reveille listener", &[]).map_err(|error| Lost::Refused(chain(&error)))?;
-        let mut listener = PgListener::connect_with(&pool).await?;
+        let mut listener = PgListener::connect_with(pool).await?;
         listener.eager_reconnect(false);
         let mut line = Line { listener, channels: HashSet::new() };
         line.listen_to_missing(&here).await?;
@@ -145,12 +177,14 @@ impl Line {
 
     async fn catch_up(&mut self, hub: &Weak<Hub>) -> Result<(), Lost> {
         let here = hub.upgrade().ok_or(Lost::Closed)?;
-        let listening = timeout(CONNECT_TIMEOUT, self.listen_to_missing(&here)).await;
-        if listening.map_err(|_| Lost::Broken("LISTEN took too long".to_owned()))?? {
-            let clock = if here.has_dated_channels() { Some(self.read_clock().await?) } else { None };
-            here.hears(clock);
-        }
-        Ok(())
+        let caught_up = timeout(CONNECT_TIMEOUT, async {
+            if self.listen_to_missing(&here).await? {
+                let clock = if here.has_dated_channels() { Some(self.read_clock().await?) } else { None };
+                here.hears(clock);
+            }
+            Ok(())
+        });
+        caught_up.await.unwrap_or_else(|_| Err(Lost::Broken("LISTEN took too long".to_owned())))
     }
 
     fn pass_on(&mut self, hub: &Weak<Hub>, notification: &PgNotification) -> Result<(), Lost> {
@@ -159,17 +193,15 @@ impl Line {
         Ok(())
     }
 
-    /// Sends a notification to ourselves on another connection and waits for it.
+    /// Sends a notification to ourselves the way writes are sent, and waits for it. A pooler that swallows it, and a direct
+    /// address that leads to another database, are found out here.
     async fn probe(&mut self, here: &Hub) -> Result<(), Lost> {
         let channel = channel_name(here.schema.name(), PROBE);
         let token = format!("{:016x}", fastrand::u64(..));
         self.listener.listen(&channel).await?;
-        let pool = here.db.dedicated("reveille probe", &[]).map_err(|error| Lost::Refused(chain(&error)))?;
-        let mut conn = pool.acquire().await?;
-        // Simple protocol: a pooler may give every message of the extended one to another server.
-        let notify = format!("notify \"{}\", '{token}'", channel.replace('"', "\"\""));
-        sqlx::raw_sql(AssertSqlSafe(notify)).execute(&mut *conn).await?;
-        conn.close().await?;
+        let mut session = here.db.session().await?;
+        sqlx::query("select pg_notify($1, $2)").bind(&channel).bind(&token).execute(&mut *session).await?;
+        session.finish().await?;
         let heard = timeout(PROBE_TIMEOUT, async {
             loop {
                 match self.listener.try_recv().await? {
@@ -180,7 +212,7 @@ impl Line {
             }
         });
         heard.await.unwrap_or_else(|_| {
-            let deaf = "LISTEN was accepted but nothing is delivered; a transaction-mode pooler does that: give a direct address";
+            let deaf = "LISTEN was accepted but nothing is delivered; a transaction-mode pooler does that, or a direct address of another database";
             Err(Lost::Refused(deaf.to_owned()))
         })
     }

@@ -4,15 +4,14 @@
 //! attempt in the air; clocks play no part. What a process that died has left is removed by age, once, by the next one.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pg::{Database, Schema, Sql};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::error::broken;
+use crate::error::within;
 
 /// Outcomes are removed after this many attempts, or this long after the last removal if there was an attempt since.
 const PRUNE_AFTER: u64 = 1_000;
@@ -82,16 +81,15 @@ impl Log {
             let mut session = db.session().await?;
             let fenced = sqlx::query(&self.fence).bind(id).execute(&mut *session).await?.rows_affected() == 1;
             // Another statement, because the first one's snapshot is older than what it waited for.
-            let outcomes = match fenced {
-                true => None,
-                false => Some(sqlx::query_scalar(&self.outcomes_of).bind(id).fetch_one(&mut *session).await?),
+            let outcomes: Vec<Option<String>> = match fenced {
+                true => Vec::new(),
+                false => sqlx::query_scalar(&self.outcomes_of).bind(id).fetch_one(&mut *session).await?,
             };
             session.finish().await?;
-            Ok(outcomes)
+            // No outcomes is a place taken, by this call or by one before whose own answer was lost.
+            Ok(Some(outcomes).filter(|outcomes| !outcomes.is_empty()))
         };
-        timeout(SETTLE_TIMEOUT, settling)
-            .await
-            .unwrap_or_else(|_| Err(broken(io::ErrorKind::TimedOut, "no answer in time")))
+        within(SETTLE_TIMEOUT, settling).await
     }
 }
 

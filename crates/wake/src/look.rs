@@ -13,11 +13,11 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use crate::claim::{Claim, Look, Looked, Seat};
 use crate::consumer::Inner;
-use crate::error::{Error, broken};
+use crate::error::{Error, broken, within};
 use crate::group::{Answer, Reason, SeatId};
 use crate::hub::GroupId;
 use crate::mode::Event;
@@ -51,8 +51,8 @@ impl<C: Claim> Inner<C> {
     /// rang. To sleep is to end this loop: the next ring, due time or newcomer starts it again.
     pub(crate) async fn arm_look_sleep(self: Arc<Self>, group: GroupId) {
         loop {
+            let _calm = if self.is_resync(group) { Some(self.hub.resyncs.acquire().await) } else { None };
             let _turn = self.looks.acquire().await;
-            let _calm = if self.is_resync(group) { Some(self.resyncs.acquire().await) } else { None };
 
             let Some(armed) = self.arm(group) else { return };
             let mut unsettled = Unsettled { inner: self.clone(), group, armed: Some(armed) };
@@ -140,10 +140,7 @@ impl<C: Claim> Inner<C> {
     }
 
     pub(crate) async fn within_time<T>(&self, work: impl Future<Output = pg::Result<T>>) -> pg::Result<T> {
-        match timeout(self.options.look_timeout, work).await {
-            Ok(done) => done,
-            Err(_) => Err(broken(io::ErrorKind::TimedOut, "no answer in time")),
-        }
+        within(self.options.look_timeout, work).await
     }
 
     /// Hands out what a look found and puts the group to sleep, unless something rang.
@@ -151,8 +148,10 @@ impl<C: Claim> Inner<C> {
         let now = Instant::now();
         let found = landed.items.len();
         let mut by_seat: Vec<Vec<C::Item>> = armed.seats.iter().map(|_| Vec::new()).collect();
+        let mut orphans = Vec::new();
         for (seat, item) in landed.items {
-            by_seat[seat].push(item);
+            // An item for a seat that does not exist is nobody's.
+            by_seat.get_mut(seat).unwrap_or(&mut orphans).push(item);
         }
         let short = by_seat.iter().zip(&armed.look.seats).any(|(got, seat)| got.len() < seat.want);
         self.count(&armed, found, short, landed.next_due, landed.failure.is_some(), now);
@@ -163,9 +162,17 @@ impl<C: Claim> Inner<C> {
             (None, _) => Event::LookFound,
         };
 
-        let (mut deliveries, mut orphans, mut refusals) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut deliveries, mut refusals) = (Vec::new(), Vec::new());
         let mut state = self.state();
-        let Some(entry) = state.groups.get_mut(&id) else { return };
+        let Some(entry) = state.groups.get_mut(&id) else {
+            drop(state);
+            orphans.extend(by_seat.into_iter().flatten());
+            return self.give_back(armed.look.key, orphans);
+        };
+        if landed.failure.is_some() && !entry.group.is_failing() {
+            let error = landed.failure.as_ref().map(tracing::field::display);
+            tracing::warn!(consumer = &*self.name, error, "work cannot be looked for; trying again");
+        }
         for (seat, items) in armed.seats.iter().zip(by_seat).filter(|(_, items)| !items.is_empty()) {
             match entry.group.leave(*seat, now) {
                 Some(waiter) => deliveries.push((waiter.reply, items)),
@@ -173,7 +180,8 @@ impl<C: Claim> Inner<C> {
             }
         }
         for (index, error) in landed.refused {
-            refusals.extend(entry.group.leave(armed.seats[index], now).map(|waiter| (waiter, error)));
+            let waiter = armed.seats.get(index).and_then(|seat| entry.group.leave(*seat, now));
+            refusals.extend(waiter.map(|waiter| (waiter, error)));
         }
         let answer = match landed.failure {
             Some(failure) => Answer::Failed(failure),
@@ -188,7 +196,7 @@ impl<C: Claim> Inner<C> {
         self.deliver(&armed.look.key, deliveries);
         self.dismiss(dismissed);
         for (waiter, source) in refusals {
-            drop(waiter.reply.send(Err(Error::Refused { what: self.name.clone(), source })));
+            drop(waiter.reply.send(Err(Error::refused(&self.name, source))));
         }
         if !orphans.is_empty() {
             self.give_back(armed.look.key, orphans);

@@ -72,6 +72,31 @@ pub struct Options {
     pub look_timeout: Duration,
 }
 
+/// No interval is shorter than this: a clock without a pause would be a busy loop.
+const SHORTEST: Duration = Duration::from_millis(1);
+/// None is longer than this, far from where arithmetic on times ends.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+impl Options {
+    /// The same options with every duration within reason.
+    pub(crate) fn sane(mut self) -> Options {
+        for pause in [
+            &mut self.fallback_poll_interval,
+            &mut self.aggressive_poll_interval,
+            &mut self.notify_delivery_timeout,
+            &mut self.heartbeat_interval,
+            &mut self.heartbeat_deadline,
+            &mut self.look_timeout,
+        ] {
+            *pause = (*pause).clamp(SHORTEST, LONGEST);
+        }
+        for length in [&mut self.timer_grace_period, &mut self.aggressive_poll_duration, &mut self.ring_window] {
+            *length = (*length).min(LONGEST);
+        }
+        self
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Options {

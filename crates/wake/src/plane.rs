@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use pg::Session;
 use pg::retry::Backoff;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
-use crate::channel::Ring;
-use crate::error::{Error, broken};
+use crate::channel::{Ring, merge};
+use crate::error::{Error, broken, within};
 use crate::flight::{Boarded, Flight, Landed};
 use crate::flights::{Inner, Passenger};
 use crate::hub::Announcement;
@@ -28,8 +28,27 @@ use crate::pace::OVERDUE;
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
 const PAUSE_LONGEST: Duration = Duration::from_secs(1);
 
-/// Why a flight has no outcome.
-enum Lost {
+/// How members travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// Together; a member whose row is locked is left behind.
+    Together,
+    /// Alone, because a flight it was in was refused.
+    Alone,
+    /// Alone, waiting for its row.
+    Patient,
+}
+
+/// How a flight ended.
+struct Flown {
+    fate: Fate,
+    /// What the attempt that counts announced.
+    announcement: Option<Announcement>,
+}
+
+enum Fate {
+    /// It happened, and this is its answer.
+    Landed(Landed),
     /// The database refused it, and would again.
     Refused(pg::Error),
     /// It could not be sent in time; it has not happened.
@@ -37,6 +56,9 @@ enum Lost {
     /// It was sent, and the answer could not be had in time.
     Unknown(pg::Error),
 }
+
+/// The notification queue of the server is full: every notifying commit fails.
+const QUEUE_FULL: &str = "54000";
 
 /// Makes flights one after another, on one connection while they follow each other closely.
 pub(crate) struct Plane<F: Flight> {
@@ -57,41 +79,54 @@ impl<F: Flight> Plane<F> {
         }
     }
 
-    /// Sends the members together and tells each what became of it.
-    pub(crate) async fn fly(&mut self, load: Vec<Passenger<F>>, patient: bool) {
+    /// Sends members and tells each what became of it. Answers those whose flight did not leave and who have time for another.
+    pub(crate) async fn fly(&mut self, load: Vec<Passenger<F>>, manner: Manner) -> Vec<Passenger<F>> {
         let inner = self.inner.clone();
         ::metrics::histogram!(metrics::FLIGHT_MEMBERS, "flight" => inner.name.to_string()).record(load.len() as f64);
-        let possible: Vec<Ring> = load.iter().flat_map(|p| inner.flight.rings(&p.member, None)).collect();
-        let announcement = inner.hub.announce(&possible);
-        let landed = self.until_known(&load, patient, &announcement).await;
-        let outcome = match &landed {
-            Ok(_) => "landed",
-            Err(Lost::Refused(_) | Lost::Unavailable(_)) => "failed",
-            Err(Lost::Unknown(_)) => "unknown",
+        let possible = merge(load.iter().flat_map(|passenger| inner.flight.rings(&passenger.member, None)));
+        let Flown { fate, announcement } = self.until_known(&load, manner, &possible).await;
+        let outcome = match &fate {
+            Fate::Landed(_) => "landed",
+            Fate::Refused(_) | Fate::Unavailable(_) => "failed",
+            Fate::Unknown(_) => "unknown",
         };
         ::metrics::counter!(metrics::FLIGHTS, "flight" => inner.name.to_string(), "outcome" => outcome).increment(1);
-        let what = || inner.name.clone();
-        match landed {
-            Ok(landed) => self.disembark(load, patient, landed, announcement),
-            Err(Lost::Refused(_)) if load.len() > 1 => inner.send_alone(load),
-            Err(Lost::Refused(error)) => {
-                let source = Arc::new(error);
-                tell_all(load, || Error::Refused { what: what(), source: source.clone() });
+        match fate {
+            Fate::Landed(landed) if landed.outcomes.len() == load.len() => {
+                self.disembark(load, manner, landed, announcement);
             }
-            Err(Lost::Unavailable(error)) => {
-                let source = Arc::new(error);
-                tell_all(load, || Error::Unavailable { what: what(), source: source.clone() });
+            Fate::Landed(_) => {
+                self.ring_in_case(announcement, &possible);
+                let source = broken(io::ErrorKind::InvalidData, "the statement did not answer for every member");
+                tell_all(load, Arc::new(source), |source| Error::Unknown { what: inner.name.clone(), source });
             }
-            Err(Lost::Unknown(error)) => {
-                // It may have happened: whoever waits for it must look.
-                inner.hub.announced(announcement, &possible, None);
-                let source = Arc::new(error);
-                tell_all(load, || Error::Unknown { what: what(), source: source.clone() });
+            Fate::Refused(_) if load.len() > 1 => inner.send_alone(load, false),
+            Fate::Refused(error) => {
+                self.ring_in_case(announcement, &possible);
+                tell_all(load, Arc::new(error), |source| Error::refused(&inner.name, source));
             }
+            Fate::Unavailable(error) => {
+                let now = Instant::now();
+                let (late, again): (Vec<_>, Vec<_>) = load.into_iter().partition(|passenger| passenger.deadline <= now);
+                tell_all(late, Arc::new(error), |source| Error::Unavailable { what: inner.name.clone(), source });
+                return again;
+            }
+            Fate::Unknown(error) => {
+                self.ring_in_case(announcement, &possible);
+                tell_all(load, Arc::new(error), |source| Error::Unknown { what: inner.name.clone(), source });
+            }
+        }
+        Vec::new()
+    }
+
+    /// It may have happened: whoever waits for it must look.
+    fn ring_in_case(&self, announcement: Option<Announcement>, possible: &[Ring]) {
+        if let Some(announcement) = announcement {
+            self.inner.hub.announced(announcement, possible, None);
         }
     }
 
-    fn disembark(&self, load: Vec<Passenger<F>>, patient: bool, landed: Landed, announcement: Announcement) {
+    fn disembark(&self, load: Vec<Passenger<F>>, manner: Manner, landed: Landed, announcement: Option<Announcement>) {
         let inner = &self.inner;
         let (mut rings, mut told, mut locked) = (Vec::new(), Vec::new(), Vec::new());
         for (passenger, outcome) in load.into_iter().zip(landed.outcomes) {
@@ -105,59 +140,65 @@ impl<F: Flight> Plane<F> {
             }
         }
         // Rung before the members hear of it, so that who acts on the outcome finds the waiters awake.
-        inner.hub.announced(announcement, &rings, landed.backend);
+        if let Some(announcement) = announcement {
+            inner.hub.announced(announcement, &rings, landed.backend);
+        }
         for (passenger, outcome) in told {
             passenger.tell(Ok(outcome));
         }
         if locked.is_empty() {
-            return;
-        }
-        if patient {
-            let source = Arc::new(broken(io::ErrorKind::WouldBlock, "a patient statement must wait for its row"));
-            tell_all(locked, || Error::Unavailable { what: inner.name.clone(), source: source.clone() });
+        } else if manner == Manner::Patient {
+            let source = broken(io::ErrorKind::WouldBlock, "a patient statement must wait for its row");
+            tell_all(locked, Arc::new(source), |source| Error::Unavailable { what: inner.name.clone(), source });
         } else {
-            inner.send_alone(locked);
+            inner.send_alone(locked, true);
         }
     }
 
-    /// Attempts the flight until its outcome is known, or time is up.
-    async fn until_known(
-        &mut self,
-        load: &[Passenger<F>],
-        patient: bool,
-        announcement: &Announcement,
-    ) -> Result<Landed, Lost> {
+    /// Attempts the flight until its outcome is known, or the time of a member is up.
+    async fn until_known(&mut self, load: &[Passenger<F>], manner: Manner, possible: &[Ring]) -> Flown {
         let inner = self.inner.clone();
-        let give_up_at = Instant::now() + inner.options.give_up_after;
+        let now = Instant::now();
+        let give_up_at = load.iter().map(|passenger| passenger.deadline).min().unwrap_or(now);
         let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_LONGEST);
-        let mut may_have_happened = false;
+        let mut in_case = None;
+        let mut muted = false;
         loop {
             let entry = F::KEPT.then(|| inner.log.open());
-            let boarded = Boarded {
-                members: load.iter().map(|passenger| &passenger.member).collect(),
-                patient,
-                id: entry.as_ref().map(|entry| entry.id),
-                channels: &announcement.channels,
-                payloads: &announcement.payloads,
-            };
-            let error = match self.attempt(&boarded, announcement).await {
-                Ok(landed) => return Ok(landed),
+            let (attempted, announcement) = self.attempt(load, manner, entry.as_ref(), possible, muted).await;
+            let error = match attempted {
+                Ok(landed) => return Flown { fate: Fate::Landed(landed), announcement },
                 Err(error) => error,
             };
             tracing::debug!(flight = &*inner.name, %error, "an attempt failed");
-            match entry.filter(|_| error.is_ambiguous()) {
-                None => may_have_happened |= error.is_ambiguous(),
+            // An answer that could not be read is an answer all the same.
+            let unknown = error.is_ambiguous() || matches!(error, pg::Error::Mismatch(_));
+            match entry.filter(|_| unknown) {
+                None if unknown => in_case = announcement,
+                None => {}
                 Some(entry) => match self.settle(&entry, &mut backoff, give_up_at).await {
-                    Ok(Some(outcomes)) => return Ok(Landed { outcomes, backend: None }),
+                    Ok(Some(outcomes)) => {
+                        return Flown { fate: Fate::Landed(Landed { outcomes, backend: None }), announcement };
+                    }
                     Ok(None) => {}
-                    Err(unanswered) => return Err(Lost::Unknown(unanswered)),
+                    Err(unanswered) => return Flown { fate: Fate::Unknown(unanswered), announcement },
                 },
             }
+            if error.sqlstate() == Some(QUEUE_FULL) && !muted {
+                // A lost ring costs latency; a lost write is lost.
+                tracing::error!(
+                    flight = &*inner.name,
+                    "the server's notification queue is full: somebody listens and does not read"
+                );
+                muted = true;
+                continue;
+            }
             if !error.is_transient() {
-                return Err(Lost::Refused(error));
+                return Flown { fate: Fate::Refused(error), announcement: in_case };
             }
             if Instant::now() >= give_up_at {
-                return Err(if may_have_happened { Lost::Unknown(error) } else { Lost::Unavailable(error) });
+                let fate = if in_case.is_some() { Fate::Unknown(error) } else { Fate::Unavailable(error) };
+                return Flown { fate, announcement: in_case };
             }
             sleep(backoff.pause()).await;
         }
@@ -181,38 +222,63 @@ impl<F: Flight> Plane<F> {
         }
     }
 
-    async fn attempt(&mut self, boarded: &Boarded<'_, F::Member>, announcement: &Announcement) -> pg::Result<Landed> {
+    /// One attempt. How its rings travel is decided when its connection is at hand, because a ring that follows the commit is
+    /// covered by an earlier one only for so long.
+    async fn attempt(
+        &mut self,
+        load: &[Passenger<F>],
+        manner: Manner,
+        entry: Option<&Entry>,
+        possible: &[Ring],
+        muted: bool,
+    ) -> (pg::Result<Landed>, Option<Announcement>) {
         let inner = self.inner.clone();
-        let mut session = match self.session.take() {
-            Some(session) => session,
-            None => inner.db.session().await?,
+        let limit = inner.options.attempt_timeout;
+        let obtained = match self.session.take() {
+            Some(session) => Ok(session),
+            None => within(limit, inner.db.session()).await,
         };
+        let mut session = match obtained {
+            Ok(session) => session,
+            Err(error) => return (Err(error), None),
+        };
+        let announcement = inner.hub.announce(possible, muted);
+        let boarded = Boarded {
+            members: load.iter().map(|passenger| &passenger.member).collect(),
+            patient: manner == Manner::Patient,
+            id: entry.map(|entry| entry.id),
+            channels: &announcement.channels,
+            payloads: &announcement.payloads,
+        };
+        let keeps = !inner.db.has_pooler();
+        let attempt = within(limit, async {
+            let landed = inner.flight.fly(&mut session, &boarded).await;
+            match &landed {
+                Ok(_) if keeps => self.session = Some(session),
+                // Through a pooler the session is a transaction, and this its commit.
+                Ok(_) => session.finish().await?,
+                // What the server itself said leaves the connection in order.
+                Err(error) if keeps && !error.is_ambiguous() => session.finish().await?,
+                Err(_) => drop(session),
+            }
+            landed
+        });
         let landed = {
-            let flight = timeout(inner.options.attempt_timeout, inner.flight.fly(&mut session, boarded));
-            let mut flight = pin!(flight);
+            let mut attempt = pin!(attempt);
             loop {
                 tokio::select! {
                     biased;
-                    landed = &mut flight => break landed,
-                    () = sleep(OVERDUE) => inner.hub.announce_again(announcement),
+                    landed = &mut attempt => break landed,
+                    () = sleep(OVERDUE) => inner.hub.announce_again(&announcement),
                 }
             }
         };
-        let landed = landed.unwrap_or_else(|_| Err(broken(io::ErrorKind::TimedOut, "no answer in time")));
-        match &landed {
-            // Through a pooler the session is a transaction, and this its commit.
-            Ok(_) if inner.db.has_pooler() => session.finish().await?,
-            Ok(_) => self.session = Some(session),
-            // What the server itself said leaves the connection in order.
-            Err(error) if !error.is_ambiguous() && !inner.db.has_pooler() => session.finish().await?,
-            Err(_) => drop(session),
-        }
-        landed
+        (landed, Some(announcement))
     }
 }
 
-fn tell_all<F: Flight>(load: Vec<Passenger<F>>, error: impl Fn() -> Error) {
+fn tell_all<F: Flight>(load: Vec<Passenger<F>>, source: Arc<pg::Error>, error: impl Fn(Arc<pg::Error>) -> Error) {
     for passenger in load {
-        passenger.tell(Err(error()));
+        passenger.tell(Err(error(source.clone())));
     }
 }

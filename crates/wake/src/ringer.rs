@@ -1,19 +1,20 @@
 //! Ringing after the commit, for channels too busy to notify in every transaction.
 //!
-//! Rings collect for a few milliseconds and go out together, on a connection of their own that does not wait for its commit to
-//! be flushed: a ring lost in a crash of the server is lost together with everybody who would have heard it. Sending
-//! fails only while the server is away, and then whoever listens looks when it is back; so a failed ring is kept and sent
-//! again, but never makes anybody wait.
+//! The first ring goes out at once; those that come within a few milliseconds of one go out together, on a connection of their
+//! own that does not wait for its commit to be flushed: a ring lost in a crash of the server is lost together with
+//! everybody who would have heard it. Sending fails only while the server is away, and then whoever listens looks when it is
+//! back; so a failed ring is kept and sent again, but never makes anybody wait.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use sqlx::Postgres;
 use sqlx::pool::PoolConnection;
+use sqlx::{PgConnection, PgPool, Postgres};
 use tokio::sync::{Notify, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
+use crate::channel::is_delay;
 use crate::hub::Hub;
 
 /// Payloads kept per channel; beyond it the whole channel is rung instead.
@@ -22,23 +23,36 @@ const PAYLOADS_MAX: usize = 1_000;
 const IDLE: Duration = Duration::from_secs(60);
 /// How long sending may take before the connection is taken for dead.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long closing may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause after a failure.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Rings to be sent.
 #[derive(Default)]
 pub(crate) struct Pending {
-    rings: Mutex<BTreeMap<Arc<str>, BTreeSet<String>>>,
+    state: Mutex<State>,
     added: Notify,
+    sent: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    rings: BTreeMap<Arc<str>, BTreeSet<String>>,
+    sending: bool,
 }
 
 impl Pending {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn add(&self, rings: impl IntoIterator<Item = (Arc<str>, String)>) {
-        let mut pending = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         let mut any = false;
         for (channel, payload) in rings {
             any = true;
-            let payloads = pending.entry(channel).or_default();
+            let payloads = state.rings.entry(channel).or_default();
             if payloads.len() >= PAYLOADS_MAX {
                 payloads.clear();
                 payloads.insert(String::new());
@@ -52,77 +66,135 @@ impl Pending {
         }
     }
 
+    /// Returns when everything added before has been sent.
+    pub(crate) async fn flush(&self) {
+        loop {
+            let sent = self.sent.notified();
+            {
+                let state = self.state();
+                if state.rings.is_empty() && !state.sending {
+                    return;
+                }
+            }
+            sent.await;
+        }
+    }
+
     fn take(&self) -> (Vec<String>, Vec<String>) {
-        let taken = std::mem::take(&mut *self.rings.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut state = self.state();
+        let taken = std::mem::take(&mut state.rings);
+        state.sending = !taken.is_empty();
         taken
             .into_iter()
             .flat_map(|(channel, payloads)| payloads.into_iter().map(move |payload| (channel.to_string(), payload)))
             .unzip()
     }
 
+    fn done(&self) {
+        self.state().sending = false;
+        self.sent.notify_waiters();
+    }
+
     /// Puts back what could not be sent. Delays counted from then, so they are over: look now.
     fn put_back(&self, channels: Vec<String>, payloads: Vec<String>) {
-        let now = payloads.into_iter().map(|payload| if payload.starts_with('+') { "+0".to_owned() } else { payload });
+        let now = payloads.into_iter().map(|payload| if is_delay(&payload) { "+0".to_owned() } else { payload });
         self.add(channels.into_iter().map(Arc::from).zip(now));
+        self.done();
     }
 }
 
 /// Sends what is pending until the hub is gone.
 pub(crate) async fn run(hub: Weak<Hub>, pending: Arc<Pending>, window: Duration, mut closed: watch::Receiver<()>) {
-    let mut line: Option<PoolConnection<Postgres>> = None;
+    let mut line = Line::default();
     loop {
         let added = tokio::select! {
             biased;
-            _ = closed.changed() => return,
+            _ = closed.changed() => return line.close().await,
             added = timeout(IDLE, pending.added.notified()) => added.is_ok(),
         };
-        if added {
-            sleep(window).await;
-        }
-        let Some(here) = hub.upgrade() else { return };
-        let (channels, payloads) = pending.take();
+        let Some(here) = hub.upgrade() else { return line.close().await };
         if !added {
-            line = None;
             here.ringer_backend(None);
+            line.close().await;
+            continue;
         }
+        let (channels, payloads) = pending.take();
         if channels.is_empty() {
             continue;
         }
-        let failure = match timeout(SEND_TIMEOUT, send(&here, &mut line, &channels, &payloads)).await {
+        let since = Instant::now();
+        let failure = match timeout(SEND_TIMEOUT, line.send(&here, &channels, &payloads)).await {
             Ok(Ok(())) => {
-                here.rung(&channels);
+                here.rung(&channels, since);
+                pending.done();
+                drop(here);
+                // What is rung in the meantime goes out together.
+                sleep(window).await;
+                continue;
+            }
+            Ok(Err(error)) if !error.is_transient() => {
+                // It would be refused again, and keep back all other rings: those who wait find out by their fallback.
+                tracing::error!(schema = here.schema.name(), %error, "the server refuses to ring");
+                pending.done();
+                line.close().await;
                 continue;
             }
             Ok(Err(error)) => error.to_string(),
             Err(_) => "no answer in time".to_owned(),
         };
         tracing::warn!(schema = here.schema.name(), failure, "rings could not be sent; trying again");
-        if let Some(mut dead) = line.take() {
-            dead.close_on_drop();
-        }
         here.ringer_backend(None);
         pending.put_back(channels, payloads);
         drop(here);
+        line.close().await;
         sleep(PAUSE).await;
     }
 }
 
-async fn send(
-    hub: &Hub,
-    line: &mut Option<PoolConnection<Postgres>>,
-    channels: &[String],
-    payloads: &[String],
-) -> pg::Result<()> {
-    let conn = match line {
-        Some(conn) => conn,
-        None => {
-            let mut conn = hub.db.dedicated("reveille ringer", &[("synchronous_commit", "off")])?.acquire().await?;
-            let backend: i32 = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut *conn).await?;
-            hub.ringer_backend(u32::try_from(backend).ok());
-            line.insert(conn)
+/// The ringer's own connection, while it has one.
+#[derive(Default)]
+struct Line {
+    pool: Option<PgPool>,
+    conn: Option<PoolConnection<Postgres>>,
+}
+
+impl Line {
+    async fn send(&mut self, hub: &Hub, channels: &[String], payloads: &[String]) -> pg::Result<()> {
+        let ring = hub.schema.sql(include_str!("../sql/ring.sql"));
+        let query = sqlx::query(&ring).bind(channels).bind(payloads);
+        if !hub.db.can_listen() {
+            // There is no direct address: through the pool, like everything else.
+            let mut session = hub.db.session().await?;
+            query.execute(&mut *session).await?;
+            return session.finish().await;
         }
-    };
-    let ring = hub.schema.sql(include_str!("../sql/ring.sql"));
-    sqlx::query(&ring).bind(channels).bind(payloads).execute(&mut **conn).await?;
-    Ok(())
+        let conn = self.connect(hub).await?;
+        query.execute(conn).await?;
+        Ok(())
+    }
+
+    async fn connect(&mut self, hub: &Hub) -> pg::Result<&mut PgConnection> {
+        let fresh = self.conn.is_none();
+        if fresh {
+            let pool =
+                hub.db.dedicated("reveille ringer", &[("synchronous_commit", "off"), ("idle_session_timeout", "0")])?;
+            self.conn = Some(self.pool.insert(pool).acquire().await?);
+        }
+        let Some(conn) = &mut self.conn else { return Err(pg::Error::Closed) };
+        if fresh || !hub.knows_ringer() {
+            let backend: i32 = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut **conn).await?;
+            hub.ringer_backend(u32::try_from(backend).ok());
+        }
+        Ok(conn)
+    }
+
+    /// Closes the connection, whatever state it is in. A server that does not say goodbye is not waited for.
+    async fn close(&mut self) {
+        if let Some(mut conn) = self.conn.take() {
+            conn.close_on_drop();
+        }
+        if let Some(pool) = self.pool.take() {
+            let _ = timeout(CLOSE_TIMEOUT, pool.close()).await;
+        }
+    }
 }

@@ -38,6 +38,11 @@ impl<K: Copy + Ord + Hash> Timers<K> {
         }
     }
 
+    /// Whether `key` has a due time.
+    pub(crate) fn has(&self, key: K) -> bool {
+        self.by_key.contains_key(&key)
+    }
+
     /// The earliest due time; `None` if nothing is ever due.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.by_time.first().map(|(at, _)| *at)

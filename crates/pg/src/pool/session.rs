@@ -71,11 +71,24 @@ impl Database {
     where
         F: Future<Output = sqlx::Result<T>>,
     {
+        let server = |error| self.failed_to_connect(error);
+        match self.0.route.as_ref().filter(|route| route.has_alternatives()) {
+            // The driver's future for this is some kilobytes large: not inside every future that asks for a session.
+            None => Box::pin(get()).await.map_err(server).inspect_err(report),
+            Some(route) => Box::pin(self.obtain_from_primary(route, get)).await,
+        }
+    }
+
+    fn failed_to_connect(&self, error: sqlx::Error) -> Error {
         let address = self.0.route.as_ref().unwrap_or(&self.0.direct).address();
-        let server = |error| Error::connecting(&address.servers(), error);
-        let Some(route) = self.0.route.as_ref().filter(|route| route.has_alternatives()) else {
-            return get().await.map_err(server).inspect_err(report);
-        };
+        Error::connecting(&address.servers(), error)
+    }
+
+    async fn obtain_from_primary<T, F>(&self, route: &Arc<Route>, get: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = sqlx::Result<T>>,
+    {
+        let server = |error| self.failed_to_connect(error);
         let deadline = Instant::now() + self.0.acquire_timeout;
         loop {
             let aimed_at = route.current();

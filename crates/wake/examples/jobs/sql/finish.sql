@@ -16,7 +16,7 @@ begin
         held := array(select id from {schema}.job where id = any (ids) order by id for update skip locked);
     end if;
     with asked as (
-        select a.*, row_number() over (partition by a.id order by a.place) = 1 as first
+        select a.*, row_number() over (partition by a.id, a.token order by a.place) = 1 as first
         from unnest(ids, tokens, retries_ms) with ordinality as a (id, token, retry_ms, place)
     ), judged as (
         select a.*, case when j.id is not null and not j.id = any (held) then null
