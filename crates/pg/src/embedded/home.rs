@@ -219,6 +219,17 @@ impl Home {
         Ok(outside)
     }
 
+    /// Removes what a killed server left in the folder of its socket, which nobody else uses. PostgreSQL would refuse to
+    /// start as long as any process has the number in the socket's lock file.
+    pub(super) fn clear_socket_dir(&self, dir: &Path) -> Result<()> {
+        for entry in fs::read_dir(dir).map_err(Error::io("list", dir))?.filter_map(io::Result::ok) {
+            if entry.file_name().as_encoded_bytes().starts_with(b".s.PGSQL.") {
+                fs::remove_file(entry.path()).map_err(Error::io("remove", &entry.path()))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Removes a socket folder outside the home when the server has left it.
     pub(super) fn remove_socket_dir(&self, dir: &Path) {
         if !dir.starts_with(&self.root) {

@@ -120,11 +120,12 @@ impl Launcher {
         Ok(())
     }
 
-    /// One attempt: writes the configuration, runs `postgres`, waits until it is ready or has ended.
+    /// One attempt, with no server running: clears up after the last, writes the configuration, runs `postgres`, waits until it is ready or has ended.
     async fn attempt(&self, port: u16, socket_dir: &Path, statistics: bool) -> Result<PidFile, Failed> {
         let pgdata = self.home.data();
         self.home.write_conf(&self.settings.render(port, socket_dir, statistics))?;
         postmaster::disown_pid_file(&pgdata)?;
+        self.home.clear_socket_dir(socket_dir)?;
         let (log, offset) = self.home.open_log()?;
         let second = log.try_clone().map_err(Error::io("open", &self.home.log()))?;
         let mut command = self.home.command(&self.installation, "postgres");

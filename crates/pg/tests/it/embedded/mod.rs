@@ -168,10 +168,11 @@ async fn many_starts_at_once_make_one_server() {
     clusters[0].stop().await.expect("stop");
 }
 
-/// After a crash the number in the pid file may belong to anything, even to a process of the same user that lives.
-/// Kills the server, and writes the pid of a process of the server's user into its pid file.
+/// After a crash the numbers in the files that a server leaves may belong to anything, even to a process of the same user
+/// that lives.
+/// Kills the server, and writes the pid of a process of the server's user into its pid file and its socket's lock file.
 #[tokio::test]
-async fn a_pid_file_that_names_somebody_else_does_not_prevent_a_start() {
+async fn a_crashed_servers_files_that_name_somebody_else_do_not_prevent_a_start() {
     let Some(place) = Place::new("server").await else { return };
     let cluster = place.start().await;
     cluster.kill().await.expect("kill");
@@ -179,13 +180,16 @@ async fn a_pid_file_that_names_somebody_else_does_not_prevent_a_start() {
     let owner = fs::metadata(place.pgdata()).expect("data").uid();
     let mut command = tokio::process::Command::new("sleep");
     let mut innocent = command.arg("600").uid(owner).kill_on_drop(true).spawn().expect("sleep");
-    let pid_file = place.pgdata().join("postmaster.pid");
-    let text = fs::read_to_string(&pid_file).expect("a killed server leaves its pid file");
-    let (_, rest) = text.split_once('\n').expect("lines");
-    fs::write(&pid_file, format!("{}\n{rest}", innocent.id().expect("pid"))).expect("write");
+    let socket_lock = cluster.socket_dir().join(format!(".s.PGSQL.{}.lock", cluster.port()));
+    for file in [place.pgdata().join("postmaster.pid"), socket_lock] {
+        let text = fs::read_to_string(&file).expect("a killed server leaves its files");
+        let (_, rest) = text.split_once('\n').expect("lines");
+        fs::write(&file, format!("{}\n{rest}", innocent.id().expect("pid"))).expect("write");
+    }
 
     let again = place.start().await;
     assert!(!again.attached());
+    assert_eq!(again.port(), cluster.port());
     assert_eq!(ask(&again, "select 'recovered'").await, "recovered");
     assert!(innocent.try_wait().expect("look").is_none(), "the other process is left alone");
     again.stop().await.expect("stop");
