@@ -209,10 +209,17 @@ impl DataDir {
 impl Drop for DataDir {
     fn drop(&mut self) {
         if let Some(pid) = self.postgres() {
-            let _ = std::process::Command::new("kill")
-                .args(["-s", "QUIT", &pid.to_string()])
-                .stderr(Stdio::null())
-                .status();
+            let pid = pid.to_string();
+            let _ = std::process::Command::new("kill").args(["-s", "QUIT", &pid]).stderr(Stdio::null()).status();
+            // It leaves when it sees that its directory is gone, too; waiting only keeps it from writing into it meanwhile.
+            let deadline = std::time::Instant::now() + Duration::from_secs(5);
+            while self.postgres().is_some() && std::time::Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        // The socket is elsewhere, because this path has a space in it.
+        if let Ok(socket_dir) = std::fs::read_to_string(self.0.join("socket_dir")) {
+            let _ = std::fs::remove_dir_all(socket_dir.trim());
         }
         let _ = std::fs::remove_dir_all(&self.0);
     }
