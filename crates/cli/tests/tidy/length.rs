@@ -13,7 +13,7 @@ const LIMITS: &[(Kind, usize)] =
 const LONGER: &[Longer] = &[
     Longer { path: "crates/wake/src/group.rs", limit: 500, because: "one state machine: half of it proves nothing" },
     Longer { path: "crates/wake/src/consumer.rs", limit: 500, because: "one registry under one lock" },
-    Longer { path: "crates/wake/src/hub.rs", limit: 450, because: "one switchboard under one lock" },
+    Longer { path: "crates/wake/src/hub.rs", limit: 500, because: "one switchboard under one lock" },
 ];
 
 struct Longer {

@@ -16,6 +16,9 @@ const PUT_OFF: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X
 const TICKETS: &[&str] =
     &[concat!("phase", " "), concat!("issue", " #"), concat!("ticket", " "), concat!("milestone", " ")];
 
+/// Folders of somebody's own machine.
+const MACHINES: &[&str] = &[concat!("/ro", "ot/"), concat!("/wo", "rk/"), concat!("/Us", "ers/")];
+
 /// Crates that other programs use: what they have to say goes through `tracing` or into an answer.
 const LIBRARIES: &[&str] =
     &["crates/pg/src/", "crates/wake/src/", "crates/durable/src/", "crates/queue/src/", "crates/flow/src/"];
@@ -55,6 +58,9 @@ fn fault(file: &File, line: &str) -> Option<&'static str> {
     };
     if TICKETS.iter().any(|start| numbered(start)) {
         return Some("history: say why in words that stay true without it");
+    }
+    if MACHINES.iter().any(|folder| line.contains(folder)) {
+        return Some("a path of one machine: say it so that it is true on every other");
     }
     let library = LIBRARIES.iter().any(|library| file.path.starts_with(library));
     if library && calls(line, "println!") {
@@ -100,7 +106,7 @@ fn litter_is_an_offence() {
         File::new("crates/pg/src/testing/a.rs", "eprintln!(\"skipped\");\n"),
         File::new("crates/cli/src/a.rs", &format!("println!();\n{}!(x);\n", "dbg")),
         File::new("docs/a.md", &format!("As of {}2 it works.\nThe last phase of the moon.\n", TICKETS[0])),
-        File::new("scripts/a.sh", "mktemp making-XXXXXX\n"),
+        File::new("scripts/a.sh", &format!("mktemp making-XXXXXX\ncd {}x\n", MACHINES[0])),
     ];
     let expected = [
         ("a/b.rs.orig", 1),
@@ -111,6 +117,7 @@ fn litter_is_an_offence() {
         ("crates/wake/src/a.rs", 4),
         ("crates/cli/src/a.rs", 2),
         ("docs/a.md", 1),
+        ("scripts/a.sh", 2),
     ];
     assert_eq!(places(&check(&made)), expected);
 }

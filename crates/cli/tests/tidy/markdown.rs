@@ -1,7 +1,6 @@
 //! Links in Markdown lead somewhere, and paths named in it exist.
 
-use crate::repository::{File, Offence, files, places, report};
-use crate::sql::resolve;
+use crate::repository::{File, Offence, files, places, report, resolve};
 
 /// Endings by which a word in backticks is taken for the name of a file.
 const FILE_ENDINGS: &[&str] = &[".rs", ".sql", ".sh", ".md", ".toml"];

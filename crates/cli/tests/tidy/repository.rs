@@ -112,6 +112,19 @@ fn collect(folder: &Path, prefix: &str, files: &mut Vec<File>) {
     }
 }
 
+/// A relative path from a folder, without `.` and `..`.
+pub(crate) fn resolve(folder: &str, relative: &str) -> String {
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in relative.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
 /// Fails with every offence, one per line.
 pub(crate) fn report(offences: Vec<Offence>) {
     let list: Vec<String> = offences.iter().map(ToString::to_string).collect();

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::repository::{File, Offence, files, places, report};
+use crate::repository::{File, Offence, files, places, report, resolve};
 
 /// What the name of a table follows.
 const BEFORE_A_TABLE: &[&str] = &["from", "join", "into", "update", "table", "on"];
@@ -68,19 +68,6 @@ fn included(files: &[File]) -> BTreeSet<String> {
         }
     }
     included
-}
-
-/// A relative path from a folder, without `.` and `..`.
-pub(crate) fn resolve(folder: &str, relative: &str) -> String {
-    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
-    for part in relative.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => drop(parts.pop()),
-            part => parts.push(part),
-        }
-    }
-    parts.join("/")
 }
 
 /// Every `.sql` file of the repository.
