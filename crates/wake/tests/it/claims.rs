@@ -20,7 +20,9 @@ async fn a_row_whose_claimer_died_is_picked_up_within_a_second() {
     let id = stranger.insert("q").await;
     dying.run(&format!("begin; select from {{schema}}.job where id = {id} for update")).await;
     let waits = waiter(&jobs, "q");
+    let held = Instant::now();
     eventually("looks skip the row", async || jobs.claims.counts().skipped_looks >= 8).await;
+    assert!(held.elapsed() > Duration::from_secs(1), "eight looks in {:?} are too many", held.elapsed());
 
     let end = format!("select pg_terminate_backend({})", dying.backend().await);
     stranger.run(&end).await;

@@ -169,6 +169,16 @@ pub(crate) async fn marks(db: &TestDb, through: &Database, options: FlightOption
     wake.flights("marks", Marks(db.schema().sql(sql)), options)
 }
 
+/// Waits until a flight of marks is being carried out.
+pub(crate) async fn under_way(db: &TestDb) {
+    let sleeping = "select count(*) from pg_stat_activity where wait_event = 'PgSleep' and position($1 in query) > 0";
+    eventually("a flight is under way", async || {
+        let asked = sqlx::query_scalar::<_, i64>(sleeping).bind(db.schema().name());
+        asked.fetch_one(db.database().pool()).await.expect("ask") == 1
+    })
+    .await;
+}
+
 /// Closing lets everything underway come to its outcome, and nothing new in.
 /// Three slow flights are under way; when closing has returned, all their rows are there and all callers know.
 #[tokio::test(flavor = "multi_thread")]
@@ -181,14 +191,7 @@ async fn closing_waits_for_every_outcome() {
         callers.spawn(async move { marks.submit(number).await });
     }
     // The first is in the air, and the others have boarded behind it.
-    eventually("flights are under way", async || {
-        let sleeping =
-            "select count(*) from pg_stat_activity where wait_event = 'PgSleep' and query like '%' || $1 || '%'";
-        let sleeping: i64 =
-            sqlx::query_scalar(sleeping).bind(db.schema().name()).fetch_one(db.database().pool()).await.expect("ask");
-        sleeping == 1
-    })
-    .await;
+    under_way(&db).await;
     marks.close().await;
     let marked: i64 = Stranger::of(&db).await.ask("select count(*) from {schema}.mark").await;
     assert_eq!(marked, 6);

@@ -86,8 +86,8 @@ async fn a_server_restart_under_load_loses_nothing_and_repeats_nothing() {
     assert_eq!(stranger.ids().await, counted, "what is there is what was acknowledged");
 }
 
-/// Waiters that sleep while the server restarts hear again afterwards, without polling for ever.
-/// Polling is as good as off: a job added by another program after the restart is rung or found by the look after reconnecting.
+/// Waiters that sleep while the server restarts get work again, and the listener hears.
+/// Another program adds a job as soon as the server is back.
 #[tokio::test(flavor = "multi_thread")]
 async fn waiters_hear_again_after_a_server_restart() {
     let Some((cluster, schema, jobs)) = private().await else { return };
