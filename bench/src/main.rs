@@ -58,6 +58,9 @@ struct Run {
     /// End within two minutes: fewer samples, fewer rounds, fewer points.
     #[arg(long)]
     quick: bool,
+    /// Only the workloads whose name contains this. Targets of the others are not reported.
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
     /// Measure Reveille alone.
     #[arg(long)]
     no_peers: bool,
@@ -67,6 +70,17 @@ struct Run {
     /// The major version of the private server; the newest that is installed if not given.
     #[arg(long, value_name = "MAJOR", conflicts_with = "database_url")]
     pg: Option<u32>,
+}
+
+impl Run {
+    /// Whether a workload is to be run. Says that it begins.
+    fn begins(&self, workload: &str) -> bool {
+        let wanted = self.only.as_ref().is_none_or(|part| workload.contains(part.as_str()));
+        if wanted {
+            eprintln!("· {workload}");
+        }
+        wanted
+    }
 }
 
 fn main() -> ExitCode {

@@ -6,20 +6,20 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use wake::Options;
 
-use super::{LEASE, PATIENCE, begin, settle, start_jobs};
+use super::{LEASE, PATIENCE, settle, start_jobs};
+use crate::Result;
 use crate::report::{Figures, Report};
 use crate::server::Server;
-use crate::{Result, Run};
 
+/// The name of this workload.
+pub(super) const NAME: &str = "ten thousand waiters";
 const WAITERS: usize = 10_000;
 const GROUPS: usize = 100;
 /// Without looks for this long the waiters have settled.
 const CALM: Duration = Duration::from_millis(100);
 
 /// Parks them, then gives each a job.
-pub(crate) async fn run(server: &Server, _: &Run, report: &mut Report) -> Result<()> {
-    let workload = "ten thousand waiters";
-    begin(workload);
+pub(crate) async fn run(server: &Server, report: &mut Report) -> Result<()> {
     let jobs = start_jobs(server, 10, &server.new_schema()?, Options::default()).await?;
     let queue = |number: usize| format!("crowd {}", number % GROUPS);
     let (held, mark) = (resident_kib(), server.mark().await?);
@@ -67,7 +67,7 @@ pub(crate) async fn run(server: &Server, _: &Run, report: &mut Report) -> Result
         .number("served_ms", served.as_secs_f64() * 1_000.0)
         .number("looks", (jobs.claims.counts().looks - looks) as f64)
         .perhaps("serve_statements", statements);
-    report.result(workload, "reveille", figures);
+    report.result(NAME, "reveille", figures);
     Ok(())
 }
 

@@ -12,12 +12,14 @@ use wake::{AggressiveOn, Options, Strategy};
 
 use super::latency::{CLAIMS_QUEUE, Claims};
 use super::second_process::Sender;
-use super::{begin, latencies, settle, start_jobs};
+use super::{latencies, settle, start_jobs};
 use crate::report::{Figures, Report};
 use crate::server::Server;
 use crate::stats::{Latencies, turns};
 use crate::{Result, Run};
 
+/// The name of this workload.
+pub(super) const NAME: &str = "designs of waking";
 const WAITERS: usize = 8;
 /// Between two jobs, or two bursts: all waiters are back, and the channel is quiet.
 const PACE: Duration = Duration::from_millis(30);
@@ -48,7 +50,6 @@ struct Measured {
 
 /// Runs the designs in turns.
 pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Result<()> {
-    begin("designs of waking");
     let (rounds, items, after) = if run.quick { (1, 96, 3) } else { (3, 400, 30) };
     let after = Duration::from_secs(after);
     let competing = Options::default();

@@ -6,20 +6,20 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wake::Options;
 
-use super::{begin, start_jobs};
+use super::start_jobs;
 use crate::report::{Figures, Report};
 use crate::server::Server;
 use crate::stats::{Rounds, turns};
 use crate::{Result, Run};
 
+/// The name of this workload.
+pub(super) const NAME: &str = "grouped enqueue";
 const SUBMITTERS: [usize; 4] = [1, 16, 64, 256];
 /// The flight's statement, as the server's statistics show it.
 const STATEMENT: &str = ".enqueue(";
 
 /// Enqueues jobs by 1 to 256 callers.
 pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Result<()> {
-    let workload = "grouped enqueue";
-    begin(workload);
     let (rounds, time) = if run.quick { (2, 500) } else { (5, 2_000) };
     let jobs = start_jobs(server, 10, &server.new_schema()?, Options::default()).await?;
     let places: Vec<usize> = (0..SUBMITTERS.len()).collect();
@@ -60,7 +60,7 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
             .number("spread", rate.spread())
             .number("members_per_flight", members.median())
             .number("wal_bytes_per_job", wal.median());
-        report.result(workload, "reveille", figures);
+        report.result(NAME, "reveille", figures);
     }
     Ok(())
 }

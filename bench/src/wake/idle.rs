@@ -6,11 +6,13 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use wake::Options;
 
-use super::{LEASE, begin, settle, start_jobs};
+use super::{LEASE, settle, start_jobs};
 use crate::report::{Figures, Goal, Report};
 use crate::server::Server;
 use crate::{Result, Run};
 
+/// The name of this workload.
+pub(super) const NAME: &str = "idle";
 const WAITERS: usize = 8;
 const QUEUES: [&str; 2] = ["idle a", "idle b"];
 /// How often each waiter comes back.
@@ -20,8 +22,6 @@ const CALM: Duration = Duration::from_millis(1_500);
 
 /// Eight waiters in two groups that come back every second.
 pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Result<()> {
-    let workload = "idle";
-    begin(workload);
     let time = Duration::from_secs(if run.quick { 10 } else { 60 });
     let jobs = start_jobs(server, 10, &server.new_schema()?, Options::default()).await?;
     let mut waiters: JoinSet<wake::Result<()>> = JoinSet::new();
@@ -48,7 +48,7 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
         .count("groups", QUEUES.len())
         .number("returns", WAITERS as f64 * time.as_secs_f64() / RETURN.as_secs_f64())
         .number("seconds", time.as_secs_f64());
-    report.result(workload, "reveille", figures);
+    report.result(NAME, "reveille", figures);
     report.target("idle statements", Goal::AtMost(0.0), statements.unwrap_or(f64::NAN));
     Ok(())
 }

@@ -13,12 +13,15 @@ use wake::Options;
 
 use super::jobs::Jobs;
 use super::second_process::Sender;
-use super::{LEASE, PATIENCE, begin, latencies, settle, start_jobs};
+use super::{LEASE, PATIENCE, latencies, settle, start_jobs};
 use crate::report::{Figures, Goal, Report};
 use crate::server::Server;
 use crate::stats::{Latencies, turns};
 use crate::{Result, Run};
 
+/// The names of these workloads.
+pub(super) const ONE: &str = "commit to claimed, one process";
+pub(super) const TWO: &str = "commit to claimed, two processes";
 /// Between two jobs within one process: long enough for the waiter to be back.
 const PACE: Duration = Duration::from_millis(8);
 /// Between two jobs from a quiet sender: 33 a second, which notifies in the transaction (busy begins at 50).
@@ -31,8 +34,6 @@ const QUEUE: &str = "latency";
 
 /// One parked waiter, and the process that enqueues is its own.
 pub(crate) async fn within_one_process(server: &Server, run: &Run, report: &mut Report) -> Result<()> {
-    let workload = "commit to claimed, one process";
-    begin(workload);
     let samples = if run.quick { 500 } else { 5_000 };
     let schema = server.new_schema()?;
     let jobs = start_jobs(server, CONNECTIONS, &schema, Options::default()).await?;
@@ -64,8 +65,8 @@ pub(crate) async fn within_one_process(server: &Server, run: &Run, report: &mut 
         .number("submit_p50_ms", whole.quantile(0.5))
         .number("submit_p99_ms", whole.quantile(0.99))
         .number("looks_per_item", (counts.looks - before.looks) as f64 / samples as f64);
-    report.result(workload, "reveille", figures);
-    report.result(workload, "the claim statement alone", latencies(Figures::default(), &alone));
+    report.result(ONE, "reveille", figures);
+    report.result(ONE, "the claim statement alone", latencies(Figures::default(), &alone));
     report.target("one-process wake p50 ms", Goal::AtMost(0.7), claimed.quantile(0.5));
     Ok(())
 }
@@ -80,8 +81,6 @@ enum Receiver {
 
 /// One parked waiter, and another process enqueues.
 pub(crate) async fn across_processes(server: &Server, run: &Run, report: &mut Report) -> Result<()> {
-    let workload = "commit to claimed, two processes";
-    begin(workload);
     let (rounds, samples) = if run.quick { (2, 250) } else { (5, 1_000) };
     let schema = server.new_schema()?;
     let jobs = start_jobs(server, CONNECTIONS, &schema, Options::default()).await?;
@@ -116,7 +115,7 @@ pub(crate) async fn across_processes(server: &Server, run: &Run, report: &mut Re
             Receiver::ByHand => figures,
             _ => figures.number("looks_per_item", *looks as f64 / claimed.len() as f64),
         };
-        report.result(workload, name, figures);
+        report.result(TWO, name, figures);
     }
     let (quiet, ..) = &results["reveille, quiet sender"];
     report.target("cross-process wake p50 ms", Goal::AtMost(1.5), quiet.quantile(0.5));

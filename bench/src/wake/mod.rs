@@ -46,18 +46,28 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
     }
     let (system, figures) = server.setting().await?;
     report.result("setting", &system, figures.text("run", if run.quick { "quick" } else { "full" }));
-    latency::within_one_process(server, run, report).await?;
-    latency::across_processes(server, run, report).await?;
-    idle::run(server, run, report).await?;
-    designs::run(server, run, report).await?;
-    ringing::run(server, run, report).await?;
-    flights::run(server, run, report).await?;
-    crowd::run(server, run, report).await
-}
-
-/// Says what begins.
-fn begin(workload: &str) {
-    eprintln!("· {workload}");
+    if run.begins(latency::ONE) {
+        latency::within_one_process(server, run, report).await?;
+    }
+    if run.begins(latency::TWO) {
+        latency::across_processes(server, run, report).await?;
+    }
+    if run.begins(idle::NAME) {
+        idle::run(server, run, report).await?;
+    }
+    if run.begins(designs::NAME) {
+        designs::run(server, run, report).await?;
+    }
+    if run.begins(ringing::NAME) {
+        ringing::run(server, run, report).await?;
+    }
+    if run.begins(flights::NAME) {
+        flights::run(server, run, report).await?;
+    }
+    if run.begins(crowd::NAME) {
+        crowd::run(server, report).await?;
+    }
+    Ok(())
 }
 
 fn latencies(figures: Figures, claimed: &Latencies) -> Figures {

@@ -16,13 +16,14 @@ use tokio::time::Instant;
 use wake::{Boarded, Channel, Flight, FlightOptions, Flights, Landed, Options, Payload, Ring, Wake};
 
 use super::second_process::Sender;
-use super::{begin, start_jobs};
+use super::start_jobs;
 use crate::report::{Figures, Goal, Report};
 use crate::server::Server;
 use crate::stats::{Rounds, turns};
 use crate::{Result, Run};
 
-const WORKLOAD: &str = "cost of ringing";
+/// The name of this workload.
+pub(super) const NAME: &str = "cost of ringing";
 /// Writers of the target.
 const MANY: usize = 32;
 /// The bytes of one write.
@@ -71,7 +72,6 @@ struct Measured {
 
 /// Runs the systems in turns, for each number of writers.
 pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Result<()> {
-    begin(WORKLOAD);
     let (points, rounds, time): (&[usize], _, _) =
         if run.quick { (&[1, MANY], 3, 800) } else { (&[1, 4, 16, MANY], 5, 2_000) };
     let time = Duration::from_millis(time);
@@ -106,7 +106,7 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
                 .number("share_of_no_ring", share)
                 .number("statements_per_write", these.statements.median())
                 .number("wal_bytes_per_write", these.wal.median());
-            report.result(WORKLOAD, system.name(), figures);
+            report.result(NAME, system.name(), figures);
             if writers == MANY && *system == System::Adaptive {
                 let target = "adaptive ringing at 32 writers, % of the no-ring rate";
                 report.target(target, Goal::AtLeast(80.0), share * 100.0);
