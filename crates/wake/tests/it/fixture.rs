@@ -80,6 +80,13 @@ pub(crate) async fn settled(jobs: &Jobs) {
     .await;
 }
 
+/// Waits until nothing that happened at the start is in doubt any more: a second after the listener began to hear, or somebody else
+/// rang, all groups that sleep are swept once. If there was nobody to sweep for then, nothing tells that it is over.
+pub(crate) async fn undoubted(jobs: &Jobs) {
+    sleep(wake::TRAILING * 3 / 2).await;
+    settled(jobs).await;
+}
+
 /// Waits until `is_so`.
 pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let since = Instant::now();
@@ -160,7 +167,7 @@ impl Stranger {
 
     /// Adds a job as a sender leaves it that dies before it rings.
     pub(crate) async fn insert_unheard(&mut self, queue: &str) -> i64 {
-        self.run("begin; set local reveille.rings = 'own'").await;
+        self.run("begin; set local search_path = reveille_own").await;
         let id = self.insert(queue).await;
         self.run("commit").await;
         id

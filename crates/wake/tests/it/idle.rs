@@ -6,7 +6,7 @@ use pg::testing::TestDb;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::fixture::{LEASE, Stranger, eventually, hearing, options, settled, start_as, start_hearing, take, waiter};
+use crate::fixture::{LEASE, Stranger, eventually, hearing, options, start_as, start_hearing, take, undoubted, waiter};
 use crate::jobs::Jobs;
 
 /// How long idleness is watched.
@@ -40,7 +40,7 @@ async fn a_minute_of_waiting_makes_no_statement() {
     hearing(&jobs).await;
     let mut waiters = waiters(&jobs);
     eventually("both groups know", async || jobs.claims.counts().empty_looks >= 2).await;
-    settled(&jobs).await;
+    undoubted(&jobs).await;
 
     let before = role.statements().await;
     sleep(WATCHED).await;
@@ -60,8 +60,8 @@ async fn a_minute_of_waiting_makes_the_fallbacks_statements_and_no_other() {
     let jobs = start_as(&role, &db, five).await;
     hearing(&jobs).await;
     let mut waiters = waiters(&jobs);
-    // The first prepares its statement; count from between two others.
-    eventually("two fallbacks", async || jobs.claims.counts().sweeps == 2).await;
+    // One sweep may be made because the listener has just begun to hear; count from between two later ones.
+    eventually("a fallback", async || jobs.claims.counts().sweeps == 3).await;
     let begin = Instant::now() + fallback / 2;
     sleep_until(begin).await;
 

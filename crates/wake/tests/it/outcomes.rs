@@ -93,9 +93,10 @@ async fn members_of_broken_flights_all_hear_the_truth() {
     assert_eq!(told, there);
 }
 
-/// A pool behind a proxy that soon gives up waiting for a connection.
+/// A pool of one connection, behind a proxy, that soon gives up waiting for it.
 fn impatient(proxy: &Proxy) -> Database {
-    let options = pg::Options { acquire_timeout: Duration::from_millis(300), ..pg::Options::default() };
+    let options =
+        pg::Options { acquire_timeout: Duration::from_millis(300), max_connections: 1, ..pg::Options::default() };
     Database::connect_lazy(proxy.url(), options).expect("a pool")
 }
 

@@ -8,7 +8,8 @@ use tokio::time::{Instant, timeout};
 use wake::Error;
 
 use crate::fixture::{
-    LEASE, PATIENCE, Stranger, eventually, hearing, options, settled, start_as, start_hearing, waiter, waiting,
+    LEASE, PATIENCE, Stranger, eventually, hearing, options, settled, start_as, start_hearing, undoubted, waiter,
+    waiting,
 };
 
 /// Ten thousand waiters are served by a hundred groups: joining them asks the database nothing, and each gets its job.
@@ -29,6 +30,7 @@ async fn ten_thousand_waiters_in_a_hundred_groups_are_all_served() {
     };
     (0..GROUPS).for_each(&mut join);
     eventually("each group knows", async || jobs.claims.counts().empty_looks == GROUPS as u64).await;
+    undoubted(&jobs).await;
     let before = role.statements().await;
     (GROUPS..WAITERS).for_each(&mut join);
     eventually("all wait", async || jobs.claims.health().intentions == WAITERS).await;

@@ -148,7 +148,7 @@ async fn a_ring_in_the_callers_transaction_is_heard_when_it_commits() {
     let looks = jobs.claims.counts().looks;
     for commit in [false, true] {
         let mut transaction = db.database().begin().await.expect("begin");
-        sqlx::query("set local reveille.rings = 'own'").execute(&mut *transaction).await.expect("set");
+        sqlx::query("set local search_path = reveille_own").execute(&mut *transaction).await.expect("set");
         let insert = db.schema().sql("insert into {schema}.job (queue, body) values ('q', '')");
         sqlx::query(&insert).execute(&mut *transaction).await.expect("insert");
         sqlx::query(&ring).bind(&channels).bind(&payloads).execute(&mut *transaction).await.expect("ring");
