@@ -150,7 +150,7 @@ impl Stranger {
     where
         T: Send + Unpin + for<'r> sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
     {
-        sqlx::query_scalar(&self.schema.sql(sql)).fetch_one(&mut self.conn).await.expect("ask")
+        sqlx::query_scalar(self.schema.sql(sql)).fetch_one(&mut self.conn).await.expect("ask")
     }
 
     /// Adds a job; the trigger rings.
