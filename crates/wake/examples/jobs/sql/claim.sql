@@ -4,7 +4,7 @@
 -- Index: job_due (queue, due_at), twice from its beginning: the due, and the first that is not claimed here.
 create or replace function {schema}.claim(wanted_queue text, wanted integer, lease_ms bigint)
 returns table (next_due_ms float8, id bigint, token uuid, attempt integer, body text)
-language plpgsql set reveille.rings = 'own' set plan_cache_mode = force_generic_plan
+language plpgsql set search_path = reveille_own set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 begin

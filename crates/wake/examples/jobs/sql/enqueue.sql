@@ -3,7 +3,7 @@ create or replace function {schema}.enqueue(
     flight uuid, channels text[], payloads text[], patient boolean,
     queues text[], bodies text[], delays_ms bigint[]
 ) returns table (outcomes text[], backend integer)
-language plpgsql set reveille.rings = 'own'
+language plpgsql set search_path = reveille_own
 as $$
 begin
     with added as (

@@ -4,7 +4,7 @@ create or replace function {schema}.finish(
     flight uuid, channels text[], payloads text[], patient boolean,
     ids bigint[], tokens uuid[], retries_ms bigint[]
 ) returns table (outcomes text[], backend integer)
-language plpgsql set reveille.rings = 'own'
+language plpgsql set search_path = reveille_own
 as $$
 declare
     held bigint[];

@@ -1,6 +1,6 @@
 -- Make claimed jobs due again, as if they had not been claimed.
 create or replace function {schema}.give_back(ids bigint[], tokens uuid[]) returns void
-language plpgsql set reveille.rings = 'own'
+language plpgsql set search_path = reveille_own
 as $$
 begin
     update {schema}.job j set due_at = now(), attempt = attempt - 1, token = null
