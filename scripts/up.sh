@@ -10,6 +10,6 @@ else
 fi
 scripts/postgres.sh
 # The release build: what a newcomer measures first should be what it can do.
-cargo build --release --quiet --package reveille
+cargo build --release --package reveille
 # In place of this shell, so that Ctrl-C reaches it and nobody else.
 exec "${CARGO_TARGET_DIR:-target}/release/reveille" up "$@"
