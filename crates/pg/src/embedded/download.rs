@@ -71,7 +71,7 @@ impl fmt::Display for Progress {
 pub async fn download(what: Download, mut progress: impl FnMut(Progress)) -> Result<Installation> {
     let (req, from) = (requirement(&what.wanted), what.releases_url.as_deref().unwrap_or(theseus::URL));
     let failed = |source: Box<dyn std::error::Error + Send + Sync>| Error::Download {
-        version: req.to_string(),
+        version: what.wanted.describe(),
         from: from.to_owned(),
         source,
     };

@@ -73,7 +73,8 @@ impl Wanted {
         self.majors.contains(&version.major) && self.exact.is_none_or(|major| major == version.major)
     }
 
-    fn describe(&self) -> String {
+    /// The versions, for people.
+    pub(super) fn describe(&self) -> String {
         match self.exact {
             Some(major) => major.to_string(),
             None => format!("{} to {}", self.majors.start(), self.majors.end()),
