@@ -50,7 +50,7 @@ struct Measured {
 
 /// Runs the designs in turns.
 pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Result<()> {
-    let (rounds, items, after) = if run.quick { (1, 96, 3) } else { (3, 400, 30) };
+    let (rounds, items, after) = if run.quick { (1, 64, 3) } else { (3, 400, 30) };
     let after = Duration::from_secs(after);
     let competing = Options::default();
     let mut designs = vec![("competing (reveille)", &competing)];

@@ -81,7 +81,7 @@ enum Receiver {
 
 /// One parked waiter, and another process enqueues.
 pub(crate) async fn across_processes(server: &Server, run: &Run, report: &mut Report) -> Result<()> {
-    let (rounds, samples) = if run.quick { (2, 250) } else { (5, 1_000) };
+    let (rounds, samples) = if run.quick { (2, 200) } else { (5, 1_000) };
     let schema = server.new_schema()?;
     let jobs = start_jobs(server, CONNECTIONS, &schema, Options::default()).await?;
     let mut sender = Sender::start(server, &schema).await?;

@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const GLANCE: Duration = Duration::from_millis(2);
 
 /// What `--quick` leaves out.
-const QUICK: &str = "quick: a tenth of the samples, ringing at 1 and 32 writers only, 3 rounds instead of 5, \
+const QUICK: &str = "quick: a tenth of the samples, ringing at 1 and 32 writers only, fewer and shorter rounds, \
                      idle for 10 s instead of 60 s, the designs of waking in one round and watched for 3 s afterwards instead of 30 s";
 
 /// Runs every workload.
