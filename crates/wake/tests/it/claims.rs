@@ -22,7 +22,8 @@ async fn a_row_whose_claimer_died_is_picked_up_within_a_second() {
     let waits = waiter(&jobs, "q");
     let held = Instant::now();
     eventually("looks skip the row", async || jobs.claims.counts().skipped_looks >= 8).await;
-    assert!(held.elapsed() > Duration::from_secs(1), "eight looks in {:?} are too many", held.elapsed());
+    // The pauses double from 10 ms; other reasons to look may cut a few of them short.
+    assert!(held.elapsed() > Duration::from_millis(300), "eight looks in {:?} are too many", held.elapsed());
 
     let end = format!("select pg_terminate_backend({})", dying.backend().await);
     stranger.run(&end).await;
