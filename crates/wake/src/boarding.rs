@@ -1,16 +1,30 @@
 //! Who waits for the next flight, and whether a lane must open: pure, so that every interleaving can be tested.
 //!
-//! The danger is the gap between the last look into the queue and the end of a lane: a member that boards in it must not wait
-//! for a flight that never leaves. So a lane ends in two steps, [`Boarding::load`] finding nobody and
-//! [`Boarding::lane_ended`], and the second looks again.
+//! A lane that finds nobody lingers for a moment, with its connection, because the next member is often on its way. The danger
+//! is the gap at its end: a member must not wait for a lane that has just gone. So members and lanes meet under one lock:
+//! a member that boards *calls* a lingering lane, which may not end any more, and a lane lingers only while nobody waits.
+//! Hence **whenever somebody waits, some lane neither lingers nor ends.**
 
 use std::collections::VecDeque;
+
+/// Which lane takes a member that has boarded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// One that lingers, and must be called.
+    Lingering,
+    /// One that was opened just now, and must be run.
+    New,
+    /// One that is flying, when it is back.
+    Flying,
+}
 
 /// Members waiting, and lanes open.
 #[derive(Debug)]
 pub(crate) struct Boarding<P> {
     waiting: VecDeque<(P, usize)>,
     lanes: usize,
+    /// Lanes that linger and have not been called.
+    lingering: usize,
     lanes_max: usize,
     load_max: usize,
     bytes_max: usize,
@@ -20,16 +34,20 @@ pub(crate) struct Boarding<P> {
 impl<P> Boarding<P> {
     pub(crate) fn new(lanes_max: usize, load_max: usize, bytes_max: usize) -> Self {
         let (lanes_max, load_max) = (lanes_max.max(1), load_max.max(1));
-        Boarding { waiting: VecDeque::new(), lanes: 0, lanes_max, load_max, bytes_max, closed: false }
+        Boarding { waiting: VecDeque::new(), lanes: 0, lingering: 0, lanes_max, load_max, bytes_max, closed: false }
     }
 
-    /// Lets a member of so many bytes in. `Ok(true)`: a lane was opened and must be run. `Err`: closed, and here it is back.
-    pub(crate) fn board(&mut self, member: P, bytes: usize) -> Result<bool, P> {
+    /// Lets a member of so many bytes in. `Err`: closed, and here it is back.
+    pub(crate) fn board(&mut self, member: P, bytes: usize) -> Result<Who, P> {
         if self.closed {
             return Err(member);
         }
         self.waiting.push_back((member, bytes));
-        Ok(self.open_lane())
+        if self.lingering > 0 {
+            self.lingering -= 1;
+            return Ok(Who::Lingering);
+        }
+        Ok(if self.open_lane() { Who::New } else { Who::Flying })
     }
 
     /// Puts members back in front: their flight did not leave. Called by a lane, which goes on.
@@ -44,9 +62,13 @@ impl<P> Boarding<P> {
         self.waiting.drain(..).map(|(member, _)| member).collect()
     }
 
-    /// The next load of a lane, in order of boarding; empty if nobody waits, and then the lane must end. One member too large
-    /// for any flight travels alone.
+    /// The next load of a lane, in order of boarding; empty if nobody waits, and then the lane lingers. One member too large for
+    /// any flight travels alone.
     pub(crate) fn load(&mut self) -> Vec<P> {
+        if self.waiting.is_empty() {
+            self.lingering += 1;
+            return Vec::new();
+        }
         let mut bytes = 0usize;
         let fits = self.waiting.iter().take(self.load_max).take_while(|(_, weight)| {
             bytes = bytes.saturating_add(*weight);
@@ -56,7 +78,17 @@ impl<P> Boarding<P> {
         self.waiting.drain(..count).map(|(member, _)| member).collect()
     }
 
-    /// A lane has ended, however. `true`: somebody boarded meanwhile, so it was opened again and must be run.
+    /// A lane has lingered long enough. `true`: it has ended; `false`: it was called, and must look again.
+    pub(crate) fn end_lingering(&mut self) -> bool {
+        let uncalled = self.lingering > 0;
+        if uncalled {
+            self.lingering -= 1;
+            self.lanes -= 1;
+        }
+        uncalled
+    }
+
+    /// A lane that was not lingering has ended, however. `true`: somebody boarded meanwhile, so it was opened again and must be run.
     pub(crate) fn lane_ended(&mut self) -> bool {
         self.lanes -= 1;
         self.open_lane()
@@ -99,7 +131,8 @@ mod tests {
     enum Lane {
         Loading,
         Flying,
-        Ending,
+        Lingering,
+        Dying,
     }
 
     proptest! {
@@ -115,42 +148,56 @@ mod tests {
         ) {
             let mut boarding = Boarding::new(lanes_max, load_max, 100);
             let mut lanes: Vec<Lane> = Vec::new();
-            let (mut boarded, mut flown) = (0u32, Vec::new());
-            let step = |boarding: &mut Boarding<u32>, lanes: &mut Vec<Lane>, flown: &mut Vec<u32>, at: usize, dies: bool| {
-                lanes[at] = match lanes[at] {
+            let (mut boarded, mut flown, mut calls) = (0u32, Vec::new(), 0usize);
+            let step = |boarding: &mut Boarding<u32>, lanes: &mut Vec<Lane>, flown: &mut Vec<u32>, calls: &mut usize, at: usize, dies: bool| {
+                match lanes[at] {
                     Lane::Loading => {
                         let load = boarding.load();
                         assert!(load.len() <= load_max);
-                        let next = if load.is_empty() { Lane::Ending } else { Lane::Flying };
+                        lanes[at] = if load.is_empty() { Lane::Lingering } else { Lane::Flying };
                         flown.extend(load);
-                        next
                     }
-                    Lane::Flying if dies => Lane::Ending,
-                    Lane::Flying => Lane::Loading,
-                    Lane::Ending => {
+                    Lane::Flying => lanes[at] = if dies { Lane::Dying } else { Lane::Loading },
+                    Lane::Lingering if *calls > 0 => {
+                        *calls -= 1;
+                        lanes[at] = Lane::Loading;
+                    }
+                    Lane::Lingering => {
+                        if boarding.end_lingering() {
+                            lanes.remove(at);
+                        } else {
+                            lanes[at] = Lane::Loading;
+                        }
+                    }
+                    Lane::Dying => {
                         lanes.remove(at);
                         if boarding.lane_ended() {
                             lanes.push(Lane::Loading);
                         }
-                        return;
                     }
-                };
+                }
             };
             for (what, random) in steps {
                 if what == 0 {
                     boarded += 1;
-                    if boarding.board(boarded, usize::from(random)).expect("open") {
-                        lanes.push(Lane::Loading);
+                    match boarding.board(boarded, usize::from(random)).expect("open") {
+                        Who::New => lanes.push(Lane::Loading),
+                        Who::Lingering => calls += 1,
+                        Who::Flying => {}
                     }
                 } else if !lanes.is_empty() {
                     let at = usize::from(random) % lanes.len();
-                    step(&mut boarding, &mut lanes, &mut flown, at, random > 200);
+                    step(&mut boarding, &mut lanes, &mut flown, &mut calls, at, random > 200);
                 }
+                let lingering = lanes.iter().filter(|lane| **lane == Lane::Lingering).count();
                 prop_assert!(lanes.len() <= lanes_max);
-                prop_assert!(boarding.waiting.is_empty() || !lanes.is_empty());
+                prop_assert!(boarding.waiting.is_empty() || lanes.len() > lingering || calls > 0);
             }
-            while !lanes.is_empty() {
-                step(&mut boarding, &mut lanes, &mut flown, 0, false);
+            for _ in 0..10_000 {
+                if lanes.is_empty() {
+                    break;
+                }
+                step(&mut boarding, &mut lanes, &mut flown, &mut calls, 0, false);
             }
             prop_assert_eq!(flown, (1..=boarded).collect::<Vec<_>>());
             boarding.close();

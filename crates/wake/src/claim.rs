@@ -103,15 +103,16 @@ impl<K, A> Look<K, A> {
 pub struct Looked<I> {
     pub(crate) items: Vec<(usize, I)>,
     pub(crate) next_due: Option<Duration>,
+    pub(crate) due_again: Option<Duration>,
 }
 
 impl<I> Looked<I> {
     /// Nothing yet, and when the claim's own filter, without what this look claimed, finds something next, relative to the
-    /// database's clock. `None` means never. Zero means something is due that could not be taken, so a transaction under
-    /// way holds it: the look is repeated soon.
+    /// database's clock. `None` means never. Zero means that more is due: beyond what the seats wanted, or, if one of them
+    /// went short, locked by a transaction under way, and then the look is repeated soon.
     pub fn new(next_due: Option<Duration>) -> Self {
         let latest = Duration::from_secs_f64(LATEST_MS / 1_000.0);
-        Looked { items: Vec::new(), next_due: next_due.filter(|due| *due < latest) }
+        Looked { items: Vec::new(), next_due: next_due.filter(|due| *due < latest), due_again: None }
     }
 
     /// [`new`](Self::new) with milliseconds as a statement answers them: `null` for never, negative for overdue.
@@ -119,13 +120,19 @@ impl<I> Looked<I> {
         Self::new(ms.filter(|ms| *ms < LATEST_MS).map(|ms| Duration::from_secs_f64(ms.max(0.0) / 1_000.0)))
     }
 
-    /// Gives an item to a seat.
-    pub fn give(&mut self, seat: usize, item: I) {
+    /// Gives an item to a seat. `lease` is after how long it is due again if nobody ends it: a waiter of this group must be
+    /// there for it. `None` means never, as for an item that was ended by the claim itself.
+    pub fn give(&mut self, seat: usize, item: I, lease: Option<Duration>) {
         self.items.push((seat, item));
+        self.due_again = [self.due_again, lease].into_iter().flatten().min();
     }
 
-    /// Deals items that anybody may have to the seats of `look`: in turns, in order of waiting time.
-    pub fn deal<K, A>(mut self, look: &Look<K, A>, items: Vec<I>) -> Self {
+    /// Deals items that anybody may have to the seats of `look`: in turns, in order of waiting time. For `lease` see
+    /// [`give`](Self::give).
+    pub fn deal<K, A>(mut self, look: &Look<K, A>, items: Vec<I>, lease: Option<Duration>) -> Self {
+        if !items.is_empty() {
+            self.due_again = [self.due_again, lease].into_iter().flatten().min();
+        }
         let wants: Vec<usize> = look.seats.iter().map(|seat| seat.want).collect();
         let seats = share::deal(items.len(), &wants);
         // What was claimed beyond what anybody wanted goes to nobody, and so back to the table.

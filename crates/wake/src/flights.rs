@@ -6,15 +6,16 @@
 //! [`plane`](crate::plane).
 
 use std::io;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pg::Database;
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
-use tokio::time::Instant;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::time::{Instant, timeout};
 
-use crate::boarding::Boarding;
+use crate::boarding::{Boarding, Who};
 use crate::error::{Error, Result, broken};
 use crate::flight::Flight;
 use crate::hub::Hub;
@@ -52,6 +53,8 @@ impl Default for FlightOptions {
     }
 }
 
+/// How long a lane that finds nobody keeps its connection for the next: getting one costs the pool a round trip and a task switch.
+const LINGER: Duration = Duration::from_millis(20);
 /// Members that may travel alone at a time because a flight they were in was refused.
 const ALONE_AT_A_TIME: usize = 4;
 /// Members that may wait for a locked row at a time: each holds a connection, perhaps until somebody's transaction ends.
@@ -78,6 +81,8 @@ pub(crate) struct Inner<F: Flight> {
     room: Arc<Semaphore>,
     alone: Semaphore,
     patient: Semaphore,
+    /// Calls lanes that linger.
+    called: Notify,
     boarding: Mutex<Boarding<Passenger<F>>>,
     /// Members whose outcome is not known yet.
     underway: Arc<watch::Sender<usize>>,
@@ -128,6 +133,7 @@ impl<F: Flight> Flights<F> {
                 room: Arc::new(Semaphore::new(options.max_waiting.min(Semaphore::MAX_PERMITS))),
                 alone: Semaphore::new(ALONE_AT_A_TIME),
                 patient: Semaphore::new(PATIENT_AT_A_TIME),
+                called: Notify::new(),
                 boarding: Mutex::new(Boarding::new(options.lanes, options.max_members, options.max_bytes)),
                 underway: Arc::new(watch::Sender::new(0)),
                 options,
@@ -186,9 +192,11 @@ impl<F: Flight> Inner<F> {
 
     fn board(self: &Arc<Self>, passenger: Passenger<F>) -> Result<()> {
         let bytes = self.flight.bytes(&passenger.member);
-        let lane_opened = self.boarding().board(passenger, bytes).map_err(|_| self.closed())?;
-        if lane_opened {
-            self.runtime.spawn(Lane::new(self.clone()).run());
+        let who = self.boarding().board(passenger, bytes).map_err(|_| self.closed())?;
+        match who {
+            Who::New => drop(self.runtime.spawn(Lane::new(self.clone()).run())),
+            Who::Lingering => self.called.notify_one(),
+            Who::Flying => {}
         }
         Ok(())
     }
@@ -224,44 +232,44 @@ impl<F: Flight> Inner<F> {
     }
 }
 
-/// Flies as long as anybody waits.
+/// Flies as long as anybody waits, and lingers a moment longer.
 struct Lane<F: Flight> {
     inner: Arc<Inner<F>>,
+    lingers: bool,
     ended: bool,
 }
 
 impl<F: Flight> Lane<F> {
     fn new(inner: Arc<Inner<F>>) -> Self {
-        Lane { inner, ended: false }
+        Lane { inner, lingers: false, ended: false }
     }
 
     async fn run(mut self) {
-        loop {
-            self.fly_while_anybody_waits().await;
-            if !self.inner.boarding().lane_ended() {
-                self.ended = true;
-                return;
-            }
-        }
-    }
-
-    async fn fly_while_anybody_waits(&self) {
         let mut plane = Plane::new(self.inner.clone());
         loop {
+            // Ready to be called before it says that it lingers, so that the call is its own.
+            let mut called = pin!(self.inner.called.notified());
+            called.as_mut().enable();
             let mut load = self.inner.boarding().load();
-            if load.is_empty() {
+            if !load.is_empty() {
+                load.sort_by_cached_key(|passenger| self.inner.flight.key(&passenger.member));
+                let again = plane.fly(load, Manner::Together).await;
+                self.inner.board_again(again);
+                continue;
+            }
+            self.lingers = true;
+            if timeout(LINGER, called).await.is_err() && self.inner.boarding().end_lingering() {
+                self.ended = true;
                 return plane.park().await;
             }
-            load.sort_by_cached_key(|passenger| self.inner.flight.key(&passenger.member));
-            let again = plane.fly(load, Manner::Together).await;
-            self.inner.board_again(again);
+            self.lingers = false;
         }
     }
 }
 
 impl<F: Flight> Drop for Lane<F> {
     fn drop(&mut self) {
-        if self.ended {
+        if self.ended || self.lingers && self.inner.boarding().end_lingering() {
             return;
         }
         // The product's code panicked, and the next member must find a lane; or the runtime is going away, and there are no

@@ -128,9 +128,10 @@ pub(crate) struct Newcomer<W> {
 
 /// What a look had to say.
 pub(crate) enum Answer {
-    /// It ran. `short` is whether some seat got less than it wanted; `next_due` what the claim's filter finds next, zero if
-    /// that is due already and could not be taken.
-    Ran { short: bool, next_due: Option<Duration> },
+    /// It ran. `short` is whether some seat got less than it wanted; `next_due` when the claim's filter finds something next:
+    /// zero if there is more that is due already, or, where seats went short, something that could not be taken.
+    /// `due_again` is when the first of what it took is due again if nobody ends it.
+    Ran { short: bool, next_due: Option<Duration>, due_again: Option<Duration> },
     /// It failed, and may succeed later.
     Failed(Arc<pg::Error>),
 }
@@ -321,16 +322,17 @@ impl<W> Group<W> {
         self.looked_at = Some(now);
         let mut skipped = false;
         match answer {
-            Answer::Ran { short, next_due } => {
+            Answer::Ran { short, next_due, due_again } => {
                 self.failure = None;
                 self.failed_pause = Duration::ZERO;
                 skipped = short && next_due == Some(Duration::ZERO);
+                let more = next_due == Some(Duration::ZERO);
                 let rung = self.pending.is_some();
                 self.known = match std::mem::replace(&mut self.known, Known::Nothing) {
-                    _ if !short || skipped || rung => Known::Nothing,
+                    _ if more || rung => Known::Nothing,
                     before => {
                         let read_at = look.began + (now.saturating_duration_since(look.began) / 2).min(ANSWER_TRIP);
-                        let until = next_due.map(|due| read_at + due);
+                        let until = [next_due, due_again].into_iter().flatten().min().map(|due| read_at + due);
                         Known::Empty(self.learnt(before, &look, until, now))
                     }
                 };

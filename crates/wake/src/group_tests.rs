@@ -19,7 +19,7 @@ fn sighted(group: &mut Group<()>, id: SeatId, sight: &str, now: Instant) {
 }
 
 fn empty(next_due: Option<Duration>) -> Answer {
-    Answer::Ran { short: true, next_due }
+    Answer::Ran { short: true, next_due, due_again: None }
 }
 
 /// A group with one waiter that has looked and sleeps.
@@ -110,6 +110,27 @@ fn knowledge_is_for_those_it_was_gathered_for() {
     assert!(group.is_asleep(), "it took part in the look after the ring");
     sighted(&mut group, 7, "third", now);
     assert!(group.is_eager());
+}
+
+/// A look that served everybody also says what is left: nothing, and who comes back sleeps at once; or more, and who still
+/// waits is looked for at once.
+#[test]
+fn a_look_that_serves_everybody_still_teaches() {
+    let (mut group, now) = asleep(None);
+    group.ring(Reason::Rung, now);
+    group.begin(now, HEARS);
+    group.leave(1, now);
+    let lease = Some(ms(300));
+    group.end(Answer::Ran { short: false, next_due: Some(ms(500)), due_again: lease }, now, &RULES);
+    waiting(&mut group, 2, now);
+    assert!(group.is_asleep());
+    assert_eq!(group.wake_at(&RULES), Some(now + ms(300)), "what was taken may come back");
+    group.ring(Reason::Rung, now);
+    group.begin(now, HEARS);
+    waiting(&mut group, 3, now);
+    group.leave(2, now);
+    group.end(Answer::Ran { short: false, next_due: Some(Duration::ZERO), due_again: None }, now, &RULES);
+    assert_eq!(group.begin(now, HEARS).map(|look| look.reason), Some(Reason::More));
 }
 
 /// A look that skipped a locked row is repeated after 10 ms, doubling to a second, until it skips nothing.
@@ -264,6 +285,8 @@ enum Step {
     /// The statement of the look in the air reads the database.
     Snapshot,
     End,
+    /// Somebody who took a row ends it. Who never does has died, and the row is due again when its lease ends.
+    Done,
     /// Another process locks a due row, or lets it go.
     Lock,
     Unlock,
@@ -282,10 +305,22 @@ fn any_step() -> impl Strategy<Value = Step> {
         4 => Just(Step::Begin),
         4 => Just(Step::Snapshot),
         4 => Just(Step::End),
+        2 => Just(Step::Done),
         1 => Just(Step::Lock),
         1 => Just(Step::Unlock),
         1 => (1u64..200).prop_map(|ms| Step::Time { ms }),
     ]
+}
+
+/// How long a row that was taken is not due.
+const LEASE: Duration = Duration::from_millis(150);
+
+#[derive(Clone, Copy)]
+struct Row {
+    due: Instant,
+    /// By somebody else; it is skipped.
+    locked: bool,
+    taken: bool,
 }
 
 /// A group with the look it has in the air, and what that look has read: how many it took, and the next due time.
@@ -300,8 +335,7 @@ struct World {
     broadcast: bool,
     players: Vec<Player>,
     now: Instant,
-    /// Due times of rows; a locked row is skipped.
-    rows: Vec<(Instant, bool)>,
+    rows: Vec<Row>,
     rings: Vec<(Instant, bool)>,
     /// Taken seats, and whose they are.
     seats: Vec<(usize, SeatId)>,
@@ -322,14 +356,17 @@ impl World {
     fn snapshot(&mut self, at: usize) {
         let player = &mut self.players[at];
         let (Some(look), None) = (&player.look, &player.read) else { return };
-        let mut took = 0;
         let now = self.now;
-        self.rows.retain(|(due, locked)| {
-            let take = *due <= now && !locked && took < look.seats.len();
-            took += usize::from(take);
-            !take
-        });
-        let next = self.rows.iter().map(|(due, _)| due.saturating_duration_since(now)).min();
+        let (mut took, mut next) = (0, None::<Duration>);
+        for row in &mut self.rows {
+            if row.due <= now && !row.locked && took < look.seats.len() {
+                *row = Row { due: now + LEASE, taken: true, ..*row };
+                took += 1;
+            } else {
+                let due_in = row.due.saturating_duration_since(now);
+                next = Some(next.map_or(due_in, |next| next.min(due_in)));
+            }
+        }
         player.read = Some((took, next));
     }
 
@@ -341,12 +378,15 @@ impl World {
         for seat in look.seats.iter().take(took) {
             // An item whose seat is gone is given back: due again, and rung.
             if player.group.leave(*seat, self.now).is_none() {
-                self.rows.push((self.now, false));
+                if let Some(row) = self.rows.iter_mut().find(|row| row.taken) {
+                    *row = Row { due: self.now, taken: false, ..*row };
+                }
                 self.rings.push((self.now, false));
             }
         }
         let short = took < look.seats.len();
-        player.group.end(Answer::Ran { short, next_due }, self.now, &rules);
+        let due_again = (took > 0).then_some(LEASE);
+        player.group.end(Answer::Ran { short, next_due, due_again }, self.now, &rules);
         let players = &self.players;
         self.seats.retain(|(at, seat)| players[*at].group.seat(*seat).is_some());
     }
@@ -386,7 +426,7 @@ impl World {
         match step {
             Step::Commit { due_in, heard } => {
                 let due = self.now + ms(due_in);
-                self.rows.push((due, false));
+                self.rows.push(Row { due, locked: false, taken: false });
                 self.rings.push((due, heard));
             }
             Step::RingArrives => self.ring_arrives(),
@@ -405,12 +445,17 @@ impl World {
             Step::Begin => player.into_iter().for_each(|at| self.begin(at)),
             Step::Snapshot => player.into_iter().for_each(|at| self.snapshot(at)),
             Step::End => player.into_iter().for_each(|at| self.end(at)),
-            Step::Lock => {
-                if let Some(row) = self.rows.iter_mut().find(|(_, locked)| !locked) {
-                    row.1 = true;
+            Step::Done => {
+                if let Some(at) = self.rows.iter().position(|row| row.taken) {
+                    self.rows.remove(at);
                 }
             }
-            Step::Unlock => self.rows.iter_mut().for_each(|(_, locked)| *locked = false),
+            Step::Lock => {
+                if let Some(row) = self.rows.iter_mut().find(|row| !row.locked) {
+                    row.locked = true;
+                }
+            }
+            Step::Unlock => self.rows.iter_mut().for_each(|row| row.locked = false),
             Step::Time { ms: n } => self.now += ms(n),
         }
     }

@@ -34,8 +34,15 @@ struct Armed<C: Claim> {
 struct Landed<I> {
     items: Vec<(usize, I)>,
     next_due: Option<Duration>,
+    due_again: Option<Duration>,
     refused: Vec<(usize, Arc<pg::Error>)>,
     failure: Option<Arc<pg::Error>>,
+}
+
+impl<I> Landed<I> {
+    fn nothing() -> Self {
+        Landed { items: Vec::new(), next_due: None, due_again: None, refused: Vec::new(), failure: None }
+    }
 }
 
 /// A group whose look has not been settled. If the product's code panics, this settles it as failed, so that the panic of
@@ -103,9 +110,11 @@ impl<C: Claim> Inner<C> {
 
     /// Sends the claim. If it is refused for good, then once for each seat, so that only those it is refused to hear of it.
     async fn look(&self, look: &Look<C::Key, C::Args>) -> Landed<C::Item> {
-        let mut landed = Landed { items: Vec::new(), next_due: None, refused: Vec::new(), failure: None };
+        let mut landed = Landed::nothing();
         match self.look_once(look).await {
-            Ok(looked) => (landed.items, landed.next_due) = (looked.items, looked.next_due),
+            Ok(Looked { items, next_due, due_again }) => {
+                landed = Landed { items, next_due, due_again, ..landed };
+            }
             Err(error) if error.is_transient() => landed.failure = Some(Arc::new(error)),
             Err(error) if look.seats.len() == 1 => landed.refused.push((0, Arc::new(error))),
             Err(_) => {
@@ -115,6 +124,7 @@ impl<C: Claim> Inner<C> {
                         Ok(looked) => {
                             landed.items.extend(looked.items.into_iter().map(|(_, item)| (index, item)));
                             landed.next_due = [landed.next_due, looked.next_due].into_iter().flatten().min();
+                            landed.due_again = [landed.due_again, looked.due_again].into_iter().flatten().min();
                         }
                         Err(error) if error.is_transient() => {
                             landed.failure = Some(Arc::new(error));
@@ -185,7 +195,7 @@ impl<C: Claim> Inner<C> {
         }
         let answer = match landed.failure {
             Some(failure) => Answer::Failed(failure),
-            None => Answer::Ran { short, next_due: landed.next_due },
+            None => Answer::Ran { short, next_due: landed.next_due, due_again: landed.due_again },
         };
         let dismissed = entry.group.end(answer, now, &self.rules);
         state.intentions -= deliveries.len() + refusals.len() + dismissed.len();
@@ -230,11 +240,7 @@ impl<C: Claim> Drop for Unsettled<C> {
     fn drop(&mut self) {
         let Some(armed) = self.armed.take() else { return };
         let failure = Some(Arc::new(broken(io::ErrorKind::Other, "the claim panicked")));
-        self.inner.settle(
-            self.group,
-            armed,
-            Landed { items: Vec::new(), next_due: None, refused: Vec::new(), failure },
-        );
+        self.inner.settle(self.group, armed, Landed { failure, ..Landed::nothing() });
         let mut state = self.inner.state();
         if let Some(entry) = state.groups.get_mut(&self.group) {
             entry.running = false;

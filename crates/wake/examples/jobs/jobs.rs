@@ -132,7 +132,7 @@ impl Claim for Claims {
                 body: row.get("body"),
             });
         }
-        Ok(Looked::next_due_ms(rows.first().and_then(|row| row.get("next_due_ms"))).deal(look, jobs))
+        Ok(Looked::next_due_ms(rows.first().and_then(|row| row.get("next_due_ms"))).deal(look, jobs, Some(lease)))
     }
 
     async fn give_back(&self, conn: &mut PgConnection, jobs: &[Job]) -> pg::Result<()> {

@@ -8,7 +8,7 @@ use pg::testing::TestDb;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::fixture::{LEASE, PATIENCE, Stranger, eventually, options, start_hearing, take, waiter};
+use crate::fixture::{LEASE, PATIENCE, Stranger, eventually, options, settled, start_hearing, take, waiter, waiting};
 
 /// A claim that locks a due row and dies rings nobody; its row is looked for again until it can be had.
 /// Another program holds the row for so long that the pauses between looks have grown to their longest, and is ended.
@@ -114,5 +114,26 @@ mod alone {
         assert_eq!((lost.id, job.id, job.attempt), (id, id, 2));
         assert!(claimed.elapsed() > lease / 2 && late < Duration::from_millis(200), "{late:?} late");
         assert!(!jobs.done("q", &lost).await.expect("an old token"));
+    }
+
+    /// Who waits beside a worker that takes a job and dies has the job when its lease ends, although nothing rings.
+    /// Two wait in one group with a lease of a second each; one job comes, and whoever gets it forgets it.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_waiter_beside_a_dead_worker_has_its_job_when_the_lease_ends() {
+        let db = TestDb::new().await;
+        let jobs = start_hearing(db.database(), db.schema(), options()).await;
+        let lease = Duration::from_secs(1);
+        let mut waits = JoinSet::new();
+        for _ in 0..2 {
+            let jobs = jobs.clone();
+            waits.spawn(async move { jobs.claim("q", lease, Instant::now() + PATIENCE).await });
+        }
+        waiting(&jobs, 2).await;
+        settled(&jobs).await;
+        let id = jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
+        for attempt in [1, 2] {
+            let job = waits.join_next().await.expect("a waiter").expect("alive").expect("a claim").expect("a job");
+            assert_eq!((job.id, job.attempt), (id, attempt));
+        }
     }
 }

@@ -31,7 +31,7 @@ impl Claim for Timers {
     async fn look(&self, conn: &mut PgConnection, look: &Look<(), ()>) -> pg::Result<Looked<i64>> {
         let row = sqlx::query(&self.take).bind(look.wanted() as i64).fetch_one(conn).await?;
         let taken: Vec<i64> = row.get(0);
-        Ok(Looked::next_due_ms(row.get(1)).deal(look, taken))
+        Ok(Looked::next_due_ms(row.get(1)).deal(look, taken, None))
     }
 
     async fn give_back(&self, _: &mut PgConnection, _: &[i64]) -> pg::Result<()> {
