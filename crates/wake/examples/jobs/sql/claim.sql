@@ -8,6 +8,8 @@ language plpgsql set search_path = reveille_own set plan_cache_mode = force_gene
 as $$
 #variable_conflict use_column
 begin
+    -- A claim lost in a crash of the server is a job claimed once more, which is allowed: its commit need not be flushed.
+    perform set_config('synchronous_commit', 'off', true);
     return query
     with due as materialized (
         select j.id from {schema}.job j where j.queue = wanted_queue and j.due_at <= now()
