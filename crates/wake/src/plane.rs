@@ -171,8 +171,7 @@ impl<F: Flight> Plane<F> {
                 Err(error) => error,
             };
             tracing::debug!(flight = &*inner.name, %error, "an attempt failed");
-            // An answer that could not be read is an answer all the same.
-            let unknown = error.is_ambiguous() || matches!(error, pg::Error::Mismatch(_));
+            let unknown = error.is_ambiguous();
             match entry.filter(|_| unknown) {
                 None if unknown => in_case = announcement,
                 None => {}

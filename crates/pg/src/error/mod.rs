@@ -105,10 +105,15 @@ pub enum Error {
         source: sqlx::Error,
     },
 
-    /// A value could not be sent, or the answer is not what the program expects: a programming error, or a schema changed
-    /// by somebody else.
-    #[error("the statement and the program do not agree on its values")]
-    Mismatch(#[source] sqlx::Error),
+    /// A value could not be put into the statement, so nothing was sent: a programming error, or a type that this database
+    /// does not have.
+    #[error("a value cannot be sent to the database; the program and the schema do not agree")]
+    Unsendable(#[source] sqlx::Error),
+
+    /// The server answered, and the answer is not what the program expects: a programming error, or a schema changed by
+    /// somebody else. The statement may well have happened; sent again, it would be answered the same way.
+    #[error("the database's answer cannot be read; the program and the schema do not agree")]
+    Unreadable(#[source] sqlx::Error),
 
     /// The schema cannot be brought up to date, or is not.
     #[error(transparent)]
@@ -127,6 +132,7 @@ impl Error {
             sqlx::Error::PoolTimedOut => Error::Exhausted,
             sqlx::Error::PoolClosed => Error::Closed,
             sqlx::Error::Tls(_) => Error::Rejected { server, source },
+            sqlx::Error::Configuration(_) => unusable(),
             // How the TLS library reports a certificate that it does not accept.
             sqlx::Error::Io(ref io) if io.kind() == std::io::ErrorKind::InvalidData => {
                 Error::Rejected { server, source }
@@ -156,7 +162,7 @@ impl Error {
 
     /// Whether it may have happened although it failed. `false` means that it certainly has not.
     pub fn is_ambiguous(&self) -> bool {
-        matches!(self, Error::Interrupted(_))
+        matches!(self, Error::Interrupted(_) | Error::Unreadable(_))
     }
 
     /// The server's five-character code. `None` means that the failure did not come from a server.
@@ -180,7 +186,8 @@ impl Error {
             }
             Error::Interrupted(_) => "the connection to the database broke, the outcome is unknown",
             Error::Closed => "the server is stopping",
-            Error::Refused { .. } | Error::Mismatch(_) => "the database refused the operation",
+            Error::Refused { .. } | Error::Unsendable(_) => "the database refused the operation",
+            Error::Unreadable(_) => "the database's answer could not be read, the outcome is unknown",
             Error::Config { .. } | Error::Rejected { .. } | Error::OldServer { .. } | Error::Migration(_) => {
                 "the server is not set up correctly"
             }
@@ -219,21 +226,22 @@ impl From<sqlx::Error> for Error {
                     Kind::Permanent => Error::Refused { code, source },
                 }
             }
-            sqlx::Error::Io(ref io) if only_connecting_fails_so(io.kind()) => {
-                suspicion::interrupted();
-                Error::Unreachable { server: "the database server".into(), source }
-            }
             sqlx::Error::Tls(_) => Error::Rejected { server: "the database server".into(), source },
             sqlx::Error::PoolTimedOut => {
                 suspicion::exhausted();
                 Error::Exhausted
             }
             sqlx::Error::PoolClosed => Error::Closed,
-            sqlx::Error::Configuration(_) => Error::config("url", "the driver cannot use it"),
+            sqlx::Error::Configuration(_) => unusable(),
+            // Whatever the network says: a firewall may answer for a server in the middle of a statement, too.
             sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::WorkerCrashed | sqlx::Error::BeginFailed => {
                 interrupted(source)
             }
-            _ => Error::Mismatch(source),
+            sqlx::Error::Encode(_)
+            | sqlx::Error::TypeNotFound { .. }
+            | sqlx::Error::InvalidArgument(_)
+            | sqlx::Error::InvalidSavePointStatement => Error::Unsendable(source),
+            _ => Error::Unreadable(source),
         }
     }
 }
@@ -260,9 +268,9 @@ fn interrupted(source: sqlx::Error) -> Error {
     Error::Interrupted(source)
 }
 
-/// A port nobody listens on, or a socket file that is not there: an established connection does not break like this.
-fn only_connecting_fails_so(kind: std::io::ErrorKind) -> bool {
-    matches!(kind, std::io::ErrorKind::ConnectionRefused | std::io::ErrorKind::NotFound)
+/// What the driver refuses before or while it connects, in words of our own: its text may quote what it was given.
+fn unusable() -> Error {
+    Error::config("url", "the driver cannot use it: check the certificate files, and how the server lets users log in")
 }
 
 struct Verdict {
@@ -297,8 +305,7 @@ mod tests {
     fn driver_errors_are_sorted_by_what_the_caller_may_do() {
         let io = |kind: ErrorKind| sqlx::Error::Io(IoError::from(kind));
         for (error, transient, ambiguous) in [
-            (io(ErrorKind::ConnectionRefused), true, false),
-            (io(ErrorKind::NotFound), true, false),
+            (io(ErrorKind::ConnectionRefused), true, true),
             (io(ErrorKind::ConnectionReset), true, true),
             (io(ErrorKind::UnexpectedEof), true, true),
             (io(ErrorKind::BrokenPipe), true, true),
@@ -306,8 +313,13 @@ mod tests {
             (sqlx::Error::Protocol("odd".into()), true, true),
             (sqlx::Error::PoolTimedOut, true, false),
             (sqlx::Error::PoolClosed, false, false),
-            (sqlx::Error::RowNotFound, false, false),
-            (sqlx::Error::ColumnNotFound("c".into()), false, false),
+            (sqlx::Error::Configuration("odd".into()), false, false),
+            (sqlx::Error::Encode("too long".into()), false, false),
+            (sqlx::Error::TypeNotFound { type_name: "mood".into() }, false, false),
+            (sqlx::Error::RowNotFound, false, true),
+            (sqlx::Error::ColumnNotFound("c".into()), false, true),
+            (sqlx::Error::Decode("odd".into()), false, true),
+            (sqlx::Error::ColumnDecode { index: "c".into(), source: "odd".into() }, false, true),
         ] {
             let text = error.to_string();
             let error = Error::from(error);
@@ -318,10 +330,25 @@ mod tests {
     /// Before a connection exists nothing can have happened, whatever the network says.
     #[test]
     fn failing_to_connect_is_never_ambiguous() {
-        for kind in [ErrorKind::ConnectionReset, ErrorKind::UnexpectedEof, ErrorKind::TimedOut, ErrorKind::Other] {
+        for kind in [
+            ErrorKind::ConnectionRefused,
+            ErrorKind::NotFound,
+            ErrorKind::ConnectionReset,
+            ErrorKind::UnexpectedEof,
+            ErrorKind::TimedOut,
+            ErrorKind::Other,
+        ] {
             let error = Error::connecting("h:1", sqlx::Error::Io(IoError::from(kind)));
             assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
             assert!(error.is_transient() && !error.is_ambiguous());
         }
+    }
+
+    /// What the driver itself cannot use is corrected by a person; waiting would not help, and its words stay out of it.
+    #[test]
+    fn a_configuration_the_driver_refuses_is_not_an_outage() {
+        let error = Error::connecting("h:1", sqlx::Error::Configuration("hunter2".into()));
+        assert!(matches!(error, Error::Config { .. }) && !error.is_transient(), "{error:?}");
+        assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
     }
 }

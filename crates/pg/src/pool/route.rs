@@ -103,7 +103,7 @@ impl Route {
                         if let Some(route) = Weak::upgrade(&route) {
                             route.scout().await.ok();
                         }
-                        return Err(sqlx::Error::Configuration("the server is a standby".into()));
+                        return Err(sqlx::Error::Protocol("the server is a standby".into()));
                     }
                     Ok(())
                 })

@@ -122,6 +122,10 @@ fn parse(url: &str) -> Parsed<Address> {
             "sslmode" if !SSL_MODES.contains(&value.as_str()) => {
                 return Err(format!("`sslmode` must be one of {}", SSL_MODES.join(", ")));
             }
+            "sslrootcert" | "sslcert" | "sslkey" => {
+                readable(&key, &value)?;
+                fields.push((key, value));
+            }
             _ if PASSED_ON.contains(&key.as_str()) || is_startup_option(&key) => fields.push((key, value)),
             _ => return Err(unknown(&key, number, tail)),
         }
@@ -183,6 +187,15 @@ fn options((host, port): &Host, fields: &[(String, String)]) -> Parsed<PgConnect
         url.push_str(&format!("{}={}&", encode(key), encode(&value)));
     }
     PgConnectOptions::from_str(url.trim_end_matches('&')).map_err(|_| "the driver cannot use it".into())
+}
+
+/// Whether a certificate or key is there. The driver would say so only when it connects, without saying which.
+fn readable(parameter: &str, value: &str) -> Parsed<()> {
+    let is_inline = value.trim_start().starts_with("-----BEGIN");
+    match std::fs::File::open(value) {
+        Err(error) if !is_inline => Err(format!("the file that `{parameter}` names cannot be read: {}", error.kind())),
+        _ => Ok(()),
+    }
 }
 
 fn is_primary_only(value: &str) -> Parsed<bool> {

@@ -256,3 +256,42 @@ async fn a_transaction_ended_for_idling_is_transient() -> Result<()> {
     assert_transient(&error, "25P03");
     Ok(())
 }
+
+/// An answer that cannot be read says nothing about what happened; a value that cannot be sent says that nothing did.
+/// An insert whose answer is read as a number it is not, and one of a type that the database does not have; then counted.
+#[tokio::test]
+async fn an_unreadable_answer_is_ambiguous_and_an_unsendable_value_is_not() -> Result<()> {
+    struct Foreign;
+    impl sqlx::Type<sqlx::Postgres> for Foreign {
+        fn type_info() -> sqlx::postgres::PgTypeInfo {
+            sqlx::postgres::PgTypeInfo::with_name("no_such_type")
+        }
+    }
+    impl sqlx::Encode<'_, sqlx::Postgres> for Foreign {
+        fn encode_by_ref(
+            &self,
+            _: &mut sqlx::postgres::PgArgumentBuffer,
+        ) -> std::result::Result<sqlx::encode::IsNull, sqlx::error::BoxDynError> {
+            Ok(sqlx::encode::IsNull::Yes)
+        }
+    }
+    let db = TestDb::new().await;
+    let mut session = db.database().session().await?;
+    sqlx::raw_sql(db.schema().sql("create table {schema}.note (body text)")).execute(&mut *session).await?;
+
+    let insert = db.schema().sql("insert into {schema}.note values ('here') returning body");
+    let unreadable: Error =
+        sqlx::query_scalar::<_, i32>(insert).fetch_one(&mut *session).await.expect_err("not a number").into();
+    assert!(matches!(unreadable, Error::Unreadable(_)), "{unreadable:?}");
+    assert!(unreadable.is_ambiguous() && !unreadable.is_transient());
+
+    let insert = db.schema().sql("insert into {schema}.note values ($1::text)");
+    let unsendable: Error =
+        sqlx::query(insert).bind(Foreign).execute(&mut *session).await.expect_err("no such type").into();
+    assert!(matches!(unsendable, Error::Unsendable(_)), "{unsendable:?}");
+    assert!(!unsendable.is_ambiguous() && !unsendable.is_transient());
+
+    let count = db.schema().sql("select count(*) from {schema}.note");
+    assert_eq!(sqlx::query_scalar::<_, i64>(count).fetch_one(&mut *session).await?, 1);
+    session.finish().await
+}
