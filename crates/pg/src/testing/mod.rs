@@ -15,6 +15,7 @@
 //! | `REVEILLE_TEST_PG` | the major version of the server to start, e.g. `18` |
 //! | `REVEILLE_PG_BIN` | the folder of PostgreSQL programs to start it with |
 //! | `REVEILLE_TEST_SKIPPED` | a file that names the tests that were skipped |
+//! | `REVEILLE_UPDATE_SNAPSHOTS` | `1` writes snapshots of schemas instead of comparing them |
 //!
 //! Functions here panic with a readable message instead of returning errors: there is nothing else for a test to do.
 
@@ -23,18 +24,22 @@ mod cleaning;
 mod counting;
 mod database;
 mod pooler;
+mod prepare;
 mod private;
 mod proxy;
 mod server;
+mod snapshot;
 
 use std::io::Write as _;
 
 pub use counting::CountingRole;
 pub use database::TestDb;
 pub use pooler::{Pooler, pooler};
+pub use prepare::{prepare_all, sql_files};
 pub use private::PrivateCluster;
 pub use proxy::{Cut, Mode, Proxy};
 pub use server::installation_to_start;
+pub use snapshot::{check_snapshot, snapshot};
 
 /// Says on standard error that the running test is skipped, and why. Returns `None`, for the caller to return.
 ///

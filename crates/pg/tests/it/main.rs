@@ -7,5 +7,6 @@ mod migrate;
 mod pool;
 mod pooler;
 mod proxy;
+mod snapshot;
 mod testing;
 mod tls;

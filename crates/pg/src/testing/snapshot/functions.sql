@@ -1,0 +1,9 @@
+-- Functions and procedures: signature, language, volatility, settings and body, as the server writes them.
+-- Ordered by the bare names of their arguments' types: a full name would sort by how the schema's name is quoted.
+select rtrim(pg_get_functiondef(p.oid), E'\n') || ';' as definition
+from pg_catalog.pg_proc as p
+where p.pronamespace = quote_ident({schema_text})::regnamespace and p.prokind <> 'a'
+order by p.proname, array(select t.typname
+                          from unnest(p.proargtypes) with ordinality as argument (type, place)
+                          join pg_catalog.pg_type as t on t.oid = argument.type
+                          order by argument.place)
