@@ -6,7 +6,7 @@ language sql volatile
 as $$
     select pg_notify(channel,
                      case when payload ~ '^\+[0-9]{1,15}$'
-                          then ((extract(epoch from statement_timestamp()) * 1000)::bigint + substr(payload, 2)::bigint)::text
+                          then ((extract(epoch from now()) * 1000)::bigint + substr(payload, 2)::bigint)::text
                           else payload end)
     from unnest(channels, payloads) as rung (channel, payload)
 $$;

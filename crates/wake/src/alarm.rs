@@ -25,6 +25,15 @@ pub(crate) enum Alarm {
     Trailing,
 }
 
+/// Whether all sleeping groups are being asked for together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sweep {
+    Resting,
+    Sweeping,
+    /// And again when that has ended, because what it reads may be too old.
+    Again(Reason),
+}
+
 /// Sleeps until the next alarm, again and again, until the consumer is gone.
 pub(crate) async fn keep_time<C: Claim>(inner: Weak<Inner<C>>, changed: Arc<Notify>) {
     loop {
@@ -78,10 +87,22 @@ impl<C: Claim> Inner<C> {
         }
     }
 
+    /// Somebody sleeps: sees to it that polls come, if the mode wants them.
+    pub(crate) fn arm_poll(&self, state: &mut State<C>) {
+        if let Some(interval) = state.mode.poll_interval().filter(|_| !state.timers.has(Alarm::Poll) && !state.closed) {
+            self.set_alarm(state, Alarm::Poll, Some(Instant::now() + interval));
+        }
+    }
+
+    /// The pace of polling. If nobody sleeps there is nothing to poll for; the next who does arms it anew, and a consumer
+    /// that nobody uses is as good as empty.
     fn poll(&self, state: &mut State<C>, now: Instant) {
-        if let Some(interval) = state.mode.poll_interval() {
-            self.set_alarm(state, Alarm::Poll, Some(now + interval));
+        if state.groups.values().any(|entry| entry.group.is_asleep()) {
+            self.arm_poll(state);
             self.sweep(state, Reason::Polled);
+        } else if state.groups.values().all(|entry| entry.group.is_vacant()) {
+            self.feed(state, Event::LookEmpty, now);
+            self.arm_poll(state);
         }
     }
 
@@ -132,12 +153,19 @@ impl<C: Claim> Inner<C> {
     fn sweep(&self, state: &mut State<C>, reason: Reason) {
         let asleep = state.groups.iter().filter(|(_, entry)| entry.group.is_asleep());
         let groups: Vec<(GroupId, C::Key)> = asleep.map(|(id, entry)| (*id, entry.key.clone())).collect();
-        if groups.is_empty() || std::mem::replace(&mut state.sweeping, true) {
+        if groups.is_empty() {
             return;
         }
-        match self.me.upgrade() {
-            Some(me) => drop(self.runtime.spawn(me.sweep_groups(groups, reason))),
-            None => state.sweeping = false,
+        if state.sweeping != Sweep::Resting {
+            // A poll comes again by itself.
+            if reason != Reason::Polled {
+                state.sweeping = Sweep::Again(reason);
+            }
+            return;
+        }
+        if let Some(me) = self.me.upgrade() {
+            state.sweeping = Sweep::Sweeping;
+            self.runtime.spawn(me.sweep_groups(groups, reason));
         }
     }
 
@@ -155,14 +183,13 @@ impl<C: Claim> Inner<C> {
         let now = Instant::now();
         let mut state = self.state();
         let ring: Vec<GroupId> = match swept {
-            Ok(Some(due)) => {
+            Ok(due) => {
                 self.metrics.sweeps.add(1);
                 if due.is_empty() {
                     self.feed(&mut state, Event::LookEmpty, now);
                 }
                 due.into_iter().filter_map(|index| ids.get(index).copied()).collect()
             }
-            Ok(None) => ids,
             Err(error) => {
                 tracing::debug!(consumer = &*self.name, %error, "a sweep failed");
                 self.feed(&mut state, Event::LookFailed, now);
@@ -170,8 +197,8 @@ impl<C: Claim> Inner<C> {
             }
         };
         for id in ring {
-            // Who was rung or looked meanwhile needs no telling.
-            if let Some(entry) = state.groups.get_mut(&id).filter(|entry| entry.group.is_asleep()) {
+            // Who was rung meanwhile looks anyway. Who looks just now may have begun before the sweep.
+            if let Some(entry) = state.groups.get_mut(&id) {
                 entry.group.ring(reason, now);
                 self.settled(&mut state, id);
             }
@@ -185,8 +212,7 @@ impl<C: Claim> Inner<C> {
             Some(Change::Entered(event)) => {
                 tracing::debug!(consumer = &*self.name, ?event, "polling");
                 self.metrics.mode(true);
-                let at = state.mode.poll_interval().map(|interval| now + interval);
-                self.set_alarm(state, Alarm::Poll, at);
+                self.arm_poll(state);
             }
             Some(Change::Left) => {
                 tracing::debug!(consumer = &*self.name, "sleeping until rung again");
@@ -202,7 +228,10 @@ struct Sweeping<'a, C: Claim>(&'a Inner<C>);
 
 impl<C: Claim> Drop for Sweeping<'_, C> {
     fn drop(&mut self) {
-        self.0.state().sweeping = false;
+        let mut state = self.0.state();
+        if let Sweep::Again(reason) = std::mem::replace(&mut state.sweeping, Sweep::Resting) {
+            self.0.sweep(&mut state, reason);
+        }
     }
 }
 

@@ -2,20 +2,23 @@
 //!
 //! A lane that finds nobody lingers for a moment, with its connection, because the next member is often on its way. The danger
 //! is the gap at its end: a member must not wait for a lane that has just gone. So members and lanes meet under one lock:
-//! a member that boards *calls* a lingering lane, which may not end any more, and a lane lingers only while nobody waits.
-//! Hence **whenever somebody waits, some lane neither lingers nor ends.**
+//! a member that boards *calls* one lingering lane, which is then no longer lingering and may not end, and a lane lingers
+//! only while nobody waits. Hence **whenever somebody waits, some lane neither lingers nor ends.**
 
 use std::collections::VecDeque;
 
-/// Which lane takes a member that has boarded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Who {
-    /// One that lingers, and must be called.
-    Lingering,
-    /// One that was opened just now, and must be run.
-    New,
-    /// One that is flying, when it is back.
-    Flying,
+use tokio::sync::oneshot;
+
+/// Names a lane.
+pub(crate) type LaneId = u64;
+
+/// What a lane finds.
+#[derive(Debug)]
+pub(crate) enum Load<P> {
+    /// Members, in order of boarding.
+    Members(Vec<P>),
+    /// Nobody: it lingers, and is called by this.
+    Nobody(oneshot::Receiver<()>),
 }
 
 /// Members waiting, and lanes open.
@@ -23,8 +26,8 @@ pub(crate) enum Who {
 pub(crate) struct Boarding<P> {
     waiting: VecDeque<(P, usize)>,
     lanes: usize,
-    /// Lanes that linger and have not been called.
-    lingering: usize,
+    /// Lanes that linger and have not been called, and how to call them.
+    lingering: Vec<(LaneId, oneshot::Sender<()>)>,
     lanes_max: usize,
     load_max: usize,
     bytes_max: usize,
@@ -34,20 +37,31 @@ pub(crate) struct Boarding<P> {
 impl<P> Boarding<P> {
     pub(crate) fn new(lanes_max: usize, load_max: usize, bytes_max: usize) -> Self {
         let (lanes_max, load_max) = (lanes_max.max(1), load_max.max(1));
-        Boarding { waiting: VecDeque::new(), lanes: 0, lingering: 0, lanes_max, load_max, bytes_max, closed: false }
+        Boarding {
+            waiting: VecDeque::new(),
+            lanes: 0,
+            lingering: Vec::new(),
+            lanes_max,
+            load_max,
+            bytes_max,
+            closed: false,
+        }
     }
 
-    /// Lets a member of so many bytes in. `Err`: closed, and here it is back.
-    pub(crate) fn board(&mut self, member: P, bytes: usize) -> Result<Who, P> {
+    /// Lets a member of so many bytes in. `Ok(true)`: a lane was opened and must be run. `Err`: closed, and here it is back.
+    pub(crate) fn board(&mut self, member: P, bytes: usize) -> Result<bool, P> {
         if self.closed {
             return Err(member);
         }
         self.waiting.push_back((member, bytes));
-        if self.lingering > 0 {
-            self.lingering -= 1;
-            return Ok(Who::Lingering);
+        match self.lingering.pop() {
+            Some((_, lane)) => {
+                // If it has just stopped waiting, it finds itself unlisted and looks again all the same.
+                let _ = lane.send(());
+                Ok(false)
+            }
+            None => Ok(self.open_lane()),
         }
-        Ok(if self.open_lane() { Who::New } else { Who::Flying })
     }
 
     /// Puts members back in front: their flight did not leave. Called by a lane, which goes on.
@@ -62,12 +76,12 @@ impl<P> Boarding<P> {
         self.waiting.drain(..).map(|(member, _)| member).collect()
     }
 
-    /// The next load of a lane, in order of boarding; empty if nobody waits, and then the lane lingers. One member too large for
-    /// any flight travels alone.
-    pub(crate) fn load(&mut self) -> Vec<P> {
+    /// The next load of a lane, which lingers if there is none. One member too large for any flight travels alone.
+    pub(crate) fn load(&mut self, lane: LaneId) -> Load<P> {
         if self.waiting.is_empty() {
-            self.lingering += 1;
-            return Vec::new();
+            let (call, called) = oneshot::channel();
+            self.lingering.push((lane, call));
+            return Load::Nobody(called);
         }
         let mut bytes = 0usize;
         let fits = self.waiting.iter().take(self.load_max).take_while(|(_, weight)| {
@@ -75,17 +89,17 @@ impl<P> Boarding<P> {
             bytes <= self.bytes_max
         });
         let count = fits.count().max(1).min(self.waiting.len());
-        self.waiting.drain(..count).map(|(member, _)| member).collect()
+        Load::Members(self.waiting.drain(..count).map(|(member, _)| member).collect())
     }
 
     /// A lane has lingered long enough. `true`: it has ended; `false`: it was called, and must look again.
-    pub(crate) fn end_lingering(&mut self) -> bool {
-        let uncalled = self.lingering > 0;
-        if uncalled {
-            self.lingering -= 1;
+    pub(crate) fn end_lingering(&mut self, lane: LaneId) -> bool {
+        let uncalled = self.lingering.iter().position(|(lingering, _)| *lingering == lane);
+        if let Some(at) = uncalled {
+            self.lingering.swap_remove(at);
             self.lanes -= 1;
         }
-        uncalled
+        uncalled.is_some()
     }
 
     /// A lane that was not lingering has ended, however. `true`: somebody boarded meanwhile, so it was opened again and must be run.
@@ -111,6 +125,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn members<P>(load: Load<P>) -> Vec<P> {
+        match load {
+            Load::Members(members) => members,
+            Load::Nobody(_) => Vec::new(),
+        }
+    }
+
     /// A load stops before it is too heavy, and a member too heavy for any goes alone.
     #[test]
     fn loads_have_a_weight() {
@@ -118,90 +139,106 @@ mod tests {
         for (member, bytes) in [(1, 60), (2, 40), (3, 1), (4, 500), (5, 1)] {
             assert!(boarding.board(member, bytes).is_ok());
         }
-        assert_eq!(boarding.load(), [1, 2]);
-        assert_eq!(boarding.load(), [3]);
-        assert_eq!(boarding.load(), [4]);
+        assert_eq!(members(boarding.load(1)), [1, 2]);
+        assert_eq!(members(boarding.load(1)), [3]);
+        assert_eq!(members(boarding.load(1)), [4]);
         boarding.board_again(vec![(8, 1), (9, 1)]);
-        assert_eq!(boarding.load(), [8, 9, 5]);
-        assert!(boarding.load().is_empty());
+        assert_eq!(members(boarding.load(1)), [8, 9, 5]);
+        assert!(members(boarding.load(1)).is_empty());
     }
 
     /// What a lane is about to do.
-    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[derive(Debug)]
     enum Lane {
         Loading,
         Flying,
-        Lingering,
+        Lingering(oneshot::Receiver<()>),
         Dying,
+    }
+
+    struct World {
+        boarding: Boarding<u32>,
+        lanes: Vec<(LaneId, Lane)>,
+        last: LaneId,
+        flown: Vec<u32>,
+    }
+
+    impl World {
+        fn open(&mut self) {
+            self.last += 1;
+            self.lanes.push((self.last, Lane::Loading));
+        }
+
+        /// One step of a lane. One that lingers either hears its call or finds its time over, whatever the other says.
+        fn step(&mut self, at: usize, random: u8) {
+            let (id, lane) = self.lanes.remove(at);
+            let next = match lane {
+                Lane::Loading => match self.boarding.load(id) {
+                    Load::Members(members) => {
+                        self.flown.extend(members);
+                        Lane::Flying
+                    }
+                    Load::Nobody(called) => Lane::Lingering(called),
+                },
+                Lane::Flying if random > 200 => Lane::Dying,
+                Lane::Flying => Lane::Loading,
+                Lane::Lingering(mut called) => match random % 3 {
+                    0 if called.try_recv().is_err() => Lane::Lingering(called),
+                    1 if self.boarding.end_lingering(id) => return,
+                    0 | 1 => Lane::Loading,
+                    _ => Lane::Lingering(called),
+                },
+                Lane::Dying => {
+                    if self.boarding.lane_ended() {
+                        self.open();
+                    }
+                    return;
+                }
+            };
+            self.lanes.push((id, next));
+        }
     }
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Members board and lanes take their steps in any order, some lanes die in the air. Nobody is ever left waiting
-        /// without a lane, no more lanes are open than allowed, and everybody travels once, in order.
+        /// Members board and lanes take their steps in any order; some lanes die in the air, calls and the end of a wait cross.
+        /// Nobody is ever left waiting without a lane that will look, no more lanes are open than allowed, and everybody
+        /// travels once, in order.
         #[test]
         fn nobody_waits_for_a_flight_that_never_leaves(
             steps in prop::collection::vec((0usize..4, any::<u8>()), 1..200),
             lanes_max in 1usize..4,
             load_max in 1usize..5,
         ) {
-            let mut boarding = Boarding::new(lanes_max, load_max, 100);
-            let mut lanes: Vec<Lane> = Vec::new();
-            let (mut boarded, mut flown, mut calls) = (0u32, Vec::new(), 0usize);
-            let step = |boarding: &mut Boarding<u32>, lanes: &mut Vec<Lane>, flown: &mut Vec<u32>, calls: &mut usize, at: usize, dies: bool| {
-                match lanes[at] {
-                    Lane::Loading => {
-                        let load = boarding.load();
-                        assert!(load.len() <= load_max);
-                        lanes[at] = if load.is_empty() { Lane::Lingering } else { Lane::Flying };
-                        flown.extend(load);
-                    }
-                    Lane::Flying => lanes[at] = if dies { Lane::Dying } else { Lane::Loading },
-                    Lane::Lingering if *calls > 0 => {
-                        *calls -= 1;
-                        lanes[at] = Lane::Loading;
-                    }
-                    Lane::Lingering => {
-                        if boarding.end_lingering() {
-                            lanes.remove(at);
-                        } else {
-                            lanes[at] = Lane::Loading;
-                        }
-                    }
-                    Lane::Dying => {
-                        lanes.remove(at);
-                        if boarding.lane_ended() {
-                            lanes.push(Lane::Loading);
-                        }
-                    }
-                }
-            };
+            let boarding = Boarding::new(lanes_max, load_max, 100);
+            let mut world = World { boarding, lanes: Vec::new(), last: 0, flown: Vec::new() };
+            let mut boarded = 0u32;
             for (what, random) in steps {
                 if what == 0 {
                     boarded += 1;
-                    match boarding.board(boarded, usize::from(random)).expect("open") {
-                        Who::New => lanes.push(Lane::Loading),
-                        Who::Lingering => calls += 1,
-                        Who::Flying => {}
+                    if world.boarding.board(boarded, usize::from(random)).expect("open") {
+                        world.open();
                     }
-                } else if !lanes.is_empty() {
-                    let at = usize::from(random) % lanes.len();
-                    step(&mut boarding, &mut lanes, &mut flown, &mut calls, at, random > 200);
+                } else if !world.lanes.is_empty() {
+                    let at = usize::from(random) % world.lanes.len();
+                    world.step(at, random);
                 }
-                let lingering = lanes.iter().filter(|lane| **lane == Lane::Lingering).count();
-                prop_assert!(lanes.len() <= lanes_max);
-                prop_assert!(boarding.waiting.is_empty() || lanes.len() > lingering || calls > 0);
+                prop_assert!(world.lanes.len() <= lanes_max);
+                prop_assert_eq!(world.lanes.len(), world.boarding.lanes);
+                let uncalled = world.boarding.lingering.len();
+                prop_assert!(world.boarding.waiting.is_empty() || world.lanes.len() > uncalled);
             }
             for _ in 0..10_000 {
-                if lanes.is_empty() {
+                if world.lanes.is_empty() {
                     break;
                 }
-                step(&mut boarding, &mut lanes, &mut flown, &mut calls, 0, false);
+                world.step(0, 1);
             }
-            prop_assert_eq!(flown, (1..=boarded).collect::<Vec<_>>());
-            boarding.close();
-            prop_assert_eq!(boarding.board(0, 0), Err(0));
+            prop_assert!(world.lanes.is_empty());
+            prop_assert_eq!(world.flown, (1..=boarded).collect::<Vec<_>>());
+            world.boarding.close();
+            prop_assert_eq!(world.boarding.board(0, 0), Err(0));
         }
     }
 }

@@ -20,6 +20,8 @@ const HASH_BYTES: usize = 8;
 /// NOTIFY refuses payloads of 8000 bytes and more.
 const PAYLOAD_MAX: usize = 7_999;
 
+/// Payloads of one write on one channel; keys that do not fit into them ring the whole channel.
+const PAYLOADS_MAX: usize = 8;
 /// A delay beyond this is as good as this: ten years, far from where arithmetic on times ends.
 const DELAY_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
 
@@ -167,14 +169,33 @@ pub(crate) fn merge(rings: impl IntoIterator<Item = Ring>) -> Vec<Ring> {
     rings
 }
 
-/// What many rings of one channel say to other processes, in one payload: everything rung, at the earliest time.
-pub(crate) fn payload_of(rings: &[Ring]) -> String {
-    let Some(first) = rings.first() else { return String::new() };
+/// What many rings of one channel say to other processes, in as few payloads as possible: everything rung, at the earliest time.
+/// Where that would be too many payloads, the whole channel.
+pub(crate) fn payloads_of(rings: &[Ring]) -> Vec<String> {
+    let Some(first) = rings.first() else { return Vec::new() };
     let delay = rings.iter().map(|ring| ring.delay).min().unwrap_or_default();
-    let all = rings.iter().any(|ring| ring.keys.is_empty());
+    let whole = vec![Ring { channel: first.channel.clone(), keys: Vec::new(), delay }.payload()];
+    if first.channel.payload != Payload::Keys || rings.iter().any(|ring| ring.keys.is_empty()) {
+        return whole;
+    }
     let keys: BTreeSet<Arc<str>> = rings.iter().flat_map(|ring| ring.keys.iter().cloned()).collect();
-    let keys = if all { Vec::new() } else { keys.into_iter().collect() };
-    Ring { channel: first.channel.clone(), keys, delay }.payload()
+    let mut loads: Vec<Vec<Arc<str>>> = vec![Vec::new()];
+    let mut bytes = 0;
+    for key in keys {
+        bytes += key.len() + 1;
+        if bytes > PAYLOAD_MAX {
+            bytes = key.len() + 1;
+            loads.push(Vec::new());
+        }
+        loads.last_mut().into_iter().for_each(|load| load.push(key.clone()));
+    }
+    if loads.len() > PAYLOADS_MAX {
+        return whole;
+    }
+    let said = loads.into_iter().map(|keys| Ring { channel: first.channel.clone(), keys, delay }.payload());
+    let said: Vec<String> = said.collect();
+    // One that could not be written rings the whole channel, and then there is nothing else to say.
+    if said.iter().any(String::is_empty) { whole } else { said }
 }
 
 /// What a payload that was heard says.
@@ -257,8 +278,15 @@ mod tests {
             [keys.ring_keys(["b", "a"]), keys.ring_keys(["a"]).after(later), due.ring().after(later), due.ring()];
         let merged = merge(rings);
         assert_eq!(merged, vec![due.ring(), keys.ring_keys(["a", "b"])]);
-        assert_eq!(payload_of(&[keys.ring_keys(["a"]), keys.ring_keys(["b"]).after(later)]), "a\nb");
-        assert_eq!(payload_of(&[due.ring().after(later), due.ring().after(later * 2)]), "+500");
+        assert_eq!(payloads_of(&[keys.ring_keys(["a"]), keys.ring_keys(["b"]).after(later)]), ["a\nb"]);
+        assert_eq!(payloads_of(&[due.ring().after(later), due.ring().after(later * 2)]), ["+500"]);
+        let names: Vec<String> = (0..500).map(|n| format!("{n:040}")).collect();
+        let many = [keys.ring_keys(names.iter().map(String::as_str))];
+        let said = payloads_of(&many);
+        assert!(said.len() == 3 && said.iter().all(|payload| payload.len() <= PAYLOAD_MAX));
+        let named: Vec<&str> = said.iter().flat_map(|payload| payload.split('\n')).collect();
+        assert_eq!(named, names);
+        assert_eq!(payloads_of(&[keys.ring_keys(["x".repeat(9_000).as_str()])]), [""]);
     }
 
     /// Keys that do not fit into a payload must ring everybody rather than nobody.

@@ -32,12 +32,12 @@ pub trait Claim: Send + Sync + 'static {
     /// What is claimed. It must know its own token, so that it can be given back.
     type Item: Send + Sync + 'static;
 
-    /// What rings waiters of this key.
+    /// What rings waiters of this key. Called under a lock: be quick, and do not call the consumer.
     fn topics(&self, key: &Self::Key) -> Vec<Topic>;
 
     /// Claims for the seats of `look`, who come in order of waiting time, at most what each wants.
     ///
-    /// Runs at most once at a time per key. Dropped when it takes longer than `look_timeout`: whatever it claimed by
+    /// Runs at most once at a time per key (under [`Strategy::Broadcast`](crate::Strategy::Broadcast) once per waiter). Dropped when it takes longer than `look_timeout`: whatever it claimed by
     /// then is due again when its lease ends.
     fn look(
         &self,
@@ -48,15 +48,11 @@ pub trait Claim: Send + Sync + 'static {
     /// Makes items that nobody took due again as they were, without counting the attempt, fenced by their tokens.
     fn give_back(&self, conn: &mut PgConnection, items: &[Self::Item]) -> impl Future<Output = pg::Result<()>> + Send;
 
-    /// Which of these keys have something due, by one statement for all of them: the fallback, and the poll where
-    /// notifications cannot be heard. `None`, the default, makes every group look for itself instead.
-    fn sweep(
-        &self,
-        _conn: &mut PgConnection,
-        _keys: &[Self::Key],
-    ) -> impl Future<Output = pg::Result<Option<Vec<usize>>>> + Send {
-        async { Ok(None) }
-    }
+    /// Which of these keys have something due, as places in `keys`, by one statement for all of them: the fallback, the look
+    /// after another process may have died between writing and ringing, and the poll where nothing can be heard. A key too
+    /// many costs a look.
+    fn sweep(&self, conn: &mut PgConnection, keys: &[Self::Key])
+    -> impl Future<Output = pg::Result<Vec<usize>>> + Send;
 
     /// What only this waiter and those with the same answer may have, beside what every waiter of its key may: the owner
     /// of sessions, say. A group that knows it is empty knows it for those it looked for.
@@ -65,7 +61,7 @@ pub trait Claim: Send + Sync + 'static {
     }
 
     /// Whether an item whose waiter went away may be handed to a waiter with these arguments as it is. If not, the
-    /// default, it goes back to the table.
+    /// default, it goes back to the table. Called under a lock: be quick, and do not call the consumer.
     fn fits(&self, _item: &Self::Item, _args: &Self::Args) -> bool {
         false
     }

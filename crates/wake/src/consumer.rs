@@ -6,6 +6,7 @@
 //! is in [`alarm`](crate::alarm).
 
 use std::collections::{BTreeSet, HashMap};
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -15,16 +16,17 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::alarm::{Alarm, keep_time};
+use crate::alarm::{Alarm, Sweep, keep_time};
 use crate::channel::{Ring, Topic};
 use crate::claim::{Claim, Claimed};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, broken};
 use crate::group::{Dismissed, Group, Hearing, Newcomer, Reason, Rules, SeatId};
 use crate::hub::{Bell, GroupId, Hub, ListenerState};
 use crate::metrics::{ConsumerMetrics, Counts};
 use crate::mode::{Event, Mode};
 use crate::options::{AggressiveOn, BROADCAST_CAP, Options, Strategy};
 use crate::timer::Timers;
+use crate::underway::{Passage, Underway};
 
 /// Looks of one consumer at a time, and at most half the pool: more would only queue up there, in front of the writes.
 const LOOKS_AT_A_TIME: usize = 16;
@@ -88,9 +90,10 @@ impl<C: Claim> Consumer<C> {
                 closed: false,
                 fallback_at: now + options.fallback_poll_interval,
                 rung_elsewhere_at: None,
-                sweeping: false,
+                sweeping: Sweep::Resting,
             }),
             looks: Semaphore::new(at_a_time),
+            underway: Underway::new(),
             alarm_changed: Arc::default(),
             metrics: ConsumerMetrics::new(name),
         });
@@ -142,7 +145,10 @@ impl<C: Claim> Consumer<C> {
                 ticket.expire();
                 match timeout(OVERTIME, answer).await {
                     Ok(answered) => answered,
-                    Err(_) => return Ok(None),
+                    Err(_) => {
+                        let source = Arc::new(broken(io::ErrorKind::TimedOut, "no answer in time"));
+                        return Err(Error::Unavailable { what: self.inner.name.clone(), source });
+                    }
                 }
             }
         };
@@ -161,9 +167,11 @@ impl<C: Claim> Consumer<C> {
         answer.await.unwrap_or_else(|_| Err(self.inner.closed()))
     }
 
-    /// Ends every wait with [`Error::Closed`] and refuses new ones.
-    pub fn close(&self) {
+    /// Ends every wait with [`Error::Closed`], refuses new ones, and returns when nothing is under way any more: what a look in
+    /// the air had claimed is back in the table.
+    pub async fn close(&self) {
         self.inner.close();
+        self.inner.underway.ended().await;
     }
 
     /// What it claims.
@@ -204,6 +212,8 @@ pub(crate) struct Inner<C: Claim> {
     pub(crate) me: Weak<Inner<C>>,
     pub(crate) state: Mutex<State<C>>,
     pub(crate) looks: Semaphore,
+    /// Loops that run and items on their way back.
+    pub(crate) underway: Underway,
     pub(crate) alarm_changed: Arc<Notify>,
     pub(crate) metrics: ConsumerMetrics,
 }
@@ -222,7 +232,7 @@ pub(crate) struct State<C: Claim> {
     pub(crate) fallback_at: Instant,
     /// When another process last rang a channel of this consumer.
     pub(crate) rung_elsewhere_at: Option<Instant>,
-    pub(crate) sweeping: bool,
+    pub(crate) sweeping: Sweep,
 }
 
 pub(crate) struct Entry<C: Claim> {
@@ -354,7 +364,8 @@ impl<C: Claim> Inner<C> {
             && let Some(me) = self.me.upgrade()
         {
             entry.running = true;
-            self.runtime.spawn(me.arm_look_sleep(id));
+            let passage = self.underway.begin();
+            self.runtime.spawn(me.arm_look_sleep(id, passage));
         }
         let vacant = (entry.group.is_vacant() && !entry.running).then(|| entry.group.vacant_since());
         let before = std::mem::replace(&mut entry.vacant_since, vacant);
@@ -370,6 +381,7 @@ impl<C: Claim> Inner<C> {
         self.set_alarm(state, Alarm::Group(id), at);
         if asleep {
             self.arm_fallback(state);
+            self.arm_poll(state);
         }
         self.metrics.size(state.groups.len(), state.intentions);
     }
@@ -412,37 +424,40 @@ impl<C: Claim> Inner<C> {
         }
         self.deliver(&key, deliveries);
         if !homeless.is_empty() {
-            self.runtime.spawn(self.clone().return_to_table(key, homeless));
+            let passage = self.underway.begin();
+            self.runtime.spawn(self.clone().return_to_table(key, homeless, passage));
         }
     }
 
-    async fn return_to_table(self: Arc<Self>, key: C::Key, items: Vec<C::Item>) {
+    async fn return_to_table(self: Arc<Self>, key: C::Key, items: Vec<C::Item>, _underway: Passage) {
+        let rings: Vec<Ring> = self.claim.topics(&key).into_iter().map(Topic::into_ring).collect();
+        let (channels, payloads) = crate::Wake::notifications(&rings);
+        let ring = self.hub.schema.sql(include_str!("../sql/ring.sql"));
         let policy = Policy::default();
+        // It is rare, so it rings in its own transaction, and cannot be lost.
         let returned = retry(&policy, "give_back", |_| {
             self.within_time(async {
-                let mut session = self.db.session().await?;
-                self.claim.give_back(&mut session, &items).await?;
-                session.finish().await
+                let mut transaction = self.db.begin().await?;
+                self.claim.give_back(&mut transaction, &items).await?;
+                sqlx::query(&ring).bind(&channels).bind(&payloads).execute(&mut *transaction).await?;
+                Ok(transaction.commit().await?)
             })
         });
         if let Err(error) = returned.await {
-            tracing::warn!(consumer = &*self.name, %error, items = items.len(), "items could not be given back; their leases end by themselves");
+            let items = items.len();
+            tracing::warn!(consumer = &*self.name, %error, items, "could not be given back; their leases end by themselves");
             return;
         }
         let now = Instant::now();
+        let mut state = self.state();
+        if let Some(id) = state.ids.get(&key).copied()
+            && let Some(entry) = state.groups.get_mut(&id)
         {
-            let mut state = self.state();
-            if let Some(id) = state.ids.get(&key).copied()
-                && let Some(entry) = state.groups.get_mut(&id)
-            {
-                entry.group.ring(Reason::GivenBack, now);
-                self.settled(&mut state, id);
-            }
+            entry.group.ring(Reason::GivenBack, now);
+            self.settled(&mut state, id);
         }
-        // Who waits here may not want all of it, or may be gone by now.
-        let rings: Vec<Ring> = self.claim.topics(&key).into_iter().map(Topic::into_ring).collect();
+        drop(state);
         self.hub.ring_here(&rings, now);
-        self.hub.ring_elsewhere(&rings);
     }
 
     fn close(&self) {
@@ -452,8 +467,12 @@ impl<C: Claim> Inner<C> {
             let mut state = self.state();
             state.closed = true;
             state.intentions = 0;
-            for entry in state.groups.values_mut() {
-                waiters.extend(entry.group.drain(now));
+            let everyone: Vec<GroupId> = state.groups.keys().copied().collect();
+            for id in everyone {
+                if let Some(entry) = state.groups.get_mut(&id) {
+                    waiters.extend(entry.group.drain(now));
+                    self.settled(&mut state, id);
+                }
             }
             for alarm in [Alarm::Poll, Alarm::Fallback, Alarm::Trailing] {
                 state.timers.set(alarm, None);

@@ -78,6 +78,14 @@ impl Error {
     }
 }
 
+/// Whether an error is about getting a connection, and so no member's or waiter's own.
+pub(crate) fn is_about_connecting(error: &pg::Error) -> bool {
+    matches!(
+        error,
+        pg::Error::Rejected { .. } | pg::Error::OldServer { .. } | pg::Error::Config { .. } | pg::Error::Closed
+    )
+}
+
 /// Runs `work` for no longer than `limit`. Time over is reported before `work` is dropped, so that whatever connection it
 /// holds is tested before it is used again.
 pub(crate) async fn within<T>(limit: Duration, work: impl Future<Output = pg::Result<T>>) -> pg::Result<T> {

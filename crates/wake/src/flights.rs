@@ -6,22 +6,23 @@
 //! [`plane`](crate::plane).
 
 use std::io;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pg::Database;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout};
 
-use crate::boarding::{Boarding, Who};
+use crate::boarding::{Boarding, LaneId, Load};
 use crate::error::{Error, Result, broken};
 use crate::flight::Flight;
 use crate::hub::Hub;
 use crate::log::Log;
 use crate::metrics;
+use crate::options::LONGEST;
 use crate::plane::{Manner, Plane};
+use crate::underway::{Passage, Underway};
 
 /// How flights of one kind travel.
 #[derive(Debug, Clone)]
@@ -34,7 +35,9 @@ pub struct FlightOptions {
     pub max_waiting: usize,
     /// Flights in the air at a time, beside members that travel alone.
     pub lanes: usize,
-    /// How long after boarding a member is told that the database is unavailable, or its outcome unknown.
+    /// How long after boarding a member is told that the database is unavailable, or its outcome unknown. An attempt under way
+    /// by then is waited for, up to `attempt_timeout`; and if an outcome cannot be learnt, all members of its flight are told when
+    /// the first one's time is up.
     pub give_up_after: Duration,
     /// How long one attempt may take before its connection counts as dead.
     pub attempt_timeout: Duration,
@@ -55,10 +58,6 @@ impl Default for FlightOptions {
 
 /// How long a lane that finds nobody keeps its connection for the next: getting one costs the pool a round trip and a task switch.
 const LINGER: Duration = Duration::from_millis(20);
-/// Members that may travel alone at a time because a flight they were in was refused.
-const ALONE_AT_A_TIME: usize = 4;
-/// Members that may wait for a locked row at a time: each holds a connection, perhaps until somebody's transaction ends.
-const PATIENT_AT_A_TIME: usize = 4;
 /// Sends one kind of write. Cheap to clone; made by [`Wake::flights`](crate::Wake::flights).
 pub struct Flights<F: Flight> {
     inner: Arc<Inner<F>>,
@@ -79,13 +78,9 @@ pub(crate) struct Inner<F: Flight> {
     pub(crate) log: Log,
     runtime: Handle,
     room: Arc<Semaphore>,
-    alone: Semaphore,
-    patient: Semaphore,
-    /// Calls lanes that linger.
-    called: Notify,
     boarding: Mutex<Boarding<Passenger<F>>>,
     /// Members whose outcome is not known yet.
-    underway: Arc<watch::Sender<usize>>,
+    underway: Underway,
 }
 
 /// A member on its way to its outcome.
@@ -94,24 +89,8 @@ pub(crate) struct Passenger<F: Flight> {
     /// When it must know its outcome.
     pub(crate) deadline: Instant,
     reply: oneshot::Sender<Result<F::Outcome>>,
-    _underway: Underway,
+    _underway: Passage,
     _room: OwnedSemaphorePermit,
-}
-
-/// Counts a member until it is dropped.
-struct Underway(Arc<watch::Sender<usize>>);
-
-impl Underway {
-    fn new(count: &Arc<watch::Sender<usize>>) -> Underway {
-        count.send_modify(|members| *members += 1);
-        Underway(count.clone())
-    }
-}
-
-impl Drop for Underway {
-    fn drop(&mut self) {
-        self.0.send_modify(|members| *members -= 1);
-    }
 }
 
 impl<F: Flight> Passenger<F> {
@@ -130,12 +109,9 @@ impl<F: Flight> Flights<F> {
                 hub: hub.clone(),
                 log: Log::new(db, &hub.schema),
                 runtime: Handle::current(),
-                room: Arc::new(Semaphore::new(options.max_waiting.min(Semaphore::MAX_PERMITS))),
-                alone: Semaphore::new(ALONE_AT_A_TIME),
-                patient: Semaphore::new(PATIENT_AT_A_TIME),
-                called: Notify::new(),
+                room: Arc::new(Semaphore::new(options.max_waiting.clamp(1, Semaphore::MAX_PERMITS))),
                 boarding: Mutex::new(Boarding::new(options.lanes, options.max_members, options.max_bytes)),
-                underway: Arc::new(watch::Sender::new(0)),
+                underway: Underway::new(),
                 options,
             }),
         }
@@ -155,9 +131,8 @@ impl<F: Flight> Flights<F> {
         let inner = &self.inner;
         let room = inner.room.clone().acquire_owned().await.map_err(|_| inner.closed())?;
         let (reply, outcome) = oneshot::channel();
-        let deadline = Instant::now() + inner.options.give_up_after;
-        let underway = Underway::new(&inner.underway);
-        inner.board(Passenger { member, deadline, reply, _underway: underway, _room: room })?;
+        let deadline = Instant::now() + inner.options.give_up_after.min(LONGEST);
+        inner.board(Passenger { member, deadline, reply, _underway: inner.underway.begin(), _room: room })?;
         outcome.await.unwrap_or_else(|_| Err(inner.panicked()))
     }
 
@@ -170,9 +145,7 @@ impl<F: Flight> Flights<F> {
     pub async fn close(&self) {
         self.inner.boarding().close();
         self.inner.room.close();
-        let mut underway = self.inner.underway.subscribe();
-        // It fails only if the sender is gone, which lives in `inner`.
-        let _ = underway.wait_for(|members| *members == 0).await;
+        self.inner.underway.ended().await;
     }
 }
 
@@ -192,13 +165,17 @@ impl<F: Flight> Inner<F> {
 
     fn board(self: &Arc<Self>, passenger: Passenger<F>) -> Result<()> {
         let bytes = self.flight.bytes(&passenger.member);
-        let who = self.boarding().board(passenger, bytes).map_err(|_| self.closed())?;
-        match who {
-            Who::New => drop(self.runtime.spawn(Lane::new(self.clone()).run())),
-            Who::Lingering => self.called.notify_one(),
-            Who::Flying => {}
+        let lane_opened = self.boarding().board(passenger, bytes).map_err(|_| self.closed())?;
+        if lane_opened {
+            self.runtime.spawn(Lane::new(self.clone()).run());
         }
         Ok(())
+    }
+
+    /// Whether a connection may be kept for a moment without keeping anybody from one.
+    fn pool_has_room(&self) -> bool {
+        let pool = self.db.pool();
+        pool.num_idle() > 0 || pool.size() < pool.options().get_max_connections()
     }
 
     /// Lets members try again with the next flight of their lane.
@@ -219,7 +196,7 @@ impl<F: Flight> Inner<F> {
         for passenger in passengers {
             let me = self.clone();
             self.runtime.spawn(async move {
-                let turns = if patient { &me.patient } else { &me.alone };
+                let turns = if patient { &me.hub.patient } else { &me.hub.alone };
                 let _turn = turns.acquire().await;
                 let mut plane = Plane::new(me.clone());
                 let mut load = vec![passenger];
@@ -235,50 +212,67 @@ impl<F: Flight> Inner<F> {
 /// Flies as long as anybody waits, and lingers a moment longer.
 struct Lane<F: Flight> {
     inner: Arc<Inner<F>>,
-    lingers: bool,
-    ended: bool,
+    id: LaneId,
+    state: LaneState,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LaneState {
+    /// Never polled: its runtime takes no more tasks.
+    New,
+    Running,
+    Ended,
 }
 
 impl<F: Flight> Lane<F> {
     fn new(inner: Arc<Inner<F>>) -> Self {
-        Lane { inner, lingers: false, ended: false }
+        Lane { inner, id: fastrand::u64(..), state: LaneState::New }
     }
 
     async fn run(mut self) {
+        self.state = LaneState::Running;
         let mut plane = Plane::new(self.inner.clone());
         loop {
-            // Ready to be called before it says that it lingers, so that the call is its own.
-            let mut called = pin!(self.inner.called.notified());
-            called.as_mut().enable();
-            let mut load = self.inner.boarding().load();
-            if !load.is_empty() {
-                load.sort_by_cached_key(|passenger| self.inner.flight.key(&passenger.member));
-                let again = plane.fly(load, Manner::Together).await;
-                self.inner.board_again(again);
-                continue;
+            let load = self.inner.boarding().load(self.id);
+            match load {
+                Load::Members(mut load) => {
+                    load.sort_by_cached_key(|passenger| self.inner.flight.key(&passenger.member));
+                    let again = plane.fly(load, Manner::Together).await;
+                    self.inner.board_again(again);
+                }
+                Load::Nobody(called) => {
+                    if !self.inner.pool_has_room() {
+                        plane.park().await;
+                    }
+                    if timeout(LINGER, called).await.is_err() && self.inner.boarding().end_lingering(self.id) {
+                        self.state = LaneState::Ended;
+                        return plane.park().await;
+                    }
+                }
             }
-            self.lingers = true;
-            if timeout(LINGER, called).await.is_err() && self.inner.boarding().end_lingering() {
-                self.ended = true;
-                return plane.park().await;
-            }
-            self.lingers = false;
         }
     }
 }
 
 impl<F: Flight> Drop for Lane<F> {
     fn drop(&mut self) {
-        if self.ended || self.lingers && self.inner.boarding().end_lingering() {
+        if self.state == LaneState::Ended || self.inner.boarding().end_lingering(self.id) {
             return;
         }
-        // The product's code panicked, and the next member must find a lane; or the runtime is going away, and there are no
-        // lanes any more.
-        let open = self.inner.boarding().lane_ended();
-        if open && std::thread::panicking() {
+        let reopened = self.inner.boarding().lane_ended();
+        if !reopened {
+            return;
+        }
+        if self.state == LaneState::Running && std::thread::panicking() {
+            // The product's code panicked, and the next member must find a lane.
             self.inner.runtime.spawn(Lane::new(self.inner.clone()).run());
-        } else if open {
-            let abandoned = self.inner.boarding().abandon();
+        } else {
+            // The runtime is going away: there are no lanes any more.
+            let abandoned = {
+                let mut boarding = self.inner.boarding();
+                boarding.close();
+                boarding.abandon()
+            };
             drop(abandoned);
         }
     }

@@ -132,6 +132,8 @@ pub(crate) enum Answer {
     /// zero if there is more that is due already, or, where seats went short, something that could not be taken.
     /// `due_again` is when the first of what it took is due again if nobody ends it.
     Ran { short: bool, next_due: Option<Duration>, due_again: Option<Duration> },
+    /// It was refused, at least in part; whoever it was refused to has left. It says nothing about what there is.
+    Refused,
     /// It failed, and may succeed later.
     Failed(Arc<pg::Error>),
 }
@@ -262,7 +264,12 @@ impl<W> Group<W> {
     }
 
     fn remember(&mut self, reason: Reason, now: Instant) {
-        self.pending.get_or_insert((reason, now));
+        match &mut self.pending {
+            // A resync takes its turn among many; a ring does not wait for that.
+            Some(pending) if pending.0 == Reason::Resync => *pending = (reason, now),
+            Some(_) => {}
+            None => self.pending = Some((reason, now)),
+        }
     }
 
     /// Whether a look should begin.
@@ -320,12 +327,13 @@ impl<W> Group<W> {
     pub(crate) fn end(&mut self, answer: Answer, now: Instant, rules: &Rules) -> Vec<Dismissed<W>> {
         let Some(look) = self.in_the_air.take() else { return Vec::new() };
         self.looked_at = Some(now);
-        let mut skipped = false;
+        let (mut skipped, mut found) = (false, false);
         match answer {
             Answer::Ran { short, next_due, due_again } => {
                 self.failure = None;
                 self.failed_pause = Duration::ZERO;
                 skipped = short && next_due == Some(Duration::ZERO);
+                found = due_again.is_some();
                 let more = next_due == Some(Duration::ZERO);
                 let rung = self.pending.is_some();
                 self.known = match std::mem::replace(&mut self.known, Known::Nothing) {
@@ -337,6 +345,10 @@ impl<W> Group<W> {
                     }
                 };
             }
+            Answer::Refused => {
+                self.failure = None;
+                self.known = Known::Nothing;
+            }
             Answer::Failed(error) => {
                 self.failure = Some(error);
                 self.known = Known::Nothing;
@@ -346,6 +358,9 @@ impl<W> Group<W> {
             }
         }
         if skipped {
+            if found {
+                self.skipped_pause = SKIPPED_FIRST;
+            }
             self.retry = Some((now + self.skipped_pause, Reason::Skipped));
             self.skipped_pause = (self.skipped_pause * 2).min(AGAIN_LONGEST);
         } else {
@@ -382,7 +397,10 @@ impl<W> Group<W> {
     /// What a look that found nothing more adds to what was known before it.
     fn learnt(&self, before: Known, look: &InTheAir, until: Option<Instant>, now: Instant) -> Empty {
         let mut empty = match before {
-            Known::Empty(before) if look.adds && before.sights.len() < SIGHTS_MAX => {
+            Known::Empty(mut before) if look.adds => {
+                if before.sights.len() >= SIGHTS_MAX {
+                    before.sights.clear();
+                }
                 Empty { until: [before.until, until].into_iter().flatten().min(), ..before }
             }
             _ => Empty { until, hearing: look.hearing, as_of: now, sights: HashSet::new() },
@@ -467,7 +485,8 @@ impl<W> Group<W> {
     /// Takes the first seat, in order of waiting, that `fits`, has no look in the air for it, and so would sleep on.
     pub(crate) fn take_idle(&mut self, now: Instant, fits: impl Fn(&W) -> bool) -> Option<Seat<W>> {
         let flying = self.in_the_air.as_ref().map(|look| look.seats.as_slice()).unwrap_or_default();
-        let id = self.seats.iter().find(|(id, seat)| !flying.contains(id) && fits(&seat.waiter)).map(|(id, _)| *id)?;
+        let idle = |id: &SeatId| flying.binary_search(id).is_err();
+        let id = self.seats.iter().find(|(id, seat)| fits(&seat.waiter) && idle(id)).map(|(id, _)| *id)?;
         let seat = self.seats.remove(&id);
         if self.seats.is_empty() {
             self.vacant_since = now;

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 
-use crate::channel::{Channel, Heard, Payload, Ring, Topic, merge, payload_of, read};
+use crate::channel::{Channel, Heard, Payload, Ring, Topic, merge, payloads_of, read};
 use crate::consumer::ConsumerHealth;
 use crate::echo::Echoes;
 use crate::group::{Hearing, Reason};
@@ -27,6 +27,8 @@ pub(crate) type GroupId = u64;
 
 /// Looks of a process at a time after the listener came back.
 const RESYNCS_AT_A_TIME: usize = 4;
+/// Members that travel alone at a time, and at most a quarter of the pool.
+const ALONE_AT_A_TIME: usize = 4;
 
 /// A consumer, as the hub sees it.
 pub(crate) trait Bell: Send + Sync {
@@ -76,6 +78,11 @@ pub(crate) struct Hub {
     ringer: Arc<ringer::Pending>,
     /// Looks at a time after the listener came back, when every group looks at once.
     pub(crate) resyncs: Semaphore,
+    /// Members of all flights that may travel alone at a time because a flight they were in was refused.
+    pub(crate) alone: Semaphore,
+    /// Members of all flights that may wait for a locked row at a time: each holds a connection, perhaps until somebody's
+    /// transaction ends.
+    pub(crate) patient: Semaphore,
     /// Ends with the hub, and its tasks with it.
     closing: watch::Sender<()>,
 }
@@ -130,6 +137,7 @@ impl Hub {
         if let Some(hub) = hubs.get(&key).and_then(Weak::upgrade) {
             return hub;
         }
+        let alone = (db.pool().options().get_max_connections() as usize / 4).clamp(1, ALONE_AT_A_TIME);
         let hub = Arc::new(Hub {
             db: db.clone(),
             schema: schema.clone(),
@@ -149,6 +157,8 @@ impl Hub {
             channels_changed: Arc::default(),
             ringer: Arc::default(),
             resyncs: Semaphore::new(RESYNCS_AT_A_TIME),
+            alone: Semaphore::new(alone),
+            patient: Semaphore::new(alone),
             closing: watch::Sender::new(()),
         });
         hub.runtime.spawn(ringer::run(Arc::downgrade(&hub), hub.ringer.clone(), options.ring_window, hub.closed()));
@@ -222,7 +232,14 @@ impl Hub {
         let mut doubt = false;
         let mut state = self.state();
         for topic in topics {
-            let Some(channel) = state.channels.get_mut(topic.channel.name()) else { continue };
+            let name = topic.channel.name();
+            if !state.channels.contains_key(name) {
+                // A channel of another engine, or of one that is gone: heard from here on.
+                state.channels.insert(name.into(), Registered::new(topic.channel.payload()));
+                state.hearing = None;
+                self.channels_changed.notify_one();
+            }
+            let Some(channel) = state.channels.get_mut(name) else { continue };
             channel.bells.insert(address(bell), bell.clone());
             channel.topics.entry(topic.key.clone()).or_default().insert((address(bell), group), bell.clone());
             doubt |= channel.rung_elsewhere_at.is_some_and(|at| now.saturating_duration_since(at) < TRAILING);
@@ -405,7 +422,12 @@ impl Hub {
             state.epoch += 1;
             state.hearing = Some(state.epoch);
             state.listener = ListenerState::Hearing;
-            state.echoes.clear(Instant::now());
+            let now = Instant::now();
+            state.echoes.clear(now);
+            for channel in state.channels.values_mut() {
+                // What rang while nobody heard counts as having rung just now.
+                channel.rung_elsewhere_at = Some(now);
+            }
             if clock.is_some() {
                 state.clock = clock;
                 state.dated_rings = false;
@@ -452,13 +474,14 @@ impl Registered {
     }
 }
 
-/// One payload per channel.
+/// As few payloads as possible per channel.
 fn payloads(rings: &[Ring]) -> Vec<(Arc<str>, String)> {
     let mut by_channel: BTreeMap<&str, Vec<Ring>> = BTreeMap::new();
     for ring in rings {
         by_channel.entry(ring.channel.name()).or_default().push(ring.clone());
     }
-    by_channel.into_iter().map(|(name, rings)| (name.into(), payload_of(&rings))).collect()
+    let said = by_channel.into_iter().map(|(name, rings)| (Arc::<str>::from(name), payloads_of(&rings)));
+    said.flat_map(|(name, payloads)| payloads.into_iter().map(move |payload| (name.clone(), payload))).collect()
 }
 
 impl Clock {

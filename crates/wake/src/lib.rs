@@ -43,6 +43,7 @@ mod plane;
 mod ringer;
 mod share;
 mod timer;
+mod underway;
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ use sqlx::postgres::{PgListener, PgNotification};
 use sqlx::{Acquire, Connection, PgConnection, PgPool};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::channel::channel_name;
 use crate::hub::{Clock, Hub};
@@ -111,10 +111,21 @@ async fn listen(hub: Weak<Hub>, changed: Arc<Notify>) -> Lost {
         Some(Err(error)) => return Lost::Refused(chain(&error)),
         None => return Lost::Closed,
     };
-    let lost = listen_on(&pool, &hub, &changed).await;
-    // The driver says goodbye in the background, to a server that may be gone: nobody waits for that.
-    tokio::spawn(async move { timeout(CONNECT_TIMEOUT, pool.close()).await });
-    lost
+    let pool = CloseOnDrop(pool);
+    listen_on(&pool.0, &hub, &changed).await
+}
+
+/// Closes its pool however the listener ends. The driver says goodbye in the background, to a server that may be gone: nobody
+/// waits for that.
+struct CloseOnDrop(PgPool);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        let pool = self.0.clone();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { timeout(CONNECT_TIMEOUT, pool.close()).await });
+        }
+    }
 }
 
 async fn listen_on(pool: &PgPool, hub: &Weak<Hub>, changed: &Notify) -> Lost {
@@ -123,17 +134,21 @@ async fn listen_on(pool: &PgPool, hub: &Weak<Hub>, changed: &Notify) -> Lost {
         Ok(Err(lost)) => return lost,
         Err(_) => return Lost::Broken("connecting took too long".to_owned()),
     };
+    // The hub must be free to go while its listener waits: it is held for a moment at a time.
+    let Some(interval) = hub.upgrade().map(|here| here.options.heartbeat_interval) else { return Lost::Closed };
+    let mut next_beat = Instant::now() + interval;
     loop {
-        // The hub must be free to go while its listener waits: it is held for a moment at a time.
-        let Some(heartbeat) = hub.upgrade().map(|here| here.options.heartbeat_interval) else { return Lost::Closed };
         let step = tokio::select! {
             biased;
             () = changed.notified() => line.catch_up(hub).await,
-            heard = timeout(heartbeat, line.listener.try_recv()) => match heard {
+            heard = timeout_at(next_beat, line.listener.try_recv()) => match heard {
                 Ok(Ok(Some(notification))) => line.pass_on(hub, &notification),
                 Ok(Ok(None)) => Err(Lost::Broken("the connection was closed".to_owned())),
                 Ok(Err(error)) => Err(error.into()),
-                Err(_) => line.heartbeat(hub).await,
+                Err(_) => {
+                    next_beat = Instant::now() + interval;
+                    line.heartbeat(hub).await
+                }
             },
         };
         if let Err(lost) = step {
@@ -199,9 +214,15 @@ impl Line {
         let channel = channel_name(here.schema.name(), PROBE);
         let token = format!("{:016x}", fastrand::u64(..));
         self.listener.listen(&channel).await?;
-        let mut session = here.db.session().await?;
-        sqlx::query("select pg_notify($1, $2)").bind(&channel).bind(&token).execute(&mut *session).await?;
-        session.finish().await?;
+        let notify = sqlx::query("select pg_notify($1, $2)").bind(&channel).bind(&token);
+        if here.db.pool().is_closed() {
+            // The pool of the first engine here; another one's still works, and needs to hear.
+            notify.execute(&mut self.listener).await?;
+        } else {
+            let mut session = here.db.session().await?;
+            notify.execute(&mut *session).await?;
+            session.finish().await?;
+        }
         let heard = timeout(PROBE_TIMEOUT, async {
             loop {
                 match self.listener.try_recv().await? {

@@ -127,7 +127,7 @@ impl Shared {
             }
             session.finish().await
         };
-        if let Err(error) = pruning.await {
+        if let Err(error) = within(SETTLE_TIMEOUT, pruning).await {
             tracing::debug!(%error, "kept outcomes could not be removed; a later flight does it");
         }
     }

@@ -17,10 +17,11 @@ use tokio::time::Instant;
 
 use crate::claim::{Claim, Look, Looked, Seat};
 use crate::consumer::Inner;
-use crate::error::{Error, broken, within};
+use crate::error::{Error, broken, is_about_connecting, within};
 use crate::group::{Answer, Reason, SeatId};
 use crate::hub::GroupId;
 use crate::mode::Event;
+use crate::underway::Passage;
 
 /// A look about to be made.
 struct Armed<C: Claim> {
@@ -56,12 +57,13 @@ struct Unsettled<C: Claim> {
 impl<C: Claim> Inner<C> {
     /// Arm, look, sleep. Armed, every ring is remembered; the look asks the database; then the group sleeps, unless something
     /// rang. To sleep is to end this loop: the next ring, due time or newcomer starts it again.
-    pub(crate) async fn arm_look_sleep(self: Arc<Self>, group: GroupId) {
+    pub(crate) async fn arm_look_sleep(self: Arc<Self>, group: GroupId, _underway: Passage) {
         loop {
+            let awake = Instant::now();
             let _calm = if self.is_resync(group) { Some(self.hub.resyncs.acquire().await) } else { None };
             let _turn = self.looks.acquire().await;
 
-            let Some(armed) = self.arm(group) else { return };
+            let Some(armed) = self.arm(group, awake) else { return };
             let mut unsettled = Unsettled { inner: self.clone(), group, armed: Some(armed) };
             let landed = match &unsettled.armed {
                 Some(armed) => self.look(&armed.look).await,
@@ -78,7 +80,9 @@ impl<C: Claim> Inner<C> {
     }
 
     /// Begins a look; `None` ends the loop, because there is no reason for one.
-    fn arm(&self, id: GroupId) -> Option<Armed<C>> {
+    ///
+    /// `awake` is when the loop was there to look; what it waited for since then was its turn.
+    fn arm(&self, id: GroupId, awake: Instant) -> Option<Armed<C>> {
         let now = Instant::now();
         let mut state = self.state();
         let hearing = state.hearing;
@@ -95,7 +99,7 @@ impl<C: Claim> Inner<C> {
         });
         let look = Look { key: entry.key.clone(), seats: seats.collect() };
         self.metrics.woken(begun.reason);
-        let late = now.saturating_duration_since(begun.asleep_since) > self.options.notify_delivery_timeout;
+        let late = awake.saturating_duration_since(begun.asleep_since) > self.options.notify_delivery_timeout;
         let event = match begun.reason {
             Reason::Rung | Reason::Notified if late => Some(Event::LookLate),
             Reason::Rung | Reason::Notified => Some(Event::Rung),
@@ -116,7 +120,11 @@ impl<C: Claim> Inner<C> {
                 landed = Landed { items, next_due, due_again, ..landed };
             }
             Err(error) if error.is_transient() => landed.failure = Some(Arc::new(error)),
-            Err(error) if look.seats.len() == 1 => landed.refused.push((0, Arc::new(error))),
+            // Not having a connection is the same for everybody.
+            Err(error) if look.seats.len() == 1 || is_about_connecting(&error) => {
+                let error = Arc::new(error);
+                landed.refused.extend((0..look.seats.len()).map(|seat| (seat, error.clone())));
+            }
             Err(_) => {
                 for (index, seat) in look.seats.iter().enumerate() {
                     let alone = Seat { want: seat.want, args: seat.args.clone(), waited: seat.waited };
@@ -165,11 +173,13 @@ impl<C: Claim> Inner<C> {
         }
         let short = by_seat.iter().zip(&armed.look.seats).any(|(got, seat)| got.len() < seat.want);
         self.count(&armed, found, short, landed.next_due, landed.failure.is_some(), now);
+        let was_refused = !landed.refused.is_empty();
         let event = match (&landed.failure, found) {
-            (Some(_), _) => Event::LookFailed,
-            (None, 0) => Event::LookEmpty,
-            (None, _) if armed.reason == Reason::Fallback => Event::FallbackFoundWork,
-            (None, _) => Event::LookFound,
+            (Some(_), _) => Some(Event::LookFailed),
+            (None, 0) if was_refused => None,
+            (None, 0) => Some(Event::LookEmpty),
+            (None, _) if armed.reason == Reason::Fallback => Some(Event::FallbackFoundWork),
+            (None, _) => Some(Event::LookFound),
         };
 
         let (mut deliveries, mut refusals) = (Vec::new(), Vec::new());
@@ -195,11 +205,14 @@ impl<C: Claim> Inner<C> {
         }
         let answer = match landed.failure {
             Some(failure) => Answer::Failed(failure),
+            None if was_refused => Answer::Refused,
             None => Answer::Ran { short, next_due: landed.next_due, due_again: landed.due_again },
         };
         let dismissed = entry.group.end(answer, now, &self.rules);
         state.intentions -= deliveries.len() + refusals.len() + dismissed.len();
-        self.feed(&mut state, event, now);
+        if let Some(event) = event {
+            self.feed(&mut state, event, now);
+        }
         self.settled(&mut state, id);
         drop(state);
 

@@ -75,7 +75,7 @@ pub struct Options {
 /// No interval is shorter than this: a clock without a pause would be a busy loop.
 const SHORTEST: Duration = Duration::from_millis(1);
 /// None is longer than this, far from where arithmetic on times ends.
-const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
+pub(crate) const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 impl Options {
     /// The same options with every duration within reason.

@@ -16,7 +16,7 @@ use pg::retry::Backoff;
 use tokio::time::{Instant, sleep};
 
 use crate::channel::{Ring, merge};
-use crate::error::{Error, broken, within};
+use crate::error::{Error, broken, is_about_connecting, within};
 use crate::flight::{Boarded, Flight, Landed};
 use crate::flights::{Inner, Passenger};
 use crate::hub::Announcement;
@@ -100,9 +100,8 @@ impl<F: Flight> Plane<F> {
                 let source = broken(io::ErrorKind::InvalidData, "the statement did not answer for every member");
                 tell_all(load, Arc::new(source), |source| Error::Unknown { what: inner.name.clone(), source });
             }
-            Fate::Refused(_) if load.len() > 1 => inner.send_alone(load, false),
+            Fate::Refused(error) if load.len() > 1 && !is_about_connecting(&error) => inner.send_alone(load, false),
             Fate::Refused(error) => {
-                self.ring_in_case(announcement, &possible);
                 tell_all(load, Arc::new(error), |source| Error::refused(&inner.name, source));
             }
             Fate::Unavailable(error) => {
@@ -161,7 +160,7 @@ impl<F: Flight> Plane<F> {
         let now = Instant::now();
         let give_up_at = load.iter().map(|passenger| passenger.deadline).min().unwrap_or(now);
         let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_LONGEST);
-        let mut in_case = None;
+        let mut may_have_happened = false;
         let mut muted = false;
         loop {
             let entry = F::KEPT.then(|| inner.log.open());
@@ -171,9 +170,15 @@ impl<F: Flight> Plane<F> {
                 Err(error) => error,
             };
             tracing::debug!(flight = &*inner.name, %error, "an attempt failed");
-            let unknown = error.is_ambiguous();
+            let sent = announcement.is_some();
+            let notified = announcement.as_ref().is_some_and(|announcement| !announcement.channels.is_empty());
+            let unknown = sent && error.is_ambiguous();
             match entry.filter(|_| unknown) {
-                None if unknown => in_case = announcement,
+                None if unknown => {
+                    // It may have happened: whoever waits for it must look.
+                    self.ring_in_case(announcement, possible);
+                    may_have_happened = true;
+                }
                 None => {}
                 Some(entry) => match self.settle(&entry, &mut backoff, give_up_at).await {
                     Ok(Some(outcomes)) => {
@@ -183,7 +188,7 @@ impl<F: Flight> Plane<F> {
                     Err(unanswered) => return Flown { fate: Fate::Unknown(unanswered), announcement },
                 },
             }
-            if error.sqlstate() == Some(QUEUE_FULL) && !muted {
+            if error.sqlstate() == Some(QUEUE_FULL) && notified && !muted {
                 // A lost ring costs latency; a lost write is lost.
                 tracing::error!(
                     flight = &*inner.name,
@@ -193,11 +198,11 @@ impl<F: Flight> Plane<F> {
                 continue;
             }
             if !error.is_transient() {
-                return Flown { fate: Fate::Refused(error), announcement: in_case };
+                return Flown { fate: Fate::Refused(error), announcement: None };
             }
             if Instant::now() >= give_up_at {
-                let fate = if in_case.is_some() { Fate::Unknown(error) } else { Fate::Unavailable(error) };
-                return Flown { fate, announcement: in_case };
+                let fate = if may_have_happened { Fate::Unknown(error) } else { Fate::Unavailable(error) };
+                return Flown { fate, announcement: None };
             }
             sleep(backoff.pause()).await;
         }

@@ -6,6 +6,7 @@
 //! back; so a failed ring is kept and sent again, but never makes anybody wait.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -39,7 +40,10 @@ pub(crate) struct Pending {
 #[derive(Default)]
 struct State {
     rings: BTreeMap<Arc<str>, BTreeSet<String>>,
-    sending: bool,
+    /// How often something was added, and as of which of these everything has been sent.
+    added: u64,
+    taken: u64,
+    sent: u64,
 }
 
 impl Pending {
@@ -62,19 +66,19 @@ impl Pending {
             }
         }
         if any {
+            state.added += 1;
             self.added.notify_one();
         }
     }
 
     /// Returns when everything added before has been sent.
     pub(crate) async fn flush(&self) {
+        let as_of = self.state().added;
         loop {
-            let sent = self.sent.notified();
-            {
-                let state = self.state();
-                if state.rings.is_empty() && !state.sending {
-                    return;
-                }
+            let mut sent = pin!(self.sent.notified());
+            sent.as_mut().enable();
+            if self.state().sent >= as_of {
+                return;
             }
             sent.await;
         }
@@ -83,7 +87,7 @@ impl Pending {
     fn take(&self) -> (Vec<String>, Vec<String>) {
         let mut state = self.state();
         let taken = std::mem::take(&mut state.rings);
-        state.sending = !taken.is_empty();
+        state.taken = state.added;
         taken
             .into_iter()
             .flat_map(|(channel, payloads)| payloads.into_iter().map(move |payload| (channel.to_string(), payload)))
@@ -91,7 +95,9 @@ impl Pending {
     }
 
     fn done(&self) {
-        self.state().sending = false;
+        let mut state = self.state();
+        state.sent = state.taken;
+        drop(state);
         self.sent.notify_waiters();
     }
 
@@ -99,7 +105,6 @@ impl Pending {
     fn put_back(&self, channels: Vec<String>, payloads: Vec<String>) {
         let now = payloads.into_iter().map(|payload| if is_delay(&payload) { "+0".to_owned() } else { payload });
         self.add(channels.into_iter().map(Arc::from).zip(now));
-        self.done();
     }
 }
 
@@ -136,6 +141,7 @@ pub(crate) async fn run(hub: Weak<Hub>, pending: Arc<Pending>, window: Duration,
                 // It would be refused again, and keep back all other rings: those who wait find out by their fallback.
                 tracing::error!(schema = here.schema.name(), %error, "the server refuses to ring");
                 pending.done();
+                here.ringer_backend(None);
                 line.close().await;
                 continue;
             }

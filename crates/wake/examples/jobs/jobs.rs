@@ -121,7 +121,10 @@ impl Claim for Claims {
     async fn look(&self, conn: &mut PgConnection, look: &Look<String, Duration>) -> pg::Result<Looked<Job>> {
         // One lease for all: the longest any of them asked for.
         let lease = look.seats.iter().map(|seat| *seat.args).max().unwrap_or_default();
-        let query = sqlx::query(&self.claim).bind(&look.key).bind(look.wanted() as i32).bind(lease.as_millis() as i64);
+        let query = sqlx::query(&self.claim)
+            .bind(&look.key)
+            .bind(look.wanted().min(1_000) as i32)
+            .bind(lease.as_millis() as i64);
         let rows = query.fetch_all(conn).await?;
         let mut jobs = Vec::new();
         for row in rows.iter().filter(|row| row.get::<Option<i64>, _>("id").is_some()) {
@@ -142,9 +145,9 @@ impl Claim for Claims {
         Ok(())
     }
 
-    async fn sweep(&self, conn: &mut PgConnection, queues: &[String]) -> pg::Result<Option<Vec<usize>>> {
+    async fn sweep(&self, conn: &mut PgConnection, queues: &[String]) -> pg::Result<Vec<usize>> {
         let due: Vec<i32> = sqlx::query_scalar(&self.sweep).bind(queues).fetch_all(conn).await?;
-        Ok(Some(due.into_iter().filter_map(|place| usize::try_from(place).ok()).collect()))
+        Ok(due.into_iter().filter_map(|place| usize::try_from(place).ok()).collect())
     }
 }
 

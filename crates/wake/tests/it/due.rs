@@ -17,6 +17,7 @@ const AHEAD: Duration = Duration::from_millis(1_500);
 struct Timers {
     channel: Channel,
     take: Sql,
+    due: Sql,
 }
 
 impl Claim for Timers {
@@ -37,6 +38,11 @@ impl Claim for Timers {
     async fn give_back(&self, _: &mut PgConnection, _: &[i64]) -> pg::Result<()> {
         Ok(())
     }
+
+    async fn sweep(&self, conn: &mut PgConnection, _: &[()]) -> pg::Result<Vec<usize>> {
+        let due: bool = sqlx::query_scalar(&self.due).fetch_one(conn).await?;
+        Ok(if due { vec![0] } else { Vec::new() })
+    }
 }
 
 async fn timers(db: &TestDb) -> (Wake, Consumer<Timers>) {
@@ -48,8 +54,11 @@ async fn timers(db: &TestDb) -> (Wake, Consumer<Timers>) {
                   select id from {schema}.timer where due_at <= now() order by due_at limit $1 for update skip locked) \
                 returning id) \
                 select array(select id from taken), \
-                  (select extract(epoch from min(due_at) - now())::float8 * 1000 from {schema}.timer where due_at > now())";
-    let consumer = wake.consumer("timers", Timers { channel, take: db.schema().sql(take) });
+                  (select extract(epoch from min(due_at) - now())::float8 * 1000 from {schema}.timer \
+                   where id not in (select id from taken))";
+    let due = "select exists (select from {schema}.timer where due_at <= now())";
+    let timers = Timers { channel, take: db.schema().sql(take), due: db.schema().sql(due) };
+    let consumer = wake.consumer("timers", timers);
     eventually("the listener hears", async || wake.health().is_hearing()).await;
     (wake, consumer)
 }

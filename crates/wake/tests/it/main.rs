@@ -19,3 +19,4 @@ mod processes;
 mod registry;
 mod restart;
 mod rings;
+mod schema;

@@ -130,5 +130,5 @@ async fn a_sender_killed_between_commit_and_ring_strands_nothing() {
         assert!(killed.elapsed() < Duration::from_secs(3), "round {round}: {:?}", killed.elapsed());
         assert!(!here.claims.health().polling);
     }
-    here.claims.close();
+    here.claims.close().await;
 }

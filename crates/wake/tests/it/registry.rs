@@ -135,7 +135,7 @@ async fn a_closed_consumer_ends_every_wait() {
         waits.spawn(async move { jobs.claim(queue, LEASE, Instant::now() + PATIENCE).await });
     }
     waiting(&jobs, 3).await;
-    jobs.claims.close();
+    jobs.claims.close().await;
     for ended in waits.join_all().await {
         let ended = ended.expect_err("closed");
         assert!(matches!(&ended, Error::Closed { what } if &**what == "jobs"), "{ended}");
@@ -167,4 +167,17 @@ async fn a_refused_claim_is_told_so() {
     assert!(matches!(&refused, Error::Refused { .. }) && !refused.is_transient(), "{refused}");
     let id = jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
     assert_eq!(waits.await.expect("served").id, id);
+}
+
+/// A waiter whose arguments the server refuses hears so, and its refusal says nothing about the queue: who comes next looks.
+/// A lease that no interval can hold, alone in its group; then a good waiter, with a job that nothing has rung for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_waiter_does_not_make_its_queue_look_empty() {
+    let db = TestDb::new().await;
+    let jobs = start_hearing(db.database(), db.schema(), options()).await;
+    Stranger::of(&db).await.insert_unheard("q").await;
+    let endless = Duration::from_millis(i64::MAX as u64);
+    let refused = jobs.claim("q", endless, Instant::now() + PATIENCE).await.expect_err("no such lease");
+    assert!(matches!(&refused, Error::Refused { .. }) && !refused.is_transient(), "{refused:?}");
+    jobs.claim("q", LEASE, Instant::now() + PATIENCE).await.expect("a claim").expect("the job");
 }

@@ -77,7 +77,7 @@ async fn a_server_restart_under_load_loses_nothing_and_repeats_nothing() {
 
     eventually("all work is done", async || finished.lock().expect("no panic").len() >= worked.len()).await;
     hearing(&jobs).await;
-    jobs.claims.close();
+    jobs.claims.close().await;
     workers.join_all().await;
     let finished = finished.lock().expect("no panic").clone();
     assert!(finished.values().all(|times| *times == 1), "finished more than once: {finished:?}");

@@ -1,0 +1,55 @@
+-- What the migrations and functions lead to, as the server describes it. Made by a test: do not edit.
+
+create table {schema}.flight (
+    id uuid not null,
+    outcomes text[] not null,
+    landed_at timestamp with time zone not null default now(),
+    constraint flight_pkey PRIMARY KEY (id)
+) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, vacuum_truncate=off);
+
+create table {schema}.migration (
+    component text not null,
+    number integer,
+    name text not null,
+    hash text not null,
+    applied_at timestamp with time zone not null default now(),
+    constraint migration_number_check CHECK ((number > 0))
+);
+CREATE UNIQUE INDEX migration_function ON {schema}.migration USING btree (component, name) WHERE (number IS NULL);
+CREATE UNIQUE INDEX migration_number ON {schema}.migration USING btree (component, number) WHERE (number IS NOT NULL);
+
+CREATE OR REPLACE FUNCTION {schema}.land(flight uuid, outcomes text[], channels text[], payloads text[])
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+begin
+    if flight is not null then
+        insert into {schema}.flight (id, outcomes) values (flight, outcomes);
+    end if;
+    if cardinality(channels) > 0 then
+        perform {schema}.ring(channels, payloads);
+    end if;
+    return pg_backend_pid();
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.ring(channels text[], payloads text[])
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+    select pg_notify(channel,
+                     case when payload ~ '^\+[0-9]{1,15}$'
+                          then ((extract(epoch from now()) * 1000)::bigint + substr(payload, 2)::bigint)::text
+                          else payload end)
+    from unnest(channels, payloads) as rung (channel, payload)
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.ring_by_trigger()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+    perform pg_notify(tg_argv[0], coalesce(tg_argv[1], ''));
+    return null;
+end
+$function$;

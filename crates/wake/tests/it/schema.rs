@@ -1,0 +1,33 @@
+//! What the engine keeps in a schema, and the statements it sends there.
+
+use pg::Migrator;
+use pg::testing::{TestDb, check_snapshot, prepare_all, sql_files};
+use wake::Wake;
+
+async fn migrated() -> TestDb {
+    let db = TestDb::new().await;
+    Migrator::new(db.schema(), vec![Wake::component()]).run(db.database()).await.expect("make the engine's tables");
+    db
+}
+
+/// A change of the schema must be one that somebody has seen.
+/// Migrates an empty schema and compares it with the committed text.
+#[tokio::test]
+async fn the_schema_is_the_committed_one() {
+    let db = migrated().await;
+    check_snapshot(db.database(), db.schema(), concat!(env!("CARGO_MANIFEST_DIR"), "/schema.sql")).await;
+}
+
+/// A mistake in a statement that is rarely sent must not wait for its day.
+/// Prepares every file there is, and the calls that products make, with the types they bind.
+#[tokio::test]
+async fn every_statement_fits_the_schema() {
+    let db = migrated().await;
+    let files = sql_files(concat!(env!("CARGO_MANIFEST_DIR"), "/sql"));
+    prepare_all(db.database(), db.schema(), &files).await;
+    let calls = [
+        ("ring", "select {schema}.ring($1::text[], $2::text[])"),
+        ("land", "select {schema}.land($1::uuid, $2::text[], $3::text[], $4::text[])"),
+    ];
+    prepare_all(db.database(), db.schema(), &calls).await;
+}
