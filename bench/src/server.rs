@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
-use pg::embedded::{Cluster, Installation, Settings, Wanted};
+use pg::embedded::{self, Cluster, Download, Settings, Wanted};
 use pg::{Database, Options, Schema};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _};
@@ -171,7 +171,10 @@ fn log_in_as(url: &str, role: &str, password: &str) -> String {
 
 async fn start_private(major: Option<u32>) -> Result<Cluster> {
     let wanted = major.map_or_else(Wanted::default, Wanted::exactly);
-    let installation = Installation::find(wanted).await?;
+    // The same mirror as that of `reveille up`.
+    let releases_url = std::env::var("REVEILLE_PG_RELEASES").ok().filter(|url| !url.is_empty());
+    let what = Download { wanted, releases_url, into: None };
+    let installation = embedded::obtain(what, |progress| eprintln!("{progress}")).await?;
     let folder: PathBuf = std::env::temp_dir().join(format!("reveille-bench-{:08x}", fastrand::u32(..)));
     eprintln!("starting PostgreSQL {} in {}", installation.version, folder.display());
     let settings = Settings { installation: Some(installation), ..Settings::new(&folder) };

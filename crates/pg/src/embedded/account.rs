@@ -1,5 +1,7 @@
 //! The user that runs the server when the caller is root.
 
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -36,6 +38,23 @@ impl Account {
         Err(Error::NoAccount)
     }
 
+    /// The user to run the server on data that exists already: whoever owns it, because the server reads nobody else's.
+    /// `None` means the caller, who is not root.
+    pub(crate) async fn for_data(data: &Path) -> Result<Option<Account>> {
+        let usual = Account::for_server().await?;
+        let Some(usual) = usual else { return Ok(None) };
+        let owner = fs::metadata(data).map_err(Error::io("look at", data))?;
+        if owner.uid() == usual.uid || owner.uid() == 0 {
+            return Ok(Some(usual));
+        }
+        Ok(Some(Account { name: format!("number {}", owner.uid()), uid: owner.uid(), gid: owner.gid() }))
+    }
+
+    /// The user's number.
+    pub(crate) fn uid(&self) -> u32 {
+        self.uid
+    }
+
     /// Makes `command` run as this user, without root's groups.
     pub(crate) fn run(&self, command: &mut std::process::Command) {
         command.uid(self.uid).gid(self.gid);
@@ -62,6 +81,22 @@ impl Account {
         }
         Err(Error::Unreachable { path: path.to_path_buf(), user: self.name.clone(), instead: PathBuf::from(REACHABLE) })
     }
+}
+
+/// Makes a folder and those above it that do not exist, so that every user can enter them whatever the caller's umask.
+pub(super) fn make_open_dirs(path: &Path) -> Result<()> {
+    let missing: Vec<&Path> = path.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
+    for dir in missing.into_iter().rev() {
+        match fs::create_dir(dir) {
+            Ok(()) => {
+                fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).map_err(Error::io("open to all", dir))?;
+            }
+            // Somebody else was faster.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(Error::io("create", dir)(error)),
+        }
+    }
+    Ok(())
 }
 
 /// The number of the user who runs this process.

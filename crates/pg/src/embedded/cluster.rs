@@ -161,7 +161,8 @@ impl Cluster {
     fn new(launcher: Launcher, file: PidFile, attached: bool) -> Result<Cluster> {
         let (password, database) = (launcher.home.password()?, percent(&launcher.settings.database));
         let port = file.port.unwrap_or_default();
-        let url = format!("postgres://{SUPERUSER}:{password}@127.0.0.1:{port}/{database}");
+        // It speaks plainly on loopback, whatever PGSSLMODE in the caller's environment says.
+        let url = format!("postgres://{SUPERUSER}:{password}@127.0.0.1:{port}/{database}?sslmode=disable");
         let socket_dir = file.socket_dir.map(PathBuf::from).unwrap_or_default();
         Ok(Cluster { launcher, port, socket_dir, url, attached })
     }
@@ -215,18 +216,17 @@ async fn choose_installation(home: &Home, settings: &Settings) -> Result<Install
             None => Installation::find(Wanted::default()).await,
         };
     };
-    if let Some(given) = settings.installation.as_ref().filter(|given| given.version.major == data) {
-        return Ok(given.clone());
-    }
-    match Installation::find(Wanted::exactly(data)).await {
-        Ok(found) => Ok(found),
-        Err(_) => {
-            let found = match &settings.installation {
-                Some(given) => given.version,
-                None => Installation::find(Wanted::default()).await?.version,
-            };
-            Err(Error::VersionMismatch { data_dir: home.root().to_path_buf(), data, found })
-        }
+    let mismatch = |found| Error::VersionMismatch { data_dir: home.root().to_path_buf(), data, found };
+    match &settings.installation {
+        Some(given) if given.version.major == data => Ok(given.clone()),
+        Some(given) => Err(mismatch(given.version)),
+        None => match Installation::find(Wanted::exactly(data)).await {
+            Ok(found) => Ok(found),
+            Err(none) => match Installation::find(Wanted::default()).await {
+                Ok(another) => Err(mismatch(another.version)),
+                Err(_) => Err(none),
+            },
+        },
     }
 }
 

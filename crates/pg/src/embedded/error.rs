@@ -34,11 +34,11 @@ pub enum Error {
         reason: String,
     },
 
-    /// The data was written by a major version that is not installed. Data files of one major version cannot be read
+    /// The data was written by a major version that is not installed, or other programs were asked for. Data files of one major version cannot be read
     /// by another.
     #[error(
-        "the data in {} was written by PostgreSQL {data}, and only {found} is here; \
-         install PostgreSQL {data}, or move the data with pg_dump and pg_restore, or choose another data directory",
+        "the data in {} was written by PostgreSQL {data}, and what there is to run it with is {found}; \
+         install PostgreSQL {data} and name no other, or move the data with pg_dump and pg_restore, or choose another data directory",
         .data_dir.display()
     )]
     VersionMismatch {
@@ -46,8 +46,30 @@ pub enum Error {
         data_dir: PathBuf,
         /// The major version that wrote it.
         data: u32,
-        /// The version that is installed.
+        /// The version that is installed, or that was asked for.
         found: Version,
+    },
+
+    /// There is data whose version cannot be read. It is left untouched, because it may be all that there is.
+    #[error(
+        "{} has no readable PG_VERSION, so it is damaged; restore it from a backup, or move it away to begin anew",
+        .data.display()
+    )]
+    Damaged {
+        /// PostgreSQL's data directory.
+        data: PathBuf,
+    },
+
+    /// A server may be running on the data, and it cannot be found out whether it does. Nothing was touched.
+    #[error(
+        "process {pid} in {} is a PostgreSQL server, and it cannot be seen which data it runs on; stop it, or wait until it has ended",
+        .pid_file.display()
+    )]
+    MayBeRunning {
+        /// The process.
+        pid: u32,
+        /// The file that names it.
+        pid_file: PathBuf,
     },
 
     /// The data directory is in use for something else. It is left untouched.

@@ -17,12 +17,13 @@
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use tokio::process::Command;
 
+use super::account::make_open_dirs;
 use super::{Account, Error, Installation, Result};
 
 /// The superuser of a private server.
@@ -58,22 +59,42 @@ pub(super) struct Lock {
 
 impl Home {
     /// Opens the directory, making it if need be.
+    ///
+    /// A directory that exists keeps its owner and its mode: the server's user must be able to enter it, no more. Whether
+    /// it can is found out before anything is made or changed.
     pub(super) async fn open(root: &Path) -> Result<Home> {
-        let account = Account::for_server().await?;
-        fs::create_dir_all(root).map_err(Error::io("create", root))?;
-        let root = fs::canonicalize(root).map_err(Error::io("find", root))?;
-        if !root.join(MARKER).exists() {
+        let root = std::path::absolute(root).map_err(Error::io("find", root))?;
+        let data = root.join("data");
+        let account = if data.exists() { Account::for_data(&data).await? } else { Account::for_server().await? };
+        if let Some(account) = &account {
+            let there = root.ancestors().find(|dir| dir.exists()).unwrap_or(&root);
+            account.check_reach(there).await?;
+        }
+        let made = Home::make_root(&root, account.as_ref())?;
+        let root = fs::canonicalize(&root).map_err(Error::io("find", &root))?;
+        let marker = root.join(MARKER);
+        if made || !marker.exists() {
             if let Some(found) = foreign(&root)? {
                 return Err(Error::ForeignDirectory { path: root, found });
             }
-            fs::write(root.join(MARKER), MARKER_TEXT).map_err(Error::io("write in", &root))?;
-        }
-        fs::set_permissions(&root, fs::Permissions::from_mode(0o700)).map_err(Error::io("close to others", &root))?;
-        if let Some(account) = &account {
-            account.own(&root)?;
-            account.check_reach(&root).await?;
+            fs::write(&marker, MARKER_TEXT).map_err(Error::io("write in", &root))?;
         }
         Ok(Home { root, account })
+    }
+
+    /// Makes the directory, closed to everybody but the server's user. False if it exists.
+    fn make_root(root: &Path, account: Option<&Account>) -> Result<bool> {
+        if let Some(parent) = root.parent() {
+            match account {
+                Some(_) => make_open_dirs(parent)?,
+                None => fs::create_dir_all(parent).map_err(Error::io("create", parent))?,
+            }
+        }
+        match DirBuilder::new().mode(0o700).create(root) {
+            Ok(()) => account.map_or(Ok(()), |account| account.own(root)).map(|()| true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(Error::io("create", root)(error)),
+        }
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -111,23 +132,9 @@ impl Home {
 
     /// The major version of the data. `None` when there is none yet.
     ///
-    /// A `data/` without a version was not made by this module or was damaged; it is set aside, never deleted.
+    /// A `data/` without a version was damaged, and what is left of it may be all that there is: it is not replaced.
     pub(super) fn data_version(&self) -> Result<Option<u32>> {
-        let data = self.data();
-        match fs::read_to_string(data.join("PG_VERSION")) {
-            Ok(text) => match text.trim().parse() {
-                Ok(major) => Ok(Some(major)),
-                Err(_) => Err(Error::ForeignDirectory { path: data, found: "an unreadable PG_VERSION".to_owned() }),
-            },
-            Err(_) if !data.exists() => Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let aside = self.root.join(format!("data.damaged-{}", random_hex(4)?));
-                tracing::warn!(path = %aside.display(), "the data directory has no PG_VERSION; set aside, making a new one");
-                fs::rename(&data, &aside).map_err(Error::io("set aside", &data))?;
-                Ok(None)
-            }
-            Err(error) => Err(Error::io("read the version of", &data)(error)),
-        }
+        data_major(&self.root)
     }
 
     /// Creates `data/`. The caller holds the lock and knows that there is none.
@@ -138,6 +145,9 @@ impl Home {
         let password = random_hex(PASSWORD_BYTES)?;
         let password_file = self.root.join("password");
         self.write_private(&password_file, &password)?;
+        if durable {
+            sync(&password_file)?;
+        }
 
         let mut command = self.command(installation, "initdb");
         command.arg("--pgdata").arg(&making).arg("--pwfile").arg(&password_file);
@@ -161,7 +171,9 @@ impl Home {
             if durable { file.sync_all() } else { Ok(()) }
         });
         appended.map_err(Error::io("write", &conf))?;
-        fs::rename(&making, self.data()).map_err(Error::io("complete", &making))
+        fs::rename(&making, self.data()).map_err(Error::io("complete", &making))?;
+        // The names of the data and of its password, which must not outlive one another.
+        if durable { sync(&self.root) } else { Ok(()) }
     }
 
     fn remove_half_made(&self) -> Result<()> {
@@ -245,9 +257,10 @@ impl Home {
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {}
             made => return made,
         }
-        let (there, home) = (fs::symlink_metadata(path), fs::metadata(&self.root));
+        let (there, data) = (fs::symlink_metadata(path), self.data());
         let there = there.map_err(Error::io("look at", path))?;
-        let owner = home.map_err(Error::io("look at", &self.root))?.uid();
+        // Nobody but the server's user owns its data.
+        let owner = fs::metadata(&data).map_err(Error::io("look at", &data))?.uid();
         if there.is_dir() && there.uid() == owner && there.mode() & 0o077 == 0 {
             return Ok(());
         }
@@ -286,6 +299,28 @@ impl Home {
     fn give(&self, path: &Path) -> Result<()> {
         self.account.as_ref().map_or(Ok(()), |account| account.own(path))
     }
+}
+
+/// The major version of PostgreSQL that the data of a server in `data_dir` was made with, which is the only one that can
+/// read it. `None` when there is no data yet.
+///
+/// # Errors
+/// [`Error::Damaged`] when there is data without a readable version.
+pub fn data_major(data_dir: &Path) -> Result<Option<u32>> {
+    let data = data_dir.join("data");
+    match fs::read_to_string(data.join("PG_VERSION")) {
+        Ok(text) => text.trim().parse().map(Some).map_err(|_| Error::Damaged { data }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::symlink_metadata(&data) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            _ => Err(Error::Damaged { data }),
+        },
+        Err(error) => Err(Error::io("read the version of", &data)(error)),
+    }
+}
+
+/// Writes a file or folder to the disk.
+fn sync(path: &Path) -> Result<()> {
+    File::open(path).and_then(|file| file.sync_all()).map_err(Error::io("write to the disk", path))
 }
 
 /// One thing in `root` that is not ours, if there is any. Only a lock may be there before the marker: two processes may

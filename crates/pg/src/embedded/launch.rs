@@ -123,6 +123,7 @@ impl Launcher {
     /// One attempt, with no server running: clears up after the last, writes the configuration, runs `postgres`, waits until it is ready or has ended.
     async fn attempt(&self, port: u16, socket_dir: &Path, statistics: bool) -> Result<PidFile, Failed> {
         let pgdata = self.home.data();
+        postmaster::none_may_run(&pgdata)?;
         self.home.write_conf(&self.settings.render(port, socket_dir, statistics))?;
         postmaster::disown_pid_file(&pgdata)?;
         self.home.clear_socket_dir(socket_dir)?;

@@ -30,8 +30,9 @@ mod settings;
 pub(crate) use account::Account;
 pub use cluster::Cluster;
 #[cfg(feature = "download")]
-pub use download::{Download, Progress, download};
+pub use download::{Download, Progress, download, obtain};
 pub use error::Error;
+pub use home::data_major;
 pub use installation::{Installation, Version, Wanted};
 pub use settings::Settings;
 #[cfg(feature = "testing")]

@@ -1,10 +1,12 @@
 //! The running server seen from outside: its pid file, its process, its log.
 //!
 //! A pid file survives a crash, and its number may by then belong to any other process. Nothing here trusts the number
-//! alone: a process counts as the server only if its command line is `postgres` on this very data directory.
+//! alone: a process counts as the server only if it is `postgres` on this very data directory, however it was started:
+//! a server keeps its data directory as its working directory, and its command line may name it in any way.
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -53,17 +55,73 @@ pub(crate) fn running(pgdata: &Path) -> Option<PidFile> {
 /// Whether process `pid` is a PostgreSQL server on `pgdata`. False for a process that has ended and was not yet
 /// collected by its parent.
 pub(super) fn serves(pid: u32, pgdata: &Path) -> bool {
-    let pgdata = pgdata.as_os_str().as_encoded_bytes();
-    if Path::new("/proc/self").exists() {
-        let Ok(line) = fs::read(format!("/proc/{pid}/cmdline")) else { return false };
-        let mut words = line.split(|byte| *byte == 0);
-        let is_postgres = words.next().is_some_and(|program| program.ends_with(b"postgres"));
-        return is_postgres && words.any(|word| word == pgdata);
+    look_at(pid, pgdata) == Process::ThisServer
+}
+
+/// What the process of a pid file turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Process {
+    /// The server on the data directory in question.
+    ThisServer,
+    /// Gone, or surely something else.
+    Another,
+    /// A PostgreSQL server on data that cannot be seen.
+    SomeServer,
+}
+
+fn look_at(pid: u32, pgdata: &Path) -> Process {
+    if !Path::new("/proc/self").exists() {
+        return look_by_ps(pid, pgdata);
     }
+    let Ok(line) = fs::read(format!("/proc/{pid}/cmdline")) else { return Process::Another };
+    let mut words = line.split(|byte| *byte == 0);
+    // The server's children are called `postgres: ` and what they do.
+    if !words.next().is_some_and(|program| program.ends_with(b"postgres") || program.ends_with(b"postmaster")) {
+        return Process::Another;
+    }
+    if words.any(|word| word == pgdata.as_os_str().as_encoded_bytes()) {
+        return Process::ThisServer;
+    }
+    // Only the server's own user and root may see this.
+    match fs::read_link(format!("/proc/{pid}/cwd")) {
+        Ok(dir) if fs::canonicalize(pgdata).is_ok_and(|pgdata| pgdata == dir) => Process::ThisServer,
+        // A server that was just started has not gone to its data yet.
+        Ok(dir) if dir.join("PG_VERSION").exists() => Process::Another,
+        // A server runs on nobody's data but its own user's.
+        Err(_) if is_of_another_user(pid, pgdata) => Process::Another,
+        _ => Process::SomeServer,
+    }
+}
+
+fn is_of_another_user(pid: u32, pgdata: &Path) -> bool {
+    let owner = |path: &Path| fs::metadata(path).map(|found| found.uid()).ok();
+    // A process that hides from its own user shows as root's.
+    let process = owner(Path::new(&format!("/proc/{pid}"))).filter(|uid| *uid != 0);
+    process.zip(owner(pgdata)).is_some_and(|(process, data)| process != data)
+}
+
+fn look_by_ps(pid: u32, pgdata: &Path) -> Process {
     let output = Command::new("ps").args(["-ww", "-o", "args=", "-p", &pid.to_string()]).stderr(Stdio::null()).output();
-    let Ok(output) = output else { return false };
+    let Ok(output) = output else { return Process::Another };
     let mentions = |what: &[u8]| output.stdout.windows(what.len()).any(|part| part == what);
-    mentions(b"postgres") && mentions(pgdata)
+    match (mentions(b"postgres"), mentions(pgdata.as_os_str().as_encoded_bytes())) {
+        (true, true) => Process::ThisServer,
+        (true, false) => Process::SomeServer,
+        (false, _) => Process::Another,
+    }
+}
+
+/// Makes sure that no server may be running on `pgdata`, before anything of one that is gone is removed.
+///
+/// # Errors
+/// [`Error::MayBeRunning`] if one may.
+pub(super) fn none_may_run(pgdata: &Path) -> Result<()> {
+    match PidFile::read(pgdata) {
+        Some(file) if look_at(file.pid, pgdata) != Process::Another => {
+            Err(Error::MayBeRunning { pid: file.pid, pid_file: pgdata.join("postmaster.pid") })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Makes a pid file whose process is not the server acceptable to the next server.

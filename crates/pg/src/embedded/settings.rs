@@ -16,7 +16,8 @@ pub struct Settings {
     /// The directory that holds everything of this server: data, password, log. Made if it does not exist; must
     /// otherwise be empty or made by an earlier start.
     pub data_dir: PathBuf,
-    /// The programs to use. `None`: those that match the data, or else the newest on this machine.
+    /// The programs to use; an error if the data is of another major version. `None`: those that match the data, or, if
+    /// there is none yet, the newest on this machine.
     pub installation: Option<Installation>,
     /// The port on 127.0.0.1. `None`: the one of the last start if it is still free, or else a free one.
     pub port: Option<u16>,

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use reveille_pg::embedded::{Cluster, Download, Error, Settings, Wanted, download};
+use reveille_pg::embedded::{Cluster, Download, Error, Installation, Settings, Wanted, download, obtain};
+use reveille_pg::testing::skip;
 use sha2::{Digest as _, Sha256};
 
 use super::mirror::{Mirror, archive};
@@ -61,6 +62,33 @@ async fn a_downloaded_server_runs() {
     let mut again = 0;
     assert_eq!(download(what, |_| again += 1).await.expect("download again"), installation);
     assert_eq!(again, 1, "fetched, and not unpacked again");
+}
+
+/// What is installed is used, and what is not is downloaded.
+/// The mirror has a version that no installation here is of; asked for the installed one, nobody asks the mirror.
+#[tokio::test]
+async fn only_what_is_not_installed_is_downloaded() {
+    let Some(place) = Place::new("server").await else { return };
+    let (cache, work) = (place.beside("cache"), place.beside("work"));
+    let installed: Vec<u32> = Installation::all().await.iter().map(|found| found.version.major).collect();
+    let Some(missing) = (14..=18).find(|major| !installed.contains(major)) else {
+        skip::<()>("a version of PostgreSQL that is not installed");
+        return;
+    };
+    let bytes = archive(&place.installation, &work);
+    let mut mirror = Mirror::new().await;
+    let version = format!("{missing}.1.0");
+    let name = archive_name(&version);
+    mirror.release(&version, &[(&name, &bytes), (&format!("{name}.sha256"), hash(&bytes).as_bytes())]);
+    let url = mirror.serve();
+    let what = |wanted| Download { wanted, releases_url: Some(url.clone()), into: Some(cache.clone()) };
+
+    let found = obtain(what(Wanted::exactly(installed[0])), |progress| panic!("{progress}")).await.expect("installed");
+    assert_eq!(found.version.major, installed[0]);
+    let mut lines = 0;
+    let found = obtain(what(Wanted::exactly(missing)), |_| lines += 1).await.expect("downloaded");
+    assert_eq!(found.bin, cache.join(version).join("bin"));
+    assert_eq!(lines, 2);
 }
 
 /// A download that fails says why and leaves nothing that would be found.

@@ -2,6 +2,8 @@
 
 mod download;
 mod mirror;
+mod owner;
+mod started_by_hand;
 
 use std::fs;
 use std::net::TcpListener;
@@ -9,8 +11,8 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use reveille_pg::embedded::{Cluster, Error, Installation, Settings, Wanted};
-use reveille_pg::testing::installation_to_start;
+use reveille_pg::embedded::{Cluster, Error, Installation, Settings, Wanted, data_major};
+use reveille_pg::testing::{installation_to_start, skip};
 use sqlx::{Connection as _, PgConnection};
 
 /// A directory of one test, removed with its server at the end.
@@ -72,6 +74,16 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
+fn process_group(pid: &str) -> String {
+    if let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) {
+        // The name may hold anything; after it come the state, the parent and the group.
+        let (_, rest) = stat.rsplit_once(')').expect("a name in parentheses");
+        return rest.split_whitespace().nth(2).expect("a process group").to_owned();
+    }
+    let output = std::process::Command::new("ps").args(["-o", "pgid=", "-p", pid]).output().expect("ps");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
 async fn ask(cluster: &Cluster, sql: &'static str) -> String {
     let mut connection = PgConnection::connect(cluster.url()).await.expect("connect");
     sqlx::query_scalar(sql).fetch_one(&mut connection).await.expect("ask")
@@ -120,8 +132,7 @@ async fn a_server_has_a_process_group_of_its_own() {
     let Some(place) = Place::new("server").await else { return };
     let cluster = place.start().await;
     let pid = cluster.pid().expect("running").to_string();
-    let output = std::process::Command::new("ps").args(["-o", "pgid=", "-p", &pid]).output().expect("ps");
-    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), pid);
+    assert_eq!(process_group(&pid), pid);
     cluster.stop().await.expect("stop");
 }
 
@@ -211,17 +222,27 @@ async fn an_interrupted_start_is_begun_anew() {
     assert!(!left.iter().any(|name| name.to_string_lossy().contains("making")), "{left:?}");
 }
 
-/// A data directory that lost its version file is set aside and not deleted, and a new one made.
-/// Removes the file, and looks for the old directory beside the new one.
+/// A data directory that lost its version file is neither replaced nor changed.
+/// Removes the file, or writes nonsense into it, and compares what is there before and after.
 #[tokio::test]
-async fn a_damaged_data_directory_is_set_aside() {
+async fn a_damaged_data_directory_is_refused_and_left() {
     let Some(place) = Place::new("server").await else { return };
+    assert_eq!(data_major(&place.path).expect("nothing there"), None);
     place.start().await.stop().await.expect("stop");
-    fs::remove_file(place.pgdata().join("PG_VERSION")).expect("damage it");
-    let cluster = place.start().await;
-    let mut names = fs::read_dir(&place.path).expect("list").filter_map(Result::ok).map(|entry| entry.file_name());
-    assert!(names.any(|name| name.to_string_lossy().starts_with("data.damaged-")));
-    cluster.stop().await.expect("stop");
+    assert_eq!(data_major(&place.path).expect("readable"), Some(place.installation.version.major));
+    let names = || {
+        let entries = fs::read_dir(&place.path).expect("list").filter_map(Result::ok);
+        entries.map(|entry| entry.file_name()).collect::<std::collections::BTreeSet<_>>()
+    };
+    let before = names();
+    let damages: [fn(&Path) -> std::io::Result<()>; 2] = [|file| fs::write(file, "?"), |file| fs::remove_file(file)];
+    for damage in damages {
+        damage(&place.pgdata().join("PG_VERSION")).expect("damage it");
+        let error = Cluster::start(place.settings()).await.expect_err("refused");
+        assert!(matches!(error, Error::Damaged { .. }), "{error}");
+        assert!(error.to_string().contains("restore it from a backup"), "{error}");
+        assert_eq!(names(), before);
+    }
 }
 
 /// A directory that holds something else is refused and left as it is.
@@ -293,9 +314,11 @@ async fn a_directory_that_only_root_can_enter_is_named() {
     fs::create_dir_all(closed).expect("make");
     fs::set_permissions(closed, fs::Permissions::from_mode(0o700)).expect("close");
     if fs::metadata(closed).expect("look").uid() != 0 {
+        skip::<()>("root");
         return;
     }
     let error = Cluster::start(place.settings()).await.expect_err("unreachable");
+    assert!(!place.path.exists(), "nothing was made");
     let message = error.to_string();
     assert!(matches!(error, Error::Unreachable { .. }), "{message}");
     assert!(message.contains("closed") && message.contains("/var/lib/reveille"), "{message}");
