@@ -19,14 +19,15 @@ pub(super) fn log_in_as(url: &str, role: &str, password: &str) -> String {
     url.trim_end_matches(['?', '&']).to_owned()
 }
 
-/// The host and port that a URL leads to.
-///
-/// # Panics
-/// If it leads to a socket in a folder: nothing can be put in front of that.
-pub(super) fn target(url: &str) -> (String, u16) {
-    let options: PgConnectOptions = url.parse().expect("the test server's URL was used before");
-    assert!(options.get_socket().is_none(), "DATABASE_URL must name a host: a test puts something in front of it");
-    (options.get_host().to_owned(), options.get_port())
+/// The host and port that a URL leads to. `None` if it leads to a socket in a folder or to one of several hosts: nothing
+/// can be put in front of those.
+pub(super) fn target(url: &str) -> Option<(String, u16)> {
+    if split(url).address.contains(',') {
+        return None;
+    }
+    let options: PgConnectOptions = url.parse().ok()?;
+    let one = options.get_socket().is_none() && !options.get_host().contains(['/', ',']);
+    one.then(|| (options.get_host().to_owned(), options.get_port()))
 }
 
 /// The role and password that a URL logs in with.
@@ -97,6 +98,10 @@ mod tests {
         for (url, redirected, logged_in) in table {
             assert_eq!(redirect(url, to), redirected, "{url}");
             assert_eq!(log_in_as(url, "r", "s"), logged_in, "{url}");
+        }
+        assert_eq!(target("postgres://u@h:1/db"), Some(("h".to_owned(), 1)));
+        for nowhere in ["postgres:///db?host=/run", "postgres://u@%2Frun/db", "postgres://h:1,i:2/db"] {
+            assert_eq!(target(nowhere), None, "{nowhere}");
         }
         assert_eq!(login("postgres://u:p%40%25x@h"), ("u".to_owned(), "p@%x".to_owned()));
     }

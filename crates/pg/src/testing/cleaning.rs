@@ -21,10 +21,21 @@ const SWEEP_AT_MOST: i64 = 20;
 /// Attempts to drop a schema, each after ending those who hold a lock on it.
 const DROP_TRIES: usize = 5;
 
+/// What the names of tests' schemas and roles begin with. Everything with such a name is ours to remove, so it must be
+/// nobody else's.
+const PREFIX: &str = "reveille_test_";
+
+/// The name of the lock under which rights on the database are given and taken: they are fields of one row, and
+/// PostgreSQL fails two who change them together.
+pub(super) const RIGHTS_LOCK: &str = "select pg_advisory_xact_lock(hashtext('reveille test rights'))";
+
+/// How long that lock may be waited for: many tests start together.
+pub(super) const RIGHTS_TIMEOUT: &str = "set local lock_timeout = '60s'";
+
 /// A new name for a schema: its time, so that leftovers are recognised, and enough chance to be unique.
 pub(super) fn new_name() -> String {
     let random = crate::embedded::random_hex(6).unwrap_or_else(|error| panic!("{error}"));
-    format!("t_{:08x}_{random}", seconds())
+    format!("{PREFIX}{:08x}_{random}", seconds())
 }
 
 fn seconds() -> u64 {
@@ -38,11 +49,13 @@ pub(super) fn drop_now(url: &str, schema: &Schema, roles: &[String]) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let mut connection = connect(&url).await?;
+            let mut dropped = Ok(());
             for role in &roles {
-                drop_role(&mut connection, role).await?;
+                dropped = dropped.and(drop_role(&mut connection, role).await);
             }
-            drop_schema(&mut connection, &schema).await?;
-            connection.close().await
+            // Also when a role could not be dropped.
+            dropped = drop_schema(&mut connection, &schema).await.and(dropped);
+            connection.close().await.and(dropped)
         })
     });
     match cleaner.join() {
@@ -55,10 +68,12 @@ pub(super) fn drop_now(url: &str, schema: &Schema, roles: &[String]) {
 
 /// Removes what killed test processes left behind.
 pub(super) async fn sweep(connection: &mut PgConnection) -> sqlx::Result<()> {
-    let oldest = format!("t_{:08x}", seconds().saturating_sub(LEFT_BEHIND.as_secs()));
+    let oldest = format!("{PREFIX}{:08x}", seconds().saturating_sub(LEFT_BEHIND.as_secs()));
+    let ours = format!("^{PREFIX}[0-9a-f]{{8}}_");
     let left: Vec<String> = sqlx::query_scalar(
-        "select nspname::text from pg_namespace where nspname ~ '^t_[0-9a-f]{8}_' and nspname < $1 order by 1 limit $2",
+        "select nspname::text from pg_namespace where nspname ~ $1 and nspname < $2 order by 1 limit $3",
     )
+    .bind(&ours)
     .bind(&oldest)
     .bind(SWEEP_AT_MOST)
     .fetch_all(&mut *connection)
@@ -70,8 +85,9 @@ pub(super) async fn sweep(connection: &mut PgConnection) -> sqlx::Result<()> {
         }
     }
     let roles: Vec<String> = sqlx::query_scalar(
-        "select rolname::text from pg_roles where rolname ~ '^t_[0-9a-f]{8}_' and rolname < $1 order by 1 limit $2",
+        "select rolname::text from pg_roles where rolname ~ $1 and rolname < $2 order by 1 limit $3",
     )
+    .bind(&ours)
     .bind(&oldest)
     .bind(SWEEP_AT_MOST)
     .fetch_all(&mut *connection)
@@ -117,6 +133,8 @@ async fn end_lock_holders(connection: &mut PgConnection, schema: &Schema) -> sql
 async fn drop_role(connection: &mut PgConnection, role: &str) -> sqlx::Result<()> {
     let end = "select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = $1";
     sqlx::query(end).bind(role).execute(&mut *connection).await?;
-    let drop = format!("drop owned by \"{role}\" cascade; drop role if exists \"{role}\"");
-    sqlx::raw_sql(AssertSqlSafe(drop)).execute(connection).await.map(|_| ())
+    let mut transaction = connection.begin().await?;
+    let drop = format!("{RIGHTS_TIMEOUT}; {RIGHTS_LOCK}; drop owned by \"{role}\" cascade; drop role \"{role}\"");
+    sqlx::raw_sql(AssertSqlSafe(drop)).execute(&mut *transaction).await?;
+    transaction.commit().await
 }

@@ -1,9 +1,14 @@
 #!/bin/sh
-# Stops the test servers in a folder (see server.rs): now, or when nobody has used them for ten minutes.
+# Stops the test servers in a folder and removes it (see server.rs): now, or when nobody has used them for ten minutes.
+# Servers that a living process uses are left alone.
 # usage: control.sh stop|watch FOLDER
 folder=$2
 idle_minutes=10
 look_every_seconds=20
+# A process that has just ended may not have let go yet.
+lock_tries=30
+# A fast shutdown without a checkpoint to speak of takes less than a second.
+stop_tries=300
 
 # A pid file can outlive its server, so the process must be postgres on that very folder.
 is_server() {
@@ -15,6 +20,23 @@ is_server() {
     case $command_line in *postgres*"$2"*) return 0 ;; *) return 1 ;; esac
 }
 
+# Takes the lock that every process holds, shared, while it uses a server here. Held until this shell ends.
+lock_out_users() {
+    exec 9>>"$folder/in-use" || return 1
+    tries=0
+    while [ "$tries" -lt "$lock_tries" ]; do
+        if command -v flock >/dev/null 2>&1; then
+            flock -n -x 9 && return 0
+        else
+            # Not every system has the program; the lock is the same.
+            perl -e 'open(my $file, ">>&=", 9) or exit 1; exit(flock($file, 2 | 4) ? 0 : 1)' && return 0
+        fi
+        tries=$((tries + 1))
+        sleep 0.1
+    done
+    return 1
+}
+
 stop_all() {
     for pid_file in "$folder"/*/data/postmaster.pid; do
         [ -e "$pid_file" ] || continue
@@ -22,16 +44,29 @@ stop_all() {
         pid=$(head -n 1 "$pid_file")
         is_server "$pid" "$data" || continue
         kill -s INT "$pid"
-        while is_server "$pid" "$data"; do sleep 0.1; done
+        tries=0
+        while is_server "$pid" "$data"; do
+            tries=$((tries + 1))
+            [ "$tries" -lt "$stop_tries" ] || { echo "process $pid does not stop; $folder stays" >&2; return 1; }
+            sleep 0.1
+        done
     done
-    rm -rf "$folder"/private-*
+    # Where the path of a socket would be too long it is in a folder of its own.
+    for remembered in "$folder"/*/socket_dir; do
+        [ -e "$remembered" ] || continue
+        socket_dir=$(cat "$remembered")
+        case $socket_dir in */../*) ;; /tmp/reveille-*) rm -rf "$socket_dir" ;; esac
+    done
+    rm -rf "$folder"
 }
 
 case $1 in
-stop) stop_all ;;
+stop)
+    if lock_out_users; then stop_all; else echo "the test servers in $folder are in use, and stay"; fi
+    ;;
 watch)
     while [ -e "$folder/server/data/postmaster.pid" ]; do
-        if [ -n "$(find "$folder/heartbeat" -mmin +"$idle_minutes")" ]; then
+        if [ -n "$(find "$folder/heartbeat" -mmin +"$idle_minutes")" ] && lock_out_users; then
             stop_all
             break
         fi

@@ -4,9 +4,11 @@
 //! their counts. A role of its own makes a test's statements countable: the statistics are kept per role.
 
 use sqlx::postgres::PgConnection;
-use sqlx::{AssertSqlSafe, Row as _};
+use sqlx::{AssertSqlSafe, Connection as _, Row as _};
 
-use super::{TestDb, address, cleaning, skip};
+use super::cleaning::{self, RIGHTS_LOCK, RIGHTS_TIMEOUT};
+use super::{TestDb, address, skip};
+use crate::embedded::random_hex;
 use crate::{Database, Options};
 
 /// A login role of one test. What is sent through its URL is counted, and nothing else.
@@ -37,21 +39,22 @@ impl TestDb {
         if !preloaded {
             return skip("pg_stat_statements in shared_preload_libraries of the server");
         }
-        let (name, password) = (cleaning::new_name(), "counted");
-        // Tests start together on a server that may not have the extension yet, and creating it is not concurrent.
+        let (name, password) = (cleaning::new_name(), random_hex(16).unwrap_or_else(|error| panic!("{error}")));
+        // Tests start together on a server that may not have the extension yet, and creating it is not concurrent either.
         let sql = format!(
-            "select pg_advisory_lock(hashtext('pg_stat_statements')); \
+            "{RIGHTS_TIMEOUT}; {RIGHTS_LOCK}; \
              create extension if not exists pg_stat_statements; \
-             select pg_advisory_unlock(hashtext('pg_stat_statements')); \
              create role \"{name}\" login password '{password}'; \
              do $$ begin execute format('grant %I to \"{name}\"', current_user); end $$; \
              do $$ begin execute format('grant create on database %I to \"{name}\"', current_database()); end $$; \
              grant all on schema {} to \"{name}\"",
             self.schema().quoted()
         );
+        let mut transaction = observer.begin().await.expect("begin");
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *transaction).await.expect("create a counting role");
         self.drop_role_later(name.clone());
-        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut observer).await.expect("create a counting role");
-        let url = address::log_in_as(self.url(), &name, password);
+        transaction.commit().await.expect("create a counting role");
+        let url = address::log_in_as(self.url(), &name, &password);
         let database = Database::connect_lazy(&url, Options::default()).expect("the URL of a counting role");
         Some(CountingRole { name, url, database, observer: observer.into() })
     }

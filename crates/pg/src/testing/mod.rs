@@ -14,6 +14,7 @@
 //! | `DATABASE_URL` | test on this server; start nothing |
 //! | `REVEILLE_TEST_PG` | the major version of the server to start, e.g. `18` |
 //! | `REVEILLE_PG_BIN` | the folder of PostgreSQL programs to start it with |
+//! | `REVEILLE_PG_RELEASES` | a mirror to download PostgreSQL from where none is installed |
 //! | `REVEILLE_TEST_SKIPPED` | a file that names the tests that were skipped |
 //! | `REVEILLE_UPDATE_SNAPSHOTS` | `1` writes snapshots of schemas instead of comparing them |
 //!
@@ -23,6 +24,7 @@ mod address;
 mod cleaning;
 mod counting;
 mod database;
+mod installation;
 mod pooler;
 mod prepare;
 mod private;
@@ -34,18 +36,28 @@ use std::io::Write as _;
 
 pub use counting::CountingRole;
 pub use database::TestDb;
+pub use installation::installation_to_start;
 pub use pooler::{Pooler, pooler};
 pub use prepare::{prepare_all, sql_files};
 pub use private::PrivateCluster;
 pub use proxy::{Cut, Mode, Proxy};
-pub use server::installation_to_start;
 pub use snapshot::{check_snapshot, snapshot};
 
 /// Says on standard error that the running test is skipped, and why. Returns `None`, for the caller to return.
 ///
 /// A test runner hides what a passing test prints, so the line also goes to the file that `REVEILLE_TEST_SKIPPED` names;
 /// `make test` shows it at the end.
-fn skip<T>(needs: &str) -> Option<T> {
+///
+/// ```no_run
+/// # fn has_openssl() -> bool { false }
+/// fn certificate() -> Option<String> {
+///     if !has_openssl() {
+///         return reveille_pg::testing::skip("openssl, to make a certificate");
+///     }
+///     # None
+/// }
+/// ```
+pub fn skip<T>(needs: &str) -> Option<T> {
     let thread = std::thread::current();
     let line = format!("skipped: {} needs {needs}\n", thread.name().unwrap_or("this test"));
     eprint!("{line}");

@@ -31,15 +31,19 @@ pub struct Pooler {
 
 /// Starts a pooler in front of a test's server.
 ///
-/// `None`, with a line that the test is skipped, when PgBouncer is not installed (`make test` installs it where it may).
+/// `None`, with a line that the test is skipped, when PgBouncer is not installed (`make test` installs it where it may), or
+/// when `DATABASE_URL` leads to a socket or to several hosts.
 pub async fn pooler(db: &TestDb) -> Option<Pooler> {
     let Some(program) = find() else { return skip("PgBouncer, which is not installed") };
+    let Some(target) = address::target(db.url()) else {
+        return skip("one host and port to put PgBouncer in front of, which DATABASE_URL does not name");
+    };
     let servers = Folder::open().await;
     let folder = servers.make_private_dir();
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.expect("a free port for the pooler").port()));
     let users = servers.write(&folder.join("users"), &users(db.url()));
-    let ini = servers.write(&folder.join("pgbouncer.ini"), &configuration(&program, &users, db.url(), address));
+    let ini = servers.write(&folder.join("pgbouncer.ini"), &configuration(&program, &users, &target, address));
 
     let log = fs::File::create(folder.join("log")).expect("the pooler's log");
     let mut command = Command::new(program);
@@ -90,14 +94,14 @@ fn users(url: &str) -> String {
     format!("{} {}\n", quote(role), quote(password))
 }
 
-fn configuration(program: &Path, users: &Path, url: &str, address: SocketAddr) -> String {
+fn configuration(program: &Path, users: &Path, target: &(String, u16), address: SocketAddr) -> String {
     // Since 1.21 it can carry prepared statements over; a pooler that cannot is the harder case, and the common one.
     let version = Command::new(program).arg("--version").output().map(|output| output.stdout).unwrap_or_default();
     let version = String::from_utf8_lossy(&version).into_owned();
     let minor =
         version.split_whitespace().find_map(|word| word.strip_prefix("1.")?.split('.').next()?.parse::<u32>().ok());
     let prepared = if minor.is_some_and(|minor| minor >= 21) { "max_prepared_statements = 0\n" } else { "" };
-    let (host, port) = address::target(url);
+    let (host, port) = target;
     format!(
         "[databases]\n* = host={host} port={port}\n[pgbouncer]\n\
          listen_addr = {}\nlisten_port = {}\nunix_socket_dir =\n\

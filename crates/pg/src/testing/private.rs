@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::installation::installation;
 use super::server::{Folder, server, start};
 use super::skip;
 use crate::embedded::{self, Cluster, Settings, Signal};
@@ -36,10 +37,10 @@ impl PrivateCluster {
         folder.keep_alive();
         let home = folder.private_home();
         {
-            let _lock = folder.lock().await;
+            let _lock = folder.lock("lock").await;
             folder.copy_template(&home).await;
         }
-        let cluster = start(settings(&home, extra)).await;
+        let cluster = start(settings(&home, extra).await).await;
         Some(PrivateCluster { cluster, folder })
     }
 
@@ -57,7 +58,7 @@ impl PrivateCluster {
         let primary = self.url().parse::<sqlx::postgres::PgConnectOptions>().expect("the primary's URL");
         let password = std::fs::read_to_string(home.join("password")).expect("the primary's password");
         let follow = format!("host=127.0.0.1 port={} user={} password={password}", self.port(), primary.get_username());
-        let cluster = start(settings(&home, &[("primary_conninfo", &follow)])).await;
+        let cluster = start(settings(&home, &[("primary_conninfo", &follow)]).await).await;
         PrivateCluster { cluster, folder: self.folder.clone() }
     }
 }
@@ -88,8 +89,9 @@ impl Drop for PrivateCluster {
     }
 }
 
-fn settings(home: &Path, extra: &[(&str, &str)]) -> Settings {
+async fn settings(home: &Path, extra: &[(&str, &str)]) -> Settings {
     let mut settings = Settings::new(home);
+    settings.installation = Some(installation().await);
     settings.database = "test".to_owned();
     settings.extra = vec![("shared_buffers".to_owned(), "32MB".to_owned())];
     settings.extra.extend(extra.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));

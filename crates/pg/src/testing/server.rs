@@ -2,32 +2,35 @@
 //!
 //! ```text
 //! <temporary folder>/reveille-test-<uid>-<version>-<hash of the workspace>/
+//!     in-use      held, shared, by every process that uses a server here; alone by whoever stops them all
 //!     lock        held while somebody starts the server
+//!     download    held while somebody downloads PostgreSQL
 //!     heartbeat   touched at every use; its age stops the server
 //!     workspace   whose tests these are, for scripts/test-server.sh
-//!     control.sh  stops what runs here; watches the heartbeat
 //!     url         of the running server, readable by its owner only
 //!     template/   a fresh server that never runs, to be copied
 //!     server/     the shared server
 //!     private-…/  servers of single tests
 //! ```
 //!
-//! The folder is not in the workspace, because root's workspace may be closed to the user that runs the server.
+//! The folder is not in the workspace, because root's workspace may be closed to the user that runs the server. Its name
+//! can be guessed, so a folder of that name is used only if it is private to the user that runs the servers. It is removed
+//! when they are stopped.
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
 use std::hash::{Hash as _, Hasher as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tokio::process::Command;
 use tokio::sync::OnceCell;
 
-use super::skip;
-use crate::embedded::{self, Account, Cluster, Installation, Settings, Wanted};
+use super::installation::{given_url, installation};
+use crate::embedded::{self, Account, Cluster, Settings};
 
 /// What watches the heartbeat and what `make test` ends the server with.
 const CONTROL: &str = include_str!("control.sh");
@@ -76,23 +79,61 @@ impl Folder {
         let account = Account::for_server().await.unwrap_or_else(|error| panic!("{error}"));
         // Root's temporary folder may be private, and the server's user must get in.
         let parent = if account.is_some() { PathBuf::from("/tmp") } else { env::temp_dir() };
-        let root = parent.join(format!("reveille-test-{}-{}", embedded::caller_uid().await, key()));
-        match fs::DirBuilder::new().mode(0o700).create(&root) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-                panic!("could not create {}: {error}", root.display())
-            }
-            _ => {}
-        }
+        // The server names its folder by its real path.
+        let parent = fs::canonicalize(&parent)
+            .unwrap_or_else(|error| panic!("no temporary folder {}: {error}", parent.display()));
+        let caller = embedded::caller_uid().await;
+        let root = parent.join(format!("reveille-test-{caller}-{}", key()));
         let folder = Folder { root, account };
-        folder.give(&folder.root);
+        let using = folder.clone();
+        let used = tokio::task::spawn_blocking(move || using.make_and_use(caller));
+        used.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
         folder
     }
 
-    /// Waits until nobody else starts a server here.
-    pub(super) async fn lock(&self) -> File {
-        let path = self.root.join("lock");
+    /// Makes the folder and keeps anybody from stopping its servers as long as this process lives. Waits for somebody who
+    /// is just stopping them.
+    fn make_and_use(&self, caller: u32) {
+        static USED: Mutex<Option<File>> = Mutex::new(None);
+        let mut used = USED.lock().unwrap_or_else(PoisonError::into_inner);
+        while used.is_none() {
+            self.make(caller);
+            let path = self.root.join("in-use");
+            let locked = open_or_create(&path).and_then(|file| file.lock_shared().map(|()| file));
+            let same = |file: &File| Some((file.metadata().ok()?.ino(), fs::metadata(&path).ok()?.ino()));
+            match locked {
+                // Whoever stops the servers removes the folder, and this file with it.
+                Ok(file) if same(&file).is_some_and(|(held, there)| held == there) => *used = Some(file),
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => panic!("could not lock {}: {error}", path.display()),
+            }
+        }
+    }
+
+    /// Makes the folder, or makes sure that nobody else can have made it or can write in it.
+    fn make(&self, caller: u32) {
+        match fs::DirBuilder::new().mode(0o700).create(&self.root) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                panic!("could not create {}: {error}", self.root.display())
+            }
+            _ => {}
+        }
+        let Ok(found) = fs::symlink_metadata(&self.root) else { return };
+        let server = self.account.as_ref().map_or(caller, Account::uid);
+        // Root's own until it is given away a moment later.
+        let ours = found.is_dir() && found.mode() & 0o077 == 0 && [caller, server].contains(&found.uid());
+        assert!(ours, "{} is not a folder of ours that is closed to others; remove it", self.root.display());
+        if found.uid() != server {
+            self.give(&self.root);
+        }
+    }
+
+    /// Waits until nobody else holds a lock of this folder: `lock` to start a server, `download` to get PostgreSQL.
+    pub(super) async fn lock(&self, name: &str) -> File {
+        let path = self.root.join(name);
         let locked = tokio::task::spawn_blocking(move || {
-            let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path)?;
+            let file = open_or_create(&path)?;
             file.lock().map(|()| file)
         });
         let locked = locked.await.expect("locking a file does not panic");
@@ -101,7 +142,7 @@ impl Folder {
 
     /// Finds the shared server or starts it, and returns its URL.
     async fn start_shared(&self) -> String {
-        let _lock = self.lock().await;
+        let _lock = self.lock("lock").await;
         self.keep_alive();
         let (home, url_file) = (self.root.join("server"), self.root.join("url"));
         if embedded::running(&home.join("data")).is_some()
@@ -110,7 +151,8 @@ impl Folder {
             return url;
         }
         // Without fsync a server that was not stopped may have lost pages. Tests keep nothing: take a fresh one.
-        if home.join("data").join("postmaster.pid").exists() {
+        let data = home.join("data");
+        if data.join("postmaster.pid").exists() || !data.join("PG_VERSION").exists() {
             self.remove(&home);
         }
         if !home.exists() {
@@ -191,10 +233,9 @@ impl Folder {
 
     /// Starts the process that stops the server when nobody has used it for a while.
     async fn watch(&self) {
-        let control = self.write(&self.root.join("control.sh"), CONTROL);
         self.write(&self.root.join("workspace"), workspace());
         let mut command = Command::new("sh");
-        command.arg(control).arg("watch").arg(&self.root).current_dir("/").process_group(0);
+        command.args(["-c", CONTROL, "sh", "watch"]).arg(&self.root).current_dir("/").process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         self.run_as_server(command.as_std_mut());
         command.spawn().unwrap_or_else(|error| panic!("could not run sh: {error}"));
@@ -246,34 +287,13 @@ impl Folder {
     }
 }
 
+fn open_or_create(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)
+}
+
 /// Starts a server for tests.
 pub(super) async fn start(settings: Settings) -> Cluster {
     Cluster::start(settings).await.unwrap_or_else(|error| panic!("the test server did not start: {error}"))
-}
-
-/// The PostgreSQL for a test that starts servers itself.
-///
-/// `None`, with a line that the test is skipped, when `DATABASE_URL` says to start nothing.
-pub async fn installation_to_start() -> Option<Installation> {
-    if given_url().is_some() {
-        return skip("to start a server, and DATABASE_URL says to start none");
-    }
-    Some(installation().await)
-}
-
-/// The server that the caller wants the tests to run on.
-fn given_url() -> Option<String> {
-    env::var("DATABASE_URL").ok().filter(|url| !url.is_empty())
-}
-
-/// The PostgreSQL that tests run on.
-async fn installation() -> Installation {
-    let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
-    let exact = variable("REVEILLE_TEST_PG").map(|text| {
-        text.parse().unwrap_or_else(|_| panic!("REVEILLE_TEST_PG must be a major version such as 18, not {text:?}"))
-    });
-    let wanted = Wanted { exact, bin_dir: variable("REVEILLE_PG_BIN").map(PathBuf::from), ..Wanted::default() };
-    Installation::find(wanted).await.unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The root of the workspace that these tests belong to.

@@ -161,3 +161,66 @@ async fn a_pooler_shares_few_sessions_between_many_clients() {
     }
     assert!(backends.len() <= 3, "{} backends for {} clients", backends.len(), clients.len());
 }
+
+/// A test runs the same whatever a developer's environment says about encryption.
+/// Runs another test of this program with `PGSSLMODE` asking for what the test server does not offer.
+#[tokio::test]
+async fn the_callers_sslmode_does_not_reach_the_test_server() {
+    if reveille_pg::testing::installation_to_start().await.is_none() {
+        return;
+    }
+    let mut other = tokio::process::Command::new(std::env::current_exe().expect("this program"));
+    other.args(["--exact", "testing::every_test_has_a_schema_of_its_own"]).env("PGSSLMODE", "require");
+    let output = other.output().await.expect("run");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Many tests may give roles rights on the one database at the same time, and take them back.
+/// Makes and drops counting roles together.
+#[tokio::test]
+async fn counting_roles_are_made_and_dropped_together() {
+    let tests = (0..8).map(|_| {
+        tokio::spawn(async {
+            let db = TestDb::new().await;
+            let role = db.counting_role().await?;
+            let name = role.name().to_owned();
+            drop(role);
+            tokio::task::spawn_blocking(move || drop(db)).await.expect("drop");
+            Some(name)
+        })
+    });
+    let observer = TestDb::new().await;
+    for test in tests.collect::<Vec<_>>() {
+        let Some(role) = test.await.expect("no panic") else { return };
+        assert!(role.starts_with("reveille_test_"), "{role}");
+        let left = sqlx::query_scalar("select exists (select from pg_roles where rolname = $1)").bind(&role);
+        assert!(!left.fetch_one(observer.database().pool()).await.unwrap_or(true), "{role} is left");
+    }
+}
+
+/// Only what has the name of a test's schema is ever swept, and only when it is old.
+/// Makes an old one, a young one and one of somebody else, and runs the sweep in a process of its own.
+#[tokio::test]
+async fn only_old_schemas_of_tests_are_swept() {
+    let db = TestDb::new().await;
+    let random = db.schema().name().rsplit('_').next().expect("a random part").to_owned();
+    let (old, young) = (format!("reveille_test_00000001_{random}"), format!("reveille_test_ffffffff_{random}"));
+    let other = format!("t_00000001_{random}");
+    for name in [&old, &young, &other] {
+        let create = sqlx::AssertSqlSafe(format!("create schema {name}"));
+        sqlx::raw_sql(create).execute(db.database().pool()).await.expect("create");
+    }
+    let mut process = tokio::process::Command::new(std::env::current_exe().expect("this program"));
+    process.args(["--exact", "testing::every_test_has_a_schema_of_its_own"]);
+    assert!(process.output().await.expect("run").status.success());
+    let mut left = Vec::new();
+    for name in [&old, &young, &other] {
+        left.push(count_schemas(&db, name).await);
+    }
+    for name in [&young, &other] {
+        let drop = sqlx::AssertSqlSafe(format!("drop schema {name}"));
+        sqlx::raw_sql(drop).execute(db.database().pool()).await.expect("drop");
+    }
+    assert_eq!(left, [0, 1, 1]);
+}

@@ -1,0 +1,63 @@
+//! The PostgreSQL that tests run on.
+
+use std::env;
+use std::path::PathBuf;
+
+use tokio::sync::OnceCell;
+
+use super::server::Folder;
+use super::skip;
+use crate::embedded::{self, Download, Error, Installation, Wanted};
+
+/// The PostgreSQL for a test that starts servers itself.
+///
+/// `None`, with a line that the test is skipped, when `DATABASE_URL` says to start nothing.
+pub async fn installation_to_start() -> Option<Installation> {
+    if given_url().is_some() {
+        return skip("to start a server, and DATABASE_URL says to start none");
+    }
+    Some(installation().await)
+}
+
+/// The server that the caller wants the tests to run on.
+pub(super) fn given_url() -> Option<String> {
+    variable("DATABASE_URL")
+}
+
+/// The PostgreSQL that tests run on, downloaded if there is none; looked for once per process.
+pub(super) async fn installation() -> Installation {
+    static FOUND: OnceCell<Installation> = OnceCell::const_new();
+    let found = FOUND.get_or_try_init(find_or_download).await;
+    found.unwrap_or_else(|error| panic!("{}", explain(&error))).clone()
+}
+
+async fn find_or_download() -> Result<Installation, Error> {
+    let exact = variable("REVEILLE_TEST_PG").map(|text| {
+        text.parse().unwrap_or_else(|_| panic!("REVEILLE_TEST_PG must be a major version such as 18, not {text:?}"))
+    });
+    let wanted = Wanted { exact, bin_dir: variable("REVEILLE_PG_BIN").map(PathBuf::from), ..Wanted::default() };
+    match Installation::find(wanted.clone()).await {
+        Err(Error::NotFound { .. }) => {
+            // Test processes start together; one fetches it for all.
+            let _lock = Folder::open().await.lock("download").await;
+            let what = Download { wanted, releases_url: variable("REVEILLE_PG_RELEASES"), into: None };
+            embedded::obtain(what, |progress| eprintln!("{progress}")).await
+        }
+        found => found,
+    }
+}
+
+/// The error with its causes: why a download failed is in the last of them.
+fn explain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text += &format!(": {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
