@@ -1,21 +1,31 @@
 //! SQL says what it is, is used, and names its schema.
 //!
 //! A statement begins with its own name as a comment, because that is what `pg_stat_statements` and a server's log show of it. A
-//! table without `{schema}` would be looked for on the `search_path`, which is session state and not ours.
+//! table without `{schema}` would be looked for on the `search_path`, which is session state and not ours. Beside migrations
+//! lies `schema.sql`, which says what they lead to; a test writes and compares it, so it is not held to what people write.
 
 use std::collections::BTreeSet;
 
 use crate::repository::{File, Offence, files, places, report, resolve};
 
+/// The snapshot of a schema.
+const SNAPSHOT: &str = "schema.sql";
+
 /// What the name of a table follows.
 const BEFORE_A_TABLE: &[&str] = &["from", "join", "into", "update", "table", "on"];
 
 fn check(files: &[File]) -> Vec<Offence> {
-    let sql: Vec<&File> = files.iter().filter(|file| file.extension() == "sql").collect();
+    let sql: Vec<&File> = files.iter().filter(|file| file.extension() == "sql" && file.name() != SNAPSHOT).collect();
     let tables: BTreeSet<&str> = sql.iter().flat_map(|file| created(&file.text)).collect();
     let included = included(files);
     let mut offences = Vec::new();
     for file in sql {
+        if let Some(owner) = file.folder().strip_suffix("migrations") {
+            let snapshot = format!("{owner}{SNAPSHOT}");
+            if files.iter().all(|file| file.path != snapshot) {
+                offences.push(file.offence(1, format!("{snapshot} is missing: let a test make it, by check_snapshot")));
+            }
+        }
         let first = file.text.lines().next().unwrap_or_default();
         if !first.starts_with("--") && !first.starts_with("/*") {
             offences.push(
@@ -82,8 +92,12 @@ fn sloppy_sql_is_an_offence() {
     let made = [
         File::new(
             "a/src/lib.rs",
-            "include_str!(\"../sql/good.sql\"), include_str!(\"../sql/bare.sql\"),\ninclude_str!(\"../m.sql\")",
+            "include_str!(\"../sql/good.sql\"), include_str!(\"../sql/bare.sql\"),\ninclude_str!(\"../m.sql\")\n\
+             include_str!(\"../migrations/1.sql\"), include_str!(\"../../b/migrations/1.sql\")",
         ),
+        File::new("a/migrations/1.sql", "-- No snapshot.\n"),
+        File::new("b/migrations/1.sql", "-- With one.\n"),
+        File::new("b/schema.sql", "CREATE INDEX i ON job;\n"),
         File::new("a/m.sql", "-- Jobs.\ncreate table {schema}.job (\n"),
         File::new(
             "a/sql/good.sql",
@@ -94,6 +108,7 @@ fn sloppy_sql_is_an_offence() {
         File::new("a/sql/misnamed.sql", "/* something */\nselect 1\n"),
     ];
     let expected = [
+        ("a/migrations/1.sql", 1),
         ("a/sql/bare.sql", 3),
         ("a/sql/orphan.sql", 1),
         ("a/sql/orphan.sql", 1),
