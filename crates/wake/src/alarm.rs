@@ -100,7 +100,7 @@ impl<C: Claim> Inner<C> {
         if state.groups.values().any(|entry| entry.group.is_asleep()) {
             self.arm_poll(state);
             self.sweep(state, Reason::Polled);
-        } else if state.groups.values().all(|entry| entry.group.is_vacant()) {
+        } else if state.hearing.is_some() && state.groups.values().all(|entry| entry.group.is_vacant()) {
             self.feed(state, Event::LookEmpty, now);
             self.arm_poll(state);
         }
@@ -275,6 +275,7 @@ impl<C: Claim> Bell for Inner<C> {
         if hearing.is_none() {
             return;
         }
+        self.arm_poll(&mut state);
         // Rings that were not heard, and perhaps would have been the last of their sender.
         self.doubted(&mut state, now);
         let everyone: Vec<GroupId> = state.groups.keys().copied().collect();
