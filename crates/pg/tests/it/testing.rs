@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use reveille_pg::Database;
-use reveille_pg::testing::{PrivateCluster, TestDb, pooler};
+use reveille_pg::embedded::{Cluster, Settings};
+use reveille_pg::testing::{PrivateCluster, TestDb, installation_to_start, pooler};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection, Row as _};
 
@@ -166,7 +167,7 @@ async fn a_pooler_shares_few_sessions_between_many_clients() {
 /// Runs another test of this program with `PGSSLMODE` asking for what the test server does not offer.
 #[tokio::test]
 async fn the_callers_sslmode_does_not_reach_the_test_server() {
-    if reveille_pg::testing::installation_to_start().await.is_none() {
+    if installation_to_start().await.is_none() {
         return;
     }
     let mut other = tokio::process::Command::new(std::env::current_exe().expect("this program"));
@@ -223,4 +224,30 @@ async fn only_old_schemas_of_tests_are_swept() {
         sqlx::raw_sql(drop).execute(db.database().pool()).await.expect("drop");
     }
     assert_eq!(left, [0, 1, 1]);
+}
+
+/// The end of one run of tests must not end the servers of another; when nobody uses them they go, with their folder.
+/// Holds the lock of a user of the folder while they are to be stopped, and lets go of it.
+#[tokio::test]
+async fn servers_in_use_are_not_stopped() {
+    let Some(installation) = installation_to_start().await else { return };
+    let folder = std::path::Path::new("/tmp").join(format!("reveille-control-{:x}", fastrand::u64(..)));
+    let home = folder.join("server");
+    let settings = Settings { installation: Some(installation), durable: false, ..Settings::new(&home) };
+    let cluster = Cluster::start(settings).await.expect("start");
+    let used = std::fs::File::create(folder.join("in-use")).expect("create");
+    used.lock_shared().expect("use");
+    let stop = async || {
+        let control = concat!(env!("CARGO_MANIFEST_DIR"), "/src/testing/control.sh");
+        let output = tokio::process::Command::new("sh").arg(control).arg("stop").arg(&folder).output().await;
+        let output = output.expect("run sh");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert!(stop().await.contains("are in use, and stay"));
+    PgConnection::connect(cluster.url()).await.expect("it still runs").close().await.expect("close");
+    drop(used);
+    assert_eq!(stop().await, "");
+    assert_eq!(cluster.pid(), None);
+    assert!(!folder.exists());
 }
