@@ -10,11 +10,12 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::claim::Claim;
 use crate::consumer::{ConsumerHealth, Inner, State};
-use crate::group::{Hearing, Reason};
+use crate::group::Hearing;
 use crate::hub::{Bell, GroupId};
 use crate::mode::{Change, Event};
 use crate::options::Strategy;
 use crate::pace::TRAILING;
+use crate::reason::Reason;
 
 /// What may come due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -20,11 +20,12 @@ use crate::alarm::{Alarm, Sweep, keep_time};
 use crate::channel::{Ring, Topic};
 use crate::claim::{Claim, Claimed};
 use crate::error::{Error, Result, broken};
-use crate::group::{Dismissed, Group, Hearing, Newcomer, Reason, Rules, SeatId};
+use crate::group::{Dismissed, Group, Hearing, Newcomer, Rules, SeatId};
 use crate::hub::{Bell, GroupId, Hub, ListenerState};
 use crate::metrics::{ConsumerMetrics, Counts};
 use crate::mode::{Event, Mode};
 use crate::options::{AggressiveOn, BROADCAST_CAP, Options, Strategy};
+use crate::reason::Reason;
 use crate::timer::Timers;
 use crate::underway::{Passage, Underway};
 

@@ -16,6 +16,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::reason::Reason;
+
 /// The first pause before a look that skipped a locked row is repeated: a lock held by a claim under way is gone in a moment.
 const SKIPPED_FIRST: Duration = Duration::from_millis(10);
 /// The longest pause before a look that skipped or failed is repeated: nothing waits longer for a lock to go or a server to
@@ -30,35 +32,6 @@ const SIGHTS_MAX: usize = 4_096;
 /// A next due time is relative to the moment the look read the database: halfway, but not later than this after it began. If
 /// that is too early, a look too many finds out.
 const ANSWER_TRIP: Duration = Duration::from_millis(2);
-
-/// Why a look is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    /// A waiter came that does not wait, or to a group that knows nothing.
-    Arrived,
-    /// A write of this process rang.
-    Rung,
-    /// A notification of another process rang.
-    Notified,
-    /// A due time came.
-    Timer,
-    /// Up to a second after a notification: its sender may have died before its next.
-    Trailing,
-    /// The listener hears again; what was sent meanwhile is lost.
-    Resync,
-    /// The last look skipped a locked row.
-    Skipped,
-    /// The last look failed.
-    Retry,
-    /// The consumer polls.
-    Polled,
-    /// The fallback interval.
-    Fallback,
-    /// A waiter went away and gave its item back.
-    GivenBack,
-    /// The last look served everyone it was for; there may be more.
-    More,
-}
 
 /// A waiter's place in a group. Ids grow, so their order is the order of waiting.
 pub(crate) type SeatId = u64;

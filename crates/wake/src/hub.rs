@@ -16,11 +16,12 @@ use tokio::time::Instant;
 use crate::channel::{Channel, Heard, Payload, Ring, Topic, merge, payloads_of, read};
 use crate::consumer::ConsumerHealth;
 use crate::echo::Echoes;
-use crate::group::{Hearing, Reason};
+use crate::group::Hearing;
 use crate::metrics;
 use crate::mode::Event;
 use crate::options::Options;
 use crate::pace::{Pace, TRAILING};
+use crate::reason::Reason;
 use crate::{listener, ringer};
 
 pub(crate) type GroupId = u64;

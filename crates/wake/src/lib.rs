@@ -40,6 +40,7 @@ pub mod mode;
 mod options;
 mod pace;
 mod plane;
+mod reason;
 mod ringer;
 mod share;
 mod timer;
@@ -57,11 +58,11 @@ pub use consumer::{Consumer, ConsumerHealth};
 pub use error::{Error, Result};
 pub use flight::{Boarded, Flight, Landed};
 pub use flights::{FlightOptions, Flights};
-pub use group::Reason;
 pub use hub::ListenerState;
 pub use metrics::{Counts, METRICS, Metric};
 pub use options::{AggressiveOn, BROADCAST_CAP, Listening, Options, Strategy};
 pub use pace::TRAILING;
+pub use reason::Reason;
 
 use hub::Hub;
 

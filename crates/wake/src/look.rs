@@ -18,9 +18,10 @@ use tokio::time::Instant;
 use crate::claim::{Claim, Look, Looked, Seat};
 use crate::consumer::Inner;
 use crate::error::{Error, broken, is_about_connecting, within};
-use crate::group::{Answer, Reason, SeatId};
+use crate::group::{Answer, SeatId};
 use crate::hub::GroupId;
 use crate::mode::Event;
+use crate::reason::Reason;
 use crate::underway::Passage;
 
 /// A look about to be made.

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::group::Reason;
+use crate::reason::Reason;
 
 /// A metric: its name, its kind and what it means. `docs/metrics.md` lists exactly these.
 #[derive(Debug, Clone, Copy)]
@@ -156,26 +156,6 @@ impl ConsumerMetrics {
             items: self.items.get(),
             given_back: self.given_back.get(),
             refused: self.refused.get(),
-        }
-    }
-}
-
-impl Reason {
-    /// The label of this reason in [`METRICS`].
-    pub fn name(self) -> &'static str {
-        match self {
-            Reason::Arrived => "arrived",
-            Reason::Rung => "rung",
-            Reason::Notified => "notified",
-            Reason::Timer => "timer",
-            Reason::Trailing => "trailing",
-            Reason::Resync => "resync",
-            Reason::Skipped => "skipped",
-            Reason::Retry => "retry",
-            Reason::Polled => "polled",
-            Reason::Fallback => "fallback",
-            Reason::GivenBack => "given_back",
-            Reason::More => "more",
         }
     }
 }
