@@ -14,7 +14,7 @@ BENCH ?= wake
 .PHONY: help up test check bench
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s%s\n", $$1, $$2 }' Makefile
 
 up: ## run PostgreSQL and Reveille on this machine; Ctrl-C stops both (ARGS="--listen …")
 	@exec scripts/up.sh $(ARGS)
@@ -29,4 +29,5 @@ check: ## format, lints, documentation, tidiness; changes nothing
 	cargo test --package reveille --test tidy --quiet
 
 bench: ## measure, against the targets and the peers (BENCH="wake --quick")
+	@scripts/postgres.sh
 	@exec cargo run --release --quiet --package reveille-bench -- $(BENCH)

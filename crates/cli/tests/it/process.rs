@@ -11,7 +11,6 @@ use std::{
     time::Duration,
 };
 
-use pg::embedded::{Installation, Wanted};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, BufReader},
     process::{Child, Command},
@@ -152,9 +151,9 @@ pub(crate) async fn up(dir: &DataDir) -> Command {
     let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     if let Some(bin) = variable("REVEILLE_PG_BIN") {
         up.env("REVEILLE_PG_BIN", bin);
-    } else if let Some(major) = variable("REVEILLE_TEST_PG") {
-        let major = major.parse().expect("REVEILLE_TEST_PG is a major version");
-        let found = Installation::find(Wanted::exactly(major)).await.expect("the PostgreSQL that the tests run on");
+    } else if variable("REVEILLE_TEST_PG").is_some()
+        && let Some(found) = pg::testing::installation_to_start().await
+    {
         up.env("REVEILLE_PG_BIN", found.bin);
     }
     up
@@ -167,12 +166,20 @@ pub(crate) async fn run(command: Command) -> Ended {
 
 /// Sends a signal to a process.
 pub(crate) async fn signal(pid: u32, name: &str) {
-    let status = Command::new("kill").args(["-s", name, &pid.to_string()]).status().await.expect("kill runs");
+    // The shell's own, because the program of that name is not installed everywhere.
+    let mut command = Command::new("sh");
+    command.args(["-c", "kill -s \"$1\" \"$2\"", "sh", name, &pid.to_string()]);
+    let status = command.status().await.expect("sh runs");
     assert!(status.success(), "no process {pid} to send {name} to");
 }
 
 /// Whether a process runs. One that has ended and whose parent has not asked for its status yet does not.
 pub(crate) async fn runs(pid: u32) -> bool {
+    if Path::new("/proc/self/stat").exists() {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // The name may hold anything; after it comes the state.
+        return stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'));
+    }
     let output = Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output().await.expect("ps runs");
     let state = String::from_utf8_lossy(&output.stdout);
     !state.trim().is_empty() && !state.trim().starts_with('Z')
@@ -187,13 +194,12 @@ impl DataDir {
     /// `None`, with a line that the test is skipped, when `DATABASE_URL` says to start no PostgreSQL.
     pub(crate) fn new() -> Option<Self> {
         if std::env::var_os("DATABASE_URL").is_some_and(|url| !url.is_empty()) {
-            let thread = std::thread::current();
-            let test = thread.name().unwrap_or("this test");
-            eprintln!("skipped: {test} starts a PostgreSQL, and DATABASE_URL says to start none");
-            return None;
+            return pg::testing::skip("to start a PostgreSQL, and DATABASE_URL says to start none");
         }
         let unique = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_nanos();
-        Some(Self(std::env::temp_dir().join(format!("reveille up {}-{unique}", std::process::id()))))
+        // The server names its folder by its real path.
+        let temporary = std::env::temp_dir().canonicalize().expect("a temporary folder");
+        Some(Self(temporary.join(format!("reveille up {}-{unique}", std::process::id()))))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -210,7 +216,8 @@ impl Drop for DataDir {
     fn drop(&mut self) {
         if let Some(pid) = self.postgres() {
             let pid = pid.to_string();
-            let _ = std::process::Command::new("kill").args(["-s", "QUIT", &pid]).stderr(Stdio::null()).status();
+            let mut command = std::process::Command::new("sh");
+            let _ = command.args(["-c", "kill -s QUIT \"$1\"", "sh", &pid]).stderr(Stdio::null()).status();
             // It leaves when it sees that its directory is gone, too; waiting only keeps it from writing into it meanwhile.
             let deadline = std::time::Instant::now() + Duration::from_secs(5);
             while self.postgres().is_some() && std::time::Instant::now() < deadline {

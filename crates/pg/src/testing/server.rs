@@ -310,3 +310,28 @@ fn key() -> String {
     let version = if version.is_empty() { "any".to_owned() } else { version };
     format!("{version}-{:08x}", hasher.finish() as u32)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Anybody can make a folder of a name that can be guessed: it must not be used.
+    /// A folder that others can enter, one of another user, a link to a good one, and the good one.
+    #[test]
+    fn a_folder_that_others_could_have_made_is_refused() {
+        let name = embedded::random_hex(6).expect("chance");
+        let (good, link) =
+            (env::temp_dir().join(format!("folder-{name}")), env::temp_dir().join(format!("link-{name}")));
+        let folder = |root: &Path| Folder { root: root.to_path_buf(), account: None };
+        let refuses = |root: &Path, caller| std::panic::catch_unwind(|| folder(root).make(caller)).is_err();
+        fs::DirBuilder::new().mode(0o700).create(&good).expect("make");
+        let me = fs::metadata(&good).expect("look").uid();
+        std::os::unix::fs::symlink(&good, &link).expect("link");
+        assert!(!refuses(&good, me));
+        assert!(refuses(&link, me), "a link");
+        assert!(refuses(&good, me + 1), "another user's");
+        fs::set_permissions(&good, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("open");
+        assert!(refuses(&good, me), "open to others");
+        fs::remove_file(&link).and_then(|()| fs::remove_dir(&good)).expect("remove");
+    }
+}

@@ -208,7 +208,7 @@ async fn a_refused_login_never_shows_the_password() -> Result<()> {
     let error = match Database::connect(&wrong, Options::default()).await {
         Err(error) => error,
         Ok(_) => {
-            eprintln!("skipped: a_refused_login_never_shows_the_password needs a server that asks for passwords");
+            reveille_pg::testing::skip::<()>("a server that asks for passwords");
             return Ok(());
         }
     };

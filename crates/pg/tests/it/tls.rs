@@ -32,8 +32,7 @@ fn certificate(server: &PrivateCluster) -> Option<PathBuf> {
         .arg(&certificate)
         .output();
     if !made.is_ok_and(|made| made.status.success()) {
-        eprintln!("skipped: sslmode_is_obeyed needs openssl to make a certificate");
-        return None;
+        return reveille_pg::testing::skip("openssl, to make a certificate");
     }
     let owner = std::fs::metadata(&pgdata).expect("the data directory").uid();
     for (file, mode) in [(&key, 0o600), (&certificate, 0o644)] {
