@@ -43,6 +43,10 @@ impl Claim for Timers {
         let due: bool = sqlx::query_scalar(&self.due).fetch_one(conn).await?;
         Ok(if due { vec![0] } else { Vec::new() })
     }
+
+    fn fits(&self, _: &i64, (): &()) -> bool {
+        true
+    }
 }
 
 async fn timers(db: &TestDb) -> (Wake, Consumer<Timers>) {
@@ -111,4 +115,36 @@ async fn an_unreadable_due_time_is_a_look_now() {
     let (early, late) = waits_for(&db, &consumer, 1, "soon").await;
     assert!(early >= 1, "it did not look");
     assert!(late < Duration::from_secs(1), "{late:?} late");
+}
+
+/// An item whose waiter went away goes as it is to the next waiter it fits.
+/// What is taken here is gone from the table and cannot be given back, so nothing else can bring it; and one look takes one timer at a
+/// time, so the second waiter cannot have had it from the table.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_item_whose_waiter_is_gone_goes_to_the_next_it_fits() {
+    let db = TestDb::new().await;
+    let (_wake, consumer) = timers(&db).await;
+    Stranger::of(&db).await.run("insert into {schema}.timer values (1, now())").await;
+    let first = consumer.claim((), 1, (), Instant::now() + PATIENCE).await.expect("a claim").expect("the timer");
+    let second = tokio::spawn({
+        let consumer = consumer.clone();
+        async move { consumer.claim((), 1, (), Instant::now() + PATIENCE).await }
+    });
+    eventually("it waits", async || consumer.health().intentions == 1).await;
+    drop(first);
+    let had = second.await.expect("no panic").expect("a claim").expect("the timer").accept();
+    assert_eq!(had, [1]);
+    assert_eq!(consumer.counts().given_back, 1);
+}
+
+/// Of two timers due at once a waiter who takes one knows of the other: who comes next has it, although nothing rings.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_full_claim_left_is_there_for_the_next() {
+    let db = TestDb::new().await;
+    let (_wake, consumer) = timers(&db).await;
+    Stranger::of(&db).await.run("insert into {schema}.timer values (1, now()), (2, now() + interval '1 ms')").await;
+    for id in [1, 2] {
+        let had = consumer.claim((), 1, (), Instant::now() + PATIENCE).await.expect("a claim").expect("a timer");
+        assert_eq!(had.accept(), [id]);
+    }
 }
