@@ -19,15 +19,19 @@ pub(super) fn log_in_as(url: &str, role: &str, password: &str) -> String {
     url.trim_end_matches(['?', '&']).to_owned()
 }
 
-/// The host and port that a URL leads to. `None` if it leads to a socket in a folder or to one of several hosts: nothing
-/// can be put in front of those.
-pub(super) fn target(url: &str) -> Option<(String, u16)> {
-    if split(url).address.contains(',') {
-        return None;
-    }
-    let options: PgConnectOptions = url.parse().ok()?;
-    let one = options.get_socket().is_none() && !options.get_host().contains(['/', ',']);
-    one.then(|| (options.get_host().to_owned(), options.get_port()))
+/// The host and port that a URL leads to. A host that begins with a slash is the folder of a socket.
+pub(super) fn target(url: &str) -> (String, u16) {
+    let options: PgConnectOptions = url.parse().expect("the test server's URL was used before");
+    let socket = options.get_socket().map(|folder| folder.to_string_lossy().into_owned());
+    (socket.unwrap_or_else(|| options.get_host().to_owned()), options.get_port())
+}
+
+/// `url` with one of its hosts each, in its order.
+pub(super) fn each_host(url: &str) -> Vec<String> {
+    let parts = split(url);
+    let query = if parts.query.is_empty() { String::new() } else { format!("?{}", parts.query) };
+    let hosts = parts.address.split(',');
+    hosts.map(|host| format!("{}{}{host}{}{query}", parts.scheme, parts.login, parts.path)).collect()
 }
 
 /// The role and password that a URL logs in with.
@@ -99,10 +103,12 @@ mod tests {
             assert_eq!(redirect(url, to), redirected, "{url}");
             assert_eq!(log_in_as(url, "r", "s"), logged_in, "{url}");
         }
-        assert_eq!(target("postgres://u@h:1/db"), Some(("h".to_owned(), 1)));
-        for nowhere in ["postgres:///db?host=/run", "postgres://u@%2Frun/db", "postgres://h:1,i:2/db"] {
-            assert_eq!(target(nowhere), None, "{nowhere}");
+        assert_eq!(target("postgres://u@h:1/db"), ("h".to_owned(), 1));
+        for socket in ["postgres:///db?host=/run&port=2", "postgres://u@%2Frun:2/db"] {
+            assert_eq!(target(socket), ("/run".to_owned(), 2), "{socket}");
         }
+        assert_eq!(each_host("postgres://u:p@h:1,i/db?x=y"), ["postgres://u:p@h:1/db?x=y", "postgres://u:p@i/db?x=y"]);
+        assert_eq!(each_host("postgres://h"), ["postgres://h"]);
         assert_eq!(login("postgres://u:p%40%25x@h"), ("u".to_owned(), "p@%x".to_owned()));
     }
 }

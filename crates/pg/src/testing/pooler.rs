@@ -32,12 +32,13 @@ pub struct Pooler {
 /// Starts a pooler in front of a test's server.
 ///
 /// `None`, with a line that the test is skipped, when PgBouncer is not installed (`make test` installs it where it may), or
-/// when `DATABASE_URL` leads to a socket or to several hosts.
+/// when `DATABASE_URL` leads to a socket, whose rights PgBouncer may not have.
 pub async fn pooler(db: &TestDb) -> Option<Pooler> {
     let Some(program) = find() else { return skip("PgBouncer, which is not installed") };
-    let Some(target) = address::target(db.url()) else {
-        return skip("one host and port to put PgBouncer in front of, which DATABASE_URL does not name");
-    };
+    let target = address::target(db.url());
+    if target.0.starts_with('/') {
+        return skip("a host and port to put PgBouncer in front of, and DATABASE_URL names a socket");
+    }
     let servers = Folder::open().await;
     let folder = servers.make_private_dir();
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());

@@ -30,6 +30,7 @@ use tokio::process::Command;
 use tokio::sync::OnceCell;
 
 use super::installation::{given_url, installation};
+use super::{address, cleaning};
 use crate::embedded::{self, Account, Cluster, Settings};
 
 /// What watches the heartbeat and what `make test` ends the server with.
@@ -59,11 +60,28 @@ pub(super) async fn server() -> &'static Server {
     SERVER
         .get_or_init(|| async {
             match given_url() {
-                Some(url) => Server { url, given: true },
+                Some(url) => Server { url: primary_of(url).await, given: true },
                 None => Server { url: Folder::open().await.start_shared().await, given: false },
             }
         })
         .await
+}
+
+/// The URL with the one of its hosts that can be written to: a test that puts something in front of a server, or asks it
+/// what happened, means one server.
+async fn primary_of(url: String) -> String {
+    let hosts = address::each_host(&url);
+    if hosts.len() == 1 {
+        return url;
+    }
+    for host in hosts {
+        let Ok(mut connection) = cleaning::connect(&host).await else { continue };
+        let standby = sqlx::query_scalar("select pg_is_in_recovery()").fetch_one(&mut connection).await;
+        if matches!(standby, Ok(false)) {
+            return host;
+        }
+    }
+    panic!("DATABASE_URL names several hosts, and none of them can be reached and written to")
 }
 
 /// The folder of the test servers.

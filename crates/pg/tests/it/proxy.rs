@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reveille_pg::testing::{Mode, Proxy, TestDb};
+use reveille_pg::testing::{Mode, PrivateCluster, Proxy, TestDb};
 use sqlx::{Connection as _, PgConnection};
 use tokio::time::timeout;
 
@@ -130,4 +130,34 @@ async fn a_cut_reply_waits_for_execution_and_not_for_preparation() {
     sqlx::query(insert).bind("x").execute(&mut connection).await.expect_err("the answer was cut");
     cut.happened().await;
     assert_eq!(rows(&db).await, 1);
+}
+
+/// A proxy stands in front of a socket as well as of a port.
+/// Reaches a private server by its socket, through the proxy.
+#[tokio::test]
+async fn a_proxy_carries_to_a_socket() {
+    let Some(server) = PrivateCluster::start().await else { return };
+    let folder = server.socket_dir().to_str().expect("a plain path").replace('/', "%2F");
+    let by_socket = server.url().replacen("127.0.0.1", &folder, 1);
+    let proxy = Proxy::to(&by_socket).await;
+    let mut connection = connect(&proxy).await.expect("connect");
+    let by_port: bool =
+        sqlx::query_scalar("select inet_server_port() is not null").fetch_one(&mut connection).await.expect("ask");
+    assert!(!by_port);
+    assert_eq!(proxy.connections(), 1);
+}
+
+/// A URL of several hosts is that of the one that can be written to.
+/// Runs another test of this program on a `DATABASE_URL` that names nobody, a standby and its primary.
+#[tokio::test]
+async fn tests_run_on_the_primary_of_several_hosts() {
+    let Some(primary) = PrivateCluster::start().await else { return };
+    let standby = primary.standby().await;
+    let own = format!("127.0.0.1:{}", primary.port());
+    let all = primary.url().replacen(&own, &format!("127.0.0.1:1,127.0.0.1:{},{own}", standby.port()), 1);
+    let mut other = tokio::process::Command::new(std::env::current_exe().expect("this program"));
+    other.args(["--exact", "proxy::a_passing_proxy_carries_everything"]).env("DATABASE_URL", all);
+    let output = other.output().await.expect("run");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
 }

@@ -3,9 +3,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{Notify, oneshot};
 
 use super::wire::{Progress, Replies, is_encryption_request};
@@ -40,16 +40,21 @@ impl Connection {
     pub(super) async fn carry(&self, client: TcpStream, server: &(String, u16), traffic: &Traffic) {
         let _ = client.set_nodelay(true);
         let connecting = async {
-            let server = TcpStream::connect((server.0.as_str(), server.1)).await.ok()?;
+            let (host, port) = server;
+            if host.starts_with('/') {
+                let server = UnixStream::connect(format!("{host}/.s.PGSQL.{port}")).await.ok()?;
+                return Some(boxed(server.into_split()));
+            }
+            let server = TcpStream::connect((host.as_str(), *port)).await.ok()?;
             let _ = server.set_nodelay(true);
-            Some(server)
+            Some(boxed(server.into_split()))
         };
         let server = tokio::select! {
             server = connecting => server,
             () = self.closing.notified() => None,
         };
         let Some(server) = server else { return };
-        let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+        let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server);
         tokio::select! {
             () = self.requests(from_client, to_server, traffic) => {}
             () = self.replies(from_server, to_client) => {}
@@ -57,7 +62,7 @@ impl Connection {
         }
     }
 
-    async fn requests(&self, mut client: OwnedReadHalf, mut server: OwnedWriteHalf, traffic: &Traffic) {
+    async fn requests(&self, mut client: OwnedReadHalf, mut server: Write, traffic: &Traffic) {
         let mut buffer = vec![0; CHUNK];
         // What was sent before, as far as a marker may begin in it.
         let mut before = Vec::new();
@@ -87,7 +92,7 @@ impl Connection {
         }
     }
 
-    async fn replies(&self, mut server: OwnedReadHalf, mut client: OwnedWriteHalf) {
+    async fn replies(&self, mut server: Read, mut client: OwnedWriteHalf) {
         let mut buffer = vec![0; CHUNK];
         // What the client does not hear until it is known whether it ever will.
         let mut held = Vec::new();
@@ -114,6 +119,16 @@ impl Connection {
             std::future::pending::<()>().await;
         }
     }
+}
+
+/// The two directions to a server, by TCP or by its socket.
+type Read = Box<dyn AsyncRead + Send + Unpin>;
+type Write = Box<dyn AsyncWrite + Send + Unpin>;
+
+fn boxed(
+    (read, write): (impl AsyncRead + Send + Unpin + 'static, impl AsyncWrite + Send + Unpin + 'static),
+) -> (Read, Write) {
+    (Box::new(read), Box::new(write))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -90,11 +90,7 @@ impl Proxy {
     }
 
     /// A proxy to the server of any URL, such as a private server's.
-    ///
-    /// # Panics
-    /// If the URL leads to a socket or to several hosts.
     pub async fn to(url: &str) -> Proxy {
-        let server = address::target(url).expect("a URL with one host and port, to put a proxy in front of it");
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a free port for the proxy");
         let address = listener.local_addr().expect("the proxy's port");
         let traffic = Arc::new(Traffic {
@@ -104,7 +100,7 @@ impl Proxy {
             armed: Mutex::default(),
         });
         let (mode, modes) = watch::channel(Mode::Pass);
-        let accepting = tokio::spawn(accept(listener, address, server, modes, Arc::clone(&traffic)));
+        let accepting = tokio::spawn(accept(listener, address, address::target(url), modes, Arc::clone(&traffic)));
         Proxy { url: address::redirect(url, address), traffic, mode, accepting }
     }
 
