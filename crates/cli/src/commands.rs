@@ -2,6 +2,7 @@
 
 mod doctor;
 mod migrate;
+mod owner;
 mod up;
 
 use std::io::Write as _;

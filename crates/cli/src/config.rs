@@ -4,14 +4,18 @@
 //! every other module behaves the same however it was configured. A flag wins over its environment variable. [`keys`]
 //! lists the whole surface from the parser itself, so that documentation can be checked against it.
 
+mod address;
 mod duration;
 mod secret;
 
 use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
 
-use clap::{Args, CommandFactory, Parser, Subcommand, builder::BoolishValueParser};
+use clap::{
+    Args, CommandFactory, FromArgMatches, Parser, Subcommand,
+    builder::{BoolishValueParser, Resettable},
+};
 
-pub use secret::{DatabaseUrl, redact};
+pub use secret::{SecretUrl, redact};
 
 use crate::error::Error;
 
@@ -158,7 +162,7 @@ pub struct Doctor {
 #[command(next_help_heading = "Server")]
 pub struct Server {
     /// Address and port to listen on
-    #[arg(long, env = "REVEILLE_LISTEN", default_value = DEFAULT_LISTEN, value_name = "ADDRESS")]
+    #[arg(long, env = "REVEILLE_LISTEN", default_value = DEFAULT_LISTEN, value_parser = address::parse, value_name = "ADDRESS")]
     pub listen: SocketAddr,
     /// When told to stop, keep serving this long with /health/ready at 503, so that a load balancer looks away first
     #[arg(long, env = "REVEILLE_SHUTDOWN_DELAY", default_value = "0", value_parser = duration::parse, value_name = "TIME")]
@@ -176,8 +180,8 @@ pub struct Embedded {
     #[arg(long, env = "REVEILLE_PG_BIN", value_name = "DIR")]
     pub pg_bin: Option<PathBuf>,
     /// Download PostgreSQL from this mirror, if it has to be downloaded [default: its releases on GitHub]
-    #[arg(long, env = "REVEILLE_PG_RELEASES", value_name = "URL")]
-    pub pg_releases: Option<String>,
+    #[arg(long, env = "REVEILLE_PG_RELEASES", hide_env_values = true, value_name = "URL")]
+    pg_releases: Option<SecretUrl>,
 }
 
 /// Which database, and how it is used.
@@ -186,10 +190,10 @@ pub struct Embedded {
 pub struct Database {
     /// The database, as postgres://user:password@host:port/database; several hosts may be given, separated by commas
     #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
-    database_url: Option<DatabaseUrl>,
+    database_url: Option<SecretUrl>,
     /// The same database without the pooler in between, for LISTEN, which no transaction-mode pooler can carry
     #[arg(long, env = "REVEILLE_DIRECT_URL", hide_env_values = true, value_name = "URL")]
-    direct_url: Option<DatabaseUrl>,
+    direct_url: Option<SecretUrl>,
     /// The database URL leads to a transaction-mode pooler such as PgBouncer: use no prepared statements
     #[arg(long, env = "REVEILLE_POOLER", value_parser = BoolishValueParser::new())]
     pub pooler: bool,
@@ -216,12 +220,12 @@ const MAX_POOL_SIZE: i64 = 1_000;
 
 impl Database {
     /// The database's URL; `None` if there is none. An empty variable counts as none.
-    pub fn url(&self) -> Option<&DatabaseUrl> {
+    pub fn url(&self) -> Option<&SecretUrl> {
         self.database_url.as_ref().filter(|url| !url.reveal().is_empty())
     }
 
     /// The URL for LISTEN; `None` if it is the same as [`Database::url`].
-    pub fn direct_url(&self) -> Option<&DatabaseUrl> {
+    pub fn direct_url(&self) -> Option<&SecretUrl> {
         self.direct_url.as_ref().filter(|url| !url.reveal().is_empty())
     }
 
@@ -251,6 +255,11 @@ impl Database {
 }
 
 impl Embedded {
+    /// The mirror to download PostgreSQL from; `None` is the project's own place. It may hold a password.
+    pub fn pg_releases(&self) -> Option<&str> {
+        self.pg_releases.as_ref().map(SecretUrl::reveal).filter(|url| !url.is_empty())
+    }
+
     /// The data directory: as given, else the place this system keeps such data.
     pub fn data_dir(&self) -> Result<PathBuf, Error> {
         match &self.data_dir {
@@ -264,7 +273,7 @@ impl Embedded {
 }
 
 /// Whether this process runs as root. A system without `id` counts as "no".
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     std::process::Command::new("id").arg("-u").output().is_ok_and(|it| it.stdout.trim_ascii() == b"0")
 }
 
@@ -285,6 +294,21 @@ fn default_data_dir(root: bool, variable: impl Fn(&str) -> Option<OsString>) -> 
         }
     };
     Some(data_home.join("reveille"))
+}
+
+/// Reads the command line and the environment. An empty variable counts as unset, whatever it would mean otherwise: that is
+/// how a variable is taken back in a compose file or a unit.
+///
+/// # Errors
+/// The parser's, which may quote what was typed: [`redact`] it. `--help` and `--version` are such errors, too.
+pub fn parse() -> Result<Cli, clap::Error> {
+    let is_empty = |name: &std::ffi::OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
+    let without_empty = |arg: clap::Arg| match arg.get_env().is_some_and(is_empty) {
+        true => arg.env(Resettable::Reset),
+        false => arg,
+    };
+    let command = Cli::command().mut_args(without_empty).mut_subcommands(|command| command.mut_args(without_empty));
+    Cli::from_arg_matches(&command.try_get_matches()?)
 }
 
 /// One thing that can be configured: a flag that has an environment variable. Flags without one say what a command does, not

@@ -35,6 +35,18 @@ pub enum Error {
         source: io::Error,
     },
 
+    /// Another process has the data directory's PostgreSQL, and would be left without it when this one stops it.
+    #[error(
+        "another `reveille up`{} runs on {}: use that one, or stop it first, or give this one a directory of its own with \
+         --data-dir", pid.map(|pid| format!(" (process {pid})")).unwrap_or_default(), dir.display()
+    )]
+    Owned {
+        /// The data directory.
+        dir: PathBuf,
+        /// The other process; `None` if it has not said.
+        pid: Option<u32>,
+    },
+
     /// There is no home directory to keep data in.
     #[error("no place for data: HOME is not set; name a directory with --data-dir")]
     NoDataDir,

@@ -23,7 +23,7 @@ use axum::{
 };
 
 pub use health::{Check, Health, Verdict};
-pub use listen::{Listener, MAX_CONNECTIONS};
+pub use listen::{Connections, Listener, MAX_CONNECTIONS};
 pub use metrics::{METRICS, Metrics};
 
 /// The largest request body any route takes unless it sets its own limit. A body is held in memory while it is read, so
@@ -65,12 +65,13 @@ impl App {
             .route("/metrics", get(metrics::scrape))
             .route("/metrics/prometheus", get(metrics::scrape))
             .with_state((self.metrics, Arc::clone(&health)));
-        let products = self.products.layer(from_fn_with_state(Arc::clone(&health), only_when_started));
+        // An unknown path, too: before the start, nobody knows what paths there are.
+        let products =
+            self.products.fallback(reply::not_found).layer(from_fn_with_state(Arc::clone(&health), only_when_started));
         let router = Router::new()
             .merge(own)
             .merge(scrape)
             .merge(products)
-            .fallback(reply::not_found)
             .method_not_allowed_fallback(reply::method_not_allowed)
             .layer(from_fn(count))
             .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))

@@ -12,6 +12,7 @@ mod error;
 pub mod http;
 mod logging;
 mod products;
+mod reachable;
 mod serve;
 mod shutdown;
 

@@ -1,6 +1,6 @@
 //! Log lines on stderr, so that stdout stays what a command answers.
 //!
-//! Nothing here filters secrets out: none may get in. URLs are [`crate::config::DatabaseUrl`]s and statements are not logged.
+//! Nothing here filters secrets out: none may get in. URLs are [`crate::config::SecretUrl`]s and statements are not logged.
 
 use std::io::IsTerminal as _;
 

@@ -3,13 +3,18 @@
 //! Each brings its part of the schema, its routes, its health and its metrics. A product is added here and nowhere else in
 //! this crate.
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use axum::Router;
 use pg::{Component, Migrator, Schema};
+use tokio::time::timeout;
 use wake::{ListenerState, Metric, Wake};
 
 use crate::http::{Check, Verdict};
+
+/// How long rings for other processes may take to be sent at the end: a round trip as a rule. Without a database to send them
+/// to they are lost, which costs the others a poll.
+const FLUSH_WITHIN: Duration = Duration::from_secs(2);
 
 /// Every part's tables, in the order in which they depend on each other.
 fn components() -> Vec<Component> {
@@ -26,7 +31,7 @@ pub(crate) fn metrics() -> impl Iterator<Item = &'static Metric> {
     wake::METRICS.iter()
 }
 
-/// Everything that runs, until it is dropped.
+/// Everything that runs, until it is stopped or dropped.
 pub(crate) struct Products {
     wake: Wake,
 }
@@ -35,6 +40,13 @@ impl Products {
     /// Starts everything. Returns at once: what needs the database waits for it by itself.
     pub(crate) fn start(database: &pg::Database, schema: &Schema) -> Self {
         Self { wake: Wake::start(database, schema, wake::Options::default()) }
+    }
+
+    /// Ends everything in order, while the database can still be used: what was committed is rung for first.
+    pub(crate) async fn stop(self) {
+        if timeout(FLUSH_WITHIN, self.wake.flush()).await.is_err() {
+            tracing::warn!("other processes could not be told of the last work in time: they find it by themselves");
+        }
     }
 
     /// The routes of the products.

@@ -6,13 +6,10 @@
 //!
 //! The end is in order: not ready, then no new connections, then the requests under way, then the products, then the pool.
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use axum::Router;
-use pg::{
-    Schema,
-    retry::{Backoff, Policy, retry},
-};
+use pg::{Schema, retry::Backoff};
 use tokio::{
     sync::oneshot,
     time::{sleep, timeout},
@@ -22,8 +19,9 @@ use crate::{
     commands::{open_given, say},
     config,
     error::{Error, explain},
-    http::{App, Check, Health, Listener, Metrics, Verdict},
+    http::{App, Check, Health, Listener, Metrics},
     products::{self, Products},
+    reachable::{Reachable, within},
     shutdown::Shutdown,
 };
 
@@ -34,13 +32,13 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How long the pool may take to close. Its connections are idle by then; a server that does not say goodbye is not waited for.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
-/// How a health check gets past connections that died with a restarted server: a few attempts, well within its deadline.
-const PING: Policy = Policy {
-    attempts: 4,
-    first: Duration::from_millis(10),
-    longest: Duration::from_millis(100),
-    give_up_after: Duration::from_secs(1),
-};
+/// How long the look at the schema may take that comes before any change to it: a handful of small statements.
+const LOOK_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long bringing the schema up to date may take before the connection is taken for lost: more than the wait for another
+/// process that is doing the same, and more than a step should take at a start. One that takes longer is a case for
+/// `reveille migrate`, which waits for as long as it takes.
+const MIGRATE_WITHIN: Duration = Duration::from_secs(60 * 60);
 
 /// `reveille serve`.
 pub(crate) async fn run(args: config::Serve) -> Result<(), Error> {
@@ -48,15 +46,20 @@ pub(crate) async fn run(args: config::Serve) -> Result<(), Error> {
     let database = open_given(&args.database)?;
     let schema = args.database.schema()?;
     let listener = Listener::bind(args.server.listen).await?;
+    let metrics = Metrics::install()?;
     say(format_args!("reveille {} listens on http://{}", env!("CARGO_PKG_VERSION"), listener.address()));
-    let server = Server { listener, database, schema, shutdown, shutdown_delay: args.server.shutdown_delay };
+    let (pool_size, shutdown_delay) = (args.database.pool_size(), args.server.shutdown_delay);
+    let server = Server { listener, metrics, database, pool_size, schema, shutdown, shutdown_delay };
     server.run(|| say("ready")).await
 }
 
 /// A server that is about to run.
 pub(crate) struct Server {
     pub(crate) listener: Listener,
+    pub(crate) metrics: Metrics,
     pub(crate) database: pg::Database,
+    /// How many connections `database` may open.
+    pub(crate) pool_size: u32,
     pub(crate) schema: Schema,
     pub(crate) shutdown: Shutdown,
     pub(crate) shutdown_delay: Duration,
@@ -65,11 +68,10 @@ pub(crate) struct Server {
 impl Server {
     /// Runs until a signal has ended it, or until it turns out that it cannot work. Calls `ready` once, when it can.
     pub(crate) async fn run(self, ready: impl FnOnce()) -> Result<(), Error> {
-        let Server { listener, database, schema, shutdown, shutdown_delay } = self;
-        let metrics = Metrics::install()?;
+        let Server { listener, metrics, database, pool_size, schema, shutdown, shutdown_delay } = self;
         let folding = tokio::spawn(metrics.clone().fold());
         let products = Products::start(&database, &schema);
-        let reachable: Arc<dyn Check> = Arc::new(Reachable(database.clone()));
+        let reachable: Arc<dyn Check> = Arc::new(Reachable { database: database.clone(), pool_size });
         let app = App::new(metrics).mount(Router::new(), [reachable]).mount(products.routes(), products.checks());
         let (routes, health) = app.build();
         let (stop_accepting, stopped) = oneshot::channel::<()>();
@@ -92,7 +94,7 @@ impl Server {
         let _ = stop_accepting.send(());
         let _ = http.await;
         folding.abort();
-        drop(products);
+        products.stop().await;
         if timeout(CLOSE_WITHIN, database.close()).await.is_err() {
             tracing::warn!("the database did not say goodbye in time: leaving");
         }
@@ -109,9 +111,9 @@ async fn bring_up(database: &pg::Database, schema: &Schema, health: &Health) -> 
     health.starting("waiting for the database");
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     loop {
-        match migrator.run(database).await {
-            Ok(report) => {
-                tracing::info!(applied = report.applied.len(), schema = schema.name(), "schema is up to date");
+        match migrate(&migrator, database).await {
+            Ok(applied) => {
+                tracing::info!(applied, schema = schema.name(), "schema is up to date");
                 return Ok(());
             }
             Err(error) if error.is_transient() => {
@@ -123,27 +125,11 @@ async fn bring_up(database: &pg::Database, schema: &Schema, health: &Health) -> 
     }
 }
 
-/// Whether the database answers.
-struct Reachable(pg::Database);
-
-impl Check for Reachable {
-    fn name(&self) -> &'static str {
-        "database"
+/// Applies what is missing; says how many steps that was. Most starts find nothing to do: only the others are given the time
+/// that a migration may need.
+async fn migrate(migrator: &pg::Migrator, database: &pg::Database) -> pg::Result<usize> {
+    if within(LOOK_WITHIN, migrator.plan(database)).await?.is_empty() {
+        return Ok(0);
     }
-
-    fn check(&self) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
-        Box::pin(async {
-            match retry(&PING, "health check", |_| ping(&self.0)).await {
-                Ok(()) => Verdict::Good,
-                Err(error) if error.is_transient() => Verdict::Down("cannot be reached".into()),
-                Err(error) => Verdict::Down(error.client_message().into()),
-            }
-        })
-    }
-}
-
-async fn ping(database: &pg::Database) -> pg::Result<()> {
-    let mut session = database.session().await?;
-    sqlx::query("select 1").execute(&mut *session).await?;
-    session.finish().await
+    Ok(within(MIGRATE_WITHIN, migrator.run(database)).await?.applied.len())
 }

@@ -1,8 +1,10 @@
 //! From a signal to an orderly end.
 //!
-//! The first SIGINT or SIGTERM asks the process to stop; everyone who cares waits on [`Shutdown::requested`]. A second one
+//! The first SIGINT, SIGTERM or SIGHUP (a terminal that was closed) asks the process to stop; everyone who cares waits on [`Shutdown::requested`]. A second one
 //! means "now": the process exits at once with the code a shell expects from that signal. What was under way is then
 //! left to what the design makes of any crash.
+//!
+//! A process that was started to survive its terminal (`nohup`) ignores SIGHUP, and still does here.
 //!
 //! One Ctrl-C can arrive twice, from the terminal and from a program in between that passes it on. Copies within
 //! [`ONE_WISH`] are therefore one wish, not impatience.
@@ -31,6 +33,10 @@ impl Shutdown {
     pub(crate) fn on_signals() -> Result<Self, Error> {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signals)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signals)?;
+        let mut hangup = match ignores_hangup() {
+            true => None,
+            false => Some(signal(SignalKind::hangup()).map_err(Error::Signals)?),
+        };
         let (request, requested) = watch::channel(false);
         tokio::spawn(async move {
             let mut first = None;
@@ -38,6 +44,7 @@ impl Shutdown {
                 let kind = tokio::select! {
                     _ = interrupt.recv() => SignalKind::interrupt(),
                     _ = terminate.recv() => SignalKind::terminate(),
+                    Some(_) = async { hangup.as_mut()?.recv().await } => SignalKind::hangup(),
                 };
                 match first {
                     None => {
@@ -68,4 +75,17 @@ impl Shutdown {
     pub(crate) fn is_requested(&self) -> bool {
         *self.0.borrow()
     }
+}
+
+/// Whether this process was started with SIGHUP ignored. Where the system does not tell, "yes": receiving a signal would
+/// end its being ignored.
+fn ignores_hangup() -> bool {
+    let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return true };
+    ignored(&status).is_none_or(|signals| signals & 1 << (SignalKind::hangup().as_raw_value() - 1) != 0)
+}
+
+/// The set of ignored signals in Linux' description of a process; `None` if it is not there.
+fn ignored(status: &str) -> Option<u64> {
+    let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+    u64::from_str_radix(set.trim(), 16).ok()
 }

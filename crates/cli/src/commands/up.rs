@@ -2,28 +2,39 @@
 //!
 //! The private PostgreSQL lives in the data directory and is started and stopped with the server. It runs apart from the
 //! terminal, so that Ctrl-C reaches only this process, which then stops things in order. A process that is killed leaves
-//! PostgreSQL running; the next `up` on that directory finds it and carries on.
+//! PostgreSQL running; the next `up` on that directory finds it and carries on. Two on one directory at the same time are
+//! refused, because the first to end would stop the PostgreSQL of both.
+//!
+//! The address answers from the first moment, with "starting", while PostgreSQL is downloaded, made and started; and a signal
+//! is obeyed meanwhile.
 
 mod postgres;
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, path::Path};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
-use super::{open, open_given, say};
-use crate::{config, error::Error, http::Listener, serve::Server, shutdown::Shutdown};
+use super::{open, open_given, owner::Owner, say};
+use crate::{
+    config,
+    error::Error,
+    http::{App, Listener, Metrics},
+    serve::Server,
+    shutdown::Shutdown,
+};
 
 /// `reveille up`.
 pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     let shutdown = Shutdown::on_signals()?;
     let schema = args.database.schema()?;
-    let shutdown_delay = args.server.shutdown_delay;
+    let (pool_size, shutdown_delay) = (args.database.pool_size(), args.server.shutdown_delay);
     if args.database.url().is_some() {
         say("DATABASE_URL is set: using that database, starting no PostgreSQL");
         let database = open_given(&args.database)?;
         let listener = Listener::bind(args.server.listen).await?;
         let address = listener.address();
-        let server = Server { listener, database, schema, shutdown, shutdown_delay };
+        let metrics = Metrics::install()?;
+        let server = Server { listener, metrics, database, pool_size, schema, shutdown, shutdown_delay };
         return server.run(|| say(format_args!("{}\nCtrl-C stops it", greeting(address)))).await;
     }
 
@@ -31,13 +42,20 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     // The address first: if it is taken, nothing has been started yet.
     let listener = Listener::bind(args.server.listen).await?;
     let address = listener.address();
-    let cluster = postgres::start(&args.embedded, data_dir).await?;
+    let metrics = Metrics::install()?;
+    let starting = Box::pin(own_and_start(&args.embedded, &data_dir, &shutdown));
+    let Some((_owner, cluster)) = answering(&listener, metrics.clone(), starting).await? else {
+        say("stopped");
+        return Ok(());
+    };
     // The way to a private PostgreSQL is direct, whatever the environment says about another database.
     let options = pg::Options { pooler: false, listen_url: None, ..args.database.options() };
     let served = match open(cluster.url(), options) {
         Err(error) => Err(error),
         Ok(database) => {
-            let server = Server { listener, database: database.clone(), schema, shutdown, shutdown_delay };
+            let database_of_server = database.clone();
+            let server =
+                Server { listener, metrics, database: database_of_server, pool_size, schema, shutdown, shutdown_delay };
             let done = Notify::new();
             let serving = async {
                 let served = server.run(|| say(banner(&cluster, address))).await;
@@ -53,6 +71,42 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     stopped?;
     say("stopped");
     Ok(())
+}
+
+/// Takes the data directory and starts its PostgreSQL; `None` if a signal ended that.
+///
+/// A directory that had an owner before is taken before anything is done. In a new one that is too early, because it may turn
+/// out to be somebody else's; of two that start in it at once, the one that comes too late has merely connected to what the
+/// other will stop.
+async fn own_and_start(
+    settings: &config::Embedded,
+    data_dir: &Path,
+    shutdown: &Shutdown,
+) -> Result<Option<(Owner, pg::embedded::Cluster)>, Error> {
+    let before = Owner::take_again(data_dir)?;
+    let Some(cluster) = postgres::start(settings, data_dir, shutdown).await? else { return Ok(None) };
+    let owner = match before {
+        Some(owner) => owner,
+        None => Owner::take(data_dir)?,
+    };
+    Ok(Some((owner, cluster)))
+}
+
+/// Answers on the address that PostgreSQL is being started, until `starting` is done.
+async fn answering<T>(listener: &Listener, metrics: Metrics, starting: impl Future<Output = T>) -> T {
+    let (routes, health) = App::new(metrics).build();
+    health.starting("starting PostgreSQL");
+    let (stop, stopped) = oneshot::channel::<()>();
+    let starting = async {
+        let started = starting.await;
+        drop(stop);
+        started
+    };
+    let serving = listener.serve_for_now(routes, async { drop(stopped.await) });
+    let (open, started) = tokio::join!(serving, starting);
+    // Answers under way are short; the next ones come from the whole server.
+    tokio::spawn(open.drain());
+    started
 }
 
 /// What is ready, and where to look at it.

@@ -1,23 +1,23 @@
-//! A database URL on its way from the user to the pool.
+//! A URL on its way from the user to whoever connects.
 //!
 //! The danger is the password in it: one `{:?}` of a configuration, one quoted argument in an error message, and it is in
-//! a log for ever. [`DatabaseUrl`] shows nothing of itself; who really needs the text asks for it by name. [`redact`] does
+//! a log for ever. [`SecretUrl`] shows nothing of itself; who really needs the text asks for it by name. [`redact`] does
 //! the same for text that others wrote, such as a parser quoting what was typed.
 
 use std::{convert::Infallible, fmt, str::FromStr};
 
-/// A database URL that cannot be printed by accident.
+/// A URL that cannot be printed by accident.
 #[derive(Clone, PartialEq, Eq)]
-pub struct DatabaseUrl(String);
+pub struct SecretUrl(String);
 
-impl DatabaseUrl {
-    /// The whole text, password included: for the pool, never for people.
+impl SecretUrl {
+    /// The whole text, password included: for whoever connects, never for people.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-impl FromStr for DatabaseUrl {
+impl FromStr for SecretUrl {
     type Err = Infallible;
 
     /// Takes any text. It is judged later, by code that does not quote it.
@@ -26,13 +26,13 @@ impl FromStr for DatabaseUrl {
     }
 }
 
-impl fmt::Debug for DatabaseUrl {
+impl fmt::Debug for SecretUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("DatabaseUrl(…)")
+        f.write_str("SecretUrl(…)")
     }
 }
 
-/// Replaces the user and password of every URL in `text`, and the value of every `password=`, by `…`.
+/// Replaces the user and password of every URL in `text`, and the value of every `password=` and `token=`, by `…`.
 ///
 /// A password may itself hold an `@` that nobody escaped: everything up to the last `@` before the next white space or
 /// quote is hidden.
@@ -55,9 +55,9 @@ pub fn redact(text: &str) -> String {
     out
 }
 
-/// Where the next secret may begin: right after `://` or `password=`, whichever comes first.
+/// Where the next secret may begin: right after whichever of the marks comes first.
 fn next_secret(text: &str) -> Option<usize> {
-    ["://", "password="].iter().filter_map(|mark| text.find(mark).map(|at| at + mark.len())).min()
+    ["://", "password=", "token="].iter().filter_map(|mark| text.find(mark).map(|at| at + mark.len())).min()
 }
 
 #[cfg(test)]
@@ -67,7 +67,7 @@ mod tests {
     /// Debug of a URL shows none of it.
     #[test]
     fn debug_of_a_url_shows_nothing_of_it() {
-        let url: DatabaseUrl = "postgres://ann:hunter2@db.example/app".parse().expect("any text is taken");
+        let url: SecretUrl = "postgres://ann:hunter2@db.example/app".parse().expect("any text is taken");
         let shown = format!("{url:?}");
         for part in ["ann", "hunter2", "db.example", "app"] {
             assert!(!shown.contains(part), "{shown}");
@@ -84,6 +84,7 @@ mod tests {
             ("postgres://ann:hun@ter2@h/db", "postgres://…@h/db"),
             ("a postgres://x:1@h/a b postgres://y:2@h/b", "a postgres://…@h/a b postgres://…@h/b"),
             ("postgres://h/db?password=hunter2&sslmode=require", "postgres://h/db?password=…&sslmode=require"),
+            ("https://h/releases?token=hunter2", "https://h/releases?token=…"),
             ("host=h password=hunter2 user=ann", "host=h password=… user=ann"),
             ("postgres://", "postgres://"),
         ];

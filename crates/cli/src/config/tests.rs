@@ -20,10 +20,15 @@ fn every_key_is_listed_once_and_explained() {
         assert!(keys.iter().any(|key| key.flag == flag && key.env == env), "{flag} is missing");
     }
     for command in Cli::command().get_subcommands() {
-        for arg in command.get_arguments().filter(|arg| arg.get_id().as_str().ends_with("_url")) {
+        for arg in command.get_arguments().filter(|arg| may_hold_a_secret(arg)) {
             assert!(arg.is_hide_env_values_set(), "--help of {} would print {}", command.get_name(), arg.get_id());
         }
     }
+}
+
+/// Whether a flag takes a URL.
+fn may_hold_a_secret(arg: &clap::Arg) -> bool {
+    arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == "URL"))
 }
 
 /// Limits of zero mean "none", an empty URL means "not given", and Debug of it all holds no password.

@@ -10,7 +10,10 @@
 use std::{
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -54,6 +57,8 @@ pub struct Health {
     phase: Mutex<Phase>,
     checks: Vec<Arc<dyn Check>>,
     round: tokio::sync::Mutex<Option<(Instant, Findings)>>,
+    /// What the last finished round found. A scrape reads it, and must not wait for a round under way.
+    last_well: AtomicBool,
 }
 
 /// Where the process is in its life.
@@ -85,7 +90,7 @@ struct Answer {
 impl Health {
     pub(super) fn new(checks: Vec<Arc<dyn Check>>) -> Self {
         let phase = Mutex::new(Phase::Starting("starting".into()));
-        Self { phase, checks, round: tokio::sync::Mutex::new(None) }
+        Self { phase, checks, round: tokio::sync::Mutex::new(None), last_well: AtomicBool::new(true) }
     }
 
     /// Not ready yet, because of `reason`.
@@ -113,8 +118,7 @@ impl Health {
 
     /// Whether the process is ready, as it was last known; asks nobody.
     pub(super) fn last_known_ready(&self) -> bool {
-        let well = self.round.try_lock().is_ok_and(|round| round.as_ref().is_none_or(|(_, it)| it.reasons.is_empty()));
-        matches!(&*self.phase(), Phase::Started) && well
+        matches!(&*self.phase(), Phase::Started) && self.last_well.load(Ordering::Relaxed)
     }
 
     async fn answer(&self) -> Answer {
@@ -151,6 +155,7 @@ impl Health {
                 Verdict::Down(reason) => findings.reasons.push(format!("{}: {reason}", check.name())),
             }
         }
+        self.last_well.store(findings.reasons.is_empty(), Ordering::Relaxed);
         *round = Some((Instant::now(), findings.clone()));
         findings
     }
@@ -177,7 +182,7 @@ pub(super) async fn live() -> Response {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use super::*;
 
@@ -241,6 +246,19 @@ mod tests {
         assert_eq!(answer.status, "unready");
         assert_eq!(answer.reasons, ["thing: away", "stuck: no answer within 2 s"]);
         assert!(!health.last_known_ready());
+    }
+
+    /// A scrape during a round tells what the last round found, not that there is none yet.
+    /// The lock that a round holds is held by the test.
+    #[tokio::test]
+    async fn a_scrape_during_a_round_tells_of_the_last_one() {
+        for (verdict, well) in [(Verdict::Good, true), (Verdict::Down("away".into()), false)] {
+            let health = Health::new(vec![Fixed::new(verdict)]);
+            health.started();
+            health.answer().await;
+            let _under_way = health.round.lock().await;
+            assert_eq!(health.last_known_ready(), well);
+        }
     }
 
     /// A hundred probes within a moment cost one look, and a later probe looks again (time is paused and moved by hand).

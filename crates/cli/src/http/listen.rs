@@ -44,6 +44,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub struct Listener {
     tcp: TcpListener,
     address: SocketAddr,
+    room: Arc<Semaphore>,
 }
 
 impl Listener {
@@ -55,7 +56,7 @@ impl Listener {
         };
         let tcp = TcpListener::bind(address).await.map_err(refused)?;
         let address = tcp.local_addr().map_err(refused)?;
-        Ok(Self { tcp, address })
+        Ok(Self { tcp, address, room: Arc::new(Semaphore::new(MAX_CONNECTIONS)) })
     }
 
     /// The address really bound; the port differs from the one asked for if that was 0.
@@ -63,12 +64,22 @@ impl Listener {
         self.address
     }
 
-    /// Serves `routes` until `stop` resolves, then drains. Returns how many connections had to be cut.
+    /// Serves `routes` until `stop` resolves, then closes the address and drains. Returns how many connections had to be cut.
     ///
     /// # Cancel safety
     /// Dropping it closes the address and every connection at once.
     pub async fn serve(self, routes: Router, stop: impl Future<Output = ()>) -> usize {
-        let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let open = self.serve_for_now(routes, stop).await;
+        drop(self);
+        open.drain().await
+    }
+
+    /// Serves `routes` until `stop` resolves, and keeps the address for other routes: new connections wait in the kernel. What
+    /// is still open is to be [drained](Connections::drain).
+    ///
+    /// # Cancel safety
+    /// Dropping it closes every connection at once.
+    pub async fn serve_for_now(&self, routes: Router, stop: impl Future<Output = ()>) -> Connections {
         let (stopping, stopped) = watch::channel(false);
         let mut connections = JoinSet::new();
         let mut stop = pin!(stop);
@@ -77,7 +88,7 @@ impl Listener {
                 biased;
                 () = &mut stop => break,
                 Some(_) = connections.join_next() => continue,
-                accepted = accept(&self.tcp, &room) => accepted,
+                accepted = accept(&self.tcp, &self.room) => accepted,
             };
             match accepted {
                 Ok((stream, permit)) => {
@@ -89,13 +100,25 @@ impl Listener {
                 }
             }
         }
-        drop(self.tcp);
         stopping.send_replace(true);
-        let all_done = async { while connections.join_next().await.is_some() {} };
+        Connections(connections)
+    }
+}
+
+/// Connections that take no further request. Dropping it cuts them.
+pub struct Connections(JoinSet<()>);
+
+impl Connections {
+    /// Lets every request under way finish. Returns how many connections had to be cut.
+    ///
+    /// # Cancel safety
+    /// Dropping it cuts what is left.
+    pub async fn drain(mut self) -> usize {
+        let all_done = async { while self.0.join_next().await.is_some() {} };
         if timeout(DRAIN, all_done).await.is_err() {
-            tracing::warn!(connections = connections.len(), "requests did not finish in time: cutting them");
+            tracing::warn!(connections = self.0.len(), "requests did not finish in time: cutting them");
         }
-        connections.len()
+        self.0.len()
     }
 }
 

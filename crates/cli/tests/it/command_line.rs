@@ -19,6 +19,7 @@ async fn help_has_examples_and_hides_urls() {
     for name in ["up", "serve", "migrate", "doctor"] {
         let mut help = command(&[name, "--help"]);
         help.env("DATABASE_URL", "postgres://ann:hunter2@secret.host/app");
+        help.env("REVEILLE_PG_RELEASES", "https://ann:hunter2@secret.host/releases");
         let ended = run(help).await;
         assert_eq!(ended.status.code(), Some(0), "{name}");
         assert!(ended.said.contains("Examples:"), "{name}: {}", ended.said);
@@ -47,6 +48,19 @@ async fn mistakes_name_the_flag() {
         assert_eq!(ended.status.code(), Some(2), "{args:?}: {}", ended.said);
         assert!(ended.said.contains(expected), "{args:?}: {}", ended.said);
     }
+}
+
+/// A variable that is set to nothing must mean the same as one that is not set, whatever kind of value it takes.
+/// All of them at once; the command then lacks its database and nothing else.
+#[tokio::test]
+async fn empty_variables_count_as_unset() {
+    let mut serve = command(&["serve"]);
+    for key in reveille::config::keys() {
+        serve.env(key.env, "");
+    }
+    let ended = run(serve).await;
+    assert_eq!(ended.status.code(), Some(2), "{}", ended.said);
+    assert!(ended.said.contains("error: no database"), "{}", ended.said);
 }
 
 /// A password must not be printed whatever is wrong with the way it was given.

@@ -3,7 +3,7 @@
 use pg::testing::{PrivateCluster, TestDb, pooler};
 use tokio::{net::TcpListener, process::Command};
 
-use crate::process::{Ended, command, run};
+use crate::process::{DataDir, Ended, Reveille, command, run, up};
 
 /// The doctor for a database.
 fn doctor(url: &str) -> Command {
@@ -48,6 +48,7 @@ impl Url {
         let rest = db.url().split_once("://").expect("a URL").1;
         let (login, rest) = rest.rsplit_once('@').expect("a login");
         let (server, database) = rest.split_once('/').expect("a database");
+        let database = database.split('?').next().unwrap_or_default();
         Self { login: login.into(), server: server.into(), database: database.into() }
     }
 
@@ -143,6 +144,7 @@ async fn a_stranger_at_the_port_is_explained() {
 async fn refused_logins_are_explained() {
     let Some(cluster) = PrivateCluster::start().await else { return };
     let (login, rest) = cluster.url().rsplit_once('@').expect("a login");
+    let rest = rest.split('?').next().unwrap_or_default();
     let (user, _) = login.rsplit_once(':').expect("a password");
     let (server, _) = rest.split_once('/').expect("a database");
 
@@ -168,8 +170,9 @@ async fn a_standby_is_recognised() {
     assert!(ended.said.contains("separated by commas: reveille follows the primary"), "{}", ended.said);
 }
 
-/// A user who may not make the schema must be told what to ask for.
-/// A login role without any rights, made for the test.
+/// A user who may not make the schema must be told what to ask for; one who may only use a schema that lacks nothing is merely
+/// warned.
+/// A login role without any rights, made for the test; then the schema is migrated and the role may use it.
 #[tokio::test]
 async fn missing_privileges_are_explained() {
     let db = TestDb::new().await;
@@ -182,10 +185,20 @@ async fn missing_privileges_are_explained() {
     missing.env("REVEILLE_SCHEMA", "nobody_may_make_this");
     let missing = run(missing).await;
     let existing = run(doctor_of(&db, &url.text())).await;
-    let drop = format!("drop role {role}");
+    let mut migrate = command(&["migrate"]);
+    migrate.env("DATABASE_URL", db.url()).env("REVEILLE_SCHEMA", db.schema().name());
+    assert_eq!(run(migrate).await.status.code(), Some(0));
+    let name = db.schema().quoted();
+    let grant =
+        format!("grant usage on schema {name} to {role}; grant select on all tables in schema {name} to {role}");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(grant)).execute(&mut superuser).await.expect("granted");
+    let using = run(doctor_of(&db, &url.text())).await;
+    let drop = format!("drop owned by {role}; drop role {role}");
     sqlx::raw_sql(sqlx::AssertSqlSafe(drop)).execute(&mut superuser).await.expect("dropped");
     assert_broken(&missing, "fail  privileges", &["nobody_may_make_this", "create schema"]);
     assert_broken(&existing, "fail  privileges", &["may not make tables", "grant usage, create"]);
+    assert_eq!(using.status.code(), Some(0), "{}", using.said);
+    assert_finding(&using, "warn  privileges", &["may not make tables", "reveille migrate"]);
 }
 
 /// Through a transaction-mode pooler the doctor must say what gets lost and how to say so; told of the pooler it must ask for the
@@ -216,4 +229,51 @@ async fn a_pooler_is_found_and_explained() {
     indirect.env("REVEILLE_POOLER", "true").env("REVEILLE_DIRECT_URL", pooler.url());
     let indirect = run(indirect).await;
     assert_broken(&indirect, "fail  pooler", &["--direct-url"]);
+}
+
+/// The doctor of `reveille up`, for `dir`.
+async fn doctor_of_dir(dir: &DataDir) -> Ended {
+    let mut doctor = command(&["doctor", "--log=warn", "--data-dir"]);
+    doctor.arg(dir.path());
+    run(doctor).await
+}
+
+/// What keeps `up` from using a directory must be found without `up`, and a good one must be left as it was.
+/// One that does not exist, one that belongs to something else, one below a file.
+#[tokio::test]
+async fn data_directories_are_judged_as_up_would() {
+    let Some(dir) = DataDir::new() else { return };
+    let missing = doctor_of_dir(&dir).await;
+    assert_finding(&missing, "ok    data directory", &["will be made"]);
+    assert!(!dir.path().exists());
+
+    std::fs::create_dir(dir.path()).expect("made");
+    assert_finding(&doctor_of_dir(&dir).await, "ok    data directory", &[]);
+    assert_eq!(std::fs::read_dir(dir.path()).expect("there").count(), 0, "something was left behind");
+
+    std::fs::write(dir.path().join("precious"), "mine").expect("written");
+    assert_broken(&doctor_of_dir(&dir).await, "fail  data directory", &["other things", "--data-dir"]);
+
+    let mut below = command(&["doctor", "--data-dir"]);
+    below.arg(dir.path().join("precious/data"));
+    assert_broken(&run(below).await, "fail  data directory", &["is a file", "--data-dir"]);
+}
+
+/// A directory in use must be recognised together with its user, and one with data needs the programs that made it.
+/// Looks while `up` runs; then writes another version into the data directory, of which no program exists.
+#[tokio::test]
+async fn a_directory_in_use_and_its_version_are_recognised() {
+    let Some(dir) = DataDir::new() else { return };
+    let reveille = Reveille::start(up(&dir).await);
+    reveille.line("Ctrl-C stops both").await;
+    let owner = std::fs::read_to_string(dir.path().join("owner")).expect("the owner is written down");
+    let busy = doctor_of_dir(&dir).await;
+    assert_eq!(busy.status.code(), Some(0), "{}", busy.said);
+    assert_finding(&busy, "warn  data directory", &[owner.trim(), "runs on"]);
+    reveille.signal("INT").await;
+    assert_eq!(reveille.ended().await.status.code(), Some(0));
+    assert_finding(&doctor_of_dir(&dir).await, "ok    data directory", &[]);
+
+    std::fs::write(dir.path().join("data/PG_VERSION"), "9\n").expect("written");
+    assert_broken(&doctor_of_dir(&dir).await, "fail  PostgreSQL programs", &["no PostgreSQL 9"]);
 }

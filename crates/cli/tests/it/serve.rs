@@ -1,6 +1,6 @@
 //! `reveille serve` on a database that exists, and on one that comes and goes.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, process::Stdio};
 
 use pg::testing::{PrivateCluster, TestDb};
 use tokio::{
@@ -165,6 +165,22 @@ async fn one_wish_that_arrives_twice_is_one_wish() {
     tokio::join!(reveille.signal("INT"), reveille.signal("INT"));
     let ended = reveille.ended().await;
     assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
+}
+
+/// A server that was started to survive its terminal must survive it.
+/// A shell ignores the signal of a closed terminal, as `nohup` does, and becomes the server; the signal is sent, then the usual one.
+#[tokio::test]
+async fn an_ignored_hangup_stays_ignored() {
+    let db = TestDb::new().await;
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "trap '' HUP; exec \"$0\" serve --listen 127.0.0.1:0", env!("CARGO_BIN_EXE_reveille")]);
+    shell.env("DATABASE_URL", db.url()).env("REVEILLE_SCHEMA", db.schema().name());
+    shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let (reveille, address) = ready(shell).await;
+    reveille.signal("HUP").await;
+    assert_eq!(get(address, "/health").await.status, 200);
+    let said = stop(reveille).await;
+    assert_eq!(said.matches("stopping").count(), 1, "{said}");
 }
 
 /// A connection that is merely kept alive must not hold up the end.

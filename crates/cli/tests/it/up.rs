@@ -69,6 +69,89 @@ async fn up_after_kill_9_carries_on_with_the_same_postgresql() {
     assert!(!runs(postgres).await);
 }
 
+/// A second `up` on a directory must be refused with the first one's process, and leave its PostgreSQL alone.
+/// Starts the second while the first serves; afterwards the first must still be ready.
+#[tokio::test]
+async fn a_second_up_on_one_directory_is_refused() {
+    let Some(dir) = DataDir::new() else { return };
+    let first = Reveille::start(up(&dir).await);
+    ready(&first).await;
+    let owner = std::fs::read_to_string(dir.path().join("owner")).expect("the owner is written down");
+
+    let second = run(up(&dir).await).await;
+    assert_eq!(second.status.code(), Some(1), "{}", second.said);
+    assert!(second.said.contains(&format!("(process {})", owner.trim())), "{}", second.said);
+    assert!(second.said.contains("--data-dir"), "{}", second.said);
+
+    assert_eq!(get(first.address().await, "/health").await.status, 200);
+    first.signal("INT").await;
+    assert_eq!(first.ended().await.status.code(), Some(0));
+}
+
+/// Of two that start in a new directory at once, one must serve and the other must be refused, whichever it is.
+/// Waits for the refusal of either; the other must then serve and stop in good order.
+#[tokio::test]
+async fn two_that_start_at_once_do_not_share_a_postgresql() {
+    let Some(dir) = DataDir::new() else { return };
+    let (one, two) = (Reveille::start(up(&dir).await), Reveille::start(up(&dir).await));
+    let (served, refused) = tokio::select! {
+        _ = one.line("another `reveille up`") => (two, one),
+        _ = two.line("another `reveille up`") => (one, two),
+    };
+    ready(&served).await;
+    let refused = refused.ended().await;
+    assert_eq!(refused.status.code(), Some(1), "{}", refused.said);
+    assert_eq!(get(served.address().await, "/health").await.status, 200);
+    served.signal("INT").await;
+    assert_eq!(served.ended().await.status.code(), Some(0));
+    assert_eq!(dir.postgres(), None);
+}
+
+/// While PostgreSQL is being started, the address must answer that it is not ready, and Ctrl-C must be obeyed with nothing left
+/// running.
+/// The start is held up by the test, which holds the lock that a start takes.
+#[tokio::test]
+async fn a_start_under_way_answers_and_obeys_ctrl_c() {
+    let Some(dir) = DataDir::new() else { return };
+    let first = Reveille::start(up(&dir).await);
+    ready(&first).await;
+    first.signal("INT").await;
+    assert_eq!(first.ended().await.status.code(), Some(0));
+
+    let lock = std::fs::File::options().write(true).open(dir.path().join("lock")).expect("a start has made it");
+    lock.lock().expect("nobody starts");
+    let port = TcpListener::bind("127.0.0.1:0").await.expect("a free port").local_addr().expect("bound").port();
+    let mut up = up(&dir).await;
+    up.args(["--listen", &format!("localhost:{port}")]);
+    let reveille = Reveille::start(up);
+    reveille.line("starting PostgreSQL in").await;
+    let address = ([127, 0, 0, 1], port).into();
+    let answer = get(address, "/health").await;
+    assert_eq!((answer.status, &answer.json()["reasons"][0]), (503, &"starting PostgreSQL".into()));
+    assert_eq!(get(address, "/health/live").await.status, 200);
+    assert_eq!(get(address, "/api/anything").await.status, 503);
+
+    reveille.signal("INT").await;
+    reveille.line("stopping as soon as PostgreSQL has started").await;
+    lock.unlock().expect("unlocked");
+    let ended = reveille.ended().await;
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
+    assert_eq!(dir.postgres(), None, "PostgreSQL was left behind");
+}
+
+/// Closing the terminal must stop both, as Ctrl-C does.
+/// Sends the signal that a closed terminal sends.
+#[tokio::test]
+async fn a_closed_terminal_stops_both() {
+    let Some(dir) = DataDir::new() else { return };
+    let reveille = Reveille::start(up(&dir).await);
+    ready(&reveille).await;
+    reveille.signal("HUP").await;
+    let ended = reveille.ended().await;
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
+    assert_eq!(dir.postgres(), None, "PostgreSQL was left behind");
+}
+
 /// When everything was killed, PostgreSQL included, the next `up` must recover.
 /// Kills both with SIGKILL, which leaves a stale pid file behind.
 #[tokio::test]

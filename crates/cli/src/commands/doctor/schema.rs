@@ -25,8 +25,9 @@ pub(super) async fn examine(database: &pg::Database, settings: &config::Database
             return;
         }
     };
-    report.add(privileges.judge(&schema));
-    report.add(match products::migrator(&schema).plan(database).await {
+    let plan = products::migrator(&schema).plan(database).await;
+    report.add(privileges.judge(&schema, plan.as_ref().is_ok_and(Vec::is_empty)));
+    report.add(match plan {
         Ok(steps) if steps.is_empty() => Finding::ok(WHAT, format!("{} is up to date", schema.quoted())),
         Ok(steps) => Finding::warn(
             WHAT,
@@ -53,13 +54,19 @@ struct Privileges {
 }
 
 impl Privileges {
-    fn judge(&self, schema: &pg::Schema) -> Finding {
+    /// What this user may not do is broken only if there is something to do.
+    fn judge(&self, schema: &pg::Schema, up_to_date: bool) -> Finding {
         const WHAT: &str = "privileges";
         let name = schema.quoted();
         match self {
             Privileges { exists: true, may_use: true, .. } => {
                 Finding::ok(WHAT, format!("this user may make tables in {name}"))
             }
+            Privileges { exists: true, .. } if up_to_date => Finding::warn(
+                WHAT,
+                format!("this user may not make tables in {name}; nothing is missing from it now"),
+                "nothing to do now: before a newer reveille starts, run its `reveille migrate` as the schema's owner",
+            ),
             Privileges { exists: true, .. } => Finding::fail(
                 WHAT,
                 format!("the schema {name} exists, and this user may not make tables in it"),
@@ -97,14 +104,17 @@ async fn privileges(database: &pg::Database, schema: &pg::Schema) -> pg::Result<
 mod tests {
     use super::{super::finding::Status, *};
 
-    /// All eight combinations: only an unusable schema, or a missing one that may not be made, is broken.
+    /// All eight combinations: only an unusable schema, or a missing one that may not be made, is broken; and a schema that
+    /// lacks nothing is not.
     #[test]
     fn privileges_are_judged_by_what_is_needed() {
         let schema = pg::Schema::new("reveille").expect("a plain name");
         for bits in 0..8 {
             let it = Privileges { exists: bits & 1 > 0, may_use: bits & 2 > 0, may_create_schema: bits & 4 > 0 };
             let works = if it.exists { it.may_use } else { it.may_create_schema };
-            assert_eq!(it.judge(&schema).status == Status::Ok, works, "{bits:03b}");
+            assert_eq!(it.judge(&schema, false).status == Status::Ok, works, "{bits:03b}");
+            let harmless = works || it.exists;
+            assert_eq!(it.judge(&schema, true).status != Status::Fail, harmless, "{bits:03b}, up to date");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The private PostgreSQL of `reveille up`: found or downloaded, started, and watched.
 
-use std::{convert::Infallible, path::PathBuf, time::Duration};
+use std::{convert::Infallible, path::Path, pin::pin, time::Duration};
 
 use pg::{
     embedded::{self, Cluster, Download, Installation, Settings, Wanted},
@@ -11,8 +11,9 @@ use tokio::time::{sleep, timeout};
 
 use super::say;
 use crate::{
-    config::Embedded,
+    config::{Embedded, redact},
     error::{Error, explain},
+    shutdown::Shutdown,
 };
 
 /// The pauses between looks for a PostgreSQL that has gone.
@@ -22,28 +23,50 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How long the watching connection may take to say goodbye.
 const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 
-/// Starts the server of `data_dir`, getting PostgreSQL first if this machine has none.
-pub(super) async fn start(settings: &Embedded, data_dir: PathBuf) -> Result<Cluster, Error> {
-    let newest = obtain(settings).await?;
-    // Data of an earlier start needs the version it was made with, which need not be the newest here. Left open, unless the user
-    // insists on certain programs.
-    let installation = settings.pg_bin.is_some().then_some(newest);
+/// Starts the server of `data_dir`, getting PostgreSQL first if this machine has none. `None` if a signal came first: then
+/// nothing runs that did not run before.
+pub(super) async fn start(settings: &Embedded, data_dir: &Path, shutdown: &Shutdown) -> Result<Option<Cluster>, Error> {
+    // Data of an earlier start needs the version it was made with, which need not be the newest here.
+    let exact = embedded::data_major(data_dir)?;
+    let wanted = Wanted { exact, bin_dir: settings.pg_bin.clone(), ..Wanted::default() };
+    // A task of its own, because unpacking keeps its thread busy.
+    let mut obtaining = tokio::spawn(obtain(wanted, settings.pg_releases().map(str::to_owned)));
+    let installation = tokio::select! {
+        obtained = &mut obtaining => obtained.expect("it is not aborted and does not panic")?,
+        () = shutdown.requested() => {
+            obtaining.abort();
+            return Ok(None);
+        }
+    };
     say(format_args!("starting PostgreSQL in {}", data_dir.display()));
-    let cluster = Cluster::start(Settings { installation, ..Settings::new(data_dir) }).await?;
+    let settings = Settings { installation: Some(installation), ..Settings::new(data_dir) };
+    let mut starting = pin!(Cluster::start(settings));
+    let cluster = tokio::select! {
+        started = &mut starting => started?,
+        () = shutdown.requested() => {
+            if !matches!(embedded::data_major(data_dir), Ok(Some(_))) {
+                // The data directory is being made by a program that ends with this future.
+                return Ok(None);
+            }
+            // It may have been started already, and would be left behind.
+            say("stopping as soon as PostgreSQL has started; a second Ctrl-C leaves at once");
+            starting.await?.stop().await?;
+            return Ok(None);
+        }
+    };
     if cluster.attached() {
         say("it was still running: carrying on with it");
     }
-    Ok(cluster)
+    Ok(Some(cluster))
 }
 
 /// A PostgreSQL on this machine, downloaded if there was none.
-async fn obtain(settings: &Embedded) -> Result<Installation, Error> {
-    let wanted = Wanted { bin_dir: settings.pg_bin.clone(), ..Wanted::default() };
+async fn obtain(wanted: Wanted, releases_url: Option<String>) -> Result<Installation, Error> {
     match Installation::find(wanted.clone()).await {
         Err(embedded::Error::NotFound { wanted: versions, .. }) => {
             say(format_args!("PostgreSQL {versions} is not installed here: downloading it, once"));
-            let what = Download { wanted, releases_url: settings.pg_releases.clone(), into: None };
-            Ok(embedded::download(what, say).await?)
+            let what = Download { wanted, releases_url, into: None };
+            Ok(embedded::download(what, |progress| say(redact(&progress.to_string()))).await?)
         }
         found => Ok(found?),
     }
