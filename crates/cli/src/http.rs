@@ -17,7 +17,7 @@ use axum::{
     Router,
     extract::{DefaultBodyLimit, MatchedPath, Request, State},
     http::StatusCode,
-    middleware::{Next, from_fn, from_fn_with_state, map_request},
+    middleware::{Next, from_fn, from_fn_with_state, map_request, map_response},
     response::Response,
     routing::get,
 };
@@ -26,8 +26,8 @@ pub use health::{Check, Health, Verdict};
 pub use listen::{Connections, Listener, MAX_CONNECTIONS};
 pub use metrics::{METRICS, Metrics};
 
-/// The largest request body any route takes unless it sets its own limit. A body is held in memory while it is read, so
-/// this times the number of connections is what clients can make the process hold.
+/// The largest request body any route takes unless it sets its own limit. A body is held in memory while it is read; all of
+/// them together are bounded in `body.rs`.
 const MAX_BODY_BYTES: usize = 10 * 1024 * 1024;
 
 /// The server under construction.
@@ -73,6 +73,8 @@ impl App {
             .merge(scrape)
             .merge(products)
             .method_not_allowed_fallback(reply::method_not_allowed)
+            .layer(map_response(reply::in_json))
+            .layer(from_fn_with_state(body::Room::new(), body::admit))
             .layer(from_fn(count))
             .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
             .layer(map_request(|request| async { body::bound(request) }));

@@ -2,18 +2,60 @@
 //!
 //! The size of a body is bounded where it is read; without a bound on time, a client that announces a body and sends nothing
 //! holds its request for ever. A request whose body nobody reads is not affected: a long poll may wait as long as it likes.
+//!
+//! The bodies of all requests together are bounded, too ([`Room`]): many large ones at once are answered with "later" instead
+//! of taking the memory of the process.
 
 use std::{
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
 
 use axum::{
     body::{Body, Bytes, HttpBody},
-    extract::Request,
+    extract::{Request, State},
+    http::{HeaderValue, StatusCode, header},
+    middleware::Next,
+    response::Response,
 };
-use tokio::time::{Sleep, sleep};
+use tokio::{
+    sync::Semaphore,
+    time::{Sleep, sleep},
+};
+
+use super::{MAX_BODY_BYTES, reply};
+
+/// Bytes of bodies that all requests under way may have together: room for 25 of the largest, or for tens of thousands of
+/// usual ones.
+const ALL_BODIES_BYTES: usize = 256 * 1024 * 1024;
+
+/// How soon a client that found no room may try again, in seconds.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+
+/// The memory that is left for bodies. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Room(Arc<Semaphore>);
+
+impl Room {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Semaphore::new(ALL_BODIES_BYTES)))
+    }
+}
+
+/// Lets a request in if there is room for its body, which it keeps until it is answered: what was read of it lives on in the
+/// product. A body that does not say how long it is counts as one of the largest.
+pub(super) async fn admit(State(room): State<Room>, request: Request, next: Next) -> Response {
+    let bytes = request.body().size_hint().upper().unwrap_or(u64::MAX);
+    let bytes = u32::try_from(bytes.min(MAX_BODY_BYTES as u64)).expect("the largest body is far below 4 GB");
+    let Ok(_place) = room.0.try_acquire_many(bytes) else {
+        let mut later = reply::error(StatusCode::SERVICE_UNAVAILABLE, "too many large requests at once; try again");
+        later.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+        return later;
+    };
+    next.run(request).await
+}
 
 /// How long a body may take from its headers to its end. The largest one then needs 170 kB/s.
 const BODY_WITHIN: Duration = Duration::from_secs(60);

@@ -24,7 +24,12 @@ use crate::error::Error;
 
 /// Connections open at once. Beyond it the kernel's backlog holds callers until one closes. A long poll holds its connection
 /// all the time, so this is also the number of waiting clients; each costs a few tens of kilobytes.
+/// Where the process may open fewer files than that, it is as many as leave [`OTHER_FILES`].
 pub const MAX_CONNECTIONS: usize = 20_000;
+
+/// Files that connections leave to everything else: the database's connections, a few dozen as a rule, and a few of the
+/// process's own. Without them a crowd of clients would cut the server off from its database.
+const OTHER_FILES: usize = 256;
 
 /// How long a client may take to send its headers, and how long a kept-alive connection may sit between two requests.
 const HEADERS_WITHIN: Duration = Duration::from_secs(60);
@@ -56,7 +61,7 @@ impl Listener {
         };
         let tcp = TcpListener::bind(address).await.map_err(refused)?;
         let address = tcp.local_addr().map_err(refused)?;
-        Ok(Self { tcp, address, room: Arc::new(Semaphore::new(MAX_CONNECTIONS)) })
+        Ok(Self { tcp, address, room: Arc::new(Semaphore::new(connections(open_files()))) })
     }
 
     /// The address really bound; the port differs from the one asked for if that was 0.
@@ -122,6 +127,20 @@ impl Connections {
     }
 }
 
+/// How many connections may be open at once where a process may open so many files; `None` is no limit.
+fn connections(open_files: Option<usize>) -> usize {
+    // Half of a limit that is smaller than the reserve: some of each is better than all of one.
+    let left = |files: usize| files.saturating_sub(OTHER_FILES).max(files / 2);
+    open_files.map_or(MAX_CONNECTIONS, left).clamp(1, MAX_CONNECTIONS)
+}
+
+/// How many files this process may open; `None` if there is no limit, or the system does not tell.
+fn open_files() -> Option<usize> {
+    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
 /// The next connection, once there is room for one.
 async fn accept(tcp: &TcpListener, room: &Arc<Semaphore>) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
     let permit = Arc::clone(room).acquire_owned().await.expect("the semaphore is never closed");
@@ -182,5 +201,24 @@ impl Open {
 impl Drop for Open {
     fn drop(&mut self) {
         metrics::connections(-1.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A usual limit leaves the reserve, a tiny one leaves half, and none leaves the server's own bound.
+    #[test]
+    fn connections_leave_files_for_the_rest() {
+        for (files, expected) in [
+            (None, MAX_CONNECTIONS),
+            (Some(1_048_576), MAX_CONNECTIONS),
+            (Some(1024), 768),
+            (Some(64), 32),
+            (Some(0), 1),
+        ] {
+            assert_eq!(connections(files), expected, "{files:?}");
+        }
     }
 }

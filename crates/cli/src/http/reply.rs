@@ -2,13 +2,33 @@
 
 use axum::{
     Json,
-    http::{Method, StatusCode, Uri},
+    body::to_bytes,
+    http::{Method, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
 use serde_json::json;
 
 /// The longest part of a path that an error repeats: enough to recognise a typing mistake.
 const SHOWN_PATH_CHARS: usize = 200;
+
+/// The longest plain text that is turned into a message: the framework's own are a line.
+const MESSAGE_BYTES: usize = 4 * 1024;
+
+/// Gives errors that come as plain text (a body that is too large, or not JSON, or not said to be) the form of all others.
+pub(super) async fn in_json(response: Response) -> Response {
+    let status = response.status();
+    let is_plain =
+        response.headers().get(header::CONTENT_TYPE).is_some_and(|it| it.as_bytes().starts_with(b"text/plain"));
+    if !(is_plain && (status.is_client_error() || status.is_server_error())) {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    let text = to_bytes(body, MESSAGE_BYTES).await.unwrap_or_default();
+    let (own, body) = error(status, &String::from_utf8_lossy(&text)).into_parts();
+    parts.headers.remove(header::CONTENT_LENGTH);
+    parts.headers.extend(own.headers);
+    Response::from_parts(parts, body)
+}
 
 /// An error response. `message` reaches the client: it holds no text from the database.
 pub(super) fn error(status: StatusCode, message: &str) -> Response {

@@ -191,8 +191,60 @@ async fn an_oversized_body_is_refused() {
     server.health.started();
     for (bytes, status) in [(10 << 20, 200), ((10 << 20) + 1, 413)] {
         let head = format!("POST /read HTTP/1.1\r\nhost: test\r\nconnection: close\r\ncontent-length: {bytes}\r\n\r\n");
-        let answer = exchange(server.address, &(head + &"x".repeat(bytes))).await.expect("answered");
-        assert_eq!(parse(&answer).status, status, "{bytes}");
+        let answer = parse(&exchange(server.address, &(head + &"x".repeat(bytes))).await.expect("answered"));
+        assert_eq!(answer.status, status, "{bytes}");
+        if status != 200 {
+            assert!(answer.json()["error"].as_str().is_some_and(|it| !it.is_empty()), "{answer:?}");
+        }
     }
+    assert_eq!(server.stop().await, 0);
+}
+
+/// What the framework itself refuses must have the form of every other error.
+/// A product that takes JSON is sent something else, and something that only claims to be it.
+#[tokio::test]
+async fn refusals_of_the_framework_are_json() {
+    let routes = Router::new().route("/read", routing::post(|_: axum::Json<serde_json::Value>| async { "read" }));
+    let server = start(routes, Vec::new()).await;
+    server.health.started();
+    for (kind, status) in [("text/html", 415), ("application/json", 400)] {
+        let text = format!(
+            "POST /read HTTP/1.1\r\nhost: test\r\nconnection: close\r\ncontent-type: {kind}\r\ncontent-length: 3\r\n\r\n{{x}}"
+        );
+        let answer = parse(&exchange(server.address, &text).await.expect("answered"));
+        assert_eq!(answer.status, status, "{answer:?}");
+        assert!(answer.json()["error"].as_str().is_some_and(|it| !it.is_empty()), "{answer:?}");
+    }
+    assert_eq!(server.stop().await, 0);
+}
+
+/// Large bodies must not take all the memory: when there is no room for another, it is refused with a time to try again, and small
+/// requests are still served.
+/// Requests announce the largest body and send none of it, until one is refused; then their clients leave.
+#[tokio::test]
+async fn too_many_large_bodies_are_refused_for_now() {
+    let routes = Router::new().route("/read", routing::post(|body: Bytes| async move { body.len().to_string() }));
+    let server = start(routes, Vec::new()).await;
+    server.health.started();
+    let head =
+        format!("POST /read HTTP/1.1\r\nhost: test\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n", 10 << 20);
+    let mut waiting = Vec::new();
+    let refused = loop {
+        assert!(waiting.len() < 100, "there is room for a gigabyte");
+        let mut client = TcpStream::connect(server.address).await.expect("it listens");
+        client.write_all(head.as_bytes()).await.expect("sent");
+        let mut buffer = [0; 1024];
+        let count = timeout(PATIENCE, client.read(&mut buffer)).await.expect("in time").expect("answered");
+        let said = String::from_utf8_lossy(&buffer[..count]).into_owned();
+        if !said.starts_with("HTTP/1.1 100") {
+            break parse(&said);
+        }
+        waiting.push(client);
+    };
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert!(refused.headers.contains("retry-after: 1"), "{refused:?}");
+    assert_eq!(get(server.address, "/health/live").await.status, 200);
+    assert_eq!(waiting.len(), 25);
+    drop(waiting);
     assert_eq!(server.stop().await, 0);
 }
