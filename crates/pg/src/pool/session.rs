@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection, PgConnection, PgTransaction, Postgres};
-use tokio::time::Instant;
 
 use super::route::Route;
 use super::{Database, suspicion};
@@ -84,32 +83,40 @@ impl Database {
         Error::connecting(&address.servers(), error)
     }
 
+    /// As [`Database::obtain`], where the primary may be elsewhere. Whatever it is busy with when the time for a connection is
+    /// over, the last failure is the answer.
     async fn obtain_from_primary<T, F>(&self, route: &Arc<Route>, get: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = sqlx::Result<T>>,
     {
         let server = |error| self.failed_to_connect(error);
-        let deadline = Instant::now() + self.0.acquire_timeout;
-        loop {
-            let aimed_at = route.current();
-            let mut failure = match unless_it_moves(route, get()).await.map_err(server) {
-                Ok(obtained) => return Ok(obtained),
-                Err(error) => error,
-            };
-            report(&failure);
-            let mut has_moved = false;
-            if failure.is_transient() {
-                match route.scout().await {
-                    Ok(place) => has_moved = place != aimed_at,
-                    Err(error) => failure = error,
+        let mut last = Error::Exhausted;
+        let search = async {
+            loop {
+                let aimed_at = route.current();
+                match unless_it_moves(route, get()).await.map_err(server) {
+                    Ok(obtained) => return Ok(obtained),
+                    Err(error) => last = error,
+                }
+                report(&last);
+                let mut has_moved = false;
+                if last.is_transient() {
+                    match route.scout().await {
+                        Ok(place) => has_moved = place != aimed_at,
+                        Err(error) => last = error,
+                    }
+                }
+                if !last.is_transient() {
+                    return Err(());
+                }
+                if !has_moved {
+                    tokio::time::sleep(SUSPICIOUS_WAIT).await;
                 }
             }
-            if !failure.is_transient() || Instant::now() >= deadline {
-                return Err(failure);
-            }
-            if !has_moved {
-                tokio::time::sleep(SUSPICIOUS_WAIT).await;
-            }
+        };
+        match tokio::time::timeout(self.0.acquire_timeout, search).await {
+            Ok(Ok(obtained)) => Ok(obtained),
+            Ok(Err(())) | Err(_) => Err(last),
         }
     }
 }

@@ -217,8 +217,11 @@ async fn a_failing_step_changes_nothing() -> Result<()> {
     Ok(())
 }
 
+/// How often a test asks the server for something that nobody announces.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
 /// A table in use makes a migration give way and try again, rather than hold up everybody behind it. A reader keeps the
-/// table until the migration has waited for it once.
+/// table until the migration has waited for it and given way: a migration that only waits would never end.
 #[tokio::test]
 async fn a_table_in_use_is_waited_for_in_turns() -> Result<()> {
     let db = TestDb::new().await;
@@ -228,8 +231,10 @@ async fn a_table_in_use_is_waited_for_in_turns() -> Result<()> {
     let waiting = async {
         let sql = "select true from pg_locks where relation = to_regclass($1) and not granted";
         let table = db.schema().sql("{schema}.job").to_string();
-        while sqlx::query(sql).bind(&table).fetch_optional(db.database().pool()).await?.is_none() {
-            tokio::task::yield_now().await;
+        for is_waiting in [true, false] {
+            while sqlx::query(sql).bind(&table).fetch_optional(db.database().pool()).await?.is_some() != is_waiting {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
         }
         reader.rollback().await
     };

@@ -31,8 +31,23 @@ async fn options_reach_the_server() -> Result<()> {
     assert_eq!(text(&mut session, "show application_name").await?, "a name with 'quotes' \\ and blanks");
     assert_eq!(text(&mut session, "show statement_timeout").await?, "12345ms");
     assert_eq!(text(&mut session, "show lock_timeout").await?, "0");
-    assert_eq!(text(&mut session, "show transaction_isolation").await?, "read committed");
     session.finish().await
+}
+
+/// Our own sessions are read committed whatever the URL says; in the application's pool that is not ours to change, but our
+/// transactions are. The URL sets another default.
+#[tokio::test]
+async fn the_isolation_is_stated_and_not_left_to_defaults() -> Result<()> {
+    let db = TestDb::new().await;
+    let separator = if db.url().contains('?') { '&' } else { '?' };
+    let url = format!("{}{separator}options[default_transaction_isolation]=serializable", db.url());
+    let ours = Database::connect(&url, Options::default()).await?;
+    assert_eq!(text(&mut *ours.session().await?, "show transaction_isolation").await?, "read committed");
+
+    let theirs = Database::from_pool(sqlx::PgPool::connect(&url).await?);
+    assert_eq!(text(&mut *theirs.session().await?, "show transaction_isolation").await?, "serializable");
+    assert_eq!(text(&mut *theirs.begin().await?, "show transaction_isolation").await?, "read committed");
+    Ok(())
 }
 
 /// A name in the URL was put there for this deployment and goes before the program's own.
