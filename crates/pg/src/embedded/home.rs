@@ -20,6 +20,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use tokio::process::Command;
 
@@ -40,6 +41,10 @@ const LOG_KEEP_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The longest folder for a socket: the system allows about 100 bytes for the socket's path, whose name and lock take 19.
 const SOCKET_DIR_BYTES: usize = 80;
+
+/// How long something may still be writing to a data directory that was never completed, and between two looks.
+const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);
+const REMOVE_PAUSE: Duration = Duration::from_millis(20);
 
 /// Random bytes of a password; printed in hexadecimal.
 const PASSWORD_BYTES: usize = 16;
@@ -139,7 +144,7 @@ impl Home {
 
     /// Creates `data/`. The caller holds the lock and knows that there is none.
     pub(super) async fn create(&self, installation: &Installation, durable: bool) -> Result<()> {
-        self.remove_half_made()?;
+        self.remove_half_made().await?;
         let making = self.root.join(format!("{MAKING}{}", random_hex(4)?));
         self.make_dir(&making)?;
         let password = random_hex(PASSWORD_BYTES)?;
@@ -176,11 +181,11 @@ impl Home {
         if durable { sync(&self.root) } else { Ok(()) }
     }
 
-    fn remove_half_made(&self) -> Result<()> {
+    async fn remove_half_made(&self) -> Result<()> {
         for entry in fs::read_dir(&self.root).map_err(Error::io("list", &self.root))?.filter_map(io::Result::ok) {
             if entry.file_name().as_encoded_bytes().starts_with(MAKING.as_bytes()) {
                 tracing::info!(path = %entry.path().display(), "removing a data directory that was never completed");
-                fs::remove_dir_all(entry.path()).map_err(Error::io("remove", &entry.path()))?;
+                remove_patiently(&entry.path()).await?;
             }
         }
         Ok(())
@@ -315,6 +320,19 @@ pub fn data_major(data_dir: &Path) -> Result<Option<u32>> {
             _ => Err(Error::Damaged { data }),
         },
         Err(error) => Err(Error::io("read the version of", &data)(error)),
+    }
+}
+
+/// Removes what an interrupted `initdb` left. The server that it ran may outlive it for a moment, and go on writing.
+async fn remove_patiently(path: &Path) -> Result<()> {
+    let since = Instant::now();
+    loop {
+        match fs::remove_dir_all(path) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty && since.elapsed() < REMOVE_TIMEOUT => {
+                tokio::time::sleep(REMOVE_PAUSE).await;
+            }
+            removed => return removed.map_err(Error::io("remove", path)),
+        }
     }
 }
 
