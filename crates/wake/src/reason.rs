@@ -30,7 +30,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The label of this reason in [`METRICS`].
+    /// The label of this reason in [`METRICS`](crate::METRICS).
     pub fn name(self) -> &'static str {
         match self {
             Reason::Arrived => "arrived",

@@ -24,7 +24,7 @@ use crate::error::Error;
 
 /// Connections open at once. Beyond it the kernel's backlog holds callers until one closes. A long poll holds its connection
 /// all the time, so this is also the number of waiting clients; each costs a few tens of kilobytes.
-/// Where the process may open fewer files than that, it is as many as leave [`OTHER_FILES`].
+/// Where the process may open fewer files than that, it is as many as leave room for the others.
 pub const MAX_CONNECTIONS: usize = 20_000;
 
 /// Files that connections leave to everything else: the database's connections, a few dozen as a rule, and a few of the

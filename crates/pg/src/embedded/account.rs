@@ -51,6 +51,7 @@ impl Account {
     }
 
     /// The user's number.
+    #[cfg(feature = "testing")]
     pub(crate) fn uid(&self) -> u32 {
         self.uid
     }
