@@ -19,7 +19,7 @@ use crate::error::{Error, Result, broken};
 use crate::flight::Flight;
 use crate::hub::Hub;
 use crate::log::Log;
-use crate::metrics;
+use crate::metrics::FlightMetrics;
 use crate::options::LONGEST;
 use crate::plane::{Manner, Plane};
 use crate::underway::{Passage, Underway};
@@ -76,6 +76,7 @@ pub(crate) struct Inner<F: Flight> {
     pub(crate) hub: Arc<Hub>,
     pub(crate) options: FlightOptions,
     pub(crate) log: Log,
+    pub(crate) metrics: FlightMetrics,
     runtime: Handle,
     room: Arc<Semaphore>,
     boarding: Mutex<Boarding<Passenger<F>>>,
@@ -108,6 +109,7 @@ impl<F: Flight> Flights<F> {
                 db: db.clone(),
                 hub: hub.clone(),
                 log: Log::new(db, &hub.schema),
+                metrics: FlightMetrics::new(name),
                 runtime: Handle::current(),
                 room: Arc::new(Semaphore::new(options.max_waiting.clamp(1, Semaphore::MAX_PERMITS))),
                 boarding: Mutex::new(Boarding::new(options.lanes, options.max_members, options.max_bytes)),
@@ -191,8 +193,7 @@ impl<F: Flight> Inner<F> {
     /// Sends members each alone, without delaying the next flight; `patient`: waiting for its row. A member that is overtaken by
     /// a later one of the same key had no promise of order: both were under way at once.
     pub(crate) fn send_alone(self: &Arc<Self>, passengers: Vec<Passenger<F>>, patient: bool) {
-        ::metrics::counter!(metrics::LONE_MEMBERS, "flight" => self.name.to_string())
-            .increment(passengers.len() as u64);
+        self.metrics.lone.increment(passengers.len() as u64);
         for passenger in passengers {
             let me = self.clone();
             self.runtime.spawn(async move {

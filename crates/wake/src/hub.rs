@@ -120,7 +120,7 @@ fn address(bell: &Weak<dyn Bell>) -> usize {
 pub(crate) struct Announcement {
     pub(crate) channels: Vec<String>,
     pub(crate) payloads: Vec<String>,
-    later: Vec<(Arc<str>, String)>,
+    pub(crate) later: Vec<(Arc<str>, String)>,
     since: Instant,
     hearing: Hearing,
 }

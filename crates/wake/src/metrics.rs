@@ -88,6 +88,29 @@ pub(crate) struct ConsumerMetrics {
     ring_to_claim: ::metrics::Histogram,
 }
 
+/// What one kind of flight counts.
+pub(crate) struct FlightMetrics {
+    pub(crate) members: ::metrics::Histogram,
+    pub(crate) landed: ::metrics::Counter,
+    pub(crate) failed: ::metrics::Counter,
+    pub(crate) unknown: ::metrics::Counter,
+    pub(crate) lone: ::metrics::Counter,
+}
+
+impl FlightMetrics {
+    pub(crate) fn new(flight: &str) -> Self {
+        let ended =
+            |outcome: &'static str| ::metrics::counter!(FLIGHTS, "flight" => flight.to_owned(), "outcome" => outcome);
+        FlightMetrics {
+            members: ::metrics::histogram!(FLIGHT_MEMBERS, "flight" => flight.to_owned()),
+            landed: ended("landed"),
+            failed: ended("failed"),
+            unknown: ended("unknown"),
+            lone: ::metrics::counter!(LONE_MEMBERS, "flight" => flight.to_owned()),
+        }
+    }
+}
+
 /// The counts of one consumer since it was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {

@@ -21,7 +21,6 @@ use crate::flight::{Boarded, Flight, Landed};
 use crate::flights::{Inner, Passenger};
 use crate::hub::Announcement;
 use crate::log::Entry;
-use crate::metrics;
 use crate::pace::OVERDUE;
 
 /// The pause between attempts grows from this to that.
@@ -82,15 +81,15 @@ impl<F: Flight> Plane<F> {
     /// Sends members and tells each what became of it. Answers those whose flight did not leave and who have time for another.
     pub(crate) async fn fly(&mut self, load: Vec<Passenger<F>>, manner: Manner) -> Vec<Passenger<F>> {
         let inner = self.inner.clone();
-        ::metrics::histogram!(metrics::FLIGHT_MEMBERS, "flight" => inner.name.to_string()).record(load.len() as f64);
+        inner.metrics.members.record(load.len() as f64);
         let possible = merge(load.iter().flat_map(|passenger| inner.flight.rings(&passenger.member, None)));
         let Flown { fate, announcement } = self.until_known(&load, manner, &possible).await;
-        let outcome = match &fate {
-            Fate::Landed(_) => "landed",
-            Fate::Refused(_) | Fate::Unavailable(_) => "failed",
-            Fate::Unknown(_) => "unknown",
+        let ended = match &fate {
+            Fate::Landed(_) => &inner.metrics.landed,
+            Fate::Refused(_) | Fate::Unavailable(_) => &inner.metrics.failed,
+            Fate::Unknown(_) => &inner.metrics.unknown,
         };
-        ::metrics::counter!(metrics::FLIGHTS, "flight" => inner.name.to_string(), "outcome" => outcome).increment(1);
+        ended.increment(1);
         match fate {
             Fate::Landed(landed) if landed.outcomes.len() == load.len() => {
                 self.disembark(load, manner, landed, announcement);
@@ -273,7 +272,7 @@ impl<F: Flight> Plane<F> {
                 tokio::select! {
                     biased;
                     landed = &mut attempt => break landed,
-                    () = sleep(OVERDUE) => inner.hub.announce_again(&announcement),
+                    () = sleep(OVERDUE), if !announcement.later.is_empty() => inner.hub.announce_again(&announcement),
                 }
             }
         };
