@@ -129,8 +129,6 @@ fn measure(runtime: &tokio::runtime::Runtime, run: &Run) -> Result<()> {
 }
 
 fn failed(error: &(dyn Error + 'static)) -> ExitCode {
-    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
-    let text = causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"));
-    eprintln!("reveille-bench: {text}");
+    eprintln!("reveille-bench: {}", pg::causes(error));
     ExitCode::FAILURE
 }

@@ -1,6 +1,6 @@
 //! Why a command failed, in words for the person who typed it.
 
-use std::{error::Error as StdError, fmt::Write as _, io, net::SocketAddr, path::PathBuf};
+use std::{error::Error as StdError, io, net::SocketAddr, path::PathBuf};
 
 use crate::config::redact;
 
@@ -143,17 +143,7 @@ impl Error {
 
 /// An error and its causes, each once, without any password that a cause may have quoted.
 pub(crate) fn explain(error: &(dyn StdError + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let message = error.to_string();
-        // Some libraries repeat their cause in their own message.
-        if !text.contains(&message) {
-            let _ = write!(text, ": {message}");
-        }
-        cause = error.source();
-    }
-    redact(&text)
+    redact(&pg::causes(error))
 }
 
 /// A port worth trying instead.

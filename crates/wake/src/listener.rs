@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use pg::retry::Backoff;
 use sqlx::postgres::{PgListener, PgNotification};
 use sqlx::{Acquire, Connection, PgConnection, PgPool};
 use tokio::sync::{Notify, watch};
@@ -25,7 +26,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a notification to ourselves may take before the line counts as deaf.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pause between attempts grows from this to that.
-const PAUSE_FIRST: Duration = Duration::from_millis(50);
+const PAUSE_FIRST: Duration = Duration::from_millis(100);
 const PAUSE_LONGEST: Duration = Duration::from_secs(5);
 /// The channel of the notification to ourselves.
 const PROBE: &str = "probe";
@@ -48,19 +49,14 @@ impl From<sqlx::Error> for Lost {
 
 impl From<pg::Error> for Lost {
     fn from(error: pg::Error) -> Lost {
-        if error.is_transient() { Lost::Broken(chain(&error)) } else { Lost::Refused(chain(&error)) }
+        let reason = pg::causes(&error);
+        if error.is_transient() { Lost::Broken(reason) } else { Lost::Refused(reason) }
     }
-}
-
-/// An error with its causes, on one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// Listens until the hub is gone.
 pub(crate) async fn run(hub: Weak<Hub>, changed: Arc<Notify>, mut closed: watch::Receiver<()>) {
-    let mut pause = PAUSE_FIRST;
+    let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_LONGEST);
     let mut said = None;
     loop {
         let started = Instant::now();
@@ -84,14 +80,13 @@ pub(crate) async fn run(hub: Weak<Hub>, changed: Arc<Notify>, mut closed: watch:
         here.deaf(event, reason);
         drop(here);
         if started.elapsed() > PAUSE_LONGEST {
-            pause = PAUSE_FIRST;
+            backoff.reset();
         }
         tokio::select! {
             biased;
             _ = closed.changed() => return,
-            () = sleep(pause.mul_f64(0.5 + fastrand::f64())) => {}
+            () = sleep(backoff.pause()) => {}
         }
-        pause = (pause * 2).min(PAUSE_LONGEST);
     }
 }
 
@@ -108,7 +103,7 @@ async fn listen(hub: Weak<Hub>, changed: Arc<Notify>) -> Lost {
     let pool = match hub.upgrade().map(|here| here.db.dedicated("reveille listener", &[("idle_session_timeout", "0")]))
     {
         Some(Ok(pool)) => pool,
-        Some(Err(error)) => return Lost::Refused(chain(&error)),
+        Some(Err(error)) => return error.into(),
         None => return Lost::Closed,
     };
     let pool = CloseOnDrop(pool);

@@ -20,6 +20,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// means a feature that does not exist.
 const STALE_PLAN_ROUTINE: &str = "RevalidateCachedQuery";
 
+/// The function of the server that refuses a commit because its notifications do not fit into the queue. It reports
+/// `54000`, which otherwise means a limit of the statement's own.
+const QUEUE_FULL_ROUTINE: &str = "PreCommit_Notify";
+
 /// What PgBouncer says to a client that sends server settings when it connects, under a code that means anything.
 const POOLER_REFUSES_SETTINGS: &str = "unsupported startup parameter";
 
@@ -178,6 +182,12 @@ impl Error {
         self.said()?.constraint()
     }
 
+    /// Whether a commit was refused for its notifications alone, because somebody listens and does not read: without them it
+    /// may succeed.
+    pub fn is_notification_queue_full(&self) -> bool {
+        self.said().is_some_and(|said| said.code() == "54000" && said.routine() == Some(QUEUE_FULL_ROUTINE))
+    }
+
     /// A sentence that may be shown to a client: it holds no text of the server and no name of a host or table.
     pub fn client_message(&self) -> &'static str {
         match self {
@@ -205,6 +215,15 @@ impl Error {
             _ => None,
         }
     }
+}
+
+/// An error and its causes on one line, each once: some libraries repeat their cause in their own message.
+pub fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| match cause.to_string() {
+        said if text.contains(&said) => text,
+        said => format!("{text}: {said}"),
+    })
 }
 
 /// Sorts an error of a statement or commit that was under way. [`Database::session`](crate::Database::session) sorts those
@@ -298,6 +317,17 @@ fn classify(said: &dyn sqlx::error::DatabaseError) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Every cause is named once, although some libraries quote theirs in their own message.
+    #[test]
+    fn causes_are_named_once() {
+        let refused = || std::io::Error::other("refused");
+        let error = Error::Unreachable { server: "db:5432".into(), source: sqlx::Error::Io(refused()) };
+        let text = causes(&error);
+        assert!(text.starts_with(&error.to_string()));
+        assert_eq!(text.matches("refused").count(), 1, "{text}");
+        assert_eq!(causes(&refused()), "refused");
+    }
     use std::io::{Error as IoError, ErrorKind};
 
     /// Which promise each failure of the driver gets: transient, ambiguous. The database's own are tested against a server.
