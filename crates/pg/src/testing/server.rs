@@ -163,22 +163,24 @@ impl Folder {
         let _lock = self.lock("lock").await;
         self.keep_alive();
         let (home, url_file) = (self.root.join("server"), self.root.join("url"));
-        if embedded::running(&home.join("data")).is_some()
-            && let Ok(url) = fs::read_to_string(&url_file)
-        {
+        let data = home.join("data");
+        let is_running = embedded::running(&data).is_some();
+        if is_running && let Ok(url) = fs::read_to_string(&url_file) {
             return url;
         }
+        // A process that dies between here and the end must not leave the URL of an earlier server beside a new one.
+        let _ = fs::remove_file(&url_file);
         // Without fsync a server that was not stopped may have lost pages. Tests keep nothing: take a fresh one.
-        let data = home.join("data");
-        if data.join("postmaster.pid").exists() || !data.join("PG_VERSION").exists() {
+        if !is_running && (data.join("postmaster.pid").exists() || !data.join("PG_VERSION").exists()) {
             self.remove(&home);
         }
         if !home.exists() {
             self.copy_template(&home).await;
         }
         let cluster = start(self.settings(&home).await).await;
-        self.write(&self.root.join("url"), cluster.url());
+        // Before others find the server: then it is watched, whatever becomes of this process.
         self.watch().await;
+        self.write(&url_file, cluster.url());
         cluster.url().to_owned()
     }
 
