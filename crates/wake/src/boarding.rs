@@ -24,56 +24,55 @@ pub(crate) enum Load<P> {
 /// Members waiting, and lanes open.
 #[derive(Debug)]
 pub(crate) struct Boarding<P> {
-    waiting: VecDeque<(P, usize)>,
+    waiting: VecDeque<P>,
     lanes: usize,
     /// Lanes that linger and have not been called, and how to call them.
     lingering: Vec<(LaneId, oneshot::Sender<()>)>,
     lanes_max: usize,
     load_max: usize,
     bytes_max: usize,
+    /// How many bytes a member adds to a flight.
+    weigh: fn(&P) -> usize,
+    last_lane: LaneId,
     closed: bool,
 }
 
 impl<P> Boarding<P> {
-    pub(crate) fn new(lanes_max: usize, load_max: usize, bytes_max: usize) -> Self {
-        let (lanes_max, load_max) = (lanes_max.max(1), load_max.max(1));
+    pub(crate) fn new(lanes_max: usize, load_max: usize, bytes_max: usize, weigh: fn(&P) -> usize) -> Self {
         Boarding {
             waiting: VecDeque::new(),
             lanes: 0,
+            last_lane: 0,
             lingering: Vec::new(),
-            lanes_max,
-            load_max,
+            lanes_max: lanes_max.max(1),
+            load_max: load_max.max(1),
             bytes_max,
+            weigh,
             closed: false,
         }
     }
 
-    /// Lets a member of so many bytes in. `Ok(true)`: a lane was opened and must be run. `Err`: closed, and here it is back.
-    pub(crate) fn board(&mut self, member: P, bytes: usize) -> Result<bool, P> {
+    /// Lets a member in. `Ok(Some)`: a lane was opened and must be run. `Err`: closed, and here it is back.
+    pub(crate) fn board(&mut self, member: P) -> Result<Option<LaneId>, P> {
         if self.closed {
             return Err(member);
         }
-        self.waiting.push_back((member, bytes));
-        match self.lingering.pop() {
+        self.waiting.push_back(member);
+        Ok(match self.lingering.pop() {
             Some((_, lane)) => {
                 // If it has just stopped waiting, it finds itself unlisted and looks again all the same.
                 let _ = lane.send(());
-                Ok(false)
+                None
             }
-            None => Ok(self.open_lane()),
-        }
+            None => self.open_lane(),
+        })
     }
 
     /// Puts members back in front: their flight did not leave. Called by a lane, which goes on.
-    pub(crate) fn board_again(&mut self, members: Vec<(P, usize)>) {
+    pub(crate) fn board_again(&mut self, members: Vec<P>) {
         for member in members.into_iter().rev() {
             self.waiting.push_front(member);
         }
-    }
-
-    /// Everybody waiting, for whom there will be no flight any more.
-    pub(crate) fn abandon(&mut self) -> Vec<P> {
-        self.waiting.drain(..).map(|(member, _)| member).collect()
     }
 
     /// The next load of a lane, which lingers if there is none. One member too large for any flight travels alone.
@@ -84,12 +83,12 @@ impl<P> Boarding<P> {
             return Load::Nobody(called);
         }
         let mut bytes = 0usize;
-        let fits = self.waiting.iter().take(self.load_max).take_while(|(_, weight)| {
-            bytes = bytes.saturating_add(*weight);
+        let fits = self.waiting.iter().take(self.load_max).take_while(|member| {
+            bytes = bytes.saturating_add((self.weigh)(member));
             bytes <= self.bytes_max
         });
-        let count = fits.count().max(1).min(self.waiting.len());
-        Load::Members(self.waiting.drain(..count).map(|(member, _)| member).collect())
+        let count = fits.count().max(1);
+        Load::Members(self.waiting.drain(..count).collect())
     }
 
     /// A lane has lingered long enough. `true`: it has ended; `false`: it was called, and must look again.
@@ -102,8 +101,8 @@ impl<P> Boarding<P> {
         uncalled.is_some()
     }
 
-    /// A lane that was not lingering has ended, however. `true`: somebody boarded meanwhile, so it was opened again and must be run.
-    pub(crate) fn lane_ended(&mut self) -> bool {
+    /// A lane that was not lingering has ended, however. `Some`: others wait, so one was opened in its place and must be run.
+    pub(crate) fn lane_ended(&mut self) -> Option<LaneId> {
         self.lanes -= 1;
         self.open_lane()
     }
@@ -113,10 +112,19 @@ impl<P> Boarding<P> {
         self.closed = true;
     }
 
-    fn open_lane(&mut self) -> bool {
-        let open = !self.waiting.is_empty() && self.lanes < self.lanes_max;
-        self.lanes += usize::from(open);
-        open
+    /// There are no flights any more, not even for who is in. Answers those.
+    pub(crate) fn abandon(&mut self) -> VecDeque<P> {
+        self.closed = true;
+        std::mem::take(&mut self.waiting)
+    }
+
+    fn open_lane(&mut self) -> Option<LaneId> {
+        if self.waiting.is_empty() || self.lanes >= self.lanes_max {
+            return None;
+        }
+        self.lanes += 1;
+        self.last_lane += 1;
+        Some(self.last_lane)
     }
 }
 
@@ -135,14 +143,14 @@ mod tests {
     /// A load stops before it is too heavy, and a member too heavy for any goes alone.
     #[test]
     fn loads_have_a_weight() {
-        let mut boarding = Boarding::new(1, 10, 100);
-        for (member, bytes) in [(1, 60), (2, 40), (3, 1), (4, 500), (5, 1)] {
-            assert!(boarding.board(member, bytes).is_ok());
+        let mut boarding = Boarding::new(1, 10, 100, |bytes| *bytes);
+        for bytes in [60, 40, 1, 500, 5] {
+            assert!(boarding.board(bytes).is_ok());
         }
-        assert_eq!(members(boarding.load(1)), [1, 2]);
-        assert_eq!(members(boarding.load(1)), [3]);
-        assert_eq!(members(boarding.load(1)), [4]);
-        boarding.board_again(vec![(8, 1), (9, 1)]);
+        assert_eq!(members(boarding.load(1)), [60, 40]);
+        assert_eq!(members(boarding.load(1)), [1]);
+        assert_eq!(members(boarding.load(1)), [500]);
+        boarding.board_again(vec![8, 9]);
         assert_eq!(members(boarding.load(1)), [8, 9, 5]);
         assert!(members(boarding.load(1)).is_empty());
     }
@@ -159,14 +167,12 @@ mod tests {
     struct World {
         boarding: Boarding<u32>,
         lanes: Vec<(LaneId, Lane)>,
-        last: LaneId,
         flown: Vec<u32>,
     }
 
     impl World {
-        fn open(&mut self) {
-            self.last += 1;
-            self.lanes.push((self.last, Lane::Loading));
+        fn open(&mut self, lane: Option<LaneId>) {
+            self.lanes.extend(lane.map(|id| (id, Lane::Loading)));
         }
 
         /// One step of a lane. One that lingers either hears its call or finds its time over, whatever the other says.
@@ -189,10 +195,8 @@ mod tests {
                     _ => Lane::Lingering(called),
                 },
                 Lane::Dying => {
-                    if self.boarding.lane_ended() {
-                        self.open();
-                    }
-                    return;
+                    let reopened = self.boarding.lane_ended();
+                    return self.open(reopened);
                 }
             };
             self.lanes.push((id, next));
@@ -211,15 +215,14 @@ mod tests {
             lanes_max in 1usize..4,
             load_max in 1usize..5,
         ) {
-            let boarding = Boarding::new(lanes_max, load_max, 100);
-            let mut world = World { boarding, lanes: Vec::new(), last: 0, flown: Vec::new() };
+            let boarding = Boarding::new(lanes_max, load_max, 100, |member| *member as usize * 37 % 150);
+            let mut world = World { boarding, lanes: Vec::new(), flown: Vec::new() };
             let mut boarded = 0u32;
             for (what, random) in steps {
                 if what == 0 {
                     boarded += 1;
-                    if world.boarding.board(boarded, usize::from(random)).expect("open") {
-                        world.open();
-                    }
+                    let opened = world.boarding.board(boarded).expect("open");
+                    world.open(opened);
                 } else if !world.lanes.is_empty() {
                     let at = usize::from(random) % world.lanes.len();
                     world.step(at, random);
@@ -238,7 +241,7 @@ mod tests {
             prop_assert!(world.lanes.is_empty());
             prop_assert_eq!(world.flown, (1..=boarded).collect::<Vec<_>>());
             world.boarding.close();
-            prop_assert_eq!(world.boarding.board(0, 0), Err(0));
+            prop_assert_eq!(world.boarding.board(0), Err(0));
         }
     }
 }

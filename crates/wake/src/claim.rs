@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::hash::Hash;
-use std::ops::{Deref, DerefMut};
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use sqlx::PgConnection;
 use crate::channel::Topic;
 use crate::consumer::Inner;
 use crate::share;
+use crate::timer::earliest;
 
 /// A seat that does not exist.
 const NOBODY: usize = usize::MAX;
@@ -37,8 +38,8 @@ pub trait Claim: Send + Sync + 'static {
 
     /// Claims for the seats of `look`, who come in order of waiting time, at most what each wants.
     ///
-    /// Runs at most once at a time per key (under [`Strategy::Broadcast`](crate::Strategy::Broadcast) once per waiter). Dropped when it takes longer than `look_timeout`: whatever it claimed by
-    /// then is due again when its lease ends.
+    /// Runs at most once at a time per key (under [`Strategy::Broadcast`](crate::Strategy::Broadcast) once per waiter). Dropped
+    /// when it takes longer than `look_timeout`: whatever it claimed by then is due again when its lease ends.
     fn look(
         &self,
         conn: &mut PgConnection,
@@ -120,19 +121,18 @@ impl<I> Looked<I> {
     /// there for it. `None` means never, as for an item that was ended by the claim itself.
     pub fn give(&mut self, seat: usize, item: I, lease: Option<Duration>) {
         self.items.push((seat, item));
-        self.due_again = [self.due_again, lease].into_iter().flatten().min();
+        self.due_again = earliest([self.due_again, lease]);
     }
 
     /// Deals items that anybody may have to the seats of `look`: in turns, in order of waiting time. For `lease` see
     /// [`give`](Self::give).
     pub fn deal<K, A>(mut self, look: &Look<K, A>, items: Vec<I>, lease: Option<Duration>) -> Self {
-        if !items.is_empty() {
-            self.due_again = [self.due_again, lease].into_iter().flatten().min();
-        }
         let wants: Vec<usize> = look.seats.iter().map(|seat| seat.want).collect();
         let seats = share::deal(items.len(), &wants);
         // What was claimed beyond what anybody wanted goes to nobody, and so back to the table.
-        self.items.extend(seats.into_iter().chain(std::iter::repeat(NOBODY)).zip(items));
+        for (seat, item) in seats.into_iter().chain(std::iter::repeat(NOBODY)).zip(items) {
+            self.give(seat, item, lease);
+        }
         self
     }
 }
@@ -164,12 +164,6 @@ impl<C: Claim> Deref for Claimed<C> {
 
     fn deref(&self) -> &Self::Target {
         &self.items
-    }
-}
-
-impl<C: Claim> DerefMut for Claimed<C> {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.items
     }
 }
 

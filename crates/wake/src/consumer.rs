@@ -25,7 +25,6 @@ use crate::hub::{Bell, GroupId, Hub, ListenerState};
 use crate::metrics::{ConsumerMetrics, Counts};
 use crate::mode::{Event, Mode};
 use crate::options::{AggressiveOn, BROADCAST_CAP, Options, Strategy};
-use crate::reason::Reason;
 use crate::timer::Timers;
 use crate::underway::{Passage, Underway};
 
@@ -77,7 +76,6 @@ impl<C: Claim> Consumer<C> {
             },
             options: options.clone(),
             runtime: Handle::current(),
-            bell: me.clone(),
             me: me.clone(),
             state: Mutex::new(State {
                 groups: HashMap::new(),
@@ -101,7 +99,7 @@ impl<C: Claim> Consumer<C> {
         {
             // Under the lock, so that word from the listener comes after what is known of it here.
             let mut state = inner.state();
-            let (hearing, listener) = hub.add(inner.bell.clone());
+            let (hearing, listener) = hub.add(inner.bell());
             state.hearing = hearing;
             match listener {
                 ListenerState::Off => inner.feed(&mut state, Event::ListenRefused, now),
@@ -175,11 +173,6 @@ impl<C: Claim> Consumer<C> {
         self.inner.underway.ended().await;
     }
 
-    /// What it claims.
-    pub fn claims(&self) -> &C {
-        &self.inner.claim
-    }
-
     /// What it has counted since it was made.
     pub fn counts(&self) -> Counts {
         self.inner.metrics.counts()
@@ -209,7 +202,6 @@ pub(crate) struct Inner<C: Claim> {
     pub(crate) rules: Rules,
     pub(crate) options: Arc<Options>,
     pub(crate) runtime: Handle,
-    pub(crate) bell: Weak<dyn Bell>,
     pub(crate) me: Weak<Inner<C>>,
     pub(crate) state: Mutex<State<C>>,
     pub(crate) looks: Semaphore,
@@ -285,6 +277,11 @@ impl<C: Claim> Inner<C> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// This consumer as the hub sees it.
+    fn bell(&self) -> Weak<dyn Bell> {
+        self.me.clone()
+    }
+
     fn closed(&self) -> Error {
         Error::Closed { what: self.name.clone() }
     }
@@ -335,7 +332,7 @@ impl<C: Claim> Inner<C> {
         state.last_id += 1;
         let id = state.last_id;
         let topics = self.claim.topics(&key);
-        if self.hub.subscribe(&topics, &self.bell, id) {
+        if self.hub.subscribe(&topics, &self.bell(), id) {
             self.doubted(state, now);
         }
         if !alone {
@@ -354,7 +351,7 @@ impl<C: Claim> Inner<C> {
         if state.ids.get(&entry.key) == Some(&id) {
             state.ids.remove(&entry.key);
         }
-        self.hub.unsubscribe(&entry.topics, &self.bell, id);
+        self.hub.unsubscribe(&entry.topics, &self.bell(), id);
     }
 
     /// A group was changed: starts its loop if it is eager, sets its alarm, keeps the books.
@@ -414,7 +411,7 @@ impl<C: Claim> Inner<C> {
                 let entry = id.and_then(|id| state.groups.get_mut(&id));
                 let fits = |waiter: &Waiter<C>| self.claim.fits(&item, &waiter.args);
                 match entry.and_then(|entry| entry.group.take_idle(now, fits)) {
-                    Some(seat) => deliveries.push((seat.waiter.reply, vec![item])),
+                    Some(waiter) => deliveries.push((waiter.reply, vec![item])),
                     None => homeless.push(item),
                 }
             }
@@ -449,16 +446,7 @@ impl<C: Claim> Inner<C> {
             tracing::warn!(consumer = &*self.name, %error, items, "could not be given back; their leases end by themselves");
             return;
         }
-        let now = Instant::now();
-        let mut state = self.state();
-        if let Some(id) = state.ids.get(&key).copied()
-            && let Some(entry) = state.groups.get_mut(&id)
-        {
-            entry.group.ring(Reason::GivenBack, now);
-            self.settled(&mut state, id);
-        }
-        drop(state);
-        self.hub.ring_here(&rings, now);
+        self.hub.ring_here(&rings, Instant::now());
     }
 
     fn close(&self) {
@@ -491,8 +479,8 @@ impl<C: Claim> Drop for Inner<C> {
         self.alarm_changed.notify_one();
         let groups = std::mem::take(&mut self.state().groups);
         for (id, entry) in groups {
-            self.hub.unsubscribe(&entry.topics, &self.bell, id);
+            self.hub.unsubscribe(&entry.topics, &self.bell(), id);
         }
-        self.hub.remove(&self.bell);
+        self.hub.remove(&self.bell());
     }
 }

@@ -6,7 +6,7 @@
 //! transactions of its own, which ring nobody here. So exactly as many notifications of a backend are ignored as a write
 //! that *has rung here* announced, and all claims end with the listener's connection, on which they would have come.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -64,8 +64,18 @@ impl Echoes {
         self.forgotten_at = Some(now);
     }
 
-    /// A write that was sent at `since` by `backend` has committed `count` notifications on `channel` and has rung here.
-    pub(crate) fn announced(&mut self, now: Instant, since: Instant, backend: u32, channel: &str, count: u32) {
+    /// A write that was sent at `since` by `backend` has committed one notification for each of `channels` and has rung here.
+    pub(crate) fn announced(&mut self, now: Instant, since: Instant, backend: u32, channels: &[String]) {
+        let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+        for channel in channels {
+            *counts.entry(channel).or_default() += 1;
+        }
+        for (channel, count) in counts {
+            self.expect(now, since, backend, channel, count);
+        }
+    }
+
+    fn expect(&mut self, now: Instant, since: Instant, backend: u32, channel: &str, count: u32) {
         let complete = self.forgotten_at.is_none_or(|at| at < since);
         let pair = self.pair(now, backend, channel);
         if !complete || pair.early.len() >= EARLY_MAX {
@@ -115,13 +125,18 @@ mod tests {
 
     const OWN: u32 = 7;
 
+    /// So many notifications on one channel.
+    fn c(count: usize) -> Vec<String> {
+        vec!["c".to_owned(); count]
+    }
+
     /// The usual order: the write returns and rings, then its notification arrives and is ignored; a second one from the
     /// same backend (the application's own transaction on the same pooled connection) is not.
     #[test]
     fn an_echo_is_ignored_once() {
         let now = Instant::now();
         let mut echoes = Echoes::default();
-        echoes.announced(now, now, OWN, "c", 1);
+        echoes.announced(now, now, OWN, &c(1));
         assert!(echoes.is_own(now, OWN, "c"));
         assert!(!echoes.is_own(now, OWN, "c"));
     }
@@ -134,7 +149,21 @@ mod tests {
         let later = sent + Duration::from_millis(1);
         let mut echoes = Echoes::default();
         assert!(!echoes.is_own(later, OWN, "c"));
-        echoes.announced(later, sent, OWN, "c", 1);
+        echoes.announced(later, sent, OWN, &c(1));
+        assert!(!echoes.is_own(later, OWN, "c"), "this one is somebody else's");
+    }
+
+    /// The same with several notifications of one write, some of which overtake its answer: those still to come are echoes, and
+    /// no more.
+    #[test]
+    fn several_echoes_of_one_write_are_counted_together() {
+        let sent = Instant::now();
+        let later = sent + Duration::from_millis(1);
+        let mut echoes = Echoes::default();
+        assert!(!echoes.is_own(later, OWN, "c"));
+        assert!(!echoes.is_own(later, OWN, "c"));
+        echoes.announced(later, sent, OWN, &c(3));
+        assert!(echoes.is_own(later, OWN, "c"));
         assert!(!echoes.is_own(later, OWN, "c"), "this one is somebody else's");
     }
 
@@ -145,7 +174,7 @@ mod tests {
         let sent = before + Duration::from_millis(1);
         let mut echoes = Echoes::default();
         assert!(!echoes.is_own(before, OWN, "c"));
-        echoes.announced(sent, sent, OWN, "c", 1);
+        echoes.announced(sent, sent, OWN, &c(1));
         assert!(echoes.is_own(sent, OWN, "c"));
     }
 
@@ -154,15 +183,15 @@ mod tests {
     fn claims_do_not_outlive_their_listener() {
         let now = Instant::now();
         let mut echoes = Echoes::default();
-        echoes.announced(now, now, OWN, "c", 1);
+        echoes.announced(now, now, OWN, &c(1));
         assert!(!echoes.is_own(now, OWN, "d"));
         assert!(!echoes.is_own(now, OWN + 1, "c"));
         echoes.clear(now);
         assert!(!echoes.is_own(now, OWN, "c"));
-        echoes.announced(now, now, OWN, "c", 1);
+        echoes.announced(now, now, OWN, &c(1));
         assert!(!echoes.is_own(now, OWN, "c"), "sent before the memory was lost");
         let later = now + Duration::from_millis(1);
-        echoes.announced(later, later, OWN, "c", 2);
+        echoes.announced(later, later, OWN, &c(2));
         assert!(!echoes.is_own(later + EXPECTED_FOR * 2, OWN, "c"));
     }
 
@@ -174,7 +203,7 @@ mod tests {
         for _ in 0..EARLY_MAX + 10 {
             assert!(!echoes.is_own(now, OWN, "c"));
         }
-        echoes.announced(now, now, OWN, "c", EARLY_MAX as u32 + 10);
+        echoes.announced(now, now, OWN, &c(EARLY_MAX + 10));
         assert!(!echoes.is_own(now, OWN, "c"));
     }
 

@@ -63,12 +63,7 @@ impl Error {
             Error::Closed { .. } | Error::Refused { .. } => false,
         }
     }
-}
 
-/// The result of this crate.
-pub type Result<T> = std::result::Result<T, Error>;
-
-impl Error {
     /// A refusal; of a pool that is closed, the end.
     pub(crate) fn refused(what: &Arc<str>, source: Arc<pg::Error>) -> Error {
         match *source {
@@ -77,6 +72,9 @@ impl Error {
         }
     }
 }
+
+/// The result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
 
 /// Whether an error is about getting a connection, and so no member's or waiter's own.
 pub(crate) fn is_about_connecting(error: &pg::Error) -> bool {

@@ -58,6 +58,7 @@ impl Default for FlightOptions {
 
 /// How long a lane that finds nobody keeps its connection for the next: getting one costs the pool a round trip and a task switch.
 const LINGER: Duration = Duration::from_millis(20);
+
 /// Sends one kind of write. Cheap to clone; made by [`Wake::flights`](crate::Wake::flights).
 pub struct Flights<F: Flight> {
     inner: Arc<Inner<F>>,
@@ -87,6 +88,7 @@ pub(crate) struct Inner<F: Flight> {
 /// A member on its way to its outcome.
 pub(crate) struct Passenger<F: Flight> {
     pub(crate) member: F::Member,
+    bytes: usize,
     /// When it must know its outcome.
     pub(crate) deadline: Instant,
     reply: oneshot::Sender<Result<F::Outcome>>,
@@ -112,7 +114,7 @@ impl<F: Flight> Flights<F> {
                 metrics: FlightMetrics::new(name),
                 runtime: Handle::current(),
                 room: Arc::new(Semaphore::new(options.max_waiting.clamp(1, Semaphore::MAX_PERMITS))),
-                boarding: Mutex::new(Boarding::new(options.lanes, options.max_members, options.max_bytes)),
+                boarding: Mutex::new(Boarding::new(options.lanes, options.max_members, options.max_bytes, |p| p.bytes)),
                 underway: Underway::new(),
                 options,
             }),
@@ -134,13 +136,9 @@ impl<F: Flight> Flights<F> {
         let room = inner.room.clone().acquire_owned().await.map_err(|_| inner.closed())?;
         let (reply, outcome) = oneshot::channel();
         let deadline = Instant::now() + inner.options.give_up_after.min(LONGEST);
-        inner.board(Passenger { member, deadline, reply, _underway: inner.underway.begin(), _room: room })?;
+        let (bytes, underway) = (inner.flight.bytes(&member), inner.underway.begin());
+        inner.board(Passenger { member, bytes, deadline, reply, _underway: underway, _room: room })?;
         outcome.await.unwrap_or_else(|_| Err(inner.panicked()))
-    }
-
-    /// What it sends.
-    pub fn sends(&self) -> &F {
-        &self.inner.flight
     }
 
     /// Refuses new members, and returns when the outcome of every other is known.
@@ -166,28 +164,21 @@ impl<F: Flight> Inner<F> {
     }
 
     fn board(self: &Arc<Self>, passenger: Passenger<F>) -> Result<()> {
-        let bytes = self.flight.bytes(&passenger.member);
-        let lane_opened = self.boarding().board(passenger, bytes).map_err(|_| self.closed())?;
-        if lane_opened {
-            self.runtime.spawn(Lane::new(self.clone()).run());
-        }
+        let opened = self.boarding().board(passenger).map_err(|_| self.closed())?;
+        self.run_lane(opened);
         Ok(())
+    }
+
+    fn run_lane(self: &Arc<Self>, lane: Option<LaneId>) {
+        if let Some(id) = lane {
+            self.runtime.spawn(Lane { inner: self.clone(), id, state: LaneState::New }.run());
+        }
     }
 
     /// Whether a connection may be kept for a moment without keeping anybody from one.
     fn pool_has_room(&self) -> bool {
         let pool = self.db.pool();
         pool.num_idle() > 0 || pool.size() < pool.options().get_max_connections()
-    }
-
-    /// Lets members try again with the next flight of their lane.
-    pub(crate) fn board_again(&self, passengers: Vec<Passenger<F>>) {
-        let weighed = passengers.into_iter().map(|passenger| {
-            let bytes = self.flight.bytes(&passenger.member);
-            (passenger, bytes)
-        });
-        let weighed = weighed.collect();
-        self.boarding().board_again(weighed);
     }
 
     /// Sends members each alone, without delaying the next flight; `patient`: waiting for its row. A member that is overtaken by
@@ -226,10 +217,6 @@ enum LaneState {
 }
 
 impl<F: Flight> Lane<F> {
-    fn new(inner: Arc<Inner<F>>) -> Self {
-        Lane { inner, id: fastrand::u64(..), state: LaneState::New }
-    }
-
     async fn run(mut self) {
         self.state = LaneState::Running;
         let mut plane = Plane::new(self.inner.clone());
@@ -239,7 +226,7 @@ impl<F: Flight> Lane<F> {
                 Load::Members(mut load) => {
                     load.sort_by_cached_key(|passenger| self.inner.flight.key(&passenger.member));
                     let again = plane.fly(load, Manner::Together).await;
-                    self.inner.board_again(again);
+                    self.inner.boarding().board_again(again);
                 }
                 Load::Nobody(called) => {
                     if !self.inner.pool_has_room() {
@@ -261,19 +248,12 @@ impl<F: Flight> Drop for Lane<F> {
             return;
         }
         let reopened = self.inner.boarding().lane_ended();
-        if !reopened {
-            return;
-        }
         if self.state == LaneState::Running && std::thread::panicking() {
             // The product's code panicked, and the next member must find a lane.
-            self.inner.runtime.spawn(Lane::new(self.inner.clone()).run());
-        } else {
+            self.inner.run_lane(reopened);
+        } else if reopened.is_some() {
             // The runtime is going away: there are no lanes any more.
-            let abandoned = {
-                let mut boarding = self.inner.boarding();
-                boarding.close();
-                boarding.abandon()
-            };
+            let abandoned = self.inner.boarding().abandon();
             drop(abandoned);
         }
     }

@@ -17,6 +17,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::reason::Reason;
+use crate::timer::earliest;
 
 /// The first pause before a look that skipped a locked row is repeated: a lock held by a claim under way is gone in a moment.
 const SKIPPED_FIRST: Duration = Duration::from_millis(10);
@@ -101,10 +102,10 @@ pub(crate) struct Newcomer<W> {
 
 /// What a look had to say.
 pub(crate) enum Answer {
-    /// It ran. `short` is whether some seat got less than it wanted; `next_due` when the claim's filter finds something next:
-    /// zero if there is more that is due already, or, where seats went short, something that could not be taken.
-    /// `due_again` is when the first of what it took is due again if nobody ends it.
-    Ran { short: bool, next_due: Option<Duration>, due_again: Option<Duration> },
+    /// It ran. `found`: something. `skipped`: somebody went short although something is due, which is locked. `next_due` is when
+    /// the claim's filter finds something next, zero if that is due already; `due_again` when the first of what it took is
+    /// due again if nobody ends it.
+    Ran { found: bool, skipped: bool, next_due: Option<Duration>, due_again: Option<Duration> },
     /// It was refused, at least in part; whoever it was refused to has left. It says nothing about what there is.
     Refused,
     /// It failed, and may succeed later.
@@ -263,7 +264,7 @@ impl<W> Group<W> {
         let hint = self.due_hint.take();
         if let Known::Empty(empty) = &mut self.known {
             // It may be for somebody this look is not made for, who still relies on what was known.
-            empty.until = [empty.until, hint].into_iter().flatten().min();
+            empty.until = earliest([empty.until, hint]);
         }
         self.retry = None;
         let seats = self.aboard(adds || reason == Reason::More);
@@ -300,20 +301,24 @@ impl<W> Group<W> {
     pub(crate) fn end(&mut self, answer: Answer, now: Instant, rules: &Rules) -> Vec<Dismissed<W>> {
         let Some(look) = self.in_the_air.take() else { return Vec::new() };
         self.looked_at = Some(now);
-        let (mut skipped, mut found) = (false, false);
         match answer {
-            Answer::Ran { short, next_due, due_again } => {
+            Answer::Ran { found, skipped, next_due, due_again } => {
                 self.failure = None;
                 self.failed_pause = Duration::ZERO;
-                skipped = short && next_due == Some(Duration::ZERO);
-                found = due_again.is_some();
+                if found || !skipped {
+                    self.skipped_pause = SKIPPED_FIRST;
+                }
+                if skipped {
+                    self.retry = Some((now + self.skipped_pause, Reason::Skipped));
+                    self.skipped_pause = (self.skipped_pause * 2).min(AGAIN_LONGEST);
+                }
                 let more = next_due == Some(Duration::ZERO);
                 let rung = self.pending.is_some();
                 self.known = match std::mem::replace(&mut self.known, Known::Nothing) {
                     _ if more || rung => Known::Nothing,
                     before => {
                         let read_at = look.began + (now.saturating_duration_since(look.began) / 2).min(ANSWER_TRIP);
-                        let until = [next_due, due_again].into_iter().flatten().min().map(|due| read_at + due);
+                        let until = earliest([next_due, due_again]).map(|due| read_at + due);
                         Known::Empty(self.learnt(before, &look, until, now))
                     }
                 };
@@ -329,15 +334,6 @@ impl<W> Group<W> {
                     (self.failed_pause * 2).clamp(rules.poll_interval, AGAIN_LONGEST.max(rules.poll_interval));
                 self.retry = Some((now + self.failed_pause, Reason::Retry));
             }
-        }
-        if skipped {
-            if found {
-                self.skipped_pause = SKIPPED_FIRST;
-            }
-            self.retry = Some((now + self.skipped_pause, Reason::Skipped));
-            self.skipped_pause = (self.skipped_pause * 2).min(AGAIN_LONGEST);
-        } else {
-            self.skipped_pause = SKIPPED_FIRST;
         }
         let dismissed = self.dismiss(&look.seats, now);
         self.settle_newcomers(now);
@@ -374,7 +370,7 @@ impl<W> Group<W> {
                 if before.sights.len() >= SIGHTS_MAX {
                     before.sights.clear();
                 }
-                Empty { until: [before.until, until].into_iter().flatten().min(), ..before }
+                Empty { until: earliest([before.until, until]), ..before }
             }
             _ => Empty { until, hearing: look.hearing, as_of: now, sights: HashSet::new() },
         };
@@ -405,9 +401,9 @@ impl<W> Group<W> {
             Known::Empty(empty) => empty.until,
             Known::Nothing => None,
         };
-        let due = [known_due, self.due_hint].into_iter().flatten().min().map(|due| self.before(due, rules.grace));
+        let due = earliest([known_due, self.due_hint]).map(|due| self.before(due, rules.grace));
         let capped = rules.cap.zip(self.looked_at).map(|(cap, looked)| looked + cap);
-        [due, self.retry.map(|(at, _)| at), capped].into_iter().flatten().min()
+        earliest([due, self.retry.map(|(at, _)| at), capped])
     }
 
     /// A due time less the grace, unless the group has looked within the grace already.
@@ -455,16 +451,12 @@ impl<W> Group<W> {
         self.seats.get(&id)
     }
 
-    /// Takes the first seat, in order of waiting, that `fits`, has no look in the air for it, and so would sleep on.
-    pub(crate) fn take_idle(&mut self, now: Instant, fits: impl Fn(&W) -> bool) -> Option<Seat<W>> {
+    /// Takes the first waiter, in order of waiting, that `fits`, has no look in the air for it, and so would sleep on.
+    pub(crate) fn take_idle(&mut self, now: Instant, fits: impl Fn(&W) -> bool) -> Option<W> {
         let flying = self.in_the_air.as_ref().map(|look| look.seats.as_slice()).unwrap_or_default();
         let idle = |id: &SeatId| flying.binary_search(id).is_err();
         let id = self.seats.iter().find(|(id, seat)| fits(&seat.waiter) && idle(id)).map(|(id, _)| *id)?;
-        let seat = self.seats.remove(&id);
-        if self.seats.is_empty() {
-            self.vacant_since = now;
-        }
-        seat
+        self.leave(id, now)
     }
 
     /// Everybody leaves.

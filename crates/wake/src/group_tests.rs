@@ -19,7 +19,12 @@ fn sighted(group: &mut Group<()>, id: SeatId, sight: &str, now: Instant) {
 }
 
 fn empty(next_due: Option<Duration>) -> Answer {
-    Answer::Ran { short: true, next_due, due_again: None }
+    Answer::Ran { found: false, skipped: next_due == Some(Duration::ZERO), next_due, due_again: None }
+}
+
+/// The answer of a look that had something for everybody.
+fn served(next_due: Option<Duration>, due_again: Option<Duration>) -> Answer {
+    Answer::Ran { found: true, skipped: false, next_due, due_again }
 }
 
 /// A group with one waiter that has looked and sleeps.
@@ -121,7 +126,7 @@ fn a_look_that_serves_everybody_still_teaches() {
     group.begin(now, HEARS);
     group.leave(1, now);
     let lease = Some(ms(300));
-    group.end(Answer::Ran { short: false, next_due: Some(ms(500)), due_again: lease }, now, &RULES);
+    group.end(served(Some(ms(500)), lease), now, &RULES);
     waiting(&mut group, 2, now);
     assert!(group.is_asleep());
     assert_eq!(group.wake_at(&RULES), Some(now + ms(300)), "what was taken may come back");
@@ -129,7 +134,7 @@ fn a_look_that_serves_everybody_still_teaches() {
     group.begin(now, HEARS);
     waiting(&mut group, 3, now);
     group.leave(2, now);
-    group.end(Answer::Ran { short: false, next_due: Some(Duration::ZERO), due_again: None }, now, &RULES);
+    group.end(served(Some(Duration::ZERO), None), now, &RULES);
     assert_eq!(group.begin(now, HEARS).map(|look| look.reason), Some(Reason::More));
 }
 
@@ -384,9 +389,9 @@ impl World {
                 self.rings.push((self.now, false));
             }
         }
-        let short = took < look.seats.len();
+        let skipped = took < look.seats.len() && next_due == Some(Duration::ZERO);
         let due_again = (took > 0).then_some(LEASE);
-        player.group.end(Answer::Ran { short, next_due, due_again }, self.now, &rules);
+        player.group.end(Answer::Ran { found: took > 0, skipped, next_due, due_again }, self.now, &rules);
         let players = &self.players;
         self.seats.retain(|(at, seat)| players[*at].group.seat(*seat).is_some());
     }

@@ -199,16 +199,21 @@ impl Hub {
     pub(crate) fn channel(&self, suffix: &str, payload: Payload) -> Channel {
         let channel = Channel::new(self.schema.name(), suffix, payload);
         let mut state = self.state();
-        if let Some(registered) = state.channels.get(channel.name()) {
-            assert_eq!(registered.payload, payload, "channel {suffix:?} is used with two kinds of payload");
-        } else {
-            let registered = Registered::new(payload);
-            state.channels.insert(channel.name().into(), registered);
-            // Not heard yet: until the listener has caught up nothing may be believed to be empty.
-            state.hearing = None;
-            self.channels_changed.notify_one();
-        }
+        let registered = self.registered(&mut state, &channel);
+        assert_eq!(registered.payload, payload, "channel {suffix:?} is used with two kinds of payload");
+        drop(state);
         channel
+    }
+
+    /// A channel's entry; one that is not known yet (new, or of another engine) is heard from here on.
+    fn registered<'a>(&self, state: &'a mut State, channel: &Channel) -> &'a mut Registered {
+        let State { channels, hearing, .. } = state;
+        channels.entry(channel.name().into()).or_insert_with(|| {
+            // Until the listener has caught up nothing may be believed to be empty.
+            *hearing = None;
+            self.channels_changed.notify_one();
+            Registered::new(channel.payload())
+        })
     }
 
     pub(crate) fn channel_names(&self) -> Vec<String> {
@@ -233,14 +238,7 @@ impl Hub {
         let mut doubt = false;
         let mut state = self.state();
         for topic in topics {
-            let name = topic.channel.name();
-            if !state.channels.contains_key(name) {
-                // A channel of another engine, or of one that is gone: heard from here on.
-                state.channels.insert(name.into(), Registered::new(topic.channel.payload()));
-                state.hearing = None;
-                self.channels_changed.notify_one();
-            }
-            let Some(channel) = state.channels.get_mut(name) else { continue };
+            let channel = self.registered(&mut state, &topic.channel);
             channel.bells.insert(address(bell), bell.clone());
             channel.topics.entry(topic.key.clone()).or_default().insert((address(bell), group), bell.clone());
             doubt |= channel.rung_elsewhere_at.is_some_and(|at| now.saturating_duration_since(at) < TRAILING);
@@ -317,12 +315,12 @@ impl Hub {
         if let Some(backend) = backend {
             let now = Instant::now();
             let mut state = self.state();
+            if announcement.hearing.is_some() && announcement.hearing == state.hearing {
+                state.echoes.announced(now, announcement.since, backend, &announcement.channels);
+            }
             for name in &announcement.channels {
                 ::metrics::counter!(metrics::RINGS_SENT, "channel" => name.clone(), "how" => "transaction")
                     .increment(1);
-                if announcement.hearing.is_some() && announcement.hearing == state.hearing {
-                    state.echoes.announced(now, announcement.since, backend, name, 1);
-                }
                 if let Some(channel) = state.channels.get_mut(name.as_str()) {
                     channel.pace.sent(announcement.since);
                 }
@@ -475,8 +473,8 @@ impl Registered {
     }
 }
 
-/// As few payloads as possible per channel.
-fn payloads(rings: &[Ring]) -> Vec<(Arc<str>, String)> {
+/// Channels, and as few payloads as possible for each, that say these rings to other processes.
+pub(crate) fn payloads(rings: &[Ring]) -> Vec<(Arc<str>, String)> {
     let mut by_channel: BTreeMap<&str, Vec<Ring>> = BTreeMap::new();
     for ring in rings {
         by_channel.entry(ring.channel.name()).or_default().push(ring.clone());

@@ -7,13 +7,17 @@
 //! server is lost, because a notification only says "look sooner".
 //!
 //! ```no_run
-//! # async fn example(db: pg::Database, schema: pg::Schema) {
 //! # use std::time::Duration;
+//! # use tokio::time::Instant;
+//! # async fn example<C: wake::Claim>(
+//! #     db: pg::Database, schema: pg::Schema, my_claim: impl Fn(wake::Channel) -> C, key: C::Key, args: C::Args,
+//! # ) -> wake::Result<()> {
 //! let wake = wake::Wake::start(&db, &schema, wake::Options::default());
-//! let channel = wake.channel("jobs", wake::Payload::Empty);
-//! // let jobs = wake.consumer("jobs", MyClaim { .. });
-//! // let claimed = jobs.claim(key, 1, args, Instant::now() + Duration::from_secs(30)).await?;
-//! # }
+//! let jobs = wake.consumer("jobs", my_claim(wake.channel("jobs", wake::Payload::Empty)));
+//! if let Some(claimed) = jobs.claim(key, 1, args, Instant::now() + Duration::from_secs(30)).await? {
+//!     for job in claimed.accept() { /* … */ }
+//! }
+//! # Ok(()) }
 //! ```
 //!
 //! `examples/jobs` is a complete product: a job queue with delayed jobs, retries and crash recovery.
@@ -36,7 +40,7 @@ mod listener;
 mod log;
 mod look;
 mod metrics;
-pub mod mode;
+mod mode;
 mod options;
 mod pace;
 mod plane;
@@ -62,7 +66,6 @@ pub use hub::ListenerState;
 pub use metrics::{Counts, METRICS, Metric};
 pub use options::{AggressiveOn, BROADCAST_CAP, Listening, Options, Strategy};
 pub use pace::TRAILING;
-pub use reason::Reason;
 
 use hub::Hub;
 
@@ -127,7 +130,8 @@ impl Wake {
     }
 
     /// Rings for work that has been committed by other means than a flight: waiters here at once, other processes within
-    /// `ring_window`.
+    /// `ring_window`. A process that dies in between has rung nobody elsewhere; [`notifications`](Self::notifications) in the
+    /// transaction itself cannot be lost.
     pub fn ring(&self, rings: &[Ring]) {
         self.hub.ring_here(rings, Instant::now());
         self.hub.ring_elsewhere(rings);
@@ -136,7 +140,7 @@ impl Wake {
     /// Channels and payloads to pass to `{schema}.ring` inside the caller's own transaction, which rings exactly if that
     /// transaction commits.
     pub fn notifications(rings: &[Ring]) -> (Vec<String>, Vec<String>) {
-        rings.iter().map(|ring| (ring.channel.name().to_owned(), ring.payload())).unzip()
+        hub::payloads(rings).into_iter().map(|(channel, payload)| (channel.to_string(), payload)).unzip()
     }
 
     /// Returns when every ring for other processes has been sent: before a process ends. Whoever waits for a server that is

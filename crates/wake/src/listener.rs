@@ -209,7 +209,7 @@ impl Line {
         let channel = channel_name(here.schema.name(), PROBE);
         let token = format!("{:016x}", fastrand::u64(..));
         self.listener.listen(&channel).await?;
-        let notify = sqlx::query("select pg_notify($1, $2)").bind(&channel).bind(&token);
+        let notify = sqlx::query(include_str!("../sql/probe.sql")).bind(&channel).bind(&token);
         if here.db.pool().is_closed() {
             // The pool of the first engine here; another one's still works, and needs to hear.
             notify.execute(&mut self.listener).await?;
@@ -251,7 +251,7 @@ impl Line {
 
     async fn read_clock(&mut self) -> Result<Clock, Lost> {
         let asked = Instant::now();
-        let read = sqlx::query_scalar("select (extract(epoch from clock_timestamp()) * 1000)::bigint");
+        let read = sqlx::query_scalar(include_str!("../sql/clock.sql"));
         let there_ms: i64 = read.fetch_one(&mut self.listener).await?;
         Ok(Clock { here: asked + asked.elapsed() / 2, there_ms })
     }

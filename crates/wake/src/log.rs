@@ -76,9 +76,9 @@ impl Log {
     /// What became of an attempt; `None`: it has not happened, and now it cannot any more, because its place is taken.
     ///
     /// An attempt that is just committing is waited for.
-    pub(crate) async fn settle(&self, db: &Database, id: Uuid) -> pg::Result<Option<Vec<Option<String>>>> {
+    pub(crate) async fn settle(&self, id: Uuid) -> pg::Result<Option<Vec<Option<String>>>> {
         let settling = async {
-            let mut session = db.session().await?;
+            let mut session = self.shared.db.session().await?;
             let fenced = sqlx::query(&self.fence).bind(id).execute(&mut *session).await?.rows_affected() == 1;
             // Another statement, because the first one's snapshot is older than what it waited for.
             let outcomes: Vec<Option<String>> = match fenced {

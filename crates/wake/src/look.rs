@@ -22,6 +22,7 @@ use crate::group::{Answer, SeatId};
 use crate::hub::GroupId;
 use crate::mode::Event;
 use crate::reason::Reason;
+use crate::timer::earliest;
 use crate::underway::Passage;
 
 /// A look about to be made.
@@ -132,8 +133,8 @@ impl<C: Claim> Inner<C> {
                     match self.look_once(&Look { key: look.key.clone(), seats: vec![alone] }).await {
                         Ok(looked) => {
                             landed.items.extend(looked.items.into_iter().map(|(_, item)| (index, item)));
-                            landed.next_due = [landed.next_due, looked.next_due].into_iter().flatten().min();
-                            landed.due_again = [landed.due_again, looked.due_again].into_iter().flatten().min();
+                            landed.next_due = earliest([landed.next_due, looked.next_due]);
+                            landed.due_again = earliest([landed.due_again, looked.due_again]);
                         }
                         Err(error) if error.is_transient() => {
                             landed.failure = Some(Arc::new(error));
@@ -173,11 +174,13 @@ impl<C: Claim> Inner<C> {
             by_seat.get_mut(seat).unwrap_or(&mut orphans).push(item);
         }
         let short = by_seat.iter().zip(&armed.look.seats).any(|(got, seat)| got.len() < seat.want);
-        self.count(&armed, found, short, landed.next_due, landed.failure.is_some(), now);
+        let skipped = short && landed.next_due == Some(Duration::ZERO);
+        self.count(&armed, found, skipped, landed.failure.is_some(), now);
         let was_refused = !landed.refused.is_empty();
         let event = match (&landed.failure, found) {
             (Some(_), _) => Some(Event::LookFailed),
-            (None, 0) if was_refused => None,
+            // Neither says that there is nothing.
+            (None, 0) if was_refused || skipped => None,
             (None, 0) => Some(Event::LookEmpty),
             (None, _) if armed.reason == Reason::Fallback => Some(Event::FallbackFoundWork),
             (None, _) => Some(Event::LookFound),
@@ -207,7 +210,10 @@ impl<C: Claim> Inner<C> {
         let answer = match landed.failure {
             Some(failure) => Answer::Failed(failure),
             None if was_refused => Answer::Refused,
-            None => Answer::Ran { short, next_due: landed.next_due, due_again: landed.due_again },
+            None => {
+                let Landed { next_due, due_again, .. } = landed;
+                Answer::Ran { found: found > 0, skipped, next_due, due_again }
+            }
         };
         let dismissed = entry.group.end(answer, now, &self.rules);
         state.intentions -= deliveries.len() + refusals.len() + dismissed.len();
@@ -227,19 +233,11 @@ impl<C: Claim> Inner<C> {
         }
     }
 
-    fn count(
-        &self,
-        armed: &Armed<C>,
-        found: usize,
-        short: bool,
-        next_due: Option<Duration>,
-        failed: bool,
-        now: Instant,
-    ) {
+    fn count(&self, armed: &Armed<C>, found: usize, skipped: bool, failed: bool, now: Instant) {
         self.metrics.items.add(found as u64);
         if failed {
             self.metrics.failed_looks.add(1);
-        } else if short && next_due == Some(Duration::ZERO) {
+        } else if skipped {
             self.metrics.skipped_looks.add(1);
         } else if found == 0 {
             self.metrics.empty_looks.add(1);

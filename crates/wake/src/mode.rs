@@ -22,7 +22,7 @@ use crate::options::{AggressiveOn, Options, Strategy};
 
 /// Something that bears on the mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub(crate) enum Event {
     /// A ring ended the sleep.
     Rung,
     /// A due time ended the sleep.
@@ -49,7 +49,7 @@ pub enum Event {
 
 /// What changed by an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub(crate) enum Change {
     /// Polling began, because of this.
     Entered(Event),
     /// Polling ended.
@@ -58,7 +58,7 @@ pub enum Change {
 
 /// The mode of one consumer.
 #[derive(Debug, Clone)]
-pub struct Mode {
+pub(crate) struct Mode {
     rules: Rules,
     hears: bool,
     polling: Option<Polling>,
@@ -82,7 +82,7 @@ struct Polling {
 
 impl Mode {
     /// Not polling. `hears` says whether there is a listener; without one the first [`Event::ListenerLost`] begins to poll.
-    pub fn new(options: &Options, hears: bool) -> Mode {
+    pub(crate) fn new(options: &Options, hears: bool) -> Mode {
         Mode {
             rules: Rules {
                 never: options.strategy == Strategy::Broadcast,
@@ -97,17 +97,17 @@ impl Mode {
     }
 
     /// The pace of polling; `None` means sleep until something rings or is due.
-    pub fn poll_interval(&self) -> Option<Duration> {
+    pub(crate) fn poll_interval(&self) -> Option<Duration> {
         self.polling.as_ref().map(|_| self.rules.interval)
     }
 
     /// Whether it polls.
-    pub fn is_aggressive(&self) -> bool {
+    pub(crate) fn is_aggressive(&self) -> bool {
         self.polling.is_some()
     }
 
     /// Takes an event that happened at `now`.
-    pub fn on(&mut self, now: Instant, event: Event) -> Option<Change> {
+    pub(crate) fn on(&mut self, now: Instant, event: Event) -> Option<Change> {
         match event {
             Event::ListenerHears => self.hears = true,
             Event::ListenerLost | Event::ListenRefused => self.hears = false,

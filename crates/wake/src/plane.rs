@@ -56,9 +56,6 @@ enum Fate {
     Unknown(pg::Error),
 }
 
-/// The notification queue of the server is full: every notifying commit fails.
-const QUEUE_FULL: &str = "54000";
-
 /// Makes flights one after another, on one connection while they follow each other closely.
 pub(crate) struct Plane<F: Flight> {
     inner: Arc<Inner<F>>,
@@ -144,8 +141,7 @@ impl<F: Flight> Plane<F> {
         for (passenger, outcome) in told {
             passenger.tell(Ok(outcome));
         }
-        if locked.is_empty() {
-        } else if manner == Manner::Patient {
+        if manner == Manner::Patient {
             let source = broken(io::ErrorKind::WouldBlock, "a patient statement must wait for its row");
             tell_all(locked, Arc::new(source), |source| Error::Unavailable { what: inner.name.clone(), source });
         } else {
@@ -169,9 +165,8 @@ impl<F: Flight> Plane<F> {
                 Err(error) => error,
             };
             tracing::debug!(flight = &*inner.name, %error, "an attempt failed");
-            let sent = announcement.is_some();
-            let notified = announcement.as_ref().is_some_and(|announcement| !announcement.channels.is_empty());
-            let unknown = sent && error.is_ambiguous();
+            // Without an announcement there was no connection, and nothing was sent.
+            let unknown = announcement.is_some() && error.is_ambiguous();
             match entry.filter(|_| unknown) {
                 None if unknown => {
                     // It may have happened: whoever waits for it must look.
@@ -187,7 +182,7 @@ impl<F: Flight> Plane<F> {
                     Err(unanswered) => return Flown { fate: Fate::Unknown(unanswered), announcement },
                 },
             }
-            if error.sqlstate() == Some(QUEUE_FULL) && notified && !muted {
+            if error.is_notification_queue_full() && !muted {
                 // A lost ring costs latency; a lost write is lost.
                 tracing::error!(
                     flight = &*inner.name,
@@ -215,7 +210,7 @@ impl<F: Flight> Plane<F> {
         give_up_at: Instant,
     ) -> pg::Result<Option<Vec<Option<String>>>> {
         loop {
-            match self.inner.log.settle(&self.inner.db, entry.id).await {
+            match self.inner.log.settle(entry.id).await {
                 Err(error) if Instant::now() < give_up_at => {
                     tracing::debug!(flight = &*self.inner.name, %error, "an outcome could not be asked for");
                     sleep(backoff.pause()).await;

@@ -2,7 +2,7 @@
 
 /// Why a look is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
+pub(crate) enum Reason {
     /// A waiter came that does not wait, or to a group that knows nothing.
     Arrived,
     /// A write of this process rang.
@@ -23,15 +23,13 @@ pub enum Reason {
     Polled,
     /// The fallback interval.
     Fallback,
-    /// A waiter went away and gave its item back.
-    GivenBack,
     /// The last look served everyone it was for; there may be more.
     More,
 }
 
 impl Reason {
     /// The label of this reason in [`METRICS`](crate::METRICS).
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Reason::Arrived => "arrived",
             Reason::Rung => "rung",
@@ -43,7 +41,6 @@ impl Reason {
             Reason::Retry => "retry",
             Reason::Polled => "polled",
             Reason::Fallback => "fallback",
-            Reason::GivenBack => "given_back",
             Reason::More => "more",
         }
     }

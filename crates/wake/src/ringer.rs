@@ -188,7 +188,7 @@ impl Line {
         }
         let Some(conn) = &mut self.conn else { return Err(pg::Error::Closed) };
         if fresh || !hub.knows_ringer() {
-            let backend: i32 = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut **conn).await?;
+            let backend: i32 = sqlx::query_scalar(include_str!("../sql/backend.sql")).fetch_one(&mut **conn).await?;
             hub.ringer_backend(u32::try_from(backend).ok());
         }
         Ok(conn)

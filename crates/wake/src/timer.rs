@@ -8,6 +8,11 @@ use std::hash::Hash;
 
 use tokio::time::Instant;
 
+/// The earliest of times that may or may not be.
+pub(crate) fn earliest<T: Ord>(times: impl IntoIterator<Item = Option<T>>) -> Option<T> {
+    times.into_iter().flatten().min()
+}
+
 /// A set of due times, one per key.
 #[derive(Debug)]
 pub(crate) struct Timers<K> {

@@ -141,8 +141,13 @@ impl Stranger {
 
     /// Runs statements.
     pub(crate) async fn run(&mut self, sql: &str) {
+        self.try_run(sql).await.expect("run");
+    }
+
+    /// Runs statements that may fail.
+    pub(crate) async fn try_run(&mut self, sql: &str) -> sqlx::Result<()> {
         let sql = self.schema.sql(sql);
-        sqlx::raw_sql(sqlx::AssertSqlSafe(sql.as_str().to_owned())).execute(&mut self.conn).await.expect("run");
+        sqlx::raw_sql(sqlx::AssertSqlSafe(sql.as_str().to_owned())).execute(&mut self.conn).await.map(drop)
     }
 
     /// Asks for one value.

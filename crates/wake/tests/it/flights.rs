@@ -130,6 +130,9 @@ async fn flights_over_the_same_rows_in_opposite_order_do_not_deadlock() {
     assert_eq!(deadlocks, 0);
 }
 
+/// A number whose flight panics.
+pub(crate) const PANICS: i64 = -1;
+
 /// Marks numbers, slowly.
 pub(crate) struct Marks(Sql);
 
@@ -149,6 +152,7 @@ impl Flight for Marks {
 
     async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, i64>) -> pg::Result<Landed> {
         let numbers: Vec<i64> = boarded.members.iter().map(|number| **number).collect();
+        assert!(!numbers.contains(&PANICS), "a flight of a test");
         Landed::of(&boarded.query(&self.0).bind(numbers).fetch_one(conn).await?)
     }
 

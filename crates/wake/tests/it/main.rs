@@ -14,6 +14,7 @@ mod listener;
 mod metrics;
 mod mode;
 mod outcomes;
+mod panics;
 mod process;
 mod processes;
 mod registry;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pg::testing::TestDb;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use wake::{AggressiveOn, Strategy};
 
 use crate::fixture::{
@@ -129,4 +129,52 @@ async fn a_broadcast_wakes_everybody_and_serves_one() {
         wait.expect("a claim").expect("a job");
     }
     eventually("a waiter's group goes with it", async || jobs.claims.health().groups == 0).await;
+}
+
+/// A look that skipped a locked row has not shown that there is nothing: polling goes on until the row is let go.
+/// A fault begins polling that would end after half a second; a due row is held for three times as long.
+#[tokio::test(flavor = "multi_thread")]
+async fn polling_does_not_end_over_a_row_that_somebody_holds() {
+    let db = TestDb::new().await;
+    let jobs = start_hearing(db.database(), db.schema(), briefly_polling()).await;
+    let (mut holder, mut stranger) = (Stranger::of(&db).await, Stranger::of(&db).await);
+    let id = stranger.insert_unheard("q").await;
+    holder.run("begin; select from {schema}.job for update").await;
+    let wait = waiter(&jobs, "q");
+    eventually("the row is skipped", async || jobs.claims.counts().skipped_looks > 0).await;
+    let listeners = "select count(pg_terminate_backend(pid)) from pg_stat_activity \
+                     where application_name = 'reveille listener' and query like '%' || {schema_text} || '%'";
+    eventually("the listener is killed", async || stranger.ask::<i64>(listeners).await > 0).await;
+    eventually("it polls", async || jobs.claims.health().polling).await;
+    let since = Instant::now();
+    while since.elapsed() < briefly_polling().aggressive_poll_duration * 3 {
+        assert!(jobs.claims.health().polling, "after {:?}", since.elapsed());
+        sleep(Duration::from_millis(20)).await;
+    }
+    holder.run("commit").await;
+    assert_eq!(wait.await.expect("served").id, id);
+    eventually("polling ends", async || !jobs.claims.health().polling).await;
+}
+
+/// A waiter that is rung and cannot look in time is a fault: whatever kept it may keep it again, so the consumer polls.
+/// The only thread is busy while the ring is there to be answered.
+#[tokio::test(flavor = "current_thread")]
+async fn a_late_look_is_followed_by_polling() {
+    let db = TestDb::new().await;
+    let patience = Duration::from_millis(100);
+    let jobs = start_hearing(
+        db.database(),
+        db.schema(),
+        wake::Options { notify_delivery_timeout: patience, ..briefly_polling() },
+    )
+    .await;
+    let wait = waiter(&jobs, "q");
+    waiting(&jobs, 1).await;
+    settled(&jobs).await;
+    eventually("no fault of the start is left", async || !jobs.claims.health().polling).await;
+    Stranger::of(&db).await.insert_unheard("q").await;
+    jobs.wake.ring(&[jobs.wake.channel("jobs", wake::Payload::Keys).ring_keys(["q"])]);
+    std::thread::sleep(patience * 3);
+    wait.await.expect("served");
+    assert!(jobs.claims.health().polling);
 }

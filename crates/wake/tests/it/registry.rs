@@ -181,3 +181,31 @@ async fn a_refused_waiter_does_not_make_its_queue_look_empty() {
     assert!(matches!(&refused, Error::Refused { .. }) && !refused.is_transient(), "{refused:?}");
     jobs.claim("q", LEASE, Instant::now() + PATIENCE).await.expect("a claim").expect("the job");
 }
+
+/// Closing waits for what is on its way: an item that a look claims while the consumer closes is back when closing returns, as if it
+/// had never been claimed.
+/// The claim cannot go on while somebody else has the table, so that it is surely in the air.
+#[tokio::test(flavor = "multi_thread")]
+async fn closing_gives_back_what_a_look_in_the_air_claims() {
+    let db = TestDb::new().await;
+    let jobs = start_hearing(db.database(), db.schema(), options()).await;
+    let (mut holder, mut stranger) = (Stranger::of(&db).await, Stranger::of(&db).await);
+    stranger.insert_unheard("q").await;
+    holder.run("begin; lock table {schema}.job in exclusive mode").await;
+    let wait = tokio::spawn({
+        let jobs = jobs.clone();
+        async move { jobs.claim("q", LEASE, Instant::now() + PATIENCE).await }
+    });
+    let blocked = "select count(*) from pg_locks where not granted and relation = ({schema_text} || '.job')::regclass";
+    eventually("the claim waits for the table", async || stranger.ask::<i64>(blocked).await > 0).await;
+    let closing = tokio::spawn({
+        let jobs = jobs.clone();
+        async move { jobs.claims.close().await }
+    });
+    assert!(matches!(wait.await.expect("no panic"), Err(Error::Closed { .. })));
+    assert!(!closing.is_finished(), "the look is still in the air");
+    holder.run("commit").await;
+    timeout(PATIENCE, closing).await.expect("in time").expect("no panic");
+    let due: i64 = stranger.ask("select count(*) from {schema}.job where due_at <= now() and attempt = 0").await;
+    assert_eq!(due, 1);
+}

@@ -210,3 +210,30 @@ async fn everything_works_in_a_schema_with_an_odd_name() {
     let id = Stranger::of(&db).await.insert("q").await;
     assert_eq!(waits.await.expect("served").id, id);
 }
+
+/// A notification queue that is full stops no write: it is sent again without its ring, which follows it as soon as it can.
+/// A server with the smallest queue, and somebody who listens and does not read; before PostgreSQL 17 the size is fixed at 8 GB.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_notification_queue_stops_no_write() {
+    let Some(installation) = pg::testing::installation_to_start().await else { return };
+    if installation.version.major < 17 {
+        pg::testing::skip::<()>("a server whose notification queue can be made small (PostgreSQL 17)");
+        return;
+    }
+    let Some(cluster) = pg::testing::PrivateCluster::start_with(&[("max_notify_queue_pages", "64")]).await else {
+        return;
+    };
+    let schema = pg::Schema::new("jobs").expect("a name");
+    let db = pg::Database::connect_lazy(cluster.url(), pg::Options::default()).expect("a pool");
+    let jobs = start_hearing(&db, &schema, options()).await;
+    let (mut deaf, mut loud) =
+        (Stranger::connect(cluster.url(), &schema).await, Stranger::connect(cluster.url(), &schema).await);
+    deaf.run("listen anything; begin; select 1").await;
+    let shout = "select pg_notify('anything', repeat('x', 7000) || n) from generate_series(1, 10) as n";
+    while loud.try_run(shout).await.is_ok() {}
+    let wait = waiter(&jobs, "q");
+    let id = timeout(PATIENCE, jobs.enqueue("q", "", Duration::ZERO)).await.expect("in time").expect("added");
+    assert_eq!(wait.await.expect("served").id, id);
+    deaf.run("commit").await;
+    timeout(PATIENCE, jobs.wake.flush()).await.expect("the ring follows when there is room");
+}

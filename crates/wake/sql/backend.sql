@@ -1,0 +1,3 @@
+/* backend */
+-- The backend of this connection, as its notifications name it.
+select pg_backend_pid()
