@@ -14,7 +14,6 @@
 //!
 //! `data/` appears by a rename when `initdb` has finished, so it is complete or absent, whenever the power fails.
 
-use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -75,11 +74,14 @@ impl Home {
             let there = root.ancestors().find(|dir| dir.exists()).unwrap_or(&root);
             account.check_reach(there).await?;
         }
-        let made = Home::make_root(&root, account.as_ref())?;
+        Home::make_root(&root, account.as_ref())?;
         let root = fs::canonicalize(&root).map_err(Error::io("find", &root))?;
         let marker = root.join(MARKER);
-        if made || !marker.exists() {
-            if let Some(found) = foreign(&root)? {
+        if !marker.exists() {
+            // Somebody else may be making the directory too. Then the marker is there before anything that was found.
+            if let Some(found) = first_entry(&root)?
+                && !marker.exists()
+            {
                 return Err(Error::ForeignDirectory { path: root, found });
             }
             fs::write(&marker, MARKER_TEXT).map_err(Error::io("write in", &root))?;
@@ -87,8 +89,8 @@ impl Home {
         Ok(Home { root, account })
     }
 
-    /// Makes the directory, closed to everybody but the server's user. False if it exists.
-    fn make_root(root: &Path, account: Option<&Account>) -> Result<bool> {
+    /// Makes the directory, closed to everybody but the server's user, unless it exists.
+    fn make_root(root: &Path, account: Option<&Account>) -> Result<()> {
         if let Some(parent) = root.parent() {
             match account {
                 Some(_) => make_open_dirs(parent)?,
@@ -96,8 +98,8 @@ impl Home {
             }
         }
         match DirBuilder::new().mode(0o700).create(root) {
-            Ok(()) => account.map_or(Ok(()), |account| account.own(root)).map(|()| true),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Ok(()) => account.map_or(Ok(()), |account| account.own(root)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(error) => Err(Error::io("create", root)(error)),
         }
     }
@@ -341,12 +343,10 @@ fn sync(path: &Path) -> Result<()> {
     File::open(path).and_then(|file| file.sync_all()).map_err(Error::io("write to the disk", path))
 }
 
-/// One thing in `root` that is not ours, if there is any. Only a lock may be there before the marker: two processes may
-/// be making the directory together.
-fn foreign(root: &Path) -> Result<Option<String>> {
-    let mut entries = fs::read_dir(root).map_err(Error::io("list", root))?.filter_map(io::Result::ok);
-    let found = entries.find(|entry| ![OsStr::new(LOCK), OsStr::new(MARKER)].contains(&entry.file_name().as_os_str()));
-    Ok(found.map(|entry| entry.file_name().to_string_lossy().into_owned()))
+/// One thing in a folder. `None` when it is empty.
+fn first_entry(dir: &Path) -> Result<Option<String>> {
+    let mut entries = fs::read_dir(dir).map_err(Error::io("list", dir))?.filter_map(io::Result::ok);
+    Ok(entries.next().map(|entry| entry.file_name().to_string_lossy().into_owned()))
 }
 
 /// Random bytes from the system, in hexadecimal: these guard a superuser, so they must not be guessable.

@@ -317,18 +317,18 @@ fn classify(said: &dyn sqlx::error::DatabaseError) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Error as IoError, ErrorKind};
 
     /// Every cause is named once, although some libraries quote theirs in their own message.
     #[test]
     fn causes_are_named_once() {
-        let refused = || std::io::Error::other("refused");
+        let refused = || IoError::other("refused");
         let error = Error::Unreachable { server: "db:5432".into(), source: sqlx::Error::Io(refused()) };
         let text = causes(&error);
         assert!(text.starts_with(&error.to_string()));
         assert_eq!(text.matches("refused").count(), 1, "{text}");
         assert_eq!(causes(&refused()), "refused");
     }
-    use std::io::{Error as IoError, ErrorKind};
 
     /// Which promise each failure of the driver gets: transient, ambiguous. The database's own are tested against a server.
     #[test]
