@@ -1,0 +1,35 @@
+//! A runtime that has nothing to do. What it asks the database meanwhile is counted from outside.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
+
+use crate::millis;
+use crate::stage::Dispatchers;
+
+/// Nothing, for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Idle {
+    /// How long.
+    #[serde(rename = "period_ms", with = "millis")]
+    pub period: Duration,
+    /// Of the runtime.
+    pub dispatchers: Dispatchers,
+}
+
+/// How long it really was.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct IdleOutcome {
+    /// In seconds.
+    pub seconds: f64,
+}
+
+impl Idle {
+    pub(crate) async fn measure(&self) -> IdleOutcome {
+        let began = Instant::now();
+        sleep(self.period).await;
+        IdleOutcome { seconds: began.elapsed().as_secs_f64() }
+    }
+}

@@ -1,0 +1,101 @@
+//! What duroxide providers are measured with: the same code for ours, for the peers and for a model in memory.
+//!
+//! A provider alone does nothing; how fast it is shows only under duroxide's runtime. A comparison is worth something only
+//! if everything but the provider is the same, so the workloads, their runtime options and their clocks are here once, and
+//! whoever measures hands in a provider. Peers that cannot be linked into one program with ours run as programs of their own;
+//! [`play`] is how such a program is told when to begin and when to end.
+//!
+//! A workload is data ([`Workload`]), and so is what came out ([`Outcome`]): both travel as JSON.
+
+mod chain;
+mod fan_out;
+mod idle;
+mod latencies;
+mod millis;
+mod moments;
+mod pump;
+mod round;
+mod script;
+mod stage;
+mod stress;
+mod system;
+mod timer;
+mod wake;
+
+use serde::{Deserialize, Serialize};
+
+pub use chain::{Chain, ChainOutcome};
+pub use fan_out::{FanOut, FanOutOutcome};
+pub use idle::{Idle, IdleOutcome};
+pub use latencies::Latencies;
+pub use round::{READY, Round, play};
+pub use stage::Dispatchers;
+pub use stress::{Stress, StressOutcome};
+pub use system::{System, Wait};
+pub use timer::{Timer, TimerOutcome};
+pub use wake::{WakeClient, WakeOutcome, WakeWorker};
+
+/// Anything that ends a round.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+/// What can end a round.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+/// What is measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Workload {
+    /// Many orchestrations of some parallel activities.
+    FanOut(FanOut),
+    /// duroxide's own stress test.
+    Stress(Stress),
+    /// One orchestration of many activities, one after the other.
+    Chain(Chain),
+    /// Nothing at all.
+    Idle(Idle),
+    /// The process that is idle until somebody starts an orchestration.
+    WakeWorker(WakeWorker),
+    /// The process that starts one now and then.
+    WakeClient(WakeClient),
+    /// Orchestrations that sleep.
+    Timer(Timer),
+}
+
+/// What came out of a [`Workload`], under the same name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Of [`Workload::FanOut`].
+    FanOut(FanOutOutcome),
+    /// Of [`Workload::Stress`].
+    Stress(StressOutcome),
+    /// Of [`Workload::Chain`].
+    Chain(ChainOutcome),
+    /// Of [`Workload::Idle`].
+    Idle(IdleOutcome),
+    /// Of [`Workload::WakeWorker`]: its client has the figures.
+    WakeWorker {},
+    /// Of [`Workload::WakeClient`].
+    WakeClient(WakeOutcome),
+    /// Of [`Workload::Timer`].
+    Timer(TimerOutcome),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Whoever starts a round writes the workload as JSON and reads the outcome: the form is fixed, and what is not
+    /// understood is refused, not ignored. Compared as text, there and back.
+    #[test]
+    fn workloads_and_outcomes_have_a_fixed_form() {
+        let fan_out = FanOut { activity_delay: Duration::from_millis(10), ..FanOut::new(500, Dispatchers::same(4)) };
+        let text = r#"{"fan_out":{"orchestrations":500,"activities":5,"in_flight":20,"dispatchers":{"orchestrations":4,"workers":4},"activity_delay_ms":10}}"#;
+        assert_eq!(serde_json::to_string(&Workload::FanOut(fan_out)).unwrap(), text);
+        assert_eq!(serde_json::from_str::<Workload>(text).unwrap(), Workload::FanOut(fan_out));
+        assert!(serde_json::from_str::<Workload>(r#"{"idle":{"period_ms":1,"dispatchers":{}}}"#).is_err());
+        assert!(serde_json::from_str::<Workload>(&text.replace("in_flight", "inflight")).is_err());
+        assert_eq!(serde_json::to_string(&Outcome::WakeWorker {}).unwrap(), r#"{"wake_worker":{}}"#);
+    }
+}

@@ -1,0 +1,91 @@
+//! A provider with duroxide's runtime on it, warmed up.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use duroxide::RuntimeOptions;
+use duroxide::runtime::Runtime;
+use serde::{Deserialize, Serialize};
+
+use crate::moments::{Moments, nanos};
+use crate::pump::pump;
+use crate::{Result, System, script};
+
+/// The longest an orchestration may take before it counts as lost: the patience of duroxide's own stress test.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How many tasks of a runtime look for work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dispatchers {
+    /// Those that run turns of orchestrations.
+    pub orchestrations: usize,
+    /// Those that run activities.
+    pub workers: usize,
+}
+
+impl Dispatchers {
+    /// As many of one kind as of the other.
+    pub const fn same(count: usize) -> Dispatchers {
+        Dispatchers { orchestrations: count, workers: count }
+    }
+}
+
+/// Where a workload is performed.
+#[derive(Clone)]
+pub(crate) struct Stage {
+    pub(crate) system: System,
+    pub(crate) moments: Moments,
+    runtime: Option<Arc<Runtime>>,
+    /// Part of every instance's name: one that exists already would seem to complete at once.
+    run: Arc<str>,
+}
+
+impl Stage {
+    /// A stage without a runtime: another process has it.
+    pub(crate) fn without_runtime(system: System) -> Stage {
+        let run = format!("{}-{:x}", std::process::id(), nanos(SystemTime::now()));
+        Stage { system, moments: Moments::default(), runtime: None, run: run.into() }
+    }
+
+    /// A stage with a runtime: duroxide's defaults but for the number of dispatchers.
+    pub(crate) async fn start(system: System, dispatchers: Dispatchers) -> Stage {
+        let stage = Stage::without_runtime(system);
+        let options = RuntimeOptions {
+            orchestration_concurrency: dispatchers.orchestrations,
+            worker_concurrency: dispatchers.workers,
+            ..RuntimeOptions::default()
+        };
+        let (activities, orchestrations) = (script::activities(&stage.moments), script::orchestrations(&stage.moments));
+        let provider = Arc::clone(stage.system.provider());
+        let runtime = Runtime::start_with_options(provider, activities, orchestrations, options).await;
+        Stage { runtime: Some(runtime), ..stage }
+    }
+
+    /// Completes so many orchestrations at once, so that connections are open and statements prepared.
+    pub(crate) async fn warm_up(&self, orchestrations: usize) -> Result<()> {
+        let stage = self.clone();
+        let one = move |number| {
+            let stage = stage.clone();
+            async move { stage.complete("warm-up", number, script::ONE, "").await }
+        };
+        pump(orchestrations, orchestrations, one).await.into_iter().try_for_each(|done| done.map(drop))
+    }
+
+    /// The name of an instance.
+    pub(crate) fn instance(&self, kind: &str, number: usize) -> String {
+        format!("{kind}-{}-{number}", self.run)
+    }
+
+    /// Starts an orchestration and waits for its output.
+    pub(crate) async fn complete(&self, kind: &str, number: usize, orchestration: &str, input: &str) -> Result<String> {
+        self.system.complete(&self.instance(kind, number), orchestration, input, PATIENCE).await
+    }
+
+    /// Ends the runtime.
+    pub(crate) async fn end(self) {
+        if let Some(runtime) = self.runtime {
+            runtime.shutdown(None).await;
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What is measured: a provider, and how its users wait for a result.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::providers::Provider;
+use duroxide::{Client, OrchestrationStatus};
+use tokio::time::timeout;
+
+use crate::Result;
+
+/// A way to wait for the end of an instance that a provider has of its own.
+pub type Wait = Arc<dyn Fn(String) -> Waiting + Send + Sync>;
+type Waiting = Pin<Box<dyn Future<Output = Result<OrchestrationStatus>> + Send>>;
+
+/// A provider as its users use it.
+#[derive(Clone)]
+pub struct System {
+    provider: Arc<dyn Provider>,
+    client: Arc<Client>,
+    wait: Option<Wait>,
+}
+
+impl fmt::Debug for System {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("System").field("waits_by_itself", &self.wait.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl System {
+    /// A provider whose users wait by duroxide's client, which asks again and again.
+    pub fn new(provider: Arc<dyn Provider>) -> System {
+        System { client: Arc::new(Client::new(Arc::clone(&provider))), provider, wait: None }
+    }
+
+    /// The same with another way to wait, such as one that is woken.
+    pub fn waiting_by(self, wait: Wait) -> System {
+        System { wait: Some(wait), ..self }
+    }
+
+    pub(crate) fn provider(&self) -> &Arc<dyn Provider> {
+        &self.provider
+    }
+
+    /// Starts an orchestration, waits for its end and answers its output; anything but its success is an error.
+    pub(crate) async fn complete(
+        &self,
+        instance: &str,
+        orchestration: &str,
+        input: &str,
+        patience: Duration,
+    ) -> Result<String> {
+        self.client.start_orchestration(instance, orchestration, input).await?;
+        let status = match &self.wait {
+            None => self.client.wait_for_orchestration(instance, patience).await?,
+            Some(wait) => timeout(patience, wait(instance.to_owned())).await??,
+        };
+        match status {
+            OrchestrationStatus::Completed { output, .. } => Ok(output),
+            OrchestrationStatus::Failed { details, .. } => Err(details.display_message().into()),
+            other => Err(format!("{instance} did not end: {other:?}").into()),
+        }
+    }
+}
