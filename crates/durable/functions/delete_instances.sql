@@ -1,0 +1,34 @@
+-- Removes instances with everything that is theirs, all of them or none. `problem` says why none: `running` or `orphan` (a child that is not
+-- among them), and the instance it is about.
+-- Locks: leases first, as an ack does; one that is being acked is waited for.
+create or replace function {schema}.delete_instances(
+    ids text[], force boolean,
+    out problem text, out subject text, out instances bigint, out executions bigint, out events bigint, out messages bigint
+)
+language plpgsql set search_path = reveille_own
+as $$
+begin
+    perform from {schema}.instance_locks l where l.instance_id = any (ids) order by l.instance_id for update;
+    perform from {schema}.instances i where i.instance_id = any (ids) order by i.instance_id for update;
+    if not force then
+        select 'running', i.instance_id into problem, subject from {schema}.instances i
+        where i.instance_id = any (ids) and i.status = 'Running' order by 2 limit 1;
+    end if;
+    if problem is null then
+        select 'orphan', i.instance_id into problem, subject from {schema}.instances i
+        where i.parent_instance_id = any (ids) and i.instance_id <> all (ids) order by 2 limit 1;
+    end if;
+    if problem is not null then
+        return;
+    end if;
+    delete from {schema}.instance_locks l where l.instance_id = any (ids);
+    with gone as (delete from {schema}.orchestrator_queue q where q.instance_id = any (ids) returning 1) select count(*) into messages from gone;
+    with gone as (delete from {schema}.worker_queue q where q.instance_id = any (ids) returning 1) select messages + count(*) into messages from gone;
+    with gone as (delete from {schema}.history h where h.instance_id = any (ids) returning h.event_count)
+    select coalesce(sum(event_count), 0) into events from gone;
+    with gone as (delete from {schema}.executions e where e.instance_id = any (ids) returning 1) select count(*) into executions from gone;
+    delete from {schema}.kv_store k where k.instance_id = any (ids);
+    delete from {schema}.kv_delta k where k.instance_id = any (ids);
+    with gone as (delete from {schema}.instances i where i.instance_id = any (ids) returning 1) select count(*) into instances from gone;
+end
+$$;

@@ -1,0 +1,21 @@
+-- History is only appended. Should rows be changed or removed all the same, by psql or by pruning, whoever remembers the history of those
+-- instances must notice: their generation changes in the same transaction.
+create or replace function {schema}.history_changed() returns trigger
+language plpgsql set search_path = reveille_own
+as $$
+begin
+    if tg_op = 'TRUNCATE' then
+        update {schema}.instances set generation = nextval('{schema}.generation');
+    else
+        update {schema}.instances i set generation = nextval('{schema}.generation')
+        where i.instance_id in (select o.instance_id from changed o);
+    end if;
+    return null;
+end
+$$;
+create or replace trigger history_updated after update on {schema}.history
+    referencing old table as changed for each statement execute function {schema}.history_changed();
+create or replace trigger history_deleted after delete on {schema}.history
+    referencing old table as changed for each statement execute function {schema}.history_changed();
+create or replace trigger history_truncated after truncate on {schema}.history
+    for each statement execute function {schema}.history_changed();

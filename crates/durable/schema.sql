@@ -1,0 +1,826 @@
+-- What the migrations and functions lead to, as the server describes it. Made by a test: do not edit.
+
+create sequence {schema}.generation as bigint increment 1 minvalue 1 maxvalue 9223372036854775807 start 1 cache 1;
+
+create table {schema}.executions (
+    instance_id text not null,
+    execution_id bigint not null,
+    status text not null default 'Running'::text,
+    event_count bigint,
+    started_at timestamp with time zone not null default now(),
+    completed_at timestamp with time zone,
+    output text,
+    constraint executions_pkey PRIMARY KEY (instance_id, execution_id)
+) with (fillfactor=80);
+
+create table {schema}.flight (
+    id uuid not null,
+    outcomes text[] not null,
+    landed_at timestamp with time zone not null default now(),
+    constraint flight_pkey PRIMARY KEY (id)
+) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, vacuum_truncate=off);
+
+create table {schema}.history (
+    instance_id text not null,
+    execution_id bigint not null,
+    event_id bigint not null,
+    last_event_id bigint not null,
+    event_count integer not null,
+    events text storage main not null,
+    constraint history_pkey PRIMARY KEY (instance_id, execution_id, event_id)
+) with (autovacuum_vacuum_insert_scale_factor=0.05, toast_tuple_target=256);
+CREATE TRIGGER history_deleted AFTER DELETE ON {schema}.history REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION {schema}.history_changed();
+CREATE TRIGGER history_truncated AFTER TRUNCATE ON {schema}.history FOR EACH STATEMENT EXECUTE FUNCTION {schema}.history_changed();
+CREATE TRIGGER history_updated AFTER UPDATE ON {schema}.history REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION {schema}.history_changed();
+
+create table {schema}.instance_locks (
+    instance_id text not null,
+    lock_token uuid not null,
+    locked_until timestamp with time zone not null,
+    message_ids bigint[] not null,
+    constraint instance_locks_pkey PRIMARY KEY (instance_id)
+) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000, fillfactor=70, vacuum_truncate=off);
+
+create table {schema}.instances (
+    instance_id text not null,
+    orchestration_name text not null,
+    orchestration_version text,
+    parent_instance_id text,
+    current_execution_id bigint not null,
+    status text not null default 'Running'::text,
+    pinned_version bigint,
+    generation bigint not null default nextval('{schema}.generation'::regclass),
+    custom_status_version bigint not null default 0,
+    created_at timestamp with time zone not null default now(),
+    updated_at timestamp with time zone not null default now(),
+    custom_status text,
+    constraint instances_pkey PRIMARY KEY (instance_id)
+) with (fillfactor=70);
+CREATE INDEX instances_parent ON {schema}.instances USING btree (parent_instance_id) WHERE (parent_instance_id IS NOT NULL);
+
+create table {schema}.kv_delta (
+    instance_id text not null,
+    key text not null,
+    value text,
+    last_updated_at_ms bigint not null,
+    constraint kv_delta_pkey PRIMARY KEY (instance_id, key)
+);
+
+create table {schema}.kv_store (
+    instance_id text not null,
+    key text not null,
+    value text not null,
+    last_updated_at_ms bigint not null,
+    constraint kv_store_pkey PRIMARY KEY (instance_id, key)
+);
+
+create table {schema}.migration (
+    component text not null,
+    number integer,
+    name text not null,
+    hash text not null,
+    applied_at timestamp with time zone not null default now(),
+    constraint migration_number_check CHECK ((number > 0))
+);
+CREATE UNIQUE INDEX migration_function ON {schema}.migration USING btree (component, name) WHERE (number IS NULL);
+CREATE UNIQUE INDEX migration_number ON {schema}.migration USING btree (component, number) WHERE (number IS NOT NULL);
+
+create table {schema}.orchestrator_queue (
+    id bigint not null generated always as identity,
+    instance_id text not null,
+    visible_at timestamp with time zone not null default now(),
+    attempt_count integer not null default 0,
+    kind "char" not null generated always as (
+CASE
+    WHEN ("left"(work_item, 40) ~ '^\s*{\s*"(StartOrchestration|ContinueAsNew)"'::text) THEN 's'::"char"
+    WHEN ("left"(work_item, 40) ~ '^\s*{\s*"QueueMessage"'::text) THEN 'q'::"char"
+    ELSE 'm'::"char"
+END) stored,
+    work_item text not null,
+    constraint orchestrator_queue_pkey PRIMARY KEY (instance_id, visible_at, id)
+) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, vacuum_truncate=off);
+CREATE INDEX orchestrator_queue_due ON {schema}.orchestrator_queue USING btree (visible_at);
+CREATE TRIGGER trg_orch_notify AFTER INSERT OR UPDATE OF visible_at ON {schema}.orchestrator_queue FOR EACH STATEMENT WHEN ((current_setting('search_path'::text) <> 'reveille_own'::text)) EXECUTE FUNCTION {schema}.ring_by_trigger('{schema}_orch_work', '0');
+
+create table {schema}.sessions (
+    session_id text not null,
+    worker_id text not null,
+    locked_until timestamp with time zone not null,
+    last_activity_at timestamp with time zone not null,
+    constraint sessions_pkey PRIMARY KEY (session_id)
+) with (fillfactor=70);
+CREATE INDEX sessions_worker ON {schema}.sessions USING btree (worker_id);
+
+create table {schema}.worker_queue (
+    id bigint not null generated always as identity,
+    visible_at timestamp with time zone not null default now(),
+    locked_until timestamp with time zone,
+    lock_token uuid,
+    execution_id bigint not null,
+    activity_id bigint not null,
+    attempt_count integer not null default 0,
+    lane text not null default ''::text,
+    instance_id text not null,
+    session_id text,
+    work_item text not null,
+    constraint worker_queue_pkey PRIMARY KEY (instance_id, id)
+) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, fillfactor=60, vacuum_truncate=off);
+CREATE INDEX worker_queue_due ON {schema}.worker_queue USING btree (lane, visible_at);
+CREATE INDEX worker_queue_session ON {schema}.worker_queue USING btree (session_id) WHERE (session_id IS NOT NULL);
+CREATE TRIGGER trg_worker_notify AFTER INSERT OR UPDATE OF visible_at ON {schema}.worker_queue FOR EACH STATEMENT WHEN ((current_setting('search_path'::text) <> 'reveille_own'::text)) EXECUTE FUNCTION {schema}.ring_by_trigger('{schema}_worker_work', '');
+
+CREATE OR REPLACE FUNCTION {schema}.abandon_instances(flight uuid, channels text[], payloads text[], patient boolean, instances text[], tokens uuid[], delays_ms bigint[], uncounted boolean[])
+ RETURNS TABLE(outcomes text[], backend integer)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+AS $function$
+declare
+    held text[];
+begin
+    if patient then
+        held := array(select l.instance_id from {schema}.instance_locks l where l.instance_id = any (instances) order by 1 for update);
+    else
+        held := array(select l.instance_id from {schema}.instance_locks l where l.instance_id = any (instances) order by 1 for update skip locked);
+    end if;
+    with asked as materialized (
+        select m.*, row_number() over (partition by m.instance_id, m.token order by m.place) = 1 as first
+        from unnest(instances, tokens, delays_ms, uncounted) with ordinality as m (instance_id, token, delay_ms, uncounted, place)
+    ), judged as materialized (
+        select a.*, case when l.instance_id is null then 'gone'
+                         when not l.instance_id = any (held) then null
+                         when l.lock_token is distinct from a.token or not a.first then 'gone'
+                         else 'ok' end as verdict
+        from asked a left join {schema}.instance_locks l on l.instance_id = a.instance_id
+    ), given_up as (
+        delete from {schema}.instance_locks l using judged j where j.verdict = 'ok' and l.instance_id = j.instance_id
+        returning l.instance_id, l.message_ids, j.delay_ms, j.uncounted
+    ), again as (
+        update {schema}.orchestrator_queue q
+        set visible_at = coalesce(now() + g.delay_ms * interval '1 ms', q.visible_at),
+            attempt_count = q.attempt_count + (not g.uncounted)::int
+        from given_up g
+        where q.instance_id = g.instance_id and q.id = any (g.message_ids) and (g.delay_ms is not null or not g.uncounted)
+    )
+    select array_agg(j.verdict order by j.place) into outcomes from judged j;
+    backend := {schema}.land(flight, outcomes, channels, payloads);
+    return next;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.abandon_work(flight uuid, channels text[], payloads text[], patient boolean, instances text[], ids bigint[], tokens uuid[], delays_ms bigint[], uncounted boolean[])
+ RETURNS TABLE(outcomes text[], backend integer)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+AS $function$
+declare
+    held bigint[];
+begin
+    if patient then
+        held := array(select q.id from unnest(instances, ids) as m (instance_id, id)
+                      join {schema}.worker_queue q on q.instance_id = m.instance_id and q.id = m.id
+                      order by q.instance_id, q.id for update of q);
+    else
+        held := array(select q.id from unnest(instances, ids) as m (instance_id, id)
+                      join {schema}.worker_queue q on q.instance_id = m.instance_id and q.id = m.id
+                      order by q.instance_id, q.id for update of q skip locked);
+    end if;
+    with asked as materialized (
+        select m.*, row_number() over (partition by m.instance_id, m.id, m.token order by m.place) = 1 as first
+        from unnest(instances, ids, tokens, delays_ms, uncounted) with ordinality as m (instance_id, id, token, delay_ms, uncounted, place)
+    ), judged as materialized (
+        select a.*, case when q.id is null then 'gone'
+                         when not q.id = any (held) then null
+                         when q.lock_token is distinct from a.token or not a.first then 'gone'
+                         else 'ok' end as verdict
+        from asked a left join {schema}.worker_queue q on q.instance_id = a.instance_id and q.id = a.id
+    ), given_up as (
+        update {schema}.worker_queue q
+        set lock_token = null, locked_until = null,
+            visible_at = coalesce(now() + j.delay_ms * interval '1 ms', q.visible_at),
+            attempt_count = q.attempt_count - j.uncounted::int
+        from judged j where j.verdict = 'ok' and q.instance_id = j.instance_id and q.id = j.id
+    )
+    select array_agg(j.verdict order by j.place) into outcomes from judged j;
+    backend := {schema}.land(flight, outcomes, channels, payloads);
+    return next;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.ack_instances(flight uuid, channels text[], payloads text[], patient boolean, instances text[], tokens uuid[], executions bigint[], first_events bigint[], last_events bigint[], event_counts integer[], events text[], names text[], versions text[], parents text[], pinned bigint[], statuses text[], outputs text[], status_changes boolean[], custom_statuses text[], work_turns integer[], work_instances text[], work_executions bigint[], work_activities bigint[], work_lanes text[], work_sessions text[], work_items text[], cancel_turns integer[], cancel_instances text[], cancel_executions bigint[], cancel_activities bigint[], message_turns integer[], message_instances text[], message_delays bigint[], message_items text[], clear_turns integer[], key_turns integer[], key_names text[], key_values text[], key_times bigint[])
+ RETURNS TABLE(outcomes text[], backend integer)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+AS $function$
+declare
+    held      text[];
+    cancelled bigint[];
+    fine      boolean[];
+    ended     text[];
+begin
+    -- Lock first, in order; decide next, by another statement, which sees what the lock waited for.
+    if patient then
+        held := array(select l.instance_id from {schema}.instance_locks l where l.instance_id = any (instances) order by 1 for update);
+    else
+        held := array(select l.instance_id from {schema}.instance_locks l where l.instance_id = any (instances) order by 1 for update skip locked);
+    end if;
+    with asked as materialized (
+        select m.*, row_number() over (partition by m.instance_id, m.token order by m.place) = 1 as first
+        from unnest(instances, tokens, executions, first_events) with ordinality as m (instance_id, token, execution_id, first_event, place)
+    )
+    select array_agg(
+               case when l.instance_id is null then 'gone'
+                    when not l.instance_id = any (held) then null
+                    when l.lock_token is distinct from a.token or not a.first then 'gone'
+                    when l.locked_until <= clock_timestamp() then 'expired'
+                    when a.first_event <= (select h.last_event_id from {schema}.history h
+                                           where h.instance_id = a.instance_id and h.execution_id = a.execution_id
+                                           order by h.event_id desc limit 1) then 'duplicate'
+                    else 'ok' end
+               order by a.place)
+    into outcomes
+    from asked a left join {schema}.instance_locks l on l.instance_id = a.instance_id;
+
+    if cardinality(cancel_turns) > 0 then
+        if not patient then
+            -- A turn whose activity somebody holds travels alone.
+            cancelled := array(
+                select q.id from unnest(cancel_turns, cancel_instances, cancel_executions, cancel_activities)
+                    as c (turn, instance_id, execution_id, activity_id)
+                join {schema}.worker_queue q
+                    on q.instance_id = c.instance_id and q.execution_id = c.execution_id and q.activity_id = c.activity_id
+                order by q.instance_id, q.id for update of q skip locked);
+            select array_agg(case when o.outcome = 'ok' and exists (
+                                 select from unnest(cancel_turns, cancel_instances, cancel_executions, cancel_activities)
+                                     as c (turn, instance_id, execution_id, activity_id)
+                                 join {schema}.worker_queue q
+                                     on q.instance_id = c.instance_id and q.execution_id = c.execution_id and q.activity_id = c.activity_id
+                                 where c.turn = o.place and q.id <> all (cancelled))
+                             then null else o.outcome end order by o.place)
+            into outcomes from unnest(outcomes) with ordinality as o (outcome, place);
+        end if;
+        delete from {schema}.worker_queue q
+        using unnest(cancel_turns, cancel_instances, cancel_executions, cancel_activities) as c (turn, instance_id, execution_id, activity_id)
+        where outcomes[c.turn] = 'ok'
+          and q.instance_id = c.instance_id and q.execution_id = c.execution_id and q.activity_id = c.activity_id;
+    end if;
+    select array_agg(coalesce(o.outcome = 'ok', false) order by o.place) into fine
+    from unnest(outcomes) with ordinality as o (outcome, place);
+
+    if true = any (fine) then
+        with leases as (
+            delete from {schema}.instance_locks l using unnest(instances, fine) as m (instance_id, fine)
+            where m.fine and l.instance_id = m.instance_id
+            returning l.instance_id, l.message_ids
+        )
+        delete from {schema}.orchestrator_queue q using leases l
+        where q.instance_id = l.instance_id and q.visible_at <= now() and q.id = any (l.message_ids);
+
+        insert into {schema}.history (instance_id, execution_id, event_id, last_event_id, event_count, events)
+        select m.instance_id, m.execution_id, m.first_event, m.last_event, m.event_count, m.events
+        from unnest(instances, fine, executions, first_events, last_events, event_counts, events)
+             as m (instance_id, fine, execution_id, first_event, last_event, event_count, events)
+        where m.fine and m.first_event is not null;
+
+        insert into {schema}.executions (instance_id, execution_id)
+        select m.instance_id, m.execution_id from unnest(instances, fine, executions) as m (instance_id, fine, execution_id)
+        where m.fine
+        on conflict do nothing;
+
+        insert into {schema}.instances as i
+            (instance_id, orchestration_name, orchestration_version, parent_instance_id, current_execution_id, pinned_version)
+        select m.instance_id, m.name, m.version, m.parent, m.execution_id, m.pinned
+        from unnest(instances, fine, executions, names, versions, parents, pinned)
+             as m (instance_id, fine, execution_id, name, version, parent, pinned)
+        where m.fine and m.name is not null and m.version is not null
+        on conflict (instance_id) do update
+        set orchestration_name = excluded.orchestration_name, orchestration_version = excluded.orchestration_version,
+            status = case when excluded.current_execution_id > i.current_execution_id then 'Running' else i.status end,
+            pinned_version = case when excluded.current_execution_id > i.current_execution_id then excluded.pinned_version
+                                  else coalesce(excluded.pinned_version, i.pinned_version) end,
+            current_execution_id = greatest(i.current_execution_id, excluded.current_execution_id), updated_at = now();
+
+        update {schema}.instances i
+        set status = case when m.execution_id < i.current_execution_id then i.status
+                          when m.status is not null then m.status
+                          when m.execution_id > i.current_execution_id then 'Running'
+                          else i.status end,
+            pinned_version = case when m.execution_id > i.current_execution_id then m.pinned
+                                  else coalesce(m.pinned, i.pinned_version) end,
+            current_execution_id = greatest(i.current_execution_id, m.execution_id),
+            custom_status = case when m.status_changes then m.custom_status else i.custom_status end,
+            custom_status_version = i.custom_status_version + m.status_changes::int,
+            updated_at = now()
+        from unnest(instances, fine, executions, pinned, statuses, status_changes, custom_statuses)
+             as m (instance_id, fine, execution_id, pinned, status, status_changes, custom_status)
+        where m.fine and i.instance_id = m.instance_id
+          and (m.execution_id > i.current_execution_id or m.status is not null or m.status_changes
+               or m.pinned is distinct from i.pinned_version and m.pinned is not null);
+
+        ended := array(select m.instance_id from unnest(instances, fine, statuses) as m (instance_id, fine, status)
+                       where m.fine and m.status is not null);
+        if cardinality(ended) > 0 then
+            update {schema}.executions e
+            set status = m.status, output = m.output, completed_at = now(),
+                event_count = coalesce((select sum(h.event_count) from {schema}.history h
+                                        where h.instance_id = m.instance_id and h.execution_id = m.execution_id), 0)
+            from unnest(instances, fine, executions, statuses, outputs) as m (instance_id, fine, execution_id, status, output)
+            where m.fine and m.status is not null and e.instance_id = m.instance_id and e.execution_id = m.execution_id;
+        end if;
+
+        if cardinality(work_turns) > 0 then
+            insert into {schema}.worker_queue (visible_at, execution_id, activity_id, lane, instance_id, session_id, work_item)
+            select now() + w.place * interval '1 us', w.execution_id, w.activity_id, w.lane, w.instance_id, w.session_id, w.item
+            from unnest(work_turns, work_instances, work_executions, work_activities, work_lanes, work_sessions, work_items) with ordinality
+                 as w (turn, instance_id, execution_id, activity_id, lane, session_id, item, place)
+            where fine[w.turn] order by w.place;
+        end if;
+        if cardinality(message_turns) > 0 then
+            insert into {schema}.orchestrator_queue (instance_id, visible_at, work_item)
+            select s.instance_id, now() + s.delay_ms * interval '1 ms' + s.place * interval '1 us', s.item
+            from unnest(message_turns, message_instances, message_delays, message_items) with ordinality
+                 as s (turn, instance_id, delay_ms, item, place)
+            where fine[s.turn] order by s.place;
+        end if;
+
+        if cardinality(clear_turns) > 0 then
+            insert into {schema}.kv_delta as d (instance_id, key, value, last_updated_at_ms)
+            select s.instance_id, s.key, null, (extract(epoch from now()) * 1000)::bigint
+            from unnest(clear_turns) as c (turn)
+            join lateral (select k.instance_id, k.key from {schema}.kv_store k where k.instance_id = instances[c.turn]
+                          union select k.instance_id, k.key from {schema}.kv_delta k where k.instance_id = instances[c.turn]) s on true
+            where fine[c.turn]
+            on conflict (instance_id, key) do update set value = null, last_updated_at_ms = excluded.last_updated_at_ms;
+        end if;
+        if cardinality(key_turns) > 0 then
+            insert into {schema}.kv_delta (instance_id, key, value, last_updated_at_ms)
+            select instances[k.turn], k.key, k.value, coalesce(k.at, (extract(epoch from now()) * 1000)::bigint)
+            from unnest(key_turns, key_names, key_values, key_times) as k (turn, key, value, at)
+            where fine[k.turn]
+            on conflict (instance_id, key) do update
+            set value = excluded.value, last_updated_at_ms = excluded.last_updated_at_ms;
+        end if;
+        -- An execution that ends leaves its keys to the next.
+        if cardinality(ended) > 0 and exists (select from {schema}.kv_delta d where d.instance_id = any (ended)) then
+            delete from {schema}.kv_store s using {schema}.kv_delta d
+            where d.instance_id = any (ended) and d.value is null and s.instance_id = d.instance_id and s.key = d.key;
+            with moved as (delete from {schema}.kv_delta d where d.instance_id = any (ended) returning d.*)
+            insert into {schema}.kv_store (instance_id, key, value, last_updated_at_ms)
+            select d.instance_id, d.key, d.value, d.last_updated_at_ms from moved d where d.value is not null
+            on conflict (instance_id, key) do update
+            set value = excluded.value, last_updated_at_ms = excluded.last_updated_at_ms;
+        end if;
+
+        -- The lease is over: what came in the meantime may be taken.
+        select array_agg(case when o.outcome <> 'ok' then o.outcome
+                              else case when exists (select from {schema}.orchestrator_queue q
+                                                     where q.instance_id = o.instance_id and q.visible_at <= now())
+                                        then 'more ' else 'ok ' end
+                                   || coalesce((select i.generation from {schema}.instances i where i.instance_id = o.instance_id), 0)
+                         end order by o.place)
+        into outcomes from unnest(outcomes, instances) with ordinality as o (outcome, instance_id, place);
+    end if;
+    backend := {schema}.land(flight, outcomes, channels, payloads);
+    return next;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.ack_work(flight uuid, channels text[], payloads text[], patient boolean, instances text[], ids bigint[], tokens uuid[], receivers text[], items text[])
+ RETURNS TABLE(outcomes text[], backend integer)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+AS $function$
+declare
+    held bigint[];
+begin
+    -- Lock first, in order; decide next, by another statement, which sees what the lock waited for.
+    if patient then
+        held := array(select q.id from unnest(instances, ids) as m (instance_id, id)
+                      join {schema}.worker_queue q on q.instance_id = m.instance_id and q.id = m.id
+                      order by q.instance_id, q.id for update of q);
+    else
+        held := array(select q.id from unnest(instances, ids) as m (instance_id, id)
+                      join {schema}.worker_queue q on q.instance_id = m.instance_id and q.id = m.id
+                      order by q.instance_id, q.id for update of q skip locked);
+    end if;
+    with asked as materialized (
+        select m.*, row_number() over (partition by m.instance_id, m.id, m.token order by m.place) = 1 as first
+        from unnest(instances, ids, tokens, receivers, items) with ordinality as m (instance_id, id, token, receiver, item, place)
+    ), judged as materialized (
+        select a.*, q.session_id,
+               case when q.id is null then 'gone'
+                    when not q.id = any (held) then null
+                    when q.lock_token is distinct from a.token or not a.first then 'gone'
+                    when q.locked_until <= clock_timestamp() then 'expired'
+                    else 'ok' end as verdict
+        from asked a left join {schema}.worker_queue q on q.instance_id = a.instance_id and q.id = a.id
+    ), ended as (
+        delete from {schema}.worker_queue q using judged j
+        where j.verdict = 'ok' and q.instance_id = j.instance_id and q.id = j.id
+    ), told as (
+        insert into {schema}.orchestrator_queue (instance_id, visible_at, work_item)
+        select j.receiver, now() + j.place * interval '1 us', j.item from judged j
+        where j.verdict = 'ok' and j.item is not null order by j.place
+    ), used as (
+        update {schema}.sessions s set last_activity_at = now()
+        from (select distinct j.session_id from judged j where j.verdict = 'ok' and j.session_id is not null) j
+        where s.session_id = j.session_id and s.locked_until > now()
+    )
+    select array_agg(j.verdict order by j.place) into outcomes from judged j;
+    backend := {schema}.land(flight, outcomes, channels, payloads);
+    return next;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.claim_instances(wanted integer, lease_ms bigint, min_version bigint, max_version bigint, floor_us bigint)
+ RETURNS TABLE(next_due_ms double precision, due_us bigint, instance_id text, lock_token uuid, attempt integer, messages text[], orchestration_name text, orchestration_version text, execution_id bigint, generation bigint, last_event_id bigint, kv_keys text[], kv_values text[], kv_times bigint[])
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+    bound   timestamptz := coalesce(to_timestamp(floor_us / 1000000.0), '-infinity');
+    mine    text[];
+    leased  text[];
+    strange text[];
+    soonest timestamptz;
+begin
+    -- A claim lost in a crash of the server is a turn taken twice, of which one is acked: its commit need not be flushed.
+    perform set_config('synchronous_commit', 'off', true);
+
+    -- Several messages of one instance lie side by side, so a few times as many as wanted are read.
+    mine := array(
+        with due as materialized (
+            select q.instance_id, q.visible_at, q.id from {schema}.orchestrator_queue q
+            where q.visible_at <= now() and q.visible_at >= bound
+              and coalesce((select l.locked_until from {schema}.instance_locks l where l.instance_id = q.instance_id), '-infinity') <= now()
+              and (min_version is null or coalesce((select i.pinned_version between min_version and max_version
+                                                    from {schema}.instances i where i.instance_id = q.instance_id), true))
+            order by q.visible_at, q.id limit wanted * 8
+        ), ranked as materialized (
+            select d.instance_id from due d group by d.instance_id order by min(d.visible_at), min(d.id)
+        )
+        select r.instance_id from ranked r
+        where pg_try_advisory_xact_lock(hashtextextended({schema_text} || '/' || r.instance_id, 1)) limit wanted);
+
+    if cardinality(mine) > 0 then
+        -- Leases that have ended: their attempts count now.
+        with over as (
+            delete from {schema}.instance_locks l
+            using (select o.instance_id from {schema}.instance_locks o
+                   where o.instance_id = any (mine) and o.locked_until <= now() for update skip locked) o
+            where l.instance_id = o.instance_id
+            returning l.instance_id, l.message_ids
+        )
+        update {schema}.orchestrator_queue q set attempt_count = q.attempt_count + 1
+        from over where q.instance_id = over.instance_id and q.id = any (over.message_ids);
+
+        -- Messages that waited for a start are due if it has come.
+        update {schema}.orchestrator_queue q set visible_at = now()
+        from unnest(mine) as m (instance_id) where q.instance_id = m.instance_id and q.visible_at = 'infinity';
+
+        return query
+        with batch as materialized (
+            select q.instance_id, min(q.visible_at) as due, max(q.attempt_count) + 1 as attempt,
+                   array_agg(q.id order by q.visible_at, q.id) as ids,
+                   array_agg(q.work_item order by q.visible_at, q.id) as items, bool_or(q.kind = 's') as starts
+            from unnest(mine) as m (instance_id) join {schema}.orchestrator_queue q
+                on q.instance_id = m.instance_id and q.visible_at <= now()
+            group by q.instance_id
+        ), known as materialized (
+            select b.*, i.orchestration_name, i.orchestration_version, i.generation,
+                   coalesce(i.current_execution_id, (select max(e.execution_id) from {schema}.executions e
+                                                     where e.instance_id = b.instance_id)) as execution_id
+            from batch b left join {schema}.instances i on i.instance_id = b.instance_id
+        ), taken as (
+            insert into {schema}.instance_locks (instance_id, lock_token, locked_until, message_ids)
+            select k.instance_id, gen_random_uuid(), now() + lease_ms * interval '1 ms', k.ids
+            from known k where k.starts or k.execution_id is not null
+            on conflict (instance_id) do nothing
+            returning instance_locks.instance_id, instance_locks.lock_token
+        )
+        select null::float8, (extract(epoch from k.due) * 1000000)::bigint, k.instance_id, t.lock_token, k.attempt, k.items,
+               k.orchestration_name, k.orchestration_version, k.execution_id, k.generation,
+               (select h.last_event_id from {schema}.history h
+                where h.instance_id = k.instance_id and h.execution_id = k.execution_id order by h.event_id desc limit 1),
+               kv.keys, kv.vals, kv.times
+        from taken t join known k on k.instance_id = t.instance_id
+        cross join lateral (select array_agg(s.key) as keys, array_agg(s.value) as vals, array_agg(s.last_updated_at_ms) as times
+                            from {schema}.kv_store s where s.instance_id = k.instance_id) kv
+        order by k.due;
+
+        -- Messages to instances that nobody has started: they wait for the start, out of the way; messages to a queue of theirs are dropped.
+        leased := array(select l.instance_id from {schema}.instance_locks l where l.instance_id = any (mine));
+        strange := array(select m.instance_id from unnest(mine) as m (instance_id) where m.instance_id <> all (leased));
+        if cardinality(strange) > 0 then
+            with lost as materialized (
+                select q.instance_id, bool_and(q.kind = 'q') as droppable from unnest(strange) as s (instance_id)
+                join {schema}.orchestrator_queue q on q.instance_id = s.instance_id
+                where not exists (select from {schema}.instances i where i.instance_id = s.instance_id)
+                  and not exists (select from {schema}.executions e where e.instance_id = s.instance_id)
+                group by q.instance_id having not bool_or(q.kind = 's')
+            ), dropped as (
+                delete from {schema}.orchestrator_queue q using lost where q.instance_id = lost.instance_id and lost.droppable
+            )
+            update {schema}.orchestrator_queue q set visible_at = 'infinity' from lost
+            where q.instance_id = lost.instance_id and not lost.droppable and q.visible_at <= now();
+        end if;
+    end if;
+
+    -- What is due and free now is more than was wanted, or in somebody's hands this moment.
+    select q.visible_at into soonest from {schema}.orchestrator_queue q
+    where q.visible_at <= now() and q.visible_at >= bound
+      and coalesce((select l.locked_until from {schema}.instance_locks l where l.instance_id = q.instance_id), '-infinity') <= now()
+      and (min_version is null or coalesce((select i.pinned_version between min_version and max_version
+                                            from {schema}.instances i where i.instance_id = q.instance_id), true))
+    order by q.visible_at limit 1;
+    if soonest is null then
+        -- Nothing: so the next due is a message of the future, or one whose instance is leased to somebody until then.
+        soonest := least(
+            (select q.visible_at from {schema}.orchestrator_queue q
+             where q.visible_at > now() and q.visible_at < 'infinity' order by q.visible_at limit 1),
+            (select min(l.locked_until) from {schema}.orchestrator_queue q
+             join {schema}.instance_locks l on l.instance_id = q.instance_id
+             where q.visible_at <= now() and q.visible_at >= bound and l.instance_id <> all (coalesce(leased, '{}'))));
+    end if;
+    next_due_ms := extract(epoch from soonest - now()) * 1000;
+    due_us := case when soonest is null or soonest > now() then (extract(epoch from now()) * 1000000)::bigint end;
+    return next;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.claim_work(lanes text[], lease_ms bigint, owners text[], session_ms bigint[], floor_us bigint)
+ RETURNS TABLE(next_due_ms double precision, due_us bigint, seat integer, instance_id text, id bigint, lock_token uuid, attempt integer, work_item text)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+    bound      timestamptz := coalesce(to_timestamp(floor_us / 1000000.0), '-infinity');
+    takers     text[] := array_remove(owners, null);
+    found      record;
+    place      integer;
+    free       boolean[] := array_fill(true, array[cardinality(owners)]);
+    holder     text;
+    ids        bigint[] := '{}';
+    instances  text[] := '{}';
+    seats      integer[] := '{}';
+    soonest    timestamptz;
+begin
+    -- A claim lost in a crash of the server is an activity executed twice, which is allowed: its commit need not be flushed.
+    perform set_config('synchronous_commit', 'off', true);
+    if lanes is null then
+        with recursive lane as (
+            (select q.lane from {schema}.worker_queue q order by q.lane limit 1)
+            union all
+            select (select q.lane from {schema}.worker_queue q where q.lane > lane.lane order by q.lane limit 1)
+            from lane where lane.lane is not null
+        )
+        select coalesce(array_agg(lane.lane), '{}') into lanes from lane where lane.lane is not null;
+    end if;
+
+    for found in
+        select due.* from unnest(lanes) as l (lane) cross join lateral (
+            select q.instance_id, q.id, q.visible_at, q.session_id from {schema}.worker_queue q
+            where q.lane = l.lane and q.visible_at <= now() and q.visible_at >= bound
+              and (q.locked_until is null or q.locked_until <= now())
+              and (q.session_id is null
+                   or takers <> '{}' and coalesce((select s.worker_id = any (takers) from {schema}.sessions s
+                                                   where s.session_id = q.session_id and s.locked_until > now()), true))
+            order by q.visible_at, q.id limit cardinality(owners) for update skip locked
+        ) due
+        order by due.visible_at, due.id limit cardinality(owners)
+    loop
+        if found.session_id is null then
+            place := array_position(free, true);
+        else
+            -- Lock first, decide next: whoever had this lock before may have taken the session.
+            continue when not pg_try_advisory_xact_lock(hashtextextended({schema_text} || '/' || found.session_id, 2));
+            holder := (select s.worker_id from {schema}.sessions s
+                       where s.session_id = found.session_id and s.locked_until > now());
+            place := (select min(s.place) from unnest(owners, free) with ordinality as s (owner, free, place)
+                      where s.free and s.owner is not null and (holder is null or s.owner = holder));
+            continue when place is null;
+            insert into {schema}.sessions as s (session_id, worker_id, locked_until, last_activity_at)
+            values (found.session_id, owners[place], now() + session_ms[place] * interval '1 ms', now())
+            on conflict (session_id) do update
+            set worker_id = excluded.worker_id, locked_until = excluded.locked_until, last_activity_at = now();
+        end if;
+        exit when place is null;
+        free[place] := false;
+        ids := ids || found.id;
+        instances := instances || found.instance_id;
+        seats := seats || place;
+    end loop;
+
+    if cardinality(ids) > 0 then
+        return query
+        with taken as (
+            update {schema}.worker_queue q
+            set lock_token = gen_random_uuid(), locked_until = now() + lease_ms * interval '1 ms', attempt_count = q.attempt_count + 1
+            from unnest(instances, ids, seats) as m (instance_id, id, seat) where q.instance_id = m.instance_id and q.id = m.id
+            returning (extract(epoch from q.visible_at) * 1000000)::bigint as due_us, m.seat, q.instance_id, q.id, q.lock_token,
+                      q.attempt_count, q.work_item
+        )
+        select null::float8, t.due_us, t.seat - 1, t.instance_id, t.id, t.lock_token, t.attempt_count, t.work_item from taken t order by t.id;
+    end if;
+
+    select q.visible_at into soonest from unnest(lanes) as l (lane) cross join lateral (
+        select q.visible_at from {schema}.worker_queue q
+        where q.lane = l.lane and q.visible_at <= now() and q.visible_at >= bound
+          and (q.locked_until is null or q.locked_until <= now())
+          and (q.session_id is null
+               or takers <> '{}' and coalesce((select s.worker_id = any (takers) from {schema}.sessions s
+                                               where s.session_id = q.session_id and s.locked_until > now()), true))
+        order by q.visible_at limit 1) q
+    order by q.visible_at limit 1;
+    if soonest is null then
+        select min(least(future.visible_at, leased.until)) into soonest
+        from unnest(lanes) as l (lane)
+        left join lateral (
+            select q.visible_at from {schema}.worker_queue q
+            where q.lane = l.lane and q.visible_at > now() order by q.visible_at limit 1) future on true
+        left join lateral (
+            -- Due, and in somebody's hands: until its lease ends, or the lease of its session.
+            select min(coalesce(q.locked_until,
+                                (select s.locked_until from {schema}.sessions s where s.session_id = q.session_id))) as until
+            from {schema}.worker_queue q
+            where q.lane = l.lane and q.visible_at <= now() and q.visible_at >= bound
+              and (q.session_id is null or takers <> '{}')
+              and not (q.instance_id = any (instances) and q.id = any (ids))) leased on true;
+    end if;
+    next_due_ms := extract(epoch from soonest - now()) * 1000;
+    due_us := case when soonest is null or soonest > now() then (extract(epoch from now()) * 1000000)::bigint end;
+    return next;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.delete_instances(ids text[], force boolean, OUT problem text, OUT subject text, OUT instances bigint, OUT executions bigint, OUT events bigint, OUT messages bigint)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+begin
+    perform from {schema}.instance_locks l where l.instance_id = any (ids) order by l.instance_id for update;
+    perform from {schema}.instances i where i.instance_id = any (ids) order by i.instance_id for update;
+    if not force then
+        select 'running', i.instance_id into problem, subject from {schema}.instances i
+        where i.instance_id = any (ids) and i.status = 'Running' order by 2 limit 1;
+    end if;
+    if problem is null then
+        select 'orphan', i.instance_id into problem, subject from {schema}.instances i
+        where i.parent_instance_id = any (ids) and i.instance_id <> all (ids) order by 2 limit 1;
+    end if;
+    if problem is not null then
+        return;
+    end if;
+    delete from {schema}.instance_locks l where l.instance_id = any (ids);
+    with gone as (delete from {schema}.orchestrator_queue q where q.instance_id = any (ids) returning 1) select count(*) into messages from gone;
+    with gone as (delete from {schema}.worker_queue q where q.instance_id = any (ids) returning 1) select messages + count(*) into messages from gone;
+    with gone as (delete from {schema}.history h where h.instance_id = any (ids) returning h.event_count)
+    select coalesce(sum(event_count), 0) into events from gone;
+    with gone as (delete from {schema}.executions e where e.instance_id = any (ids) returning 1) select count(*) into executions from gone;
+    delete from {schema}.kv_store k where k.instance_id = any (ids);
+    delete from {schema}.kv_delta k where k.instance_id = any (ids);
+    with gone as (delete from {schema}.instances i where i.instance_id = any (ids) returning 1) select count(*) into instances from gone;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.enqueue(flight uuid, channels text[], payloads text[], patient boolean, instances text[], delays_ms bigint[], items text[])
+ RETURNS TABLE(outcomes text[], backend integer)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+begin
+    -- A microsecond apart, so that the order by due time is the order given.
+    insert into {schema}.orchestrator_queue (instance_id, visible_at, work_item)
+    select m.instance, now() + m.delay_ms * interval '1 ms' + m.place * interval '1 us', m.item
+    from unnest(instances, delays_ms, items) with ordinality as m (instance, delay_ms, item, place)
+    order by m.place;
+    outcomes := array_fill('ok'::text, array[cardinality(instances)]);
+    backend := {schema}.land(flight, outcomes, channels, payloads);
+    return next;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.enqueue_work(flight uuid, channels text[], payloads text[], patient boolean, instances text[], executions bigint[], activities bigint[], lanes text[], sessions text[], items text[])
+ RETURNS TABLE(outcomes text[], backend integer)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+begin
+    insert into {schema}.worker_queue (visible_at, execution_id, activity_id, lane, instance_id, session_id, work_item)
+    select now() + m.place * interval '1 us', m.execution, m.activity, m.lane, m.instance, m.session, m.item
+    from unnest(instances, executions, activities, lanes, sessions, items) with ordinality
+         as m (instance, execution, activity, lane, session, item, place)
+    order by m.place;
+    outcomes := array_fill('ok'::text, array[cardinality(instances)]);
+    backend := {schema}.land(flight, outcomes, channels, payloads);
+    return next;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.events(instance text)
+ RETURNS TABLE(execution_id bigint, event_id bigint, event_type text, event json)
+ LANGUAGE sql
+ STABLE
+AS $function$
+    select h.execution_id, (e.event ->> 'event_id')::bigint, e.event ->> 'type', e.event
+    from {schema}.history h cross join json_array_elements(h.events::json) with ordinality as e (event, place)
+    where h.instance_id = instance order by h.execution_id, h.event_id, e.place
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.history_changed()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+begin
+    if tg_op = 'TRUNCATE' then
+        update {schema}.instances set generation = nextval('{schema}.generation');
+    else
+        update {schema}.instances i set generation = nextval('{schema}.generation')
+        where i.instance_id in (select o.instance_id from changed o);
+    end if;
+    return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.land(flight uuid, outcomes text[], channels text[], payloads text[])
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+begin
+    if flight is not null then
+        insert into {schema}.flight (id, outcomes) values (flight, outcomes);
+    end if;
+    if cardinality(channels) > 0 then
+        perform {schema}.ring(channels, payloads);
+    end if;
+    return pg_backend_pid();
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.prune_executions(ids text[], keep_last bigint, before_ms bigint, OUT instances bigint, OUT executions bigint, OUT events bigint)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+begin
+    select count(*) into instances from {schema}.instances i where i.instance_id = any (ids);
+    with old as materialized (
+        select e.instance_id, e.execution_id, e.status, e.completed_at,
+               row_number() over (partition by e.instance_id order by e.execution_id desc) as newest
+        from {schema}.executions e where e.instance_id = any (ids)
+    ), gone as (
+        delete from {schema}.executions e using old o join {schema}.instances i on i.instance_id = o.instance_id
+        where e.instance_id = o.instance_id and e.execution_id = o.execution_id
+          and o.execution_id <> i.current_execution_id and o.status <> 'Running'
+          and (keep_last is null or o.newest > keep_last)
+          and (before_ms is null or o.completed_at < to_timestamp(before_ms / 1000.0))
+        returning e.instance_id, e.execution_id
+    ), forgotten as (
+        delete from {schema}.history h using gone g where h.instance_id = g.instance_id and h.execution_id = g.execution_id
+        returning h.event_count
+    )
+    select (select count(*) from gone), (select coalesce(sum(f.event_count), 0) from forgotten f) into executions, events;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.ring(channels text[], payloads text[])
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+    select pg_notify(channel,
+                     case when payload ~ '^\+[0-9]{1,15}$'
+                          then ((extract(epoch from now()) * 1000)::bigint + substr(payload, 2)::bigint)::text
+                          else payload end)
+    from unnest(channels, payloads) as rung (channel, payload)
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.ring_by_trigger()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+    perform pg_notify(tg_argv[0], coalesce(tg_argv[1], ''));
+    return null;
+end
+$function$;

@@ -1,0 +1,288 @@
+//! Ending what was fetched: acks, abandons, renewals.
+//!
+//! An error from an ack makes the runtime *fail the user's workflow*, so an ack gives no error for what passes: it goes on until its outcome is
+//! known, or until its lease has surely ended, because then whatever the runtime does with the same token is refused as well.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::providers::{ExecutionMetadata, ProviderError, ScheduledActivityIdentifier, WorkItem};
+use duroxide::{Event, EventKind};
+use sqlx::postgres::PgRow;
+use uuid::Uuid;
+use wake::{Flight, Flights};
+
+use crate::flight::{Acked, Done, Ended, Fenced, GivenUpTurn, GivenUpWork, KeyChanges};
+use crate::history::Head;
+use crate::message::{Message, Work, millis};
+use crate::observe::Failure;
+use crate::provider::PostgresProvider;
+use crate::read::column;
+use crate::text::stored;
+use crate::token::{TurnToken, WorkToken};
+use crate::turn::packed;
+
+/// What a turn did, as the runtime says it.
+pub(crate) struct Outcome {
+    pub(crate) execution: u64,
+    pub(crate) events: Vec<Event>,
+    pub(crate) work: Vec<WorkItem>,
+    pub(crate) messages: Vec<WorkItem>,
+    pub(crate) metadata: ExecutionMetadata,
+    pub(crate) cancelled: Vec<ScheduledActivityIdentifier>,
+}
+
+impl PostgresProvider {
+    pub(crate) async fn ack_turn(&self, lock_token: &str, outcome: Outcome) -> Result<(), Failure> {
+        const OPERATION: &str = "ack_orchestration_item";
+        let refuse = |why: &str| Err(Failure::own(ProviderError::permanent(OPERATION, why)));
+        let Some(token) = TurnToken::parse(lock_token) else { return refuse("Invalid lock token") };
+        let ended = Arc::new(Ended::of(OPERATION, token.clone(), &outcome).map_err(Failure::own)?);
+        let acked = self.until_known(OPERATION, &self.inner.acks, ended.clone(), token.fence).await;
+        let inner = &self.inner;
+        if acked.is_err() {
+            inner.histories.forget(&token.instance);
+        }
+        inner.leases.ended(token.fence);
+        match acked? {
+            Acked::Done { generation, more } => {
+                if let Some((_, last, _, json)) = &ended.events {
+                    let head = Head { execution: ended.execution, generation, last: *last };
+                    if generation > 0 {
+                        inner.histories.appended(&token.instance, head, &outcome.events, json.len());
+                    }
+                }
+                if more {
+                    inner.wake.ring(&[inner.channels.orchestrations.ring()]);
+                }
+                Ok(())
+            }
+            Acked::Gone => refuse("Invalid lock token: the lease has ended or is somebody else's"),
+            Acked::Expired => refuse("the lock has expired"),
+            Acked::Duplicate => refuse("the history has an event with such an id already"),
+        }
+    }
+
+    pub(crate) async fn ack_work(&self, token: &str, completion: Option<&WorkItem>) -> Result<(), Failure> {
+        const OPERATION: &str = "ack_work_item";
+        let refuse = |why: &str| Err(Failure::own(ProviderError::permanent(OPERATION, why)));
+        let Some(token) = WorkToken::parse(token) else { return refuse("Invalid lock token") };
+        let completion = match completion {
+            Some(item @ (WorkItem::ActivityCompleted { .. } | WorkItem::ActivityFailed { .. })) => {
+                Some(Message::new(OPERATION, item, Some(Duration::ZERO)).map_err(Failure::own)?)
+            }
+            Some(_) => return refuse("an activity can only be completed or failed"),
+            None => None,
+        };
+        let done = Done { token: token.clone(), completion };
+        let acked = self.until_known(OPERATION, &self.inner.work_acks, done, token.fence).await;
+        self.inner.leases.ended(token.fence);
+        match acked? {
+            Fenced::Done => Ok(()),
+            Fenced::Gone => refuse("the activity was cancelled, or its lease has ended and is somebody else's"),
+            Fenced::Expired => refuse("the lock has expired"),
+        }
+    }
+
+    pub(crate) async fn abandon_turn(
+        &self,
+        lock_token: &str,
+        delay: Option<Duration>,
+        uncounted: bool,
+    ) -> Result<(), ProviderError> {
+        const OPERATION: &str = "abandon_orchestration_item";
+        let refused = || ProviderError::permanent(OPERATION, "Invalid lock token");
+        let token = TurnToken::parse(lock_token).ok_or_else(refused)?;
+        let fence = token.fence;
+        let submitted = self.inner.abandons.submit(GivenUpTurn { token, delay, uncounted }).await;
+        self.inner.leases.ended(fence);
+        self.inner.turn_floors.forget();
+        match submitted.map_err(|error| crate::error::engine(OPERATION, &error))? {
+            Fenced::Done => Ok(()),
+            Fenced::Gone | Fenced::Expired => Err(refused()),
+        }
+    }
+
+    pub(crate) async fn abandon_work(
+        &self,
+        token: &str,
+        delay: Option<Duration>,
+        uncounted: bool,
+    ) -> Result<(), ProviderError> {
+        const OPERATION: &str = "abandon_work_item";
+        let refused = || ProviderError::permanent(OPERATION, "Invalid lock token, or already acked");
+        let token = WorkToken::parse(token).ok_or_else(refused)?;
+        let fence = token.fence;
+        let submitted = self.inner.work_abandons.submit(GivenUpWork { token, delay, uncounted }).await;
+        self.inner.leases.ended(fence);
+        self.inner.work_floors.forget();
+        match submitted.map_err(|error| crate::error::engine(OPERATION, &error))? {
+            Fenced::Done => Ok(()),
+            Fenced::Gone | Fenced::Expired => Err(refused()),
+        }
+    }
+
+    pub(crate) async fn renew_turn(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
+        const OPERATION: &str = "renew_orchestration_item_lock";
+        let refused = || ProviderError::permanent(OPERATION, "the lock token is invalid, expired or acked");
+        let token = TurnToken::parse(token).ok_or_else(refused)?;
+        let rows = self
+            .rows(OPERATION, &self.inner.queries.renew_instance, |query| {
+                query.bind(token.instance.clone()).bind(token.fence).bind(millis(extend_for))
+            })
+            .await?;
+        self.renewed(OPERATION, &rows, token.fence, extend_for, refused)
+    }
+
+    pub(crate) async fn renew_work(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
+        const OPERATION: &str = "renew_work_item_lock";
+        let refused = || ProviderError::permanent(OPERATION, "the activity was cancelled or its lock has expired");
+        let token = WorkToken::parse(token).ok_or_else(refused)?;
+        let rows = self
+            .rows(OPERATION, &self.inner.queries.renew_work, |query| {
+                query.bind(token.instance.clone()).bind(token.id).bind(token.fence).bind(millis(extend_for))
+            })
+            .await?;
+        self.renewed(OPERATION, &rows, token.fence, extend_for, refused)
+    }
+
+    fn renewed(
+        &self,
+        operation: &'static str,
+        rows: &[PgRow],
+        fence: Uuid,
+        lease: Duration,
+        refused: impl Fn() -> ProviderError,
+    ) -> Result<(), ProviderError> {
+        let renewed = rows.first().map_or(Ok(0), |row| column::<i64>(operation, row, 0))?;
+        if renewed == 0 {
+            return Err(refused());
+        }
+        self.inner.leases.granted(fence, lease);
+        Ok(())
+    }
+
+    /// Sends a member until its outcome is known, or its lease has surely ended.
+    ///
+    /// One whose outcome could not be learnt is sent again: if it had happened, its token is gone by now, and so is whatever the runtime might
+    /// do with it.
+    async fn until_known<F: Flight>(
+        &self,
+        operation: &'static str,
+        flights: &Flights<F>,
+        member: F::Member,
+        fence: Uuid,
+    ) -> Result<F::Outcome, Failure>
+    where
+        F::Member: Clone,
+    {
+        loop {
+            match flights.submit(member.clone()).await {
+                Ok(outcome) => return Ok(outcome),
+                Err(error) if error.is_transient() && !self.inner.leases.has_surely_ended(fence) => {
+                    tracing::warn!(operation, error = %pg::causes(&error), "not acked yet; trying until its lease has ended");
+                }
+                Err(error) if error.is_transient() => {
+                    // Permanent to the runtime: with this token nothing can be done any more.
+                    let mut failure = Failure::engine(operation, &error);
+                    failure.error.retryable = false;
+                    return Err(failure);
+                }
+                Err(error) => return Err(Failure::engine(operation, &error)),
+            }
+        }
+    }
+}
+
+impl Ended {
+    /// # Errors
+    /// Says what cannot be stored; nothing was changed.
+    fn of(operation: &'static str, token: TurnToken, outcome: &Outcome) -> Result<Ended, ProviderError> {
+        let text = |text: &Option<String>| text.as_deref().map(|text| stored(text).into_owned());
+        let metadata = &outcome.metadata;
+        let cancelled: HashSet<(&str, u64, u64)> = outcome
+            .cancelled
+            .iter()
+            .map(|activity| (activity.instance.as_str(), activity.execution_id, activity.activity_id))
+            .collect();
+        let is_cancelled = |item: &WorkItem| match item {
+            WorkItem::ActivityExecute { instance, execution_id, id, .. } => {
+                cancelled.contains(&(instance.as_str(), *execution_id, *id))
+            }
+            _ => false,
+        };
+        let custom_status = outcome.events.iter().rev().find_map(|event| match &event.kind {
+            EventKind::CustomStatusUpdated { status } => Some(text(status)),
+            _ => None,
+        });
+        let work = outcome.work.iter().filter(|item| !is_cancelled(item));
+        Ok(Ended {
+            token: Some(token),
+            execution: outcome.execution as i64,
+            events: batch(operation, &outcome.events)?,
+            name: text(&metadata.orchestration_name),
+            version: text(&metadata.orchestration_version),
+            parent: text(&metadata.parent_instance_id),
+            pinned: metadata.pinned_duroxide_version.as_ref().map(packed),
+            status: text(&metadata.status),
+            output: text(&metadata.output),
+            custom_status,
+            work: work.map(|item| Work::new(operation, item)).collect::<Result<_, _>>()?,
+            cancelled: outcome
+                .cancelled
+                .iter()
+                .map(|it| (stored(&it.instance).into_owned(), it.execution_id as i64, it.activity_id as i64))
+                .collect(),
+            messages: outcome
+                .messages
+                .iter()
+                .map(|item| Message::new(operation, item, None))
+                .collect::<Result<_, _>>()?,
+            keys: KeyChanges::of(&outcome.events),
+            sent: false.into(),
+        })
+    }
+}
+
+/// Events as one row: the first id, the last, how many, and their JSON. `None` for no events.
+///
+/// # Errors
+/// If an id is missing, or they are not in order: the runtime numbers them, and they are stored as they come.
+pub(crate) fn batch(
+    operation: &'static str,
+    events: &[Event],
+) -> Result<Option<(i64, i64, i32, String)>, ProviderError> {
+    let (Some(first), Some(last)) = (events.first(), events.last()) else { return Ok(None) };
+    if first.event_id == 0 {
+        return Err(ProviderError::permanent(operation, "an event has no id: the runtime must set it"));
+    }
+    if !events.is_sorted_by(|one, next| one.event_id < next.event_id) {
+        return Err(ProviderError::permanent(operation, "the ids of the events are not in order, or not different"));
+    }
+    let json = serde_json::to_string(events)
+        .map_err(|error| ProviderError::permanent(operation, format!("an event cannot be written as JSON: {error}")))?;
+    Ok(Some((first.event_id as i64, last.event_id as i64, events.len() as i32, json)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(id: u64) -> Event {
+        Event::with_event_id(id, "i", 1, None, EventKind::KeyValuesCleared)
+    }
+
+    /// Ids are the runtime's, and in order: anything else is a mistake that must change nothing.
+    #[test]
+    fn events_are_numbered_in_order() {
+        assert_eq!(batch("op", &[]).expect("none"), None);
+        let (first, last, count, json) = batch("op", &[event(2), event(5)]).expect("in order").expect("some");
+        assert_eq!((first, last, count), (2, 5, 2));
+        assert_eq!(serde_json::from_str::<Vec<Event>>(&json).expect("events").len(), 2);
+        for wrong in [[0, 1], [3, 3], [4, 2]] {
+            let events = wrong.map(event);
+            assert!(!batch("op", &events).expect_err("out of order").is_retryable());
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! How far back a claim has to read.
+//!
+//! A queue leaves what has been claimed and deleted in front of its index for as long as any transaction in the database is old enough to see
+//! it, and every claim wades through it: minutes of an idle transaction cost most of the throughput. Work is claimed in order of its due
+//! time, so nothing free is left far before what was claimed last: a claim reads from there, with a margin. What can lie before it all the
+//! same (a commit that took long, a lease that ended, an abandoned item in its old place) is found by a look without a floor, which is due
+//! a second after the last one while anybody looks at all.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How far before the last claim it is still read: longer than a commit takes as a rule.
+const MARGIN_US: i64 = 1_000_000;
+/// How long what lies before the floor may go unnoticed.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// Groups remembered; beyond it all are forgotten, and look without a floor once.
+const GROUPS_MAX: usize = 1_000;
+
+#[derive(Debug, Clone, Copy)]
+struct Floor {
+    /// By the database's clock, in microseconds of the Unix epoch.
+    due_us: i64,
+    swept_at: Instant,
+}
+
+/// The floors of a consumer's groups.
+#[derive(Debug)]
+pub(crate) struct Floors<K>(Mutex<HashMap<K, Floor>>);
+
+/// How one look reads, and when it began.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading {
+    /// From where; `None`: everything.
+    pub(crate) floor_us: Option<i64>,
+    since: Instant,
+    next_sweep: Option<Duration>,
+}
+
+impl<K: Eq + Hash + Clone> Floors<K> {
+    pub(crate) fn new() -> Self {
+        Floors(Mutex::new(HashMap::new()))
+    }
+
+    pub(crate) fn begin(&self, key: &K, now: Instant) -> Reading {
+        let floors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bounded = floors.get(key).and_then(|floor| {
+            let rest = SWEEP_EVERY.checked_sub(now.saturating_duration_since(floor.swept_at))?;
+            Some((floor.due_us - MARGIN_US, rest))
+        });
+        Reading { floor_us: bounded.map(|(floor, _)| floor), since: now, next_sweep: bounded.map(|(_, rest)| rest) }
+    }
+
+    /// A look has ended: what it claimed was due from `claimed_us` on. `None`: it claimed nothing, and there was nothing free until `now_us`.
+    /// Answers when the group must look again at the latest, `None` if it has seen everything.
+    pub(crate) fn end(
+        &self,
+        key: &K,
+        reading: Reading,
+        claimed_us: Option<i64>,
+        now_us: Option<i64>,
+    ) -> Option<Duration> {
+        let mut floors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if floors.len() >= GROUPS_MAX {
+            floors.clear();
+        }
+        let swept_at = match reading.floor_us {
+            None => Some(reading.since),
+            Some(_) => floors.get(key).map(|floor| floor.swept_at),
+        };
+        let due_us = claimed_us.or(now_us).or_else(|| floors.get(key).map(|floor| floor.due_us));
+        if let (Some(swept_at), Some(due_us)) = (swept_at, due_us) {
+            floors.insert(key.clone(), Floor { due_us, swept_at });
+        }
+        reading.next_sweep
+    }
+
+    /// Something old may be free again: the next looks read everything.
+    pub(crate) fn forget(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first look reads everything, those of the next second from what was claimed on, and then one everything again.
+    #[tokio::test(start_paused = true)]
+    async fn a_look_a_second_reads_everything() {
+        let floors = Floors::new();
+        let first = floors.begin(&"key", Instant::now());
+        assert_eq!(first.floor_us, None);
+        assert_eq!(floors.end(&"key", first, Some(5_000_000), None), None, "it has seen everything");
+        tokio::time::advance(Duration::from_millis(400)).await;
+        let second = floors.begin(&"key", Instant::now());
+        assert_eq!(second.floor_us, Some(4_000_000));
+        let again = floors.end(&"key", second, Some(6_000_000), None);
+        assert_eq!(again, Some(Duration::from_millis(600)), "what lies before the floor is looked for in time");
+        tokio::time::advance(Duration::from_millis(500)).await;
+        assert_eq!(floors.begin(&"key", Instant::now()).floor_us, Some(5_000_000));
+        tokio::time::advance(Duration::from_millis(101)).await;
+        assert_eq!(floors.begin(&"key", Instant::now()).floor_us, None);
+    }
+
+    /// An abandoned item lies in its old place, before the floor.
+    #[tokio::test(start_paused = true)]
+    async fn forgotten_floors_bound_nothing() {
+        let floors = Floors::new();
+        let first = floors.begin(&1, Instant::now());
+        floors.end(&1, first, None, Some(9_000_000));
+        assert_eq!(floors.begin(&1, Instant::now()).floor_us, Some(8_000_000));
+        floors.forget();
+        assert_eq!(floors.begin(&1, Instant::now()).floor_us, None);
+    }
+}

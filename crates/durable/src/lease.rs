@@ -1,0 +1,65 @@
+//! When the leases of this process have surely ended.
+//!
+//! An ack that cannot reach the database tries again until it knows its outcome: an error would make the runtime fail the user's workflow. It may
+//! give up only when the lease has surely ended, because then whoever comes next finds the token refused. Leases end by the database's clock;
+//! one that was granted for `d` has ended when `d` has passed since the answer arrived here.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// Ended leases are removed when this many are known.
+const TIDY_AT: usize = 10_000;
+
+/// Leases claimed or renewed here.
+#[derive(Debug, Default)]
+pub(crate) struct Leases(Mutex<HashMap<Uuid, Instant>>);
+
+impl Leases {
+    /// A lease was granted or renewed just now.
+    pub(crate) fn granted(&self, fence: Uuid, lease: Duration) {
+        let now = Instant::now();
+        // A lease too long for the clock never ends here.
+        let Some(end) = now.checked_add(lease) else { return };
+        let mut leases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if leases.len() >= TIDY_AT {
+            leases.retain(|_, end| *end > now);
+        }
+        leases.insert(fence, end);
+    }
+
+    /// The lease is over, by an ack or otherwise.
+    pub(crate) fn ended(&self, fence: Uuid) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&fence);
+    }
+
+    /// Whether it has surely ended. A lease of another process is not known to.
+    pub(crate) fn has_surely_ended(&self, fence: Uuid) -> bool {
+        let leases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        leases.get(&fence).is_some_and(|end| *end <= Instant::now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A lease ends when its time has passed since it was last granted, and an unknown one does not.
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_ends_after_its_last_renewal() {
+        let (leases, fence) = (Leases::default(), Uuid::from_u128(1));
+        assert!(!leases.has_surely_ended(fence));
+        leases.granted(fence, Duration::from_secs(5));
+        tokio::time::advance(Duration::from_secs(4)).await;
+        leases.granted(fence, Duration::from_secs(5));
+        tokio::time::advance(Duration::from_secs(4)).await;
+        assert!(!leases.has_surely_ended(fence));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(leases.has_surely_ended(fence));
+        leases.ended(fence);
+        assert!(!leases.has_surely_ended(fence), "it is forgotten");
+    }
+}

@@ -1,0 +1,110 @@
+//! What a provider tells about itself: durations, errors and retries under the names of duroxide's provider guide, through the `metrics` facade.
+//!
+//! Nothing here ever sees a payload, a URL or a password: operations are named by constants, errors by their kind.
+
+use std::time::Instant;
+
+use duroxide::providers::ProviderError;
+pub use wake::Metric;
+
+macro_rules! metrics {
+    ($($id:ident = $name:literal, $kind:literal, $about:literal;)*) => {
+        $(const $id: &str = $name;)*
+        /// Every metric of this crate; the engine's own are in [`wake::METRICS`].
+        pub const METRICS: &[Metric] = &[$(Metric { name: $name, kind: $kind, about: $about }),*];
+    };
+}
+
+metrics! {
+    FETCH = "provider.fetch_orchestration_item_duration_ms", "histogram", "time of a fetch of a turn, waiting included";
+    ACK = "provider.ack_orchestration_item_duration_ms", "histogram", "time of an ack of a turn";
+    DEQUEUE = "provider.dequeue_worker_duration_ms", "histogram", "time of a fetch of an activity, waiting included";
+    ACK_WORKER = "provider.ack_worker_duration_ms", "histogram", "time of an ack of an activity";
+    ENQUEUE = "provider.enqueue_orchestrator_duration_ms", "histogram", "time of sending a message to an instance";
+    ERRORS = "provider.infrastructure_errors", "counter", "failures, by operation (fetch, ack_orch, ack_worker, enqueue) and error_type (transaction_failed, lock_timeout, serialization_error, unknown)";
+    RETRIES = "provider.ack_orchestration_retries", "counter", "acks of a turn sent once more because an attempt failed";
+}
+
+/// An operation that is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Fetch,
+    AckOrch,
+    Dequeue,
+    AckWorker,
+    Enqueue,
+}
+
+impl Operation {
+    fn histogram(self) -> &'static str {
+        match self {
+            Operation::Fetch => FETCH,
+            Operation::AckOrch => ACK,
+            Operation::Dequeue => DEQUEUE,
+            Operation::AckWorker => ACK_WORKER,
+            Operation::Enqueue => ENQUEUE,
+        }
+    }
+
+    fn label(self) -> &'static str {
+        match self {
+            Operation::Fetch | Operation::Dequeue => "fetch",
+            Operation::AckOrch => "ack_orch",
+            Operation::AckWorker => "ack_worker",
+            Operation::Enqueue => "enqueue",
+        }
+    }
+
+    /// Records how long it took, and, if it failed by the database's doing, that it did.
+    pub(crate) fn record<T>(self, since: Instant, result: &Result<T, Failure>) {
+        ::metrics::histogram!(self.histogram()).record(since.elapsed().as_secs_f64() * 1_000.0);
+        if let Err(Failure { error_type: Some(error_type), error }) = result {
+            ::metrics::counter!(ERRORS, "operation" => self.label(), "error_type" => *error_type).increment(1);
+            tracing::error!(operation = self.label(), error_type, error = %error.message, "the database failed an operation");
+        }
+    }
+}
+
+/// An error on its way to the runtime, and whether the infrastructure is to blame.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: ProviderError,
+    /// `None`: the call itself was wrong, or came too late.
+    error_type: Option<&'static str>,
+}
+
+impl Failure {
+    /// The call was wrong, or came too late.
+    pub(crate) fn own(error: ProviderError) -> Failure {
+        Failure { error, error_type: None }
+    }
+
+    pub(crate) fn engine(operation: &'static str, error: &wake::Error) -> Failure {
+        let source = match error {
+            wake::Error::Unavailable { source, .. }
+            | wake::Error::Refused { source, .. }
+            | wake::Error::Unknown { source, .. } => Some(error_type(source)),
+            wake::Error::Full { .. } => Some("unknown"),
+            wake::Error::Closed { .. } => None,
+        };
+        Failure { error: crate::error::engine(operation, error), error_type: source }
+    }
+}
+
+/// The kind of a failure, as the guide names them.
+fn error_type(error: &pg::Error) -> &'static str {
+    match error {
+        pg::Error::Transient { code, .. } if code == "55P03" => "lock_timeout",
+        pg::Error::Exhausted => "lock_timeout",
+        pg::Error::Transient { code, .. } if code.starts_with("40") => "serialization_error",
+        pg::Error::Transient { .. } | pg::Error::Refused { .. } | pg::Error::Interrupted { .. } => "transaction_failed",
+        _ => "unknown",
+    }
+}
+
+/// Acks were sent once more.
+pub(crate) fn retried(acks: usize) {
+    if acks > 0 {
+        ::metrics::counter!(RETRIES).increment(acks as u64);
+    }
+}

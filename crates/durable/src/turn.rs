@@ -1,0 +1,307 @@
+//! Claiming turns: instances with messages that are due.
+//!
+//! Waiters are equal if they lease for the same time and accept the same duroxide versions. One statement leases as many instances as there are
+//! waiters, each with all its due messages; histories that are not remembered follow in one more.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::providers::{DispatcherCapabilityFilter, KvEntry, OrchestrationItem, WorkItem};
+use duroxide::{Event, EventKind};
+use pg::{Schema, Sql};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
+use tokio::time::Instant;
+use uuid::Uuid;
+use wake::{Channel, Claim, Look, Looked, Topic};
+
+use crate::floor::Floors;
+use crate::history::{Head, Histories, Remembered};
+use crate::lease::Leases;
+use crate::message::millis;
+use crate::text::restored;
+use crate::token::TurnToken;
+
+/// Instances per statement: more would hold the first ones back while the last are read.
+const TURNS_MAX: usize = 100;
+/// Room for minor and patch versions in a packed one.
+const VERSION_STEP: u64 = 1_000_000;
+
+/// What makes waiters equal.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct TurnKey {
+    pub(crate) lease: Duration,
+    /// The first and last duroxide version accepted, packed; `None`: any.
+    pub(crate) versions: Option<(i64, i64)>,
+}
+
+impl TurnKey {
+    /// `None` for a filter that accepts nothing.
+    pub(crate) fn new(lease: Duration, filter: Option<&DispatcherCapabilityFilter>) -> Option<TurnKey> {
+        let Some(filter) = filter else { return Some(TurnKey { lease, versions: None }) };
+        // duroxide offers several ranges and means the first.
+        let range = filter.supported_duroxide_versions.first()?;
+        Some(TurnKey { lease, versions: Some((packed(&range.min), packed(&range.max))) })
+    }
+}
+
+/// A version as one number, in the order of versions.
+pub(crate) fn packed(version: &semver::Version) -> i64 {
+    let part = |part: u64| part.min(VERSION_STEP - 1);
+    (part(version.major) * VERSION_STEP * VERSION_STEP + part(version.minor) * VERSION_STEP + part(version.patch))
+        as i64
+}
+
+/// A leased instance.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    pub(crate) item: OrchestrationItem,
+    pub(crate) token: TurnToken,
+    pub(crate) attempt: u32,
+}
+
+/// How turns are claimed.
+pub(crate) struct TurnClaim {
+    pub(crate) channel: Channel,
+    pub(crate) floors: Arc<Floors<TurnKey>>,
+    pub(crate) histories: Arc<Histories>,
+    pub(crate) leases: Arc<Leases>,
+    claim: Sql,
+    load: Sql,
+    give_back: Sql,
+    sweep: Sql,
+}
+
+impl TurnClaim {
+    pub(crate) fn new(schema: &Schema, channel: Channel, histories: Arc<Histories>, leases: Arc<Leases>) -> TurnClaim {
+        TurnClaim {
+            channel,
+            floors: Arc::new(Floors::new()),
+            histories,
+            leases,
+            claim: schema.sql(include_str!("../sql/claim_instances.sql")),
+            load: schema.sql(include_str!("../sql/load_history.sql")),
+            give_back: schema.sql(include_str!("../sql/give_back_instances.sql")),
+            sweep: schema.sql(include_str!("../sql/sweep_instances.sql")),
+        }
+    }
+
+    /// Completes what is remembered of the claimed instances' histories. The error of one is its own.
+    async fn histories(
+        &self,
+        conn: &mut PgConnection,
+        leased: &[Leased],
+    ) -> pg::Result<Vec<Result<Remembered, String>>> {
+        let known: Vec<Remembered> = leased
+            .iter()
+            .map(|one| one.head.and_then(|head| self.histories.get(&one.token.instance, head)).unwrap_or_default())
+            .collect();
+        let missing: Vec<usize> = (0..leased.len()).filter(|at| leased[*at].last > known[*at].last).collect();
+        let mut loaded: HashMap<usize, Vec<String>> = HashMap::new();
+        if !missing.is_empty() {
+            let instances: Vec<&str> = missing.iter().map(|at| leased[*at].token.instance.as_str()).collect();
+            let executions: Vec<i64> = missing.iter().map(|at| leased[*at].execution).collect();
+            let after: Vec<i64> = missing.iter().map(|at| known[*at].last).collect();
+            let query = sqlx::query(&self.load).bind(instances).bind(executions).bind(after);
+            for row in query.fetch_all(conn).await? {
+                let place: i32 = row.try_get(0)?;
+                loaded.entry(missing[place as usize]).or_default().push(row.try_get(1)?);
+            }
+        }
+        let whole = leased.iter().zip(known).enumerate().map(|(at, (one, known))| {
+            let rows = loaded.remove(&at).unwrap_or_default();
+            let whole = known.extend(&rows)?;
+            if let Some(head) = one.head.filter(|_| !rows.is_empty()) {
+                self.histories.put(&one.token.instance, head, &whole);
+            }
+            Ok(whole)
+        });
+        Ok(whole.collect())
+    }
+}
+
+/// A row of the claim.
+struct Leased {
+    token: TurnToken,
+    due_us: i64,
+    attempt: i32,
+    messages: Vec<String>,
+    name: Option<String>,
+    version: Option<String>,
+    execution: i64,
+    last: i64,
+    /// `None`: there is no instance yet, and nothing to remember it by.
+    head: Option<Head>,
+    kv: HashMap<String, KvEntry>,
+}
+
+impl Leased {
+    fn of(row: &PgRow) -> pg::Result<Option<Leased>> {
+        let Some(instance) = row.try_get::<Option<String>, _>("instance_id")? else { return Ok(None) };
+        let fence: Uuid = row.try_get("lock_token")?;
+        let execution: Option<i64> = row.try_get("execution_id")?;
+        let last = row.try_get::<Option<i64>, _>("last_event_id")?.unwrap_or(0);
+        let generation: Option<i64> = row.try_get("generation")?;
+        let keys: Option<Vec<String>> = row.try_get("kv_keys")?;
+        let values: Option<Vec<String>> = row.try_get("kv_values")?;
+        let times: Option<Vec<i64>> = row.try_get("kv_times")?;
+        let entries = keys.into_iter().flatten().zip(values.into_iter().flatten()).zip(times.into_iter().flatten());
+        Ok(Some(Leased {
+            token: TurnToken { fence, instance },
+            due_us: row.try_get("due_us")?,
+            attempt: row.try_get("attempt")?,
+            messages: row.try_get("messages")?,
+            name: row.try_get("orchestration_name")?,
+            version: row.try_get("orchestration_version")?,
+            execution: execution.unwrap_or(1),
+            last,
+            head: generation.zip(execution).map(|(generation, execution)| Head { execution, generation, last }),
+            kv: entries
+                .map(|((key, value), at)| {
+                    (restored(key), KvEntry { value: restored(value), last_updated_at_ms: at as u64 })
+                })
+                .collect(),
+        }))
+    }
+
+    fn into_turn(self, history: Result<Remembered, String>) -> Turn {
+        let messages: Vec<WorkItem> = self.messages.iter().filter_map(|text| self.message(text)).collect();
+        let (history, history_error) = match history {
+            Ok(whole) => (Arc::unwrap_or_clone(whole.events), None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        let (name, version) = match self.name {
+            Some(name) => (name, self.version),
+            None => begun(&history, &messages),
+        };
+        let item = OrchestrationItem {
+            instance: restored(self.token.instance.clone()),
+            orchestration_name: restored(name),
+            execution_id: self.execution as u64,
+            version: version.map_or_else(|| "unknown".to_owned(), restored),
+            history,
+            messages,
+            kv_snapshot: if history_error.is_some() { HashMap::new() } else { self.kv },
+            history_error,
+        };
+        Turn { item, token: self.token, attempt: self.attempt as u32 }
+    }
+
+    /// A message that cannot be read is left out, and goes with the turn: it must not stall its instance.
+    fn message(&self, text: &str) -> Option<WorkItem> {
+        serde_json::from_str(text)
+            .inspect_err(|error| {
+                let column = error.column();
+                tracing::error!(instance_id = %self.token.instance, column, "a message cannot be read and is dropped");
+            })
+            .ok()
+    }
+}
+
+/// Name and version of an orchestration that has no instance yet.
+fn begun(history: &[Event], messages: &[WorkItem]) -> (String, Option<String>) {
+    let started = history.iter().find_map(|event| match &event.kind {
+        EventKind::OrchestrationStarted { name, version, .. } => Some((name.clone(), Some(version.clone()))),
+        _ => None,
+    });
+    let starting = || {
+        messages.iter().find_map(|item| match item {
+            WorkItem::StartOrchestration { orchestration, version, .. }
+            | WorkItem::ContinueAsNew { orchestration, version, .. } => Some((orchestration.clone(), version.clone())),
+            _ => None,
+        })
+    };
+    started.or_else(starting).unwrap_or_else(|| ("unknown".to_owned(), None))
+}
+
+impl Claim for TurnClaim {
+    type Key = TurnKey;
+    type Args = ();
+    type Item = Turn;
+
+    fn topics(&self, _: &TurnKey) -> Vec<Topic> {
+        vec![self.channel.topic()]
+    }
+
+    async fn look(&self, conn: &mut PgConnection, look: &Look<TurnKey, ()>) -> pg::Result<Looked<Turn>> {
+        let key = &look.key;
+        let reading = self.floors.begin(key, Instant::now());
+        let query = sqlx::query(&self.claim)
+            .bind(look.wanted().min(TURNS_MAX) as i32)
+            .bind(millis(key.lease))
+            .bind(key.versions.map(|(min, _)| min))
+            .bind(key.versions.map(|(_, max)| max))
+            .bind(reading.floor_us);
+        let rows = query.fetch_all(&mut *conn).await?;
+        let (mut leased, mut next_due_ms, mut now_us) = (Vec::new(), None, None);
+        for row in &rows {
+            match Leased::of(row)? {
+                Some(one) => leased.push(one),
+                None => (next_due_ms, now_us) = (row.try_get("next_due_ms")?, row.try_get("due_us")?),
+            }
+        }
+        for one in &leased {
+            self.leases.granted(one.token.fence, key.lease);
+        }
+        let oldest = leased.iter().map(|one| one.due_us).min();
+        let sweep = self.floors.end(key, reading, oldest, now_us);
+        let histories = match self.histories(&mut *conn, &leased).await {
+            Ok(histories) => histories,
+            Err(error) => {
+                // Whatever keeps the histories from being read must not keep the instances for the time of a lease.
+                let tokens: Vec<&TurnToken> = leased.iter().map(|one| &one.token).collect();
+                let _ = self.release(conn, &tokens).await;
+                return Err(error);
+            }
+        };
+        let turns = leased.into_iter().zip(histories).map(|(leased, history)| leased.into_turn(history)).collect();
+        Ok(looked(next_due_ms, sweep).deal(look, turns, Some(key.lease)))
+    }
+
+    async fn give_back(&self, conn: &mut PgConnection, turns: &[Turn]) -> pg::Result<()> {
+        let tokens: Vec<&TurnToken> = turns.iter().map(|turn| &turn.token).collect();
+        self.release(conn, &tokens).await
+    }
+
+    async fn sweep(&self, conn: &mut PgConnection, keys: &[TurnKey]) -> pg::Result<Vec<usize>> {
+        let any: bool = sqlx::query_scalar(&self.sweep).fetch_one(conn).await?;
+        Ok(if any { (0..keys.len()).collect() } else { Vec::new() })
+    }
+
+    fn fits(&self, _: &Turn, _: &()) -> bool {
+        true
+    }
+}
+
+impl TurnClaim {
+    async fn release(&self, conn: &mut PgConnection, tokens: &[&TurnToken]) -> pg::Result<()> {
+        let instances: Vec<&str> = tokens.iter().map(|token| token.instance.as_str()).collect();
+        let fences: Vec<Uuid> = tokens.iter().map(|token| token.fence).collect();
+        sqlx::query(&self.give_back).bind(instances).bind(fences).execute(conn).await?;
+        self.floors.forget();
+        Ok(())
+    }
+}
+
+/// An answer, with the sweep that is due at the latest.
+pub(crate) fn looked<I>(next_due_ms: Option<f64>, sweep: Option<Duration>) -> Looked<I> {
+    let sweep_ms = sweep.map(|sweep| sweep.as_secs_f64() * 1_000.0);
+    Looked::next_due_ms(next_due_ms.into_iter().chain(sweep_ms).reduce(f64::min))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use semver::Version;
+
+    /// Packed versions compare as versions do, and a number too large for its place does not reach into the next.
+    #[test]
+    fn packed_versions_keep_their_order() {
+        let versions = [(0, 0, 0), (0, 1, 32), (0, 2, 0), (1, 0, 0), (1, 999_999, 5), (2, 0, 0)];
+        let packed: Vec<i64> = versions.iter().map(|(a, b, c)| packed(&Version::new(*a, *b, *c))).collect();
+        assert!(packed.is_sorted_by(|a, b| a < b), "{packed:?}");
+        assert!(super::packed(&Version::new(1, u64::MAX, 0)) < super::packed(&Version::new(2, 0, 0)));
+        assert!(super::packed(&Version::new(u64::MAX, u64::MAX, u64::MAX)) > 0);
+    }
+}

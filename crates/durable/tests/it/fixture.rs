@@ -1,0 +1,91 @@
+//! Providers for tests, each in a schema of its own.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use durable::{LongPollConfig, Options, PostgresProvider};
+use duroxide::provider_validations::ProviderFactory;
+use duroxide::providers::Provider;
+use pg::testing::TestDb;
+
+/// A provider, and the schema it lives in.
+pub(crate) struct Fixture {
+    pub(crate) db: TestDb,
+    pub(crate) provider: PostgresProvider,
+}
+
+impl Fixture {
+    /// With long polling.
+    pub(crate) async fn new() -> Fixture {
+        Fixture::with(LongPollConfig::enabled()).await
+    }
+
+    pub(crate) async fn with(long_poll: LongPollConfig) -> Fixture {
+        let db = TestDb::new().await;
+        let provider = provider(&db, long_poll).await;
+        Fixture { db, provider }
+    }
+}
+
+/// A further provider on a schema.
+pub(crate) async fn provider(db: &TestDb, long_poll: LongPollConfig) -> PostgresProvider {
+    let options = Options { schema: Some(db.schema().name().to_owned()), long_poll, ..Options::default() };
+    PostgresProvider::with_database(db.database().clone(), options).await.expect("start a provider")
+}
+
+/// What duroxide's validation makes its providers with: each has an empty schema.
+pub(crate) struct Factory {
+    long_poll: bool,
+    made: Mutex<Vec<Arc<Fixture>>>,
+}
+
+impl Factory {
+    pub(crate) fn new(long_poll: bool) -> Factory {
+        Factory { long_poll, made: Mutex::default() }
+    }
+
+    fn last(&self) -> Arc<Fixture> {
+        self.made.lock().expect("no panic").last().expect("a provider").clone()
+    }
+}
+
+#[async_trait]
+impl ProviderFactory for Factory {
+    async fn create_provider(&self) -> Arc<dyn Provider> {
+        let config = LongPollConfig { enabled: self.long_poll, ..LongPollConfig::default() };
+        let fixture = Arc::new(Fixture::with(config).await);
+        self.made.lock().expect("no panic").push(fixture.clone());
+        Arc::new(fixture.provider.clone())
+    }
+
+    fn lock_timeout(&self) -> Duration {
+        Duration::from_secs(2)
+    }
+
+    fn short_poll_threshold(&self) -> Duration {
+        Duration::from_millis(500)
+    }
+
+    /// In place, keeping count and ids: the provider must notice by itself.
+    async fn corrupt_instance_history(&self, instance: &str) {
+        let fixture = self.last();
+        let sql = fixture
+            .db
+            .schema()
+            .sql("update {schema}.history set events = '[{\"no\": \"event\"}]' where instance_id = $1");
+        sqlx::query(&sql).bind(instance).execute(fixture.provider.pool()).await.expect("corrupt");
+    }
+
+    async fn get_max_attempt_count(&self, instance: &str) -> u32 {
+        let fixture = self.last();
+        let sql = fixture.db.schema().sql(
+            "select coalesce(max(q.attempt_count + coalesce(q.id = any (l.message_ids), false)::int), 0)
+             from {schema}.orchestrator_queue q left join {schema}.instance_locks l on l.instance_id = q.instance_id
+             where q.instance_id = $1",
+        );
+        let attempts: i32 =
+            sqlx::query_scalar(&sql).bind(instance).fetch_one(fixture.provider.pool()).await.expect("attempts");
+        attempts as u32
+    }
+}

@@ -1,0 +1,5 @@
+//! The provider against PostgreSQL.
+
+mod fixture;
+mod schema;
+mod validation;
