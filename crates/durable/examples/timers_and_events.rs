@@ -1,0 +1,64 @@
+//! Waiting for a person, but not for ever: an event against a timer, whichever comes first.
+//!
+//! Two requests wait for an approval for at most half a second. One is approved; nobody answers the other. Neither costs the database a
+//! statement while it waits, and both would wait on if the process died: the timer is a row that is due later.
+//!
+//! ```text
+//! $ cargo run -p reveille-durable --example timers_and_events
+//! both wait
+//! travel: approved by Grace
+//! piano: nobody answered within 500 ms
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use durable::PostgresProvider;
+use duroxide::runtime::Runtime;
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{Client, Either2, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
+use pg::testing::TestDb;
+use tracing_subscriber::EnvFilter;
+
+const PATIENCE: Duration = Duration::from_millis(500);
+const LONG: Duration = Duration::from_secs(30);
+
+async fn approval(ctx: OrchestrationContext, what: String) -> Result<String, String> {
+    let answer = ctx.schedule_wait("approved");
+    let deadline = ctx.schedule_timer(PATIENCE);
+    ctx.set_custom_status("waiting");
+    match ctx.select2(answer, deadline).await {
+        Either2::First(by) => Ok(format!("{what}: approved by {by}")),
+        Either2::Second(()) => Ok(format!("{what}: nobody answered within {} ms", PATIENCE.as_millis())),
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // Where the log goes is the application's choice; without one duroxide writes it to standard output.
+    tracing_subscriber::fmt().with_env_filter(EnvFilter::from_default_env()).with_writer(std::io::stderr).init();
+    let db = TestDb::new().await;
+    let provider = PostgresProvider::new_with_long_poll_and_schema(db.url(), Some(db.schema().name())).await?;
+    let orchestrations = OrchestrationRegistry::builder().register("Approval", approval).build();
+    let activities = ActivityRegistry::builder().build();
+    let runtime = Runtime::start_with_store(Arc::new(provider.clone()), activities, orchestrations).await;
+    let client = Client::new(Arc::new(provider.clone()));
+
+    for what in ["travel", "piano"] {
+        client.start_orchestration(what, "Approval", what).await?;
+    }
+    for what in ["travel", "piano"] {
+        // Woken when the orchestration says something; version 0 is before it has said anything.
+        provider.wait_for_status_change(what, 0, LONG).await?.ok_or("it has not begun")?;
+    }
+    println!("both wait");
+    client.raise_event("travel", "approved", "Grace").await?;
+    for what in ["travel", "piano"] {
+        match provider.wait_for_completion(what, LONG).await? {
+            Some(OrchestrationStatus::Completed { output, .. }) => println!("{output}"),
+            other => return Err(format!("it has not completed: {other:?}").into()),
+        }
+    }
+    runtime.shutdown(None).await;
+    Ok(())
+}
