@@ -32,15 +32,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Where the log goes is the application's choice; without one duroxide writes it to standard output.
     tracing_subscriber::fmt().with_env_filter(EnvFilter::from_default_env()).with_writer(std::io::stderr).init();
     let db = TestDb::new().await;
-    let provider = PostgresProvider::new_with_long_poll_and_schema(db.url(), Some(db.schema().name())).await?;
+    let (url, schema) = (db.url(), Some(db.schema().name()));
 
+    let provider = PostgresProvider::new_with_long_poll_and_schema(url, schema).await?;
     let activities = ActivityRegistry::builder().register("Greet", greet).build();
     let orchestrations = OrchestrationRegistry::builder().register("Hello", hello).build();
     let runtime = Runtime::start_with_store(Arc::new(provider.clone()), activities, orchestrations).await;
-
     let client = Client::new(Arc::new(provider.clone()));
     client.start_orchestration("hello-1", "Hello", "Ada").await?;
-    match provider.wait_for_completion("hello-1", Duration::from_secs(30)).await? {
+    let ended = provider.wait_for_completion("hello-1", Duration::from_secs(30)).await?;
+    match ended {
         Some(OrchestrationStatus::Completed { output, .. }) => println!("{output}"),
         other => return Err(format!("it has not completed: {other:?}").into()),
     }

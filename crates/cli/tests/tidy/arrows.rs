@@ -14,14 +14,29 @@ const PLACES: &[Place] = &[
     Place { package: "reveille-pg", below: &[], because: "it knows servers and nothing of work" },
     Place { package: "reveille-wake", below: &["reveille-pg"], because: "it knows when to look and no tables" },
     Place { package: "reveille-durable", below: ENGINE, because: "products do not know each other" },
+    Place { package: "reveille-durable-memory", below: &[], because: "it is what providers are compared with" },
     Place { package: "reveille-queue", below: ENGINE, because: "products do not know each other" },
     Place { package: "reveille-flow", below: ENGINE, because: "products do not know each other" },
     Place { package: "reveille", below: EVERYTHING, because: "nothing is above it but measurements" },
-    Place { package: "reveille-bench", below: EVERYTHING, because: "nobody depends on measurements" },
+    Place { package: "reveille-bench-workloads", below: MODEL, because: "it knows duroxide and the model" },
+    Place { package: "reveille-bench", below: MEASURED, because: "nobody depends on measurements" },
     Place { package: "reveille-chaos", below: EVERYTHING, because: "nobody depends on measurements" },
 ];
 const ENGINE: &[&str] = &["reveille-pg", "reveille-wake"];
 const EVERYTHING: &[&str] = &["reveille-pg", "reveille-wake", "reveille-durable", "reveille-queue", "reveille-flow"];
+const MODEL: &[&str] = &["reveille-durable-memory"];
+const MEASURED: &[&str] = &[
+    "reveille-pg",
+    "reveille-wake",
+    "reveille-durable",
+    "reveille-queue",
+    "reveille-flow",
+    "reveille-durable-memory",
+    "reveille-bench-workloads",
+];
+
+/// What tests may use beyond it: the model that the provider is compared with.
+const TESTED_WITH: &[(&str, &str)] = &[("reveille-durable", "reveille-durable-memory")];
 
 /// What may be in the tree only once: two versions of sqlx cannot share a pool or a transaction.
 const ONCE: &[&str] = &["sqlx", "sqlx-core", "sqlx-postgres"];
@@ -38,7 +53,13 @@ struct Place {
 struct Package {
     name: String,
     license: String,
-    uses: Vec<String>,
+    uses: Vec<Use>,
+}
+
+struct Use {
+    name: String,
+    /// By its tests alone.
+    in_tests: bool,
 }
 
 fn packages(metadata: &Value) -> Vec<Package> {
@@ -50,7 +71,7 @@ fn packages(metadata: &Value) -> Vec<Package> {
         uses: list(&package["dependencies"])
             .iter()
             .filter(|used| used["path"].is_string())
-            .map(|used| text(&used["name"]))
+            .map(|used| Use { name: text(&used["name"]), in_tests: used["kind"] == "dev" })
             .collect(),
     };
     list(&metadata["packages"]).iter().map(package).collect()
@@ -67,9 +88,12 @@ fn arrows(packages: &[Package]) -> Vec<Offence> {
             offences.push(offence(format!("{name} has no place: add it to PLACES, with what it may use and why")));
             continue;
         };
-        // A crate uses itself to have its own test features.
-        for used in uses.iter().filter(|used| *used != name && !place.below.contains(&used.as_str())) {
-            offences.push(offence(format!("{name} uses {used}, and must not: {}", place.because)));
+        for Use { name: used, in_tests } in uses {
+            let tested_with = *in_tests && TESTED_WITH.contains(&(name, used));
+            // A crate uses itself to have its own test features.
+            if used != name && !tested_with && !place.below.contains(&used.as_str()) {
+                offences.push(offence(format!("{name} uses {used}, and must not: {}", place.because)));
+            }
         }
     }
     offences
@@ -148,12 +172,15 @@ fn one_sqlx_in_the_tree() {
 /// Every manifest takes lints and versions from the root, and the root still has them.
 #[test]
 fn versions_and_lints_are_written_once() {
-    let manifests = files().iter().filter(|file| file.name() == "Cargo.toml" && file.path != "Cargo.toml");
+    // One with a workspace of its own is a root itself.
+    let is_root = |file: &File| file.text.lines().any(|line| line == "[workspace]");
+    let manifests = files().iter().filter(|file| file.name() == "Cargo.toml" && !is_root(file));
     let offences = manifests.flat_map(manifest);
     report(offences.chain(promises(file("Cargo.toml"))).collect());
 }
 
-/// A made-up workspace with an arrow upwards, one between products, an unknown package and a wrong licence.
+/// A made-up workspace with an arrow upwards, one between products, an unknown package, a wrong licence, and a model that is used by more
+/// than tests.
 #[test]
 fn a_wrong_arrow_is_an_offence() {
     let metadata = serde_json::json!({ "packages": [
@@ -163,13 +190,17 @@ fn a_wrong_arrow_is_an_offence() {
             { "name": "reveille-wake", "path": "x" }, { "name": "reveille-flow", "path": "x" } ] },
         { "name": "reveille-misc", "license": LICENSE, "dependencies": [] },
         { "name": "reveille-wake", "license": "MIT", "dependencies": [{ "name": "reveille-pg", "path": "x" }] },
+        { "name": "reveille-durable", "license": LICENSE, "dependencies": [
+            { "name": "reveille-durable-memory", "path": "x", "kind": "dev" },
+            { "name": "reveille-durable-memory", "path": "x", "kind": null } ] },
     ] });
     let what: Vec<String> = arrows(&packages(&metadata)).into_iter().map(|offence| offence.what).collect();
-    assert_eq!(what.len(), 4, "{what:?}");
+    assert_eq!(what.len(), 5, "{what:?}");
     assert!(what[0].contains("reveille-pg uses reveille-wake"));
     assert!(what[1].contains("reveille-queue uses reveille-flow"));
     assert!(what[2].contains("reveille-misc has no place"));
     assert!(what[3].contains("reveille-wake is under `MIT`"));
+    assert!(what[4].contains("reveille-durable uses reveille-durable-memory"));
 }
 
 /// A second version in the lock file, at its line; other packages may come twice.

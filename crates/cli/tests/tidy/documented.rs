@@ -80,10 +80,10 @@ fn fields(source: &File, name: &str) -> Facts {
     body.lines().filter_map(field).map(|field| (field, String::new())).collect()
 }
 
-/// `docs/metrics.md` lists exactly the metrics of the engine and of the server, each with its kind.
+/// `docs/metrics.md` lists exactly the metrics of the engine, the products and the server, each with its kind.
 #[test]
 fn every_metric_is_documented() {
-    let all = wake::METRICS.iter().chain(reveille::http::METRICS);
+    let all = wake::METRICS.iter().chain(durable::METRICS).chain(reveille::http::METRICS);
     let truth: Facts = all.map(|metric| (metric.name.to_owned(), metric.kind.to_owned())).collect();
     assert!(!truth.is_empty());
     report(metrics(file("docs/metrics.md"), &truth));
@@ -105,6 +105,16 @@ fn every_option_of_the_engine_is_documented() {
     truth.extend(fields(file("crates/wake/src/flights.rs"), "FlightOptions"));
     assert!(truth.len() > 15, "the structs were found: {truth:?}");
     report(options(file("docs/wake.md"), &truth));
+}
+
+/// `docs/durable.md` lists exactly the options of the provider and of its waiting.
+#[test]
+fn every_option_of_the_provider_is_documented() {
+    let source = file("crates/durable/src/config.rs");
+    let mut truth = fields(source, "LongPollConfig");
+    truth.extend(fields(source, "Options"));
+    assert!(truth.len() > 12, "the structs were found: {truth:?}");
+    report(options(file("docs/durable.md"), &truth));
 }
 
 /// A made-up table with a row too many, a wrong kind, a row twice, and one missing.

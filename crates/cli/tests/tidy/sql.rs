@@ -1,6 +1,7 @@
 //! SQL says what it is, is used, and names its schema.
 //!
-//! A statement begins with its own name as a comment, because that is what `pg_stat_statements` and a server's log show of it. A
+//! A statement begins with its own name as a comment, because that is what `pg_stat_statements` and a server's log show of it; in a crate that
+//! fulfils somebody else's contract it may be the contract's word, as long as it is one statement's alone. A
 //! table without `{schema}` would be looked for on the `search_path`, which is session state and not ours. Beside migrations
 //! lies `schema.sql`, which says what they lead to; a test writes and compares it, so it is not held to what people write.
 
@@ -11,13 +12,17 @@ use crate::repository::{File, Offence, files, places, report, resolve};
 /// The snapshot of a schema.
 const SNAPSHOT: &str = "schema.sql";
 
-/// What the name of a table follows.
-const BEFORE_A_TABLE: &[&str] = &["from", "join", "into", "update", "table", "on"];
+/// What the name of a table follows. What a `select` puts something `into` is a variable.
+const BEFORE_A_TABLE: &[&str] = &["from", "join", "insert_into", "update", "table", "on"];
+
+/// Where statements are called by the words of a contract: duroxide's.
+const CONTRACTS: &[&str] = &["crates/durable/sql"];
 
 fn check(files: &[File]) -> Vec<Offence> {
     let sql: Vec<&File> = files.iter().filter(|file| file.extension() == "sql" && file.name() != SNAPSHOT).collect();
     let tables: BTreeSet<&str> = sql.iter().flat_map(|file| created(&file.text)).collect();
     let included = included(files);
+    let mut called: BTreeSet<(&str, &str)> = BTreeSet::new();
     let mut offences = Vec::new();
     for file in sql {
         if let Some(owner) = file.folder().strip_suffix("migrations") {
@@ -32,14 +37,24 @@ fn check(files: &[File]) -> Vec<Offence> {
                 file.offence(1, "opens without a comment: say what it does, its parameters, rows, locks and index"),
             );
         }
-        if is_statement(file) && first != format!("/* {} */", file.stem()) {
-            offences.push(file.offence(1, format!("is a statement: its first line must be `/* {} */`", file.stem())));
+        if is_statement(file) {
+            let name = first.strip_prefix("/* ").and_then(|rest| rest.strip_suffix(" */")).unwrap_or_default();
+            let word = !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+            if name != file.stem() && !(word && CONTRACTS.contains(&file.folder())) {
+                offences
+                    .push(file.offence(1, format!("is a statement: its first line must be `/* {} */`", file.stem())));
+            } else if !called.insert((file.folder(), name)) {
+                offences.push(
+                    file.offence(1, format!("`{name}` is another statement's name: they would be counted as one")),
+                );
+            }
         }
         if !included.contains(&file.path) {
             offences.push(file.offence(1, "nothing includes it: use it by include_str!, or remove it"));
         }
         for (at, line) in file.lines() {
             let code = line.split("--").next().unwrap_or_default().to_lowercase();
+            let code = code.replace("insert into", "insert_into");
             let words: Vec<&str> = code.split_whitespace().collect();
             let bare = words.windows(2).find(|pair| {
                 BEFORE_A_TABLE.contains(&pair[0]) && tables.contains(pair[1].trim_end_matches([',', ';', ')', '(']))
@@ -68,13 +83,18 @@ fn is_statement(file: &File) -> bool {
     file.folder().ends_with("/sql") && !code.is_some_and(|code| code.trim_start().starts_with("create "))
 }
 
-/// The paths that Rust files include.
+/// The paths that Rust files include: one by one, or by a macro that puts together folder and name, as a list of `field = "name"`.
 fn included(files: &[File]) -> BTreeSet<String> {
     let mut included = BTreeSet::new();
     for file in files.iter().filter(|file| file.extension() == "rs") {
         for rest in file.text.split("include_str!(\"").skip(1) {
             let target = rest.split('"').next().unwrap_or_default();
             included.insert(resolve(file.folder(), target));
+        }
+        for rest in file.text.split("include_str!(concat!(\"").skip(1) {
+            let folder = rest.split('"').next().unwrap_or_default();
+            let named = file.text.split(" = \"").skip(1).filter_map(|rest| rest.split('"').next());
+            included.extend(named.map(|name| resolve(file.folder(), &format!("{folder}{name}.sql"))));
         }
     }
     included
@@ -106,6 +126,15 @@ fn sloppy_sql_is_an_offence() {
         File::new("a/sql/bare.sql", "/* bare */\nselect 1\nfrom job\n"),
         File::new("a/sql/orphan.sql", "select 1\n"),
         File::new("a/sql/misnamed.sql", "/* something */\nselect 1\n"),
+        File::new("a/f.sql", "-- A variable, and a table.\nselect 1 into job;\ninsert into job values (1)\n"),
+        File::new(
+            "crates/durable/src/q.rs",
+            "$(include_str!(concat!(\"../sql/\", $file, \".sql\")))\nqueries! { a = \"a\", b = \"b\", c = \"c\" }\ninclude_str!(\"../../../a/f.sql\")",
+        ),
+        File::new("crates/durable/sql/a.sql", "/* fetch_it */\nselect 1\n"),
+        File::new("crates/durable/sql/b.sql", "/* fetch_it */\nselect 1\n"),
+        File::new("crates/durable/sql/c.sql", "/* two words */\nselect 1\n"),
+        File::new("crates/durable/sql/d.sql", "/* d */\nselect 1\n"),
     ];
     let expected = [
         ("a/migrations/1.sql", 1),
@@ -115,6 +144,10 @@ fn sloppy_sql_is_an_offence() {
         ("a/sql/orphan.sql", 1),
         ("a/sql/misnamed.sql", 1),
         ("a/sql/misnamed.sql", 1),
+        ("a/f.sql", 3),
+        ("crates/durable/sql/b.sql", 1),
+        ("crates/durable/sql/c.sql", 1),
+        ("crates/durable/sql/d.sql", 1),
     ];
     assert_eq!(places(&check(&made)), expected);
 }
