@@ -17,6 +17,7 @@ mod fetch;
 mod flight;
 mod floor;
 mod history;
+pub mod import;
 mod lease;
 mod message;
 mod observe;

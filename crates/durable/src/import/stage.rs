@@ -1,0 +1,109 @@
+//! What is carried over, in which order, and how a batch of it is.
+//!
+//! Nothing happens in the target before activities and messages are there, so everything they may lead to comes before them; and activities
+//! come before messages, because a turn may cancel them.
+
+use pg::{Schema, Sql};
+use sqlx::{PgConnection, Row};
+
+use super::count::Imported;
+use super::error::Result;
+use super::ledger::Position;
+
+/// The stages in order, by the names they have in the ledger.
+pub(super) const STAGES: [&str; 4] = ["instances", "sessions", "activities", "messages"];
+/// After the last.
+pub(super) const DONE: &str = "done";
+/// What is carried over in which stage, as it is called where it is counted.
+const CARRIED: &[(&str, &[&str])] = &[
+    ("instances", &["instances", "executions", "events", "keys"]),
+    ("sessions", &["sessions"]),
+    ("activities", &["activities"]),
+    ("messages", &["messages"]),
+];
+
+/// What has been carried over before a stage begins.
+pub(super) fn carried_before(stage: &str) -> impl Iterator<Item = &'static str> {
+    CARRIED.iter().take_while(move |(name, _)| *name != stage).flat_map(|(_, carried)| carried.iter().copied())
+}
+
+/// Events per row of history. Ours are a row per turn; those of another provider come without turns, and this many are read and compressed well
+/// together.
+const EVENTS_PER_ROW: &str = "50";
+/// Bytes per row of history, as a rule: larger rows would only be harder to read in part. A larger event has a row for itself.
+const BYTES_PER_ROW: &str = "65536";
+
+/// Where a count belongs.
+type Field = fn(&mut Imported) -> &mut u64;
+
+/// Something that is carried over by batches.
+struct Stage {
+    name: &'static str,
+    /// The next batch: its first and last.
+    next: Sql,
+    carry: Vec<(Sql, Field)>,
+}
+
+/// All of them, for one source and one target.
+pub(super) struct Stages {
+    stages: [Stage; 4],
+    batch: i64,
+}
+
+impl Stages {
+    pub(super) fn new(source: &Schema, target: &Schema, batch: u32) -> Stages {
+        let vars = [("source", source.quoted()), ("events_per_row", EVENTS_PER_ROW), ("bytes_per_row", BYTES_PER_ROW)];
+        let both = |text| target.sql_with(text, &vars);
+        let [instances, sessions, activities, messages] = STAGES;
+        let stages = [
+            Stage {
+                name: instances,
+                next: both(include_str!("../../sql/import/next_instances.sql")),
+                carry: vec![
+                    (both(include_str!("../../sql/import/carry_instances.sql")), |to| &mut to.instances),
+                    (both(include_str!("../../sql/import/carry_executions.sql")), |to| &mut to.executions),
+                    (both(include_str!("../../sql/import/carry_history.sql")), |to| &mut to.events),
+                    (both(include_str!("../../sql/import/carry_keys.sql")), |to| &mut to.keys),
+                    (both(include_str!("../../sql/import/carry_key_changes.sql")), |to| &mut to.keys),
+                ],
+            },
+            Stage {
+                name: sessions,
+                next: both(include_str!("../../sql/import/next_sessions.sql")),
+                carry: vec![(both(include_str!("../../sql/import/carry_sessions.sql")), |to| &mut to.sessions)],
+            },
+            Stage {
+                name: activities,
+                next: both(include_str!("../../sql/import/next_activities.sql")),
+                carry: vec![(both(include_str!("../../sql/import/carry_activities.sql")), |to| &mut to.activities)],
+            },
+            Stage {
+                name: messages,
+                next: both(include_str!("../../sql/import/next_messages.sql")),
+                carry: vec![(both(include_str!("../../sql/import/carry_messages.sql")), |to| &mut to.messages)],
+            },
+        ];
+        Stages { stages, batch: i64::from(batch) }
+    }
+
+    /// Carries over what comes next, and says where the import stands then.
+    pub(super) async fn carry(&self, conn: &mut PgConnection, position: Position) -> Result<Position> {
+        let Some(at) = self.stages.iter().position(|stage| stage.name == position.stage) else { return Ok(position) };
+        let stage = &self.stages[at];
+        let (after, from) = position.after();
+        let query = sqlx::query(&stage.next).bind(after).bind(from).bind(self.batch);
+        let row = query.fetch_one(&mut *conn).await.map_err(pg::Error::from)?;
+        let first: Option<String> = row.try_get(0).map_err(pg::Error::from)?;
+        let last: Option<String> = row.try_get(1).map_err(pg::Error::from)?;
+        let (Some(first), Some(last)) = (first, last) else {
+            let next = self.stages.get(at + 1).map_or(DONE, |stage| stage.name);
+            return Ok(Position { stage: next.to_owned(), through: None, ..position });
+        };
+        let mut carried = position.carried;
+        for (sql, field) in &stage.carry {
+            let query = sqlx::query_scalar::<_, i64>(sql).bind(&first).bind(&last);
+            *field(&mut carried) += query.fetch_one(&mut *conn).await.map_err(pg::Error::from)?.unsigned_abs();
+        }
+        Ok(Position { stage: position.stage, through: Some(last), carried })
+    }
+}
