@@ -1,6 +1,7 @@
 //! One module per command.
 
 mod doctor;
+mod durable;
 mod migrate;
 mod owner;
 mod up;
@@ -21,6 +22,7 @@ pub async fn run(cli: Cli) -> Result<(), Error> {
         Command::Serve(args) => Box::pin(serve::run(args)).await,
         Command::Migrate(args) => migrate::run(args).await,
         Command::Doctor(args) => Box::pin(doctor::run(args)).await,
+        Command::Durable { command } => durable::run(command).await,
     }
 }
 

@@ -5,6 +5,7 @@
 //! lists the whole surface from the parser itself, so that documentation can be checked against it.
 
 mod address;
+mod durable;
 mod duration;
 mod secret;
 
@@ -15,6 +16,7 @@ use clap::{
     builder::{BoolishValueParser, Resettable},
 };
 
+pub use durable::{Durable, Import};
 pub use secret::{SecretUrl, redact};
 
 use crate::error::Error;
@@ -102,6 +104,12 @@ pub enum Command {
     /// Explain what is wrong with a set-up, and how to fix it
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(Doctor),
+    /// Orchestrations: carry them over from another provider
+    Durable {
+        /// What to do.
+        #[command(subcommand)]
+        command: Durable,
+    },
 }
 
 /// `reveille up`.
@@ -307,7 +315,8 @@ pub fn parse() -> Result<Cli, clap::Error> {
         true => arg.env(Resettable::Reset),
         false => arg,
     };
-    let command = Cli::command().mut_args(without_empty).mut_subcommands(|command| command.mut_args(without_empty));
+    let of_a_part = |command: clap::Command| command.mut_args(without_empty);
+    let command = of_a_part(Cli::command()).mut_subcommands(|command| of_a_part(command).mut_subcommands(of_a_part));
     Cli::from_arg_matches(&command.try_get_matches()?)
 }
 
@@ -328,7 +337,8 @@ pub struct Key {
 /// Everything that can be configured, once each, in order of the flags. `docs/configuration.md` lists exactly these.
 pub fn keys() -> Vec<Key> {
     let cli = Cli::command();
-    let everywhere = cli.get_arguments().chain(cli.get_subcommands().flat_map(clap::Command::get_arguments));
+    let commands = cli.get_subcommands().flat_map(|command| std::iter::once(command).chain(command.get_subcommands()));
+    let everywhere = cli.get_arguments().chain(commands.flat_map(clap::Command::get_arguments));
     let mut keys: Vec<Key> = everywhere.filter_map(key).collect();
     keys.sort();
     keys.dedup();

@@ -91,6 +91,14 @@ pub enum Error {
         source: pg::Error,
     },
 
+    /// The provider of orchestrations could not be started.
+    #[error(transparent)]
+    Durable(durable::Error),
+
+    /// Orchestrations were not carried over, or not all of them.
+    #[error(transparent)]
+    Import(durable::import::Error),
+
     /// The private PostgreSQL failed.
     #[error(transparent)]
     Embedded(#[from] pg::embedded::Error),
@@ -107,6 +115,24 @@ pub enum Error {
     /// The result could not be written.
     #[error("cannot write to standard output")]
     Output(#[from] io::Error),
+}
+
+impl From<durable::Error> for Error {
+    fn from(error: durable::Error) -> Self {
+        match error {
+            durable::Error::Database(error) => Error::database("preparing the schema", error),
+            other => Error::Durable(other),
+        }
+    }
+}
+
+impl From<durable::import::Error> for Error {
+    fn from(error: durable::import::Error) -> Self {
+        match error {
+            durable::import::Error::Database(error) => Error::database("importing", error),
+            other => Error::Import(other),
+        }
+    }
 }
 
 impl Error {

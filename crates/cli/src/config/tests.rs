@@ -19,7 +19,8 @@ fn every_key_is_listed_once_and_explained() {
     for (flag, env) in [("--database-url", "DATABASE_URL"), ("--listen", "REVEILLE_LISTEN"), ("--log", "RUST_LOG")] {
         assert!(keys.iter().any(|key| key.flag == flag && key.env == env), "{flag} is missing");
     }
-    for command in Cli::command().get_subcommands() {
+    let cli = Cli::command();
+    for command in cli.get_subcommands().flat_map(|command| std::iter::once(command).chain(command.get_subcommands())) {
         for arg in command.get_arguments().filter(|arg| may_hold_a_secret(arg)) {
             assert!(arg.is_hide_env_values_set(), "--help of {} would print {}", command.get_name(), arg.get_id());
         }

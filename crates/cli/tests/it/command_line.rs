@@ -16,8 +16,8 @@ async fn version_names_the_program_and_the_supported_servers() {
 /// Asks every command for help with a secret in `DATABASE_URL`.
 #[tokio::test]
 async fn help_has_examples_and_hides_urls() {
-    for name in ["up", "serve", "migrate", "doctor"] {
-        let mut help = command(&[name, "--help"]);
+    for name in ["up", "serve", "migrate", "doctor", "durable import"] {
+        let mut help = command(&name.split(' ').chain(["--help"]).collect::<Vec<_>>());
         help.env("DATABASE_URL", "postgres://ann:hunter2@secret.host/app");
         help.env("REVEILLE_PG_RELEASES", "https://ann:hunter2@secret.host/releases");
         let ended = run(help).await;
@@ -32,7 +32,7 @@ async fn help_has_examples_and_hides_urls() {
 #[tokio::test]
 async fn mistakes_name_the_flag() {
     let url = "--database-url=postgres://ann@127.0.0.1:1/app";
-    let table: [(&[&str], &str); 9] = [
+    let table: [(&[&str], &str); 12] = [
         (&["serve"], "--database-url"),
         (&["migrate"], "DATABASE_URL"),
         (&["serve", url, "--listen", "nonsense"], "--listen"),
@@ -42,6 +42,9 @@ async fn mistakes_name_the_flag() {
         (&["serve", url, "--log", "=,="], "--log"),
         (&["migrate", url, "--dry-run", "--dump"], "--dump"),
         (&["serve", "--database-url", "mysql://ann@h/app"], "--database-url"),
+        (&["durable", "import", url], "--from"),
+        (&["durable", "import", url, "--from", ""], "--from"),
+        (&["durable", "import", url, "--from", "a", "--to", "pg_b"], "--to"),
     ];
     for (args, expected) in table {
         let ended = run(command(args)).await;
@@ -51,16 +54,17 @@ async fn mistakes_name_the_flag() {
 }
 
 /// A variable that is set to nothing must mean the same as one that is not set, whatever kind of value it takes.
-/// All of them at once; the command then lacks its database and nothing else.
+/// All of them at once; the commands then lack their database and nothing else.
 #[tokio::test]
 async fn empty_variables_count_as_unset() {
-    let mut serve = command(&["serve"]);
-    for key in reveille::config::keys() {
-        serve.env(key.env, "");
+    for mut command in [command(&["serve"]), command(&["durable", "import", "--from", "x"])] {
+        for key in reveille::config::keys() {
+            command.env(key.env, "");
+        }
+        let ended = run(command).await;
+        assert_eq!(ended.status.code(), Some(2), "{}", ended.said);
+        assert!(ended.said.contains("error: no database"), "{}", ended.said);
     }
-    let ended = run(serve).await;
-    assert_eq!(ended.status.code(), Some(2), "{}", ended.said);
-    assert!(ended.said.contains("error: no database"), "{}", ended.said);
 }
 
 /// A password must not be printed whatever is wrong with the way it was given.

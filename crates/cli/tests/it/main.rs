@@ -2,6 +2,7 @@
 
 mod command_line;
 mod doctor;
+mod durable;
 mod http;
 mod migrate;
 mod process;

@@ -22,8 +22,10 @@ fn targets(makefile: &File) -> Vec<String> {
 }
 
 fn commands(program: &clap::Command) -> BTreeMap<String, Vec<String>> {
+    // Of a command that has commands of its own, all their flags.
     let flags = |command: &clap::Command| -> Vec<String> {
-        let own = command.get_arguments().filter_map(|arg| arg.get_long());
+        let parts = std::iter::once(command).chain(command.get_subcommands());
+        let own = parts.flat_map(|part| part.get_arguments()).filter_map(|arg| arg.get_long());
         let global = program.get_arguments().filter_map(|arg| arg.get_long());
         own.chain(global).chain(["help"]).map(|flag| format!("--{flag}")).collect()
     };

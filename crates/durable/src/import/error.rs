@@ -41,6 +41,13 @@ pub enum Error {
         schema: String,
     },
 
+    /// The target is a schema of duroxide-pg as well, whose tables have the names of ours. Choose another.
+    #[error("the target, schema {schema:?}, is one of duroxide-pg: import into a new schema, or one of Reveille's")]
+    Occupied {
+        /// The target.
+        schema: String,
+    },
+
     /// Somebody works on the source. Stop all its runtimes and import when the leases they left have ended.
     #[error(
         "somebody works on schema {schema:?}: {turns} turns, {activities} activities and {sessions} sessions are leased, the last \

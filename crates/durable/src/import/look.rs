@@ -62,6 +62,12 @@ const COLUMNS: &[(&str, &[&str])] = &[
     ("kv_delta", &["instance_id", "key", "value", "last_updated_at_ms"]),
 ];
 
+/// What a target has tables for.
+pub(super) struct Holds {
+    pub(super) instances: bool,
+    pub(super) imports: bool,
+}
+
 /// The questions, for one source and one target.
 pub(super) struct Looking {
     source: Schema,
@@ -168,11 +174,14 @@ impl Looking {
         }
     }
 
-    /// Whether the target can have instances, and whether anything was ever imported into it.
-    pub(super) async fn target(&self, conn: &mut PgConnection) -> Result<(bool, bool)> {
+    /// What the target may hold, if it can be one.
+    pub(super) async fn target(&self, conn: &mut PgConnection) -> Result<Holds> {
         let query = sqlx::query(&self.target_tables).bind(self.target.name());
         let row = query.fetch_one(conn).await.map_err(pg::Error::from)?;
-        Ok((column(&row, 0)?, column(&row, 1)?))
+        if column(&row, 2)? {
+            return Err(Error::Occupied { schema: self.target.name().to_owned() });
+        }
+        Ok(Holds { instances: column(&row, 0)?, imports: column(&row, 1)? })
     }
 
     /// Whether the target has instances of the source that this import has not brought there.

@@ -13,7 +13,7 @@
 //! # async fn example(provider: durable::PostgresProvider) -> Result<(), durable::import::Error> {
 //! let source = durable::import::Source::new("duroxide")?;
 //! let imported = provider.import_from(&source).await?;
-//! println!("{} instances", imported.instances);
+//! tracing::info!(%imported, "orchestrations go on here");
 //! # Ok(()) }
 //! ```
 
@@ -72,12 +72,12 @@ impl Source {
         looking.shape(&mut transaction).await?;
         looking.leases(&mut transaction).await?;
         let held = looking.count(&mut transaction).await?;
-        let (has_instances, has_imports) = looking.target(&mut transaction).await?;
-        let position = match has_imports {
+        let target_holds = looking.target(&mut transaction).await?;
+        let position = match target_holds.imports {
             true => Ledger::new(&self.schema, target).position(&mut transaction).await?,
             false => None,
         };
-        if has_instances {
+        if target_holds.instances {
             looking.conflicts(&mut transaction, position.as_ref()).await?;
         }
         transaction.rollback().await.map_err(pg::Error::from)?;

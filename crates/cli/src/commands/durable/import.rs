@@ -1,0 +1,30 @@
+//! `reveille durable import`: from a schema of duroxide-pg to one of ours.
+
+use durable::PostgresProvider;
+use durable::import::Source;
+
+use crate::{commands::say, config::Import, error::Error};
+
+/// Imports, or only looks whether that can be done.
+pub(super) async fn run(args: Import) -> Result<(), Error> {
+    let target = args.target()?;
+    let source = Source::new(&args.from).map_err(|error| Error::Setting { key: "--from", source: Box::new(error) })?;
+    let url = args.database.url().ok_or(Error::NoDatabase)?;
+    // Somebody waits for the answer: a database that is away is an error here, at once.
+    let database = pg::Database::connect(url.reveal(), args.database.options()).await;
+    let database = database.map_err(|error| Error::database("connecting to the database", error))?;
+    // Before the target is made: whatever stands in the way leaves no trace.
+    let held = source.survey(&database, &target).await?;
+    say(format_args!("schema {:?} holds {held}", args.from));
+    if args.dry_run {
+        say(format_args!("nothing stands in the way of carrying it into {}", target.quoted()));
+    } else {
+        let options = durable::Options { schema: Some(target.name().to_owned()), ..durable::Options::default() };
+        let provider = PostgresProvider::with_database(database.clone(), options).await?;
+        let imported = provider.import_from(&source).await?;
+        provider.flush().await;
+        say(format_args!("carried over into {}: {imported}", target.quoted()));
+    }
+    database.close().await;
+    Ok(())
+}
