@@ -1,12 +1,12 @@
 //! Waiting for a person, but not for ever: an event against a timer, whichever comes first.
 //!
-//! Two requests wait for an approval for at most half a second. One is approved; nobody answers the other. Neither costs the database a
-//! statement while it waits, and both would wait on if the process died: the timer is a row that is due later.
+//! A journey may wait a minute for its approval, a piano half a second. The journey is approved; nobody answers about the piano. Neither costs
+//! the database a statement while it waits, and both would wait on if the process died: the timer is a row that is due later.
 //!
 //! ```text
 //! $ cargo run -p reveille-durable --example timers_and_events
 //! both wait
-//! travel: approved by Grace
+//! journey: approved by Grace
 //! piano: nobody answered within 500 ms
 //! ```
 
@@ -20,16 +20,18 @@ use duroxide::{Client, Either2, OrchestrationContext, OrchestrationRegistry, Orc
 use pg::testing::TestDb;
 use tracing_subscriber::EnvFilter;
 
-const PATIENCE: Duration = Duration::from_millis(500);
+/// What needs an approval, and how many milliseconds it may wait for it.
+const REQUESTS: [(&str, u64); 2] = [("journey", 60_000), ("piano", 500)];
 const LONG: Duration = Duration::from_secs(30);
 
-async fn approval(ctx: OrchestrationContext, what: String) -> Result<String, String> {
+async fn approval(ctx: OrchestrationContext, patience: String) -> Result<String, String> {
+    let (what, patience) = (ctx.instance_id(), patience.parse().map_err(|_| "no number")?);
     let answer = ctx.schedule_wait("approved");
-    let deadline = ctx.schedule_timer(PATIENCE);
+    let deadline = ctx.schedule_timer(Duration::from_millis(patience));
     ctx.set_custom_status("waiting");
     match ctx.select2(answer, deadline).await {
         Either2::First(by) => Ok(format!("{what}: approved by {by}")),
-        Either2::Second(()) => Ok(format!("{what}: nobody answered within {} ms", PATIENCE.as_millis())),
+        Either2::Second(()) => Ok(format!("{what}: nobody answered within {patience} ms")),
     }
 }
 
@@ -44,16 +46,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let runtime = Runtime::start_with_store(Arc::new(provider.clone()), activities, orchestrations).await;
     let client = Client::new(Arc::new(provider.clone()));
 
-    for what in ["travel", "piano"] {
-        client.start_orchestration(what, "Approval", what).await?;
+    for (what, patience) in REQUESTS {
+        client.start_orchestration(what, "Approval", patience.to_string()).await?;
     }
-    for what in ["travel", "piano"] {
+    for (what, _) in REQUESTS {
         // Woken when the orchestration says something; version 0 is before it has said anything.
         provider.wait_for_status_change(what, 0, LONG).await?.ok_or("it has not begun")?;
     }
     println!("both wait");
-    client.raise_event("travel", "approved", "Grace").await?;
-    for what in ["travel", "piano"] {
+    client.raise_event("journey", "approved", "Grace").await?;
+    for (what, _) in REQUESTS {
         match provider.wait_for_completion(what, LONG).await? {
             Some(OrchestrationStatus::Completed { output, .. }) => println!("{output}"),
             other => return Err(format!("it has not completed: {other:?}").into()),

@@ -1,0 +1,272 @@
+//! What the provider tells about itself, and what it never does.
+//!
+//! Each test has a recorder and a subscriber of its own, for its thread: everything runs on one.
+
+mod capture;
+mod recorder;
+mod secrets;
+
+use std::time::Duration;
+
+use capture::Captured;
+use durable::{LongPollConfig, METRICS, Options, PostgresProvider};
+use duroxide::providers::{ExecutionMetadata, Provider, TagFilter, WorkItem};
+use duroxide::{Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID};
+use pg::Database;
+use pg::testing::{Proxy, TestDb};
+use recorder::Recorded;
+
+use crate::fixture::{Fixture, PATIENCE, provider as provider_on};
+
+const LEASE: Duration = Duration::from_secs(30);
+const ERRORS: &str = "provider.infrastructure_errors";
+const RETRIES: &str = "provider.ack_orchestration_retries";
+
+fn start(instance: &str) -> WorkItem {
+    WorkItem::StartOrchestration {
+        instance: instance.to_owned(),
+        orchestration: "Greet".to_owned(),
+        input: String::new(),
+        version: None,
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        execution_id: INITIAL_EXECUTION_ID,
+    }
+}
+
+fn activity(instance: &str) -> WorkItem {
+    WorkItem::ActivityExecute {
+        instance: instance.to_owned(),
+        execution_id: INITIAL_EXECUTION_ID,
+        id: 2,
+        name: "Work".to_owned(),
+        input: String::new(),
+        session_id: None,
+        tag: None,
+    }
+}
+
+fn completion(instance: &str) -> WorkItem {
+    WorkItem::ActivityCompleted {
+        instance: instance.to_owned(),
+        execution_id: INITIAL_EXECUTION_ID,
+        id: 2,
+        result: String::new(),
+    }
+}
+
+/// Acks a first turn, which gives an activity to workers.
+async fn ack(provider: &PostgresProvider, instance: &str, token: &str) -> Result<(), String> {
+    let kind = EventKind::OrchestrationStarted {
+        name: "Greet".to_owned(),
+        version: "1.0.0".to_owned(),
+        input: String::new(),
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        carry_forward_events: None,
+        initial_custom_status: None,
+    };
+    let events = vec![Event::with_event_id(INITIAL_EVENT_ID, instance, INITIAL_EXECUTION_ID, None, kind)];
+    let metadata = ExecutionMetadata {
+        orchestration_name: Some("Greet".to_owned()),
+        orchestration_version: Some("1.0.0".to_owned()),
+        ..ExecutionMetadata::default()
+    };
+    let work = vec![activity(instance)];
+    let acked = provider.ack_orchestration_item(token, INITIAL_EXECUTION_ID, events, work, vec![], metadata, vec![]);
+    acked.await.map_err(|error| error.to_string())
+}
+
+async fn fetch(provider: &PostgresProvider) -> String {
+    let turn = provider.fetch_orchestration_item(LEASE, PATIENCE, None).await.expect("a fetch");
+    turn.expect("a turn").1
+}
+
+async fn fetch_work(provider: &PostgresProvider) -> String {
+    let work = provider.fetch_work_item(LEASE, PATIENCE, None, &TagFilter::Any).await.expect("a fetch");
+    work.expect("an activity").1
+}
+
+/// One call of each kind that is measured.
+async fn everything(provider: &PostgresProvider, instance: &str) {
+    provider.enqueue_for_orchestrator(start(instance), None).await.expect("sent");
+    let token = fetch(provider).await;
+    ack(provider, instance, &token).await.expect("acked");
+    let token = fetch_work(provider).await;
+    provider.ack_work_item(&token, Some(completion(instance))).await.expect("acked");
+}
+
+/// Whoever watches latencies sees each call once, without labels to add up, and no failure where there was none.
+/// Makes each call that has a histogram, and one fetch that waits in vain, whose time tells the unit.
+#[tokio::test]
+async fn every_duration_is_recorded() {
+    let recorded = Recorded::default();
+    let _guard = metrics::set_default_local_recorder(&recorded);
+    let fixture = Fixture::new().await;
+    everything(&fixture.provider, "i").await;
+    let histograms: Vec<&str> =
+        METRICS.iter().filter(|metric| metric.kind == "histogram").map(|metric| metric.name).collect();
+    assert_eq!(histograms.len(), 5);
+    for name in histograms {
+        let times = recorded.of(name);
+        assert!(matches!(times[..], [time] if time > 0.0), "{name}: {times:?}");
+    }
+    assert_eq!(recorded.starting(ERRORS), []);
+    assert_eq!(recorded.starting(RETRIES), []);
+
+    const WAIT: Duration = Duration::from_millis(300);
+    let nothing = fixture.provider.fetch_work_item(LEASE, WAIT, None, &TagFilter::Any).await.expect("a fetch");
+    assert!(nothing.is_none());
+    let waited = recorded.of("provider.dequeue_worker_duration_ms")[1];
+    assert!((300.0..PATIENCE.as_millis() as f64).contains(&waited), "{waited} are no milliseconds of a wait");
+}
+
+/// A table of `fixture` that fails whatever is done to it, by a trigger.
+async fn failing(fixture: &Fixture, event: &str, table: &str, code: &str) {
+    let schema = fixture.db.schema();
+    for sql in [
+        "create or replace function {schema}.fail() returns trigger language plpgsql as
+         $$ begin raise exception 'made to fail' using errcode = tg_argv[0]; end $$"
+            .to_owned(),
+        format!(
+            "create or replace trigger fails before {event} on {{schema}}.{table} for each row execute function {{schema}}.fail('{code}')"
+        ),
+    ] {
+        sqlx::query(schema.sql(&sql)).execute(fixture.provider.pool()).await.expect("make it fail");
+    }
+}
+
+async fn healed(fixture: &Fixture, table: &str) {
+    let sql = fixture.db.schema().sql(&format!("drop trigger fails on {{schema}}.{table}"));
+    sqlx::query(&sql).execute(fixture.provider.pool()).await.expect("heal it");
+}
+
+/// A fetch gives up at its timeout: so soon, with an error.
+async fn fails_to_fetch(provider: &PostgresProvider) {
+    const SOON: Duration = Duration::from_millis(50);
+    provider.fetch_orchestration_item(LEASE, SOON, None).await.expect_err("it fails");
+}
+
+/// Whoever watches failures sees which operation and what kind, each failed call once, however often it was tried.
+/// Triggers fail the tables that each operation writes, with a SQLSTATE of each kind; an answer that cannot be read is none of them.
+#[tokio::test]
+async fn every_failure_is_counted_by_operation_and_kind() {
+    let recorded = Recorded::default();
+    let _guard = metrics::set_default_local_recorder(&recorded);
+    let fixture = Fixture::with(LongPollConfig::default()).await;
+    let provider = &fixture.provider;
+    let counted = |operation: &str, kind: &str| {
+        recorded.of(&format!("{ERRORS}{{error_type={kind},operation={operation}}}")).iter().sum::<f64>()
+    };
+
+    provider.enqueue_for_orchestrator(start("i"), None).await.expect("sent");
+    let kinds = [("40001", "serialization_error"), ("55P03", "lock_timeout"), ("23514", "transaction_failed")];
+    for (code, kind) in kinds {
+        failing(&fixture, "insert", "instance_locks", code).await;
+        fails_to_fetch(provider).await;
+        assert_eq!(counted("fetch", kind), 1.0, "{kind}");
+    }
+    healed(&fixture, "instance_locks").await;
+
+    failing(&fixture, "insert", "history", "23514").await;
+    let token = fetch(provider).await;
+    ack(provider, "i", &token).await.expect_err("it fails");
+    assert_eq!(counted("ack_orch", "transaction_failed"), 1.0);
+    healed(&fixture, "history").await;
+    ack(provider, "i", &token).await.expect("the lease is still there");
+
+    failing(&fixture, "update", "worker_queue", "23514").await;
+    provider.fetch_work_item(LEASE, Duration::ZERO, None, &TagFilter::Any).await.expect_err("it fails");
+    assert_eq!(counted("fetch", "transaction_failed"), 2.0, "an activity's fetch counts as one");
+    healed(&fixture, "worker_queue").await;
+
+    let token = fetch_work(provider).await;
+    failing(&fixture, "insert", "orchestrator_queue", "23514").await;
+    provider.ack_work_item(&token, Some(completion("i"))).await.expect_err("it fails");
+    assert_eq!(counted("ack_worker", "transaction_failed"), 1.0);
+    provider.enqueue_for_orchestrator(start("j"), None).await.expect_err("it fails");
+    assert_eq!(counted("enqueue", "transaction_failed"), 1.0);
+
+    healed(&fixture, "orchestrator_queue").await;
+
+    // A history of another type than it should be, for a provider that does not remember it.
+    let odd = "alter table {schema}.history alter column events type bytea using convert_to(events, 'UTF8')";
+    sqlx::query(fixture.db.schema().sql(odd)).execute(provider.pool()).await.expect("change the type");
+    provider.enqueue_for_orchestrator(completion("i"), None).await.expect("sent");
+    let forgetful = provider_on(&fixture.db, LongPollConfig::default()).await;
+    fails_to_fetch(&forgetful).await;
+    assert_eq!(counted("fetch", "unknown"), 1.0, "{:?}", recorded.starting(ERRORS));
+
+    // The caller's own mistakes are not the infrastructure's.
+    let before = recorded.starting(ERRORS);
+    ack(provider, "i", "no token").await.expect_err("it is none");
+    provider.ack_work_item("no token", None).await.expect_err("it is none");
+    assert_eq!(recorded.starting(ERRORS), before);
+}
+
+/// A provider that reaches the server by way of a proxy.
+async fn behind(proxy: &Proxy, db: &TestDb) -> PostgresProvider {
+    let database = Database::connect_lazy(proxy.url(), pg::Options::default()).expect("a pool");
+    let options = Options {
+        schema: Some(db.schema().name().to_owned()),
+        long_poll: LongPollConfig::enabled(),
+        ..Options::default()
+    };
+    PostgresProvider::with_database(database, options).await.expect("start a provider")
+}
+
+/// An ack that had to be sent once more is counted, and one whose answer was lost is not: that was asked for, not repeated.
+/// A proxy cuts the connection before and after the server has seen the ack.
+#[tokio::test]
+async fn an_ack_that_is_sent_again_is_counted() {
+    let recorded = Recorded::default();
+    let _guard = metrics::set_default_local_recorder(&recorded);
+    let db = TestDb::new().await;
+    let proxy = Proxy::start(&db).await;
+    let provider = behind(&proxy, &db).await;
+    for (instance, arrives, retries) in [("needle-1", true, 0.0), ("needle-2", false, 1.0)] {
+        provider.enqueue_for_orchestrator(start(instance), None).await.expect("sent");
+        let token = fetch(&provider).await;
+        let cut = if arrives { proxy.cut_reply_to(instance) } else { proxy.cut_request_with(instance) };
+        ack(&provider, instance, &token).await.expect("its true outcome");
+        cut.happened().await;
+        assert_eq!(recorded.of(RETRIES).iter().sum::<f64>(), retries, "{instance}");
+    }
+    assert_eq!(recorded.starting(ERRORS), [], "the runtime saw no error");
+}
+
+/// Spans with a value for each of these fields, whenever the call is about an instance.
+const SPANS: &[(&str, &[&str])] = &[
+    ("fetch_orchestration_item", &["instance_id"]),
+    ("ack_orchestration_item", &["instance_id", "execution_id"]),
+    ("abandon_orchestration_item", &["instance_id"]),
+    ("fetch_work_item", &["instance_id"]),
+    ("ack_work_item", &["instance_id"]),
+    ("read", &["instance_id"]),
+];
+
+/// Whoever reads a log finds what happened to an instance.
+/// Makes the calls and compares the fields of their spans.
+#[tokio::test]
+async fn spans_carry_the_ids() {
+    let (captured, _guard) = Captured::begin();
+    let fixture = Fixture::new().await;
+    let provider = &fixture.provider;
+    everything(provider, "order-7").await;
+    let token = fetch(provider).await;
+    provider.abandon_orchestration_item(&token, None, true).await.expect("given up");
+    provider.read("order-7").await.expect("read");
+    for (name, fields) in SPANS {
+        let spans = captured.spans(name);
+        assert!(!spans.is_empty(), "{name} has no span");
+        for span in &spans {
+            assert_eq!(span.level, tracing::Level::DEBUG, "{name}");
+            for field in *fields {
+                let expected = if *field == "execution_id" { "1" } else { "order-7" };
+                assert_eq!(span.fields.get(field).map(String::as_str), Some(expected), "{field} of {name}: {span:?}");
+            }
+        }
+    }
+}
