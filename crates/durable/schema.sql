@@ -136,6 +136,7 @@ CREATE OR REPLACE FUNCTION {schema}.abandon_instances(flight uuid, channels text
  SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
 AS $function$
 declare
     held text[];
@@ -177,6 +178,7 @@ CREATE OR REPLACE FUNCTION {schema}.abandon_work(flight uuid, channels text[], p
  SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
 AS $function$
 declare
     held bigint[];
@@ -212,42 +214,41 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.ack_instances(flight uuid, channels text[], payloads text[], patient boolean, instances text[], tokens uuid[], executions bigint[], first_events bigint[], last_events bigint[], event_counts integer[], events text[], names text[], versions text[], parents text[], pinned bigint[], statuses text[], outputs text[], status_changes boolean[], custom_statuses text[], work_turns integer[], work_instances text[], work_executions bigint[], work_activities bigint[], work_lanes text[], work_sessions text[], work_items text[], cancel_turns integer[], cancel_instances text[], cancel_executions bigint[], cancel_activities bigint[], message_turns integer[], message_instances text[], message_delays bigint[], message_items text[], clear_turns integer[], key_turns integer[], key_names text[], key_values text[], key_times bigint[])
- RETURNS TABLE(outcomes text[], backend integer)
+CREATE OR REPLACE FUNCTION {schema}.ack_instances(patient boolean, instances text[], tokens uuid[], again boolean[], executions bigint[], first_events bigint[], last_events bigint[], event_counts integer[], events text[], names text[], versions text[], parents text[], pinned bigint[], statuses text[], outputs text[], status_changes boolean[], custom_statuses text[], work_turns integer[], work_instances text[], work_executions bigint[], work_activities bigint[], work_lanes text[], work_sessions text[], work_items text[], cancel_turns integer[], cancel_instances text[], cancel_executions bigint[], cancel_activities bigint[], message_turns integer[], message_instances text[], message_delays bigint[], message_items text[], clear_turns integer[], key_turns integer[], key_names text[], key_values text[], key_times bigint[])
+ RETURNS text[]
  LANGUAGE plpgsql
- SET search_path TO 'reveille_own'
- SET plan_cache_mode TO 'force_generic_plan'
- SET enable_seqscan TO 'off'
- SET enable_hashjoin TO 'off'
 AS $function$
 declare
-    held      text[];
+    outcomes  text[];
     cancelled bigint[];
     fine      boolean[];
+    begun     boolean;
+    changed   boolean;
     ended     text[];
 begin
-    -- Lock first, in order; decide next, by another statement, which sees what the lock waited for.
     if patient then
-        held := array(select l.instance_id from {schema}.instance_locks l where l.instance_id = any (instances) order by 1 for update);
-    else
-        held := array(select l.instance_id from {schema}.instance_locks l where l.instance_id = any (instances) order by 1 for update skip locked);
+        perform from {schema}.instance_locks l where l.instance_id = any (instances) order by l.instance_id for update;
     end if;
-    with asked as materialized (
-        select m.*, row_number() over (partition by m.instance_id, m.token order by m.place) = 1 as first
-        from unnest(instances, tokens, executions, first_events) with ordinality as m (instance_id, token, execution_id, first_event, place)
+    with judged as materialized (
+        select m.place,
+               case when h.instance_id is not null then
+                        case when h.lock_token is distinct from m.token or m.again then 'gone'
+                             when h.locked_until <= clock_timestamp() then 'expired'
+                             when m.first_event <= (select y.last_event_id from {schema}.history y
+                                                    where y.instance_id = m.instance_id and y.execution_id = m.execution_id
+                                                    order by y.event_id desc limit 1) then 'duplicate'
+                             else 'ok' end
+                    when l.instance_id is null then 'gone' end as verdict,
+               m.first_event is null or m.first_event = 1 or m.name is not null as begins,
+               m.status is not null or m.status_change or m.pinned is not null as changes
+        from unnest(instances, tokens, again, executions, first_events, names, statuses, status_changes, pinned) with ordinality
+             as m (instance_id, token, again, execution_id, first_event, name, status, status_change, pinned, place)
+        left join lateral (select l.instance_id from {schema}.instance_locks l where l.instance_id = m.instance_id offset 0) l on true
+        left join lateral (select l.instance_id, l.lock_token, l.locked_until from {schema}.instance_locks l
+                           where l.instance_id = m.instance_id for update skip locked) h on true
     )
-    select array_agg(
-               case when l.instance_id is null then 'gone'
-                    when not l.instance_id = any (held) then null
-                    when l.lock_token is distinct from a.token or not a.first then 'gone'
-                    when l.locked_until <= clock_timestamp() then 'expired'
-                    when a.first_event <= (select h.last_event_id from {schema}.history h
-                                           where h.instance_id = a.instance_id and h.execution_id = a.execution_id
-                                           order by h.event_id desc limit 1) then 'duplicate'
-                    else 'ok' end
-               order by a.place)
-    into outcomes
-    from asked a left join {schema}.instance_locks l on l.instance_id = a.instance_id;
+    select array_agg(j.verdict order by j.place), array_agg(coalesce(j.verdict = 'ok', false) order by j.place), bool_or(j.begins), bool_or(j.changes)
+    into outcomes, fine, begun, changed from judged j;
 
     if cardinality(cancel_turns) > 0 then
         if not patient then
@@ -266,68 +267,83 @@ begin
                                  where c.turn = o.place and q.id <> all (cancelled))
                              then null else o.outcome end order by o.place)
             into outcomes from unnest(outcomes) with ordinality as o (outcome, place);
+            select array_agg(coalesce(o.outcome = 'ok', false) order by o.place) into fine
+            from unnest(outcomes) with ordinality as o (outcome, place);
         end if;
         delete from {schema}.worker_queue q
         using unnest(cancel_turns, cancel_instances, cancel_executions, cancel_activities) as c (turn, instance_id, execution_id, activity_id)
-        where outcomes[c.turn] = 'ok'
+        where fine[c.turn]
           and q.instance_id = c.instance_id and q.execution_id = c.execution_id and q.activity_id = c.activity_id;
     end if;
-    select array_agg(coalesce(o.outcome = 'ok', false) order by o.place) into fine
-    from unnest(outcomes) with ordinality as o (outcome, place);
 
     if true = any (fine) then
         with leases as (
             delete from {schema}.instance_locks l using unnest(instances, fine) as m (instance_id, fine)
             where m.fine and l.instance_id = m.instance_id
             returning l.instance_id, l.message_ids
+        ), messages as (
+            delete from {schema}.orchestrator_queue q using leases l
+            where q.instance_id = l.instance_id and q.visible_at <= now() and q.id = any (l.message_ids)
         )
-        delete from {schema}.orchestrator_queue q using leases l
-        where q.instance_id = l.instance_id and q.visible_at <= now() and q.id = any (l.message_ids);
-
         insert into {schema}.history (instance_id, execution_id, event_id, last_event_id, event_count, events)
         select m.instance_id, m.execution_id, m.first_event, m.last_event, m.event_count, m.events
         from unnest(instances, fine, executions, first_events, last_events, event_counts, events)
              as m (instance_id, fine, execution_id, first_event, last_event, event_count, events)
         where m.fine and m.first_event is not null;
 
-        insert into {schema}.executions (instance_id, execution_id)
-        select m.instance_id, m.execution_id from unnest(instances, fine, executions) as m (instance_id, fine, execution_id)
-        where m.fine
-        on conflict do nothing;
+        if begun then
+            insert into {schema}.executions (instance_id, execution_id)
+            select m.instance_id, m.execution_id from unnest(instances, fine, executions) as m (instance_id, fine, execution_id)
+            where m.fine
+            on conflict do nothing;
 
-        insert into {schema}.instances as i
-            (instance_id, orchestration_name, orchestration_version, parent_instance_id, current_execution_id, pinned_version)
-        select m.instance_id, m.name, m.version, m.parent, m.execution_id, m.pinned
-        from unnest(instances, fine, executions, names, versions, parents, pinned)
-             as m (instance_id, fine, execution_id, name, version, parent, pinned)
-        where m.fine and m.name is not null and m.version is not null
-        on conflict (instance_id) do update
-        set orchestration_name = excluded.orchestration_name, orchestration_version = excluded.orchestration_version,
-            status = case when excluded.current_execution_id > i.current_execution_id then 'Running' else i.status end,
-            pinned_version = case when excluded.current_execution_id > i.current_execution_id then excluded.pinned_version
-                                  else coalesce(excluded.pinned_version, i.pinned_version) end,
-            current_execution_id = greatest(i.current_execution_id, excluded.current_execution_id), updated_at = now();
+            with upserted as (
+                insert into {schema}.instances as i
+                    (instance_id, orchestration_name, orchestration_version, parent_instance_id, current_execution_id, pinned_version)
+                select m.instance_id, m.name, m.version, m.parent, m.execution_id, m.pinned
+                from unnest(instances, fine, executions, names, versions, parents, pinned)
+                     as m (instance_id, fine, execution_id, name, version, parent, pinned)
+                where m.fine and m.name is not null and m.version is not null
+                on conflict (instance_id) do update
+                set orchestration_name = excluded.orchestration_name, orchestration_version = excluded.orchestration_version,
+                    status = case when excluded.current_execution_id > i.current_execution_id then 'Running' else i.status end,
+                    pinned_version = case when excluded.current_execution_id > i.current_execution_id then excluded.pinned_version
+                                          else coalesce(excluded.pinned_version, i.pinned_version) end,
+                    current_execution_id = greatest(i.current_execution_id, excluded.current_execution_id), updated_at = now()
+                returning i.instance_id, i.generation
+            ), waited as (
+                -- Messages that waited for the start are due: it has come.
+                update {schema}.orchestrator_queue q set visible_at = now()
+                from upserted u where q.instance_id = u.instance_id and q.visible_at = 'infinity'
+            )
+            select array_agg(case when o.outcome = 'ok' and u.generation is not null then 'ok ' || u.generation else o.outcome end order by o.place)
+            into outcomes
+            from unnest(outcomes, instances) with ordinality as o (outcome, instance_id, place)
+            left join upserted u on u.instance_id = o.instance_id;
+        end if;
 
-        update {schema}.instances i
-        set status = case when m.execution_id < i.current_execution_id then i.status
-                          when m.status is not null then m.status
-                          when m.execution_id > i.current_execution_id then 'Running'
-                          else i.status end,
-            pinned_version = case when m.execution_id > i.current_execution_id then m.pinned
-                                  else coalesce(m.pinned, i.pinned_version) end,
-            current_execution_id = greatest(i.current_execution_id, m.execution_id),
-            custom_status = case when m.status_changes then m.custom_status else i.custom_status end,
-            custom_status_version = i.custom_status_version + m.status_changes::int,
-            updated_at = now()
-        from unnest(instances, fine, executions, pinned, statuses, status_changes, custom_statuses)
-             as m (instance_id, fine, execution_id, pinned, status, status_changes, custom_status)
-        where m.fine and i.instance_id = m.instance_id
-          and (m.execution_id > i.current_execution_id or m.status is not null or m.status_changes
-               or m.pinned is distinct from i.pinned_version and m.pinned is not null);
+        if changed or begun then
+            update {schema}.instances i
+            set status = case when m.execution_id < i.current_execution_id then i.status
+                              when m.status is not null then m.status
+                              when m.execution_id > i.current_execution_id then 'Running'
+                              else i.status end,
+                pinned_version = case when m.execution_id > i.current_execution_id then m.pinned
+                                      else coalesce(m.pinned, i.pinned_version) end,
+                current_execution_id = greatest(i.current_execution_id, m.execution_id),
+                custom_status = case when m.status_change then m.custom_status else i.custom_status end,
+                custom_status_version = i.custom_status_version + m.status_change::int,
+                updated_at = now()
+            from unnest(instances, fine, executions, pinned, statuses, status_changes, custom_statuses)
+                 as m (instance_id, fine, execution_id, pinned, status, status_change, custom_status)
+            where m.fine and i.instance_id = m.instance_id
+              and (m.execution_id > i.current_execution_id or m.status is not null or m.status_change
+                   or m.pinned is distinct from i.pinned_version and m.pinned is not null);
+        end if;
 
-        ended := array(select m.instance_id from unnest(instances, fine, statuses) as m (instance_id, fine, status)
-                       where m.fine and m.status is not null);
-        if cardinality(ended) > 0 then
+        if changed then
+            ended := array(select m.instance_id from unnest(instances, fine, statuses) as m (instance_id, fine, status)
+                           where m.fine and m.status is not null);
             update {schema}.executions e
             set status = m.status, output = m.output, completed_at = now(),
                 event_count = coalesce((select sum(h.event_count) from {schema}.history h
@@ -378,53 +394,36 @@ begin
             on conflict (instance_id, key) do update
             set value = excluded.value, last_updated_at_ms = excluded.last_updated_at_ms;
         end if;
-
-        -- The lease is over: what came in the meantime may be taken.
-        select array_agg(case when o.outcome <> 'ok' then o.outcome
-                              else case when exists (select from {schema}.orchestrator_queue q
-                                                     where q.instance_id = o.instance_id and q.visible_at <= now())
-                                        then 'more ' else 'ok ' end
-                                   || coalesce((select i.generation from {schema}.instances i where i.instance_id = o.instance_id), 0)
-                         end order by o.place)
-        into outcomes from unnest(outcomes, instances) with ordinality as o (outcome, instance_id, place);
     end if;
-    backend := {schema}.land(flight, outcomes, channels, payloads);
-    return next;
+    return outcomes;
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.ack_work(flight uuid, channels text[], payloads text[], patient boolean, instances text[], ids bigint[], tokens uuid[], receivers text[], items text[])
- RETURNS TABLE(outcomes text[], backend integer)
+CREATE OR REPLACE FUNCTION {schema}.ack_work(patient boolean, instances text[], ids bigint[], tokens uuid[], again boolean[], receivers text[], items text[])
+ RETURNS text[]
  LANGUAGE plpgsql
- SET search_path TO 'reveille_own'
- SET plan_cache_mode TO 'force_generic_plan'
- SET enable_seqscan TO 'off'
- SET enable_hashjoin TO 'off'
 AS $function$
 declare
-    held bigint[];
+    outcomes text[];
+    sessions text[];
 begin
-    -- Lock first, in order; decide next, by another statement, which sees what the lock waited for.
     if patient then
-        held := array(select q.id from unnest(instances, ids) as m (instance_id, id)
-                      join {schema}.worker_queue q on q.instance_id = m.instance_id and q.id = m.id
-                      order by q.instance_id, q.id for update of q);
-    else
-        held := array(select q.id from unnest(instances, ids) as m (instance_id, id)
-                      join {schema}.worker_queue q on q.instance_id = m.instance_id and q.id = m.id
-                      order by q.instance_id, q.id for update of q skip locked);
+        perform from unnest(instances, ids) as m (instance_id, id)
+        join {schema}.worker_queue q on q.instance_id = m.instance_id and q.id = m.id order by q.instance_id, q.id for update of q;
     end if;
     with asked as materialized (
-        select m.*, row_number() over (partition by m.instance_id, m.id, m.token order by m.place) = 1 as first
-        from unnest(instances, ids, tokens, receivers, items) with ordinality as m (instance_id, id, token, receiver, item, place)
+        select * from unnest(instances, ids, tokens, again, receivers, items) with ordinality
+            as m (instance_id, id, token, again, receiver, item, place)
     ), judged as materialized (
-        select a.*, q.session_id,
-               case when q.id is null then 'gone'
-                    when not q.id = any (held) then null
-                    when q.lock_token is distinct from a.token or not a.first then 'gone'
-                    when q.locked_until <= clock_timestamp() then 'expired'
-                    else 'ok' end as verdict
-        from asked a left join {schema}.worker_queue q on q.instance_id = a.instance_id and q.id = a.id
+        select a.place, a.instance_id, a.id, a.receiver, a.item, h.session_id,
+               case when h.id is not null then case when h.lock_token is distinct from a.token or a.again then 'gone'
+                                                    when h.locked_until <= clock_timestamp() then 'expired'
+                                                    else 'ok' end
+                    when q.id is null then 'gone' end as verdict
+        from asked a
+        left join lateral (select q.id from {schema}.worker_queue q where q.instance_id = a.instance_id and q.id = a.id offset 0) q on true
+        left join lateral (select q.id, q.lock_token, q.locked_until, q.session_id from {schema}.worker_queue q
+                           where q.instance_id = a.instance_id and q.id = a.id for update skip locked) h on true
     ), ended as (
         delete from {schema}.worker_queue q using judged j
         where j.verdict = 'ok' and q.instance_id = j.instance_id and q.id = j.id
@@ -432,80 +431,98 @@ begin
         insert into {schema}.orchestrator_queue (instance_id, visible_at, work_item)
         select j.receiver, now() + j.place * interval '1 us', j.item from judged j
         where j.verdict = 'ok' and j.item is not null order by j.place
-    ), used as (
-        update {schema}.sessions s set last_activity_at = now()
-        from (select distinct j.session_id from judged j where j.verdict = 'ok' and j.session_id is not null) j
-        where s.session_id = j.session_id and s.locked_until > now()
     )
-    select array_agg(j.verdict order by j.place) into outcomes from judged j;
-    backend := {schema}.land(flight, outcomes, channels, payloads);
-    return next;
+    select array_agg(j.verdict order by j.place), array_agg(distinct j.session_id) filter (where j.verdict = 'ok' and j.session_id is not null)
+    into outcomes, sessions from judged j;
+    if sessions is not null then
+        update {schema}.sessions s set last_activity_at = now() where s.session_id = any (sessions) and s.locked_until > now();
+    end if;
+    return outcomes;
 end
 $function$;
 
 CREATE OR REPLACE FUNCTION {schema}.claim_instances(wanted integer, lease_ms bigint, min_version bigint, max_version bigint, floor_us bigint)
- RETURNS TABLE(next_due_ms double precision, due_us bigint, instance_id text, lock_token uuid, attempt integer, messages text[], orchestration_name text, orchestration_version text, execution_id bigint, generation bigint, last_event_id bigint, kv_keys text[], kv_values text[], kv_times bigint[])
+ RETURNS TABLE(next_due_ms double precision, due_us bigint, instance_id text, lock_token uuid, attempt integer, messages text[], orchestration_name text, orchestration_version text, execution_id bigint, generation bigint, last_event_id bigint, had_executions boolean, blocked boolean)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
 AS $function$
 #variable_conflict use_column
 declare
     bound   timestamptz := coalesce(to_timestamp(floor_us / 1000000.0), '-infinity');
     mine    text[];
-    leased  text[];
-    strange text[];
+    stale   boolean;
+    taken   integer;
     soonest timestamptz;
+    freed   timestamptz;
 begin
     -- A claim lost in a crash of the server is a turn taken twice, of which one is acked: its commit need not be flushed.
     perform set_config('synchronous_commit', 'off', true);
 
-    -- Several messages of one instance lie side by side, so a few times as many as wanted are read.
-    mine := array(
-        with due as materialized (
-            select q.instance_id, q.visible_at, q.id from {schema}.orchestrator_queue q
-            where q.visible_at <= now() and q.visible_at >= bound
-              and coalesce((select l.locked_until from {schema}.instance_locks l where l.instance_id = q.instance_id), '-infinity') <= now()
-              and (min_version is null or coalesce((select i.pinned_version between min_version and max_version
-                                                    from {schema}.instances i where i.instance_id = q.instance_id), true))
-            order by q.visible_at, q.id limit wanted * 8
-        ), ranked as materialized (
-            select d.instance_id from due d group by d.instance_id order by min(d.visible_at), min(d.id)
-        )
-        select r.instance_id from ranked r
-        where pg_try_advisory_xact_lock(hashtextextended({schema_text} || '/' || r.instance_id, 1)) limit wanted);
+    -- Several messages of one instance lie side by side, so a few times as many as wanted are read. What is due and not taken is wanted by
+    -- nobody, or in somebody's hands this moment: then the next is due now. Otherwise it is a message of the future, or one whose
+    -- instance is leased to somebody until then.
+    with due as materialized (
+        select q.instance_id, q.visible_at, q.id, l.locked_until is not null as stale from {schema}.orchestrator_queue q
+        left join lateral (select l.locked_until from {schema}.instance_locks l where l.instance_id = q.instance_id offset 0) l on true
+        left join lateral (select i.pinned_version from {schema}.instances i where i.instance_id = q.instance_id offset 0) i on true
+        where q.visible_at <= now() and q.visible_at >= bound and coalesce(l.locked_until <= now(), true)
+          and (min_version is null or coalesce(i.pinned_version between min_version and max_version, true))
+        order by q.visible_at, q.id limit wanted * 8
+    ), ranked as materialized (
+        select d.instance_id, bool_or(d.stale) as stale from due d group by d.instance_id order by min(d.visible_at), min(d.id)
+    ), locked as materialized (
+        select r.instance_id, r.stale from ranked r
+        where pg_try_advisory_xact_lock(hashtextextended({schema_text} || '/' || r.instance_id, 1)) limit wanted
+    ), counted as materialized (
+        select array_agg(k.instance_id) as mine, bool_or(k.stale) as stale, count(*) as taken from locked k
+    )
+    select c.mine, c.stale,
+           case when (select count(*) from ranked) > c.taken or (select count(*) from due) >= wanted * 8 then now()
+                else (select q.visible_at from {schema}.orchestrator_queue q
+                      where q.visible_at > now() and q.visible_at < 'infinity' order by q.visible_at limit 1) end,
+           case when (select count(*) from ranked) <= c.taken and (select count(*) from due) < wanted * 8 then
+               (select min(l.locked_until) from {schema}.orchestrator_queue q
+                cross join lateral (select l.locked_until from {schema}.instance_locks l
+                                    where l.instance_id = q.instance_id and l.locked_until > now() offset 0) l
+                where q.visible_at <= now() and q.visible_at >= bound) end
+    into mine, stale, soonest, freed from counted c;
+    blocked := freed is not null;
+    soonest := least(soonest, freed);
 
-    if cardinality(mine) > 0 then
-        -- Leases that have ended: their attempts count now.
-        with over as (
-            delete from {schema}.instance_locks l
-            using (select o.instance_id from {schema}.instance_locks o
-                   where o.instance_id = any (mine) and o.locked_until <= now() for update skip locked) o
-            where l.instance_id = o.instance_id
-            returning l.instance_id, l.message_ids
-        )
-        update {schema}.orchestrator_queue q set attempt_count = q.attempt_count + 1
-        from over where q.instance_id = over.instance_id and q.id = any (over.message_ids);
-
-        -- Messages that waited for a start are due if it has come.
-        update {schema}.orchestrator_queue q set visible_at = now()
-        from unnest(mine) as m (instance_id) where q.instance_id = m.instance_id and q.visible_at = 'infinity';
+    if mine is not null then
+        if stale then
+            -- Leases that have ended: their attempts count now.
+            with over as (
+                delete from {schema}.instance_locks l
+                using (select o.instance_id from {schema}.instance_locks o
+                       where o.instance_id = any (mine) and o.locked_until <= now() for update skip locked) o
+                where l.instance_id = o.instance_id
+                returning l.instance_id, l.message_ids
+            )
+            update {schema}.orchestrator_queue q set attempt_count = q.attempt_count + 1
+            from over where q.instance_id = over.instance_id and q.id = any (over.message_ids);
+        end if;
 
         return query
         with batch as materialized (
-            select q.instance_id, min(q.visible_at) as due, max(q.attempt_count) + 1 as attempt,
-                   array_agg(q.id order by q.visible_at, q.id) as ids,
-                   array_agg(q.work_item order by q.visible_at, q.id) as items, bool_or(q.kind = 's') as starts
-            from unnest(mine) as m (instance_id) join {schema}.orchestrator_queue q
-                on q.instance_id = m.instance_id and q.visible_at <= now()
-            group by q.instance_id
+            select s.instance_id, min(s.visible_at) as due, max(s.attempt_count) + 1 as attempt, array_agg(s.id) as ids,
+                   array_agg(s.work_item) as items, bool_or(s.kind = 's') as starts
+            from (select q.instance_id, q.visible_at, q.attempt_count, q.id, q.work_item, q.kind
+                  from unnest(mine) as m (instance_id)
+                  cross join lateral (select q.* from {schema}.orchestrator_queue q
+                                      where q.instance_id = m.instance_id and q.visible_at <= now()
+                                      order by q.visible_at, q.id offset 0) q) s
+            group by s.instance_id
         ), known as materialized (
-            select b.*, i.orchestration_name, i.orchestration_version, i.generation,
+            select b.*, i.orchestration_name, i.orchestration_version, i.generation, i.current_execution_id > 1 or i.status <> 'Running' as had_executions,
                    coalesce(i.current_execution_id, (select max(e.execution_id) from {schema}.executions e
                                                      where e.instance_id = b.instance_id)) as execution_id
-            from batch b left join {schema}.instances i on i.instance_id = b.instance_id
+            from batch b
+            left join lateral (select * from {schema}.instances i where i.instance_id = b.instance_id offset 0) i on true
         ), taken as (
             insert into {schema}.instance_locks (instance_id, lock_token, locked_until, message_ids)
             select k.instance_id, gen_random_uuid(), now() + lease_ms * interval '1 ms', k.ids
@@ -516,46 +533,25 @@ begin
         select null::float8, (extract(epoch from k.due) * 1000000)::bigint, k.instance_id, t.lock_token, k.attempt, k.items,
                k.orchestration_name, k.orchestration_version, k.execution_id, k.generation,
                (select h.last_event_id from {schema}.history h
-                where h.instance_id = k.instance_id and h.execution_id = k.execution_id order by h.event_id desc limit 1),
-               kv.keys, kv.vals, kv.times
-        from taken t join known k on k.instance_id = t.instance_id
-        cross join lateral (select array_agg(s.key) as keys, array_agg(s.value) as vals, array_agg(s.last_updated_at_ms) as times
-                            from {schema}.kv_store s where s.instance_id = k.instance_id) kv
-        order by k.due;
+                where h.instance_id = k.instance_id and h.execution_id = k.execution_id order by h.event_id desc limit 1), k.had_executions, null::boolean
+        from taken t join known k on k.instance_id = t.instance_id order by k.due;
+        get diagnostics taken = row_count;
 
-        -- Messages to instances that nobody has started: they wait for the start, out of the way; messages to a queue of theirs are dropped.
-        leased := array(select l.instance_id from {schema}.instance_locks l where l.instance_id = any (mine));
-        strange := array(select m.instance_id from unnest(mine) as m (instance_id) where m.instance_id <> all (leased));
-        if cardinality(strange) > 0 then
+        if taken < cardinality(mine) then
+            -- Messages to instances that nobody has started: they wait for the start, out of the way; those to a queue of theirs are dropped.
             with lost as materialized (
-                select q.instance_id, bool_and(q.kind = 'q') as droppable from unnest(strange) as s (instance_id)
-                join {schema}.orchestrator_queue q on q.instance_id = s.instance_id
-                where not exists (select from {schema}.instances i where i.instance_id = s.instance_id)
-                  and not exists (select from {schema}.executions e where e.instance_id = s.instance_id)
+                select q.instance_id, bool_and(q.kind = 'q') as droppable from unnest(mine) as m (instance_id)
+                join {schema}.orchestrator_queue q on q.instance_id = m.instance_id
+                where not exists (select from {schema}.instances i where i.instance_id = m.instance_id)
+                  and not exists (select from {schema}.executions e where e.instance_id = m.instance_id)
                 group by q.instance_id having not bool_or(q.kind = 's')
             ), dropped as (
                 delete from {schema}.orchestrator_queue q using lost where q.instance_id = lost.instance_id and lost.droppable
             )
             update {schema}.orchestrator_queue q set visible_at = 'infinity' from lost
             where q.instance_id = lost.instance_id and not lost.droppable and q.visible_at <= now();
+            soonest := now();
         end if;
-    end if;
-
-    -- What is due and free now is more than was wanted, or in somebody's hands this moment.
-    select q.visible_at into soonest from {schema}.orchestrator_queue q
-    where q.visible_at <= now() and q.visible_at >= bound
-      and coalesce((select l.locked_until from {schema}.instance_locks l where l.instance_id = q.instance_id), '-infinity') <= now()
-      and (min_version is null or coalesce((select i.pinned_version between min_version and max_version
-                                            from {schema}.instances i where i.instance_id = q.instance_id), true))
-    order by q.visible_at limit 1;
-    if soonest is null then
-        -- Nothing: so the next due is a message of the future, or one whose instance is leased to somebody until then.
-        soonest := least(
-            (select q.visible_at from {schema}.orchestrator_queue q
-             where q.visible_at > now() and q.visible_at < 'infinity' order by q.visible_at limit 1),
-            (select min(l.locked_until) from {schema}.orchestrator_queue q
-             join {schema}.instance_locks l on l.instance_id = q.instance_id
-             where q.visible_at <= now() and q.visible_at >= bound and l.instance_id <> all (coalesce(leased, '{}'))));
     end if;
     next_due_ms := extract(epoch from soonest - now()) * 1000;
     due_us := case when soonest is null or soonest > now() then (extract(epoch from now()) * 1000000)::bigint end;
@@ -570,19 +566,21 @@ CREATE OR REPLACE FUNCTION {schema}.claim_work(lanes text[], lease_ms bigint, ow
  SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
  SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
 AS $function$
 #variable_conflict use_column
 declare
-    bound      timestamptz := coalesce(to_timestamp(floor_us / 1000000.0), '-infinity');
-    takers     text[] := array_remove(owners, null);
-    found      record;
-    place      integer;
-    free       boolean[] := array_fill(true, array[cardinality(owners)]);
-    holder     text;
-    ids        bigint[] := '{}';
-    instances  text[] := '{}';
-    seats      integer[] := '{}';
-    soonest    timestamptz;
+    bound     timestamptz := coalesce(to_timestamp(floor_us / 1000000.0), '-infinity');
+    takers    text[] := array_remove(owners, null);
+    wanted    integer := cardinality(owners);
+    ids       bigint[];
+    instances text[];
+    seats     integer[];
+    found     record;
+    place     integer;
+    free      boolean[];
+    holder    text;
+    soonest   timestamptz;
 begin
     -- A claim lost in a crash of the server is an activity executed twice, which is allowed: its commit need not be flushed.
     perform set_config('synchronous_commit', 'off', true);
@@ -596,78 +594,116 @@ begin
         select coalesce(array_agg(lane.lane), '{}') into lanes from lane where lane.lane is not null;
     end if;
 
-    for found in
-        select due.* from unnest(lanes) as l (lane) cross join lateral (
+    -- What may be taken, oldest first, and whether that is all that may be. What is due and not locked here is wanted by nobody, or in
+    -- somebody's hands this moment: then the next is due now. Otherwise it is one of the future, or one that is leased, itself or its session,
+    -- until then.
+    with due as materialized (
+        select c.* from unnest(lanes) as l (lane) cross join lateral (
             select q.instance_id, q.id, q.visible_at, q.session_id from {schema}.worker_queue q
             where q.lane = l.lane and q.visible_at <= now() and q.visible_at >= bound
               and (q.locked_until is null or q.locked_until <= now())
               and (q.session_id is null
                    or takers <> '{}' and coalesce((select s.worker_id = any (takers) from {schema}.sessions s
                                                    where s.session_id = q.session_id and s.locked_until > now()), true))
-            order by q.visible_at, q.id limit cardinality(owners) for update skip locked
-        ) due
-        order by due.visible_at, due.id limit cardinality(owners)
-    loop
-        if found.session_id is null then
-            place := array_position(free, true);
-        else
-            -- Lock first, decide next: whoever had this lock before may have taken the session.
-            continue when not pg_try_advisory_xact_lock(hashtextextended({schema_text} || '/' || found.session_id, 2));
-            holder := (select s.worker_id from {schema}.sessions s
-                       where s.session_id = found.session_id and s.locked_until > now());
-            place := (select min(s.place) from unnest(owners, free) with ordinality as s (owner, free, place)
-                      where s.free and s.owner is not null and (holder is null or s.owner = holder));
-            continue when place is null;
-            insert into {schema}.sessions as s (session_id, worker_id, locked_until, last_activity_at)
-            values (found.session_id, owners[place], now() + session_ms[place] * interval '1 ms', now())
-            on conflict (session_id) do update
-            set worker_id = excluded.worker_id, locked_until = excluded.locked_until, last_activity_at = now();
-        end if;
-        exit when place is null;
-        free[place] := false;
-        ids := ids || found.id;
-        instances := instances || found.instance_id;
-        seats := seats || place;
-    end loop;
+            order by q.visible_at, q.id limit wanted + 1) c
+        order by c.visible_at, c.id limit wanted + 1
+    ), mine as materialized (
+        select d.instance_id, d.id, d.session_id, row_number() over (order by d.visible_at, d.id) as place from due d
+        cross join lateral (select from {schema}.worker_queue q where q.instance_id = d.instance_id and q.id = d.id
+                            and (q.locked_until is null or q.locked_until <= now()) for update skip locked) q
+        order by d.visible_at, d.id limit wanted
+    ), counted as materialized (
+        select array_agg(m.id order by m.place) as ids, array_agg(m.instance_id order by m.place) as instances,
+               array_agg(m.place::int order by m.place) as seats, count(m.session_id) > 0 as sessions, count(*) as taken
+        from mine m
+    )
+    select c.ids, c.instances, case when not c.sessions then c.seats end,
+           case when (select count(*) from due) > c.taken then now()
+                else (select min(least(future.visible_at, leased.until)) from unnest(lanes) as l (lane)
+                      left join lateral (
+                          select q.visible_at from {schema}.worker_queue q
+                          where q.lane = l.lane and q.visible_at > now() order by q.visible_at limit 1) future on true
+                      left join lateral (
+                          select min(coalesce(q.locked_until, (select s.locked_until from {schema}.sessions s where s.session_id = q.session_id)))
+                              as until
+                          from {schema}.worker_queue q
+                          where q.lane = l.lane and q.visible_at <= now() and q.visible_at >= bound
+                            and (q.session_id is null or takers <> '{}')
+                            and (q.locked_until > now()
+                                 or exists (select from {schema}.sessions s where s.session_id = q.session_id
+                                            and s.locked_until > now() and s.worker_id <> all (takers)))) leased on true) end
+    into ids, instances, seats, soonest from counted c;
 
-    if cardinality(ids) > 0 then
-        return query
-        with taken as (
-            update {schema}.worker_queue q
-            set lock_token = gen_random_uuid(), locked_until = now() + lease_ms * interval '1 ms', attempt_count = q.attempt_count + 1
-            from unnest(instances, ids, seats) as m (instance_id, id, seat) where q.instance_id = m.instance_id and q.id = m.id
-            returning (extract(epoch from q.visible_at) * 1000000)::bigint as due_us, m.seat, q.instance_id, q.id, q.lock_token,
-                      q.attempt_count, q.work_item
-        )
-        select null::float8, t.due_us, t.seat - 1, t.instance_id, t.id, t.lock_token, t.attempt_count, t.work_item from taken t order by t.id;
+    if ids is not null and seats is null then
+        -- With sessions, who gets what is decided one by one.
+        free := array_fill(true, array[wanted]);
+        seats := array_fill(null::integer, array[cardinality(ids)]);
+        for found in
+            select m.place::int, q.session_id from unnest(instances, ids) with ordinality as m (instance_id, id, place)
+            join {schema}.worker_queue q on q.instance_id = m.instance_id and q.id = m.id order by m.place
+        loop
+            if found.session_id is null then
+                place := array_position(free, true);
+            else
+                -- Lock first, decide next: whoever had this lock before may have taken the session.
+                soonest := now();
+                continue when not pg_try_advisory_xact_lock(hashtextextended({schema_text} || '/' || found.session_id, 2));
+                holder := (select s.worker_id from {schema}.sessions s where s.session_id = found.session_id and s.locked_until > now());
+                place := (select min(s.place) from unnest(owners, free) with ordinality as s (owner, free, place)
+                          where s.free and s.owner is not null and (holder is null or s.owner = holder));
+                continue when place is null;
+                insert into {schema}.sessions as s (session_id, worker_id, locked_until, last_activity_at)
+                values (found.session_id, owners[place], now() + session_ms[place] * interval '1 ms', now())
+                on conflict (session_id) do update
+                set worker_id = excluded.worker_id, locked_until = excluded.locked_until, last_activity_at = now();
+            end if;
+            exit when place is null;
+            free[place] := false;
+            seats[found.place] := place;
+        end loop;
     end if;
 
-    select q.visible_at into soonest from unnest(lanes) as l (lane) cross join lateral (
-        select q.visible_at from {schema}.worker_queue q
-        where q.lane = l.lane and q.visible_at <= now() and q.visible_at >= bound
-          and (q.locked_until is null or q.locked_until <= now())
-          and (q.session_id is null
-               or takers <> '{}' and coalesce((select s.worker_id = any (takers) from {schema}.sessions s
-                                               where s.session_id = q.session_id and s.locked_until > now()), true))
-        order by q.visible_at limit 1) q
-    order by q.visible_at limit 1;
-    if soonest is null then
-        select min(least(future.visible_at, leased.until)) into soonest
-        from unnest(lanes) as l (lane)
-        left join lateral (
-            select q.visible_at from {schema}.worker_queue q
-            where q.lane = l.lane and q.visible_at > now() order by q.visible_at limit 1) future on true
-        left join lateral (
-            -- Due, and in somebody's hands: until its lease ends, or the lease of its session.
-            select min(coalesce(q.locked_until,
-                                (select s.locked_until from {schema}.sessions s where s.session_id = q.session_id))) as until
-            from {schema}.worker_queue q
-            where q.lane = l.lane and q.visible_at <= now() and q.visible_at >= bound
-              and (q.session_id is null or takers <> '{}')
-              and not (q.instance_id = any (instances) and q.id = any (ids))) leased on true;
+    if ids is not null then
+        return query
+        update {schema}.worker_queue q
+        set lock_token = gen_random_uuid(), locked_until = now() + lease_ms * interval '1 ms', attempt_count = q.attempt_count + 1
+        from unnest(instances, ids, seats) as m (instance_id, id, seat)
+        where m.seat is not null and q.instance_id = m.instance_id and q.id = m.id
+        returning null::float8, (extract(epoch from q.visible_at) * 1000000)::bigint, m.seat - 1, q.instance_id, q.id, q.lock_token,
+                  q.attempt_count, q.work_item;
     end if;
     next_due_ms := extract(epoch from soonest - now()) * 1000;
     due_us := case when soonest is null or soonest > now() then (extract(epoch from now()) * 1000000)::bigint end;
+    return next;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.commit(flight uuid, channels text[], payloads text[], patient boolean, instances text[], tokens uuid[], again boolean[], executions bigint[], first_events bigint[], last_events bigint[], event_counts integer[], events text[], names text[], versions text[], parents text[], pinned bigint[], statuses text[], outputs text[], status_changes boolean[], custom_statuses text[], work_turns integer[], work_instances text[], work_executions bigint[], work_activities bigint[], work_lanes text[], work_sessions text[], work_items text[], cancel_turns integer[], cancel_instances text[], cancel_executions bigint[], cancel_activities bigint[], message_turns integer[], message_instances text[], message_delays bigint[], message_items text[], clear_turns integer[], key_turns integer[], key_names text[], key_values text[], key_times bigint[], done_instances text[], done_ids bigint[], done_tokens uuid[], done_again boolean[], done_receivers text[], done_items text[], sent_instances text[], sent_delays bigint[], sent_items text[])
+ RETURNS TABLE(outcomes text[], backend integer)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+begin
+    outcomes := '{}';
+    if cardinality(instances) > 0 then
+        outcomes := {schema}.ack_instances(patient, instances, tokens, again, executions, first_events, last_events,
+            event_counts, events, names, versions, parents, pinned, statuses, outputs, status_changes, custom_statuses, work_turns,
+            work_instances, work_executions, work_activities, work_lanes, work_sessions, work_items, cancel_turns, cancel_instances,
+            cancel_executions, cancel_activities, message_turns, message_instances, message_delays, message_items, clear_turns,
+            key_turns, key_names, key_values, key_times);
+    end if;
+    if cardinality(done_instances) > 0 then
+        outcomes := outcomes || {schema}.ack_work(patient, done_instances, done_ids, done_tokens, done_again, done_receivers, done_items);
+    end if;
+    if cardinality(sent_instances) > 0 then
+        perform {schema}.enqueue(sent_instances, sent_delays, sent_items);
+        outcomes := outcomes || array_fill('ok'::text, array[cardinality(sent_instances)]);
+    end if;
+    backend := {schema}.land(flight, outcomes, channels, payloads);
     return next;
 end
 $function$;
@@ -703,8 +739,8 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.enqueue(flight uuid, channels text[], payloads text[], patient boolean, instances text[], delays_ms bigint[], items text[])
- RETURNS TABLE(outcomes text[], backend integer)
+CREATE OR REPLACE FUNCTION {schema}.enqueue(instances text[], delays_ms bigint[], items text[])
+ RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
 AS $function$
@@ -714,9 +750,6 @@ begin
     select m.instance, now() + m.delay_ms * interval '1 ms' + m.place * interval '1 us', m.item
     from unnest(instances, delays_ms, items) with ordinality as m (instance, delay_ms, item, place)
     order by m.place;
-    outcomes := array_fill('ok'::text, array[cardinality(instances)]);
-    backend := {schema}.land(flight, outcomes, channels, payloads);
-    return next;
 end
 $function$;
 

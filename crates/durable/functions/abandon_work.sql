@@ -4,8 +4,8 @@ create or replace function {schema}.abandon_work(
     flight uuid, channels text[], payloads text[], patient boolean,
     instances text[], ids bigint[], tokens uuid[], delays_ms bigint[], uncounted boolean[]
 ) returns table (outcomes text[], backend integer)
-language plpgsql
-    set search_path = reveille_own set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off
+language plpgsql set search_path = reveille_own set plan_cache_mode = force_generic_plan
+    set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 declare
     held bigint[];

@@ -1,11 +1,13 @@
--- Ends turns: for each, in one transaction, its messages go, its events are appended, its execution and status are written, and what it sends
--- out is sent. Outcomes: `ok` and the instance's generation; `more` and that: the same, and the instance has further messages due; `gone`: the lease is somebody else's or ended by an ack;
--- `expired`: it has ended by itself; `duplicate`: an event with such an id exists; null: somebody else has a row of it locked.
+-- Part of `commit`. Ends turns: for each, its messages go, its events are appended, its execution and status are written, and what it sends
+-- out is sent. `again`: the same token came before, in this flight.
+-- Outcomes: `ok`, and the instance's generation if the turn began an execution; `gone`: the lease is somebody else's or ended by an ack;
+-- `expired`: it has ended by itself; `duplicate`: an event with such an id exists; null: somebody else has a row of it locked. Decided from
+-- columns of the locked lease, and from the history, which nobody but its holder appends to.
 -- Arguments come in groups of arrays: the turns, whose place is their name (from 1); then what they send and change, each with its turn.
 -- Locks: leases in order of their names, then activities to cancel; other rows belong to a leased instance alone.
+-- Cost:  most of it is starting statements, so each part runs only if there is something for it.
 create or replace function {schema}.ack_instances(
-    flight uuid, channels text[], payloads text[], patient boolean,
-    instances text[], tokens uuid[], executions bigint[],
+    patient boolean, instances text[], tokens uuid[], again boolean[], executions bigint[],
     first_events bigint[], last_events bigint[], event_counts integer[], events text[],
     names text[], versions text[], parents text[], pinned bigint[], statuses text[], outputs text[],
     status_changes boolean[], custom_statuses text[],
@@ -14,38 +16,40 @@ create or replace function {schema}.ack_instances(
     cancel_turns integer[], cancel_instances text[], cancel_executions bigint[], cancel_activities bigint[],
     message_turns integer[], message_instances text[], message_delays bigint[], message_items text[],
     clear_turns integer[], key_turns integer[], key_names text[], key_values text[], key_times bigint[]
-) returns table (outcomes text[], backend integer)
+) returns text[]
 language plpgsql
-    set search_path = reveille_own set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off
 as $$
 declare
-    held      text[];
+    outcomes  text[];
     cancelled bigint[];
     fine      boolean[];
+    begun     boolean;
+    changed   boolean;
     ended     text[];
 begin
-    -- Lock first, in order; decide next, by another statement, which sees what the lock waited for.
     if patient then
-        held := array(select l.instance_id from {schema}.instance_locks l where l.instance_id = any (instances) order by 1 for update);
-    else
-        held := array(select l.instance_id from {schema}.instance_locks l where l.instance_id = any (instances) order by 1 for update skip locked);
+        perform from {schema}.instance_locks l where l.instance_id = any (instances) order by l.instance_id for update;
     end if;
-    with asked as materialized (
-        select m.*, row_number() over (partition by m.instance_id, m.token order by m.place) = 1 as first
-        from unnest(instances, tokens, executions, first_events) with ordinality as m (instance_id, token, execution_id, first_event, place)
+    with judged as materialized (
+        select m.place,
+               case when h.instance_id is not null then
+                        case when h.lock_token is distinct from m.token or m.again then 'gone'
+                             when h.locked_until <= clock_timestamp() then 'expired'
+                             when m.first_event <= (select y.last_event_id from {schema}.history y
+                                                    where y.instance_id = m.instance_id and y.execution_id = m.execution_id
+                                                    order by y.event_id desc limit 1) then 'duplicate'
+                             else 'ok' end
+                    when l.instance_id is null then 'gone' end as verdict,
+               m.first_event is null or m.first_event = 1 or m.name is not null as begins,
+               m.status is not null or m.status_change or m.pinned is not null as changes
+        from unnest(instances, tokens, again, executions, first_events, names, statuses, status_changes, pinned) with ordinality
+             as m (instance_id, token, again, execution_id, first_event, name, status, status_change, pinned, place)
+        left join lateral (select l.instance_id from {schema}.instance_locks l where l.instance_id = m.instance_id offset 0) l on true
+        left join lateral (select l.instance_id, l.lock_token, l.locked_until from {schema}.instance_locks l
+                           where l.instance_id = m.instance_id for update skip locked) h on true
     )
-    select array_agg(
-               case when l.instance_id is null then 'gone'
-                    when not l.instance_id = any (held) then null
-                    when l.lock_token is distinct from a.token or not a.first then 'gone'
-                    when l.locked_until <= clock_timestamp() then 'expired'
-                    when a.first_event <= (select h.last_event_id from {schema}.history h
-                                           where h.instance_id = a.instance_id and h.execution_id = a.execution_id
-                                           order by h.event_id desc limit 1) then 'duplicate'
-                    else 'ok' end
-               order by a.place)
-    into outcomes
-    from asked a left join {schema}.instance_locks l on l.instance_id = a.instance_id;
+    select array_agg(j.verdict order by j.place), array_agg(coalesce(j.verdict = 'ok', false) order by j.place), bool_or(j.begins), bool_or(j.changes)
+    into outcomes, fine, begun, changed from judged j;
 
     if cardinality(cancel_turns) > 0 then
         if not patient then
@@ -64,68 +68,83 @@ begin
                                  where c.turn = o.place and q.id <> all (cancelled))
                              then null else o.outcome end order by o.place)
             into outcomes from unnest(outcomes) with ordinality as o (outcome, place);
+            select array_agg(coalesce(o.outcome = 'ok', false) order by o.place) into fine
+            from unnest(outcomes) with ordinality as o (outcome, place);
         end if;
         delete from {schema}.worker_queue q
         using unnest(cancel_turns, cancel_instances, cancel_executions, cancel_activities) as c (turn, instance_id, execution_id, activity_id)
-        where outcomes[c.turn] = 'ok'
+        where fine[c.turn]
           and q.instance_id = c.instance_id and q.execution_id = c.execution_id and q.activity_id = c.activity_id;
     end if;
-    select array_agg(coalesce(o.outcome = 'ok', false) order by o.place) into fine
-    from unnest(outcomes) with ordinality as o (outcome, place);
 
     if true = any (fine) then
         with leases as (
             delete from {schema}.instance_locks l using unnest(instances, fine) as m (instance_id, fine)
             where m.fine and l.instance_id = m.instance_id
             returning l.instance_id, l.message_ids
+        ), messages as (
+            delete from {schema}.orchestrator_queue q using leases l
+            where q.instance_id = l.instance_id and q.visible_at <= now() and q.id = any (l.message_ids)
         )
-        delete from {schema}.orchestrator_queue q using leases l
-        where q.instance_id = l.instance_id and q.visible_at <= now() and q.id = any (l.message_ids);
-
         insert into {schema}.history (instance_id, execution_id, event_id, last_event_id, event_count, events)
         select m.instance_id, m.execution_id, m.first_event, m.last_event, m.event_count, m.events
         from unnest(instances, fine, executions, first_events, last_events, event_counts, events)
              as m (instance_id, fine, execution_id, first_event, last_event, event_count, events)
         where m.fine and m.first_event is not null;
 
-        insert into {schema}.executions (instance_id, execution_id)
-        select m.instance_id, m.execution_id from unnest(instances, fine, executions) as m (instance_id, fine, execution_id)
-        where m.fine
-        on conflict do nothing;
+        if begun then
+            insert into {schema}.executions (instance_id, execution_id)
+            select m.instance_id, m.execution_id from unnest(instances, fine, executions) as m (instance_id, fine, execution_id)
+            where m.fine
+            on conflict do nothing;
 
-        insert into {schema}.instances as i
-            (instance_id, orchestration_name, orchestration_version, parent_instance_id, current_execution_id, pinned_version)
-        select m.instance_id, m.name, m.version, m.parent, m.execution_id, m.pinned
-        from unnest(instances, fine, executions, names, versions, parents, pinned)
-             as m (instance_id, fine, execution_id, name, version, parent, pinned)
-        where m.fine and m.name is not null and m.version is not null
-        on conflict (instance_id) do update
-        set orchestration_name = excluded.orchestration_name, orchestration_version = excluded.orchestration_version,
-            status = case when excluded.current_execution_id > i.current_execution_id then 'Running' else i.status end,
-            pinned_version = case when excluded.current_execution_id > i.current_execution_id then excluded.pinned_version
-                                  else coalesce(excluded.pinned_version, i.pinned_version) end,
-            current_execution_id = greatest(i.current_execution_id, excluded.current_execution_id), updated_at = now();
+            with upserted as (
+                insert into {schema}.instances as i
+                    (instance_id, orchestration_name, orchestration_version, parent_instance_id, current_execution_id, pinned_version)
+                select m.instance_id, m.name, m.version, m.parent, m.execution_id, m.pinned
+                from unnest(instances, fine, executions, names, versions, parents, pinned)
+                     as m (instance_id, fine, execution_id, name, version, parent, pinned)
+                where m.fine and m.name is not null and m.version is not null
+                on conflict (instance_id) do update
+                set orchestration_name = excluded.orchestration_name, orchestration_version = excluded.orchestration_version,
+                    status = case when excluded.current_execution_id > i.current_execution_id then 'Running' else i.status end,
+                    pinned_version = case when excluded.current_execution_id > i.current_execution_id then excluded.pinned_version
+                                          else coalesce(excluded.pinned_version, i.pinned_version) end,
+                    current_execution_id = greatest(i.current_execution_id, excluded.current_execution_id), updated_at = now()
+                returning i.instance_id, i.generation
+            ), waited as (
+                -- Messages that waited for the start are due: it has come.
+                update {schema}.orchestrator_queue q set visible_at = now()
+                from upserted u where q.instance_id = u.instance_id and q.visible_at = 'infinity'
+            )
+            select array_agg(case when o.outcome = 'ok' and u.generation is not null then 'ok ' || u.generation else o.outcome end order by o.place)
+            into outcomes
+            from unnest(outcomes, instances) with ordinality as o (outcome, instance_id, place)
+            left join upserted u on u.instance_id = o.instance_id;
+        end if;
 
-        update {schema}.instances i
-        set status = case when m.execution_id < i.current_execution_id then i.status
-                          when m.status is not null then m.status
-                          when m.execution_id > i.current_execution_id then 'Running'
-                          else i.status end,
-            pinned_version = case when m.execution_id > i.current_execution_id then m.pinned
-                                  else coalesce(m.pinned, i.pinned_version) end,
-            current_execution_id = greatest(i.current_execution_id, m.execution_id),
-            custom_status = case when m.status_changes then m.custom_status else i.custom_status end,
-            custom_status_version = i.custom_status_version + m.status_changes::int,
-            updated_at = now()
-        from unnest(instances, fine, executions, pinned, statuses, status_changes, custom_statuses)
-             as m (instance_id, fine, execution_id, pinned, status, status_changes, custom_status)
-        where m.fine and i.instance_id = m.instance_id
-          and (m.execution_id > i.current_execution_id or m.status is not null or m.status_changes
-               or m.pinned is distinct from i.pinned_version and m.pinned is not null);
+        if changed or begun then
+            update {schema}.instances i
+            set status = case when m.execution_id < i.current_execution_id then i.status
+                              when m.status is not null then m.status
+                              when m.execution_id > i.current_execution_id then 'Running'
+                              else i.status end,
+                pinned_version = case when m.execution_id > i.current_execution_id then m.pinned
+                                      else coalesce(m.pinned, i.pinned_version) end,
+                current_execution_id = greatest(i.current_execution_id, m.execution_id),
+                custom_status = case when m.status_change then m.custom_status else i.custom_status end,
+                custom_status_version = i.custom_status_version + m.status_change::int,
+                updated_at = now()
+            from unnest(instances, fine, executions, pinned, statuses, status_changes, custom_statuses)
+                 as m (instance_id, fine, execution_id, pinned, status, status_change, custom_status)
+            where m.fine and i.instance_id = m.instance_id
+              and (m.execution_id > i.current_execution_id or m.status is not null or m.status_change
+                   or m.pinned is distinct from i.pinned_version and m.pinned is not null);
+        end if;
 
-        ended := array(select m.instance_id from unnest(instances, fine, statuses) as m (instance_id, fine, status)
-                       where m.fine and m.status is not null);
-        if cardinality(ended) > 0 then
+        if changed then
+            ended := array(select m.instance_id from unnest(instances, fine, statuses) as m (instance_id, fine, status)
+                           where m.fine and m.status is not null);
             update {schema}.executions e
             set status = m.status, output = m.output, completed_at = now(),
                 event_count = coalesce((select sum(h.event_count) from {schema}.history h
@@ -176,17 +195,7 @@ begin
             on conflict (instance_id, key) do update
             set value = excluded.value, last_updated_at_ms = excluded.last_updated_at_ms;
         end if;
-
-        -- The lease is over: what came in the meantime may be taken.
-        select array_agg(case when o.outcome <> 'ok' then o.outcome
-                              else case when exists (select from {schema}.orchestrator_queue q
-                                                     where q.instance_id = o.instance_id and q.visible_at <= now())
-                                        then 'more ' else 'ok ' end
-                                   || coalesce((select i.generation from {schema}.instances i where i.instance_id = o.instance_id), 0)
-                         end order by o.place)
-        into outcomes from unnest(outcomes, instances) with ordinality as o (outcome, instance_id, place);
     end if;
-    backend := {schema}.land(flight, outcomes, channels, payloads);
-    return next;
+    return outcomes;
 end
 $$;

@@ -2,29 +2,30 @@
 -- Seats: one of `owners` (null: takes no session) and `session_ms` each. An activity without a session goes to any seat; one of a session to a
 --        seat of the session's owner, or, if nobody has the session, to the first seat that may take one, which has it from then on.
 -- lanes: which tags; null: all there are.
--- Rows:  one per activity, then one of nulls but for next_due_ms and, if there was nothing free any more, the time in due_us.
+-- Rows:  one per activity, then one of nulls but for next_due_ms and, if nothing was left that is due, the time in due_us.
 -- Locks: the rows claimed, skip locked; an advisory lock per session, tried and never waited for.
--- floor: as for claim_instances.
+-- floor, plans: as for claim_instances.
 create or replace function {schema}.claim_work(
     lanes text[], lease_ms bigint, owners text[], session_ms bigint[], floor_us bigint
 ) returns table (
     next_due_ms float8, due_us bigint, seat integer, instance_id text, id bigint, lock_token uuid, attempt integer, work_item text
 )
-language plpgsql
-    set search_path = reveille_own set plan_cache_mode = force_generic_plan set enable_seqscan = off set enable_hashjoin = off
+language plpgsql set search_path = reveille_own set plan_cache_mode = force_generic_plan
+    set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
-    bound      timestamptz := coalesce(to_timestamp(floor_us / 1000000.0), '-infinity');
-    takers     text[] := array_remove(owners, null);
-    found      record;
-    place      integer;
-    free       boolean[] := array_fill(true, array[cardinality(owners)]);
-    holder     text;
-    ids        bigint[] := '{}';
-    instances  text[] := '{}';
-    seats      integer[] := '{}';
-    soonest    timestamptz;
+    bound     timestamptz := coalesce(to_timestamp(floor_us / 1000000.0), '-infinity');
+    takers    text[] := array_remove(owners, null);
+    wanted    integer := cardinality(owners);
+    ids       bigint[];
+    instances text[];
+    seats     integer[];
+    found     record;
+    place     integer;
+    free      boolean[];
+    holder    text;
+    soonest   timestamptz;
 begin
     -- A claim lost in a crash of the server is an activity executed twice, which is allowed: its commit need not be flushed.
     perform set_config('synchronous_commit', 'off', true);
@@ -38,75 +39,83 @@ begin
         select coalesce(array_agg(lane.lane), '{}') into lanes from lane where lane.lane is not null;
     end if;
 
-    for found in
-        select due.* from unnest(lanes) as l (lane) cross join lateral (
+    -- What may be taken, oldest first, and whether that is all that may be. What is due and not locked here is wanted by nobody, or in
+    -- somebody's hands this moment: then the next is due now. Otherwise it is one of the future, or one that is leased, itself or its session,
+    -- until then.
+    with due as materialized (
+        select c.* from unnest(lanes) as l (lane) cross join lateral (
             select q.instance_id, q.id, q.visible_at, q.session_id from {schema}.worker_queue q
             where q.lane = l.lane and q.visible_at <= now() and q.visible_at >= bound
               and (q.locked_until is null or q.locked_until <= now())
               and (q.session_id is null
                    or takers <> '{}' and coalesce((select s.worker_id = any (takers) from {schema}.sessions s
                                                    where s.session_id = q.session_id and s.locked_until > now()), true))
-            order by q.visible_at, q.id limit cardinality(owners) for update skip locked
-        ) due
-        order by due.visible_at, due.id limit cardinality(owners)
-    loop
-        if found.session_id is null then
-            place := array_position(free, true);
-        else
-            -- Lock first, decide next: whoever had this lock before may have taken the session.
-            continue when not pg_try_advisory_xact_lock(hashtextextended({schema_text} || '/' || found.session_id, 2));
-            holder := (select s.worker_id from {schema}.sessions s
-                       where s.session_id = found.session_id and s.locked_until > now());
-            place := (select min(s.place) from unnest(owners, free) with ordinality as s (owner, free, place)
-                      where s.free and s.owner is not null and (holder is null or s.owner = holder));
-            continue when place is null;
-            insert into {schema}.sessions as s (session_id, worker_id, locked_until, last_activity_at)
-            values (found.session_id, owners[place], now() + session_ms[place] * interval '1 ms', now())
-            on conflict (session_id) do update
-            set worker_id = excluded.worker_id, locked_until = excluded.locked_until, last_activity_at = now();
-        end if;
-        exit when place is null;
-        free[place] := false;
-        ids := ids || found.id;
-        instances := instances || found.instance_id;
-        seats := seats || place;
-    end loop;
+            order by q.visible_at, q.id limit wanted + 1) c
+        order by c.visible_at, c.id limit wanted + 1
+    ), mine as materialized (
+        select d.instance_id, d.id, d.session_id, row_number() over (order by d.visible_at, d.id) as place from due d
+        cross join lateral (select from {schema}.worker_queue q where q.instance_id = d.instance_id and q.id = d.id
+                            and (q.locked_until is null or q.locked_until <= now()) for update skip locked) q
+        order by d.visible_at, d.id limit wanted
+    ), counted as materialized (
+        select array_agg(m.id order by m.place) as ids, array_agg(m.instance_id order by m.place) as instances,
+               array_agg(m.place::int order by m.place) as seats, count(m.session_id) > 0 as sessions, count(*) as taken
+        from mine m
+    )
+    select c.ids, c.instances, case when not c.sessions then c.seats end,
+           case when (select count(*) from due) > c.taken then now()
+                else (select min(least(future.visible_at, leased.until)) from unnest(lanes) as l (lane)
+                      left join lateral (
+                          select q.visible_at from {schema}.worker_queue q
+                          where q.lane = l.lane and q.visible_at > now() order by q.visible_at limit 1) future on true
+                      left join lateral (
+                          select min(coalesce(q.locked_until, (select s.locked_until from {schema}.sessions s where s.session_id = q.session_id)))
+                              as until
+                          from {schema}.worker_queue q
+                          where q.lane = l.lane and q.visible_at <= now() and q.visible_at >= bound
+                            and (q.session_id is null or takers <> '{}')
+                            and (q.locked_until > now()
+                                 or exists (select from {schema}.sessions s where s.session_id = q.session_id
+                                            and s.locked_until > now() and s.worker_id <> all (takers)))) leased on true) end
+    into ids, instances, seats, soonest from counted c;
 
-    if cardinality(ids) > 0 then
-        return query
-        with taken as (
-            update {schema}.worker_queue q
-            set lock_token = gen_random_uuid(), locked_until = now() + lease_ms * interval '1 ms', attempt_count = q.attempt_count + 1
-            from unnest(instances, ids, seats) as m (instance_id, id, seat) where q.instance_id = m.instance_id and q.id = m.id
-            returning (extract(epoch from q.visible_at) * 1000000)::bigint as due_us, m.seat, q.instance_id, q.id, q.lock_token,
-                      q.attempt_count, q.work_item
-        )
-        select null::float8, t.due_us, t.seat - 1, t.instance_id, t.id, t.lock_token, t.attempt_count, t.work_item from taken t order by t.id;
+    if ids is not null and seats is null then
+        -- With sessions, who gets what is decided one by one.
+        free := array_fill(true, array[wanted]);
+        seats := array_fill(null::integer, array[cardinality(ids)]);
+        for found in
+            select m.place::int, q.session_id from unnest(instances, ids) with ordinality as m (instance_id, id, place)
+            join {schema}.worker_queue q on q.instance_id = m.instance_id and q.id = m.id order by m.place
+        loop
+            if found.session_id is null then
+                place := array_position(free, true);
+            else
+                -- Lock first, decide next: whoever had this lock before may have taken the session.
+                soonest := now();
+                continue when not pg_try_advisory_xact_lock(hashtextextended({schema_text} || '/' || found.session_id, 2));
+                holder := (select s.worker_id from {schema}.sessions s where s.session_id = found.session_id and s.locked_until > now());
+                place := (select min(s.place) from unnest(owners, free) with ordinality as s (owner, free, place)
+                          where s.free and s.owner is not null and (holder is null or s.owner = holder));
+                continue when place is null;
+                insert into {schema}.sessions as s (session_id, worker_id, locked_until, last_activity_at)
+                values (found.session_id, owners[place], now() + session_ms[place] * interval '1 ms', now())
+                on conflict (session_id) do update
+                set worker_id = excluded.worker_id, locked_until = excluded.locked_until, last_activity_at = now();
+            end if;
+            exit when place is null;
+            free[place] := false;
+            seats[found.place] := place;
+        end loop;
     end if;
 
-    select q.visible_at into soonest from unnest(lanes) as l (lane) cross join lateral (
-        select q.visible_at from {schema}.worker_queue q
-        where q.lane = l.lane and q.visible_at <= now() and q.visible_at >= bound
-          and (q.locked_until is null or q.locked_until <= now())
-          and (q.session_id is null
-               or takers <> '{}' and coalesce((select s.worker_id = any (takers) from {schema}.sessions s
-                                               where s.session_id = q.session_id and s.locked_until > now()), true))
-        order by q.visible_at limit 1) q
-    order by q.visible_at limit 1;
-    if soonest is null then
-        select min(least(future.visible_at, leased.until)) into soonest
-        from unnest(lanes) as l (lane)
-        left join lateral (
-            select q.visible_at from {schema}.worker_queue q
-            where q.lane = l.lane and q.visible_at > now() order by q.visible_at limit 1) future on true
-        left join lateral (
-            -- Due, and in somebody's hands: until its lease ends, or the lease of its session.
-            select min(coalesce(q.locked_until,
-                                (select s.locked_until from {schema}.sessions s where s.session_id = q.session_id))) as until
-            from {schema}.worker_queue q
-            where q.lane = l.lane and q.visible_at <= now() and q.visible_at >= bound
-              and (q.session_id is null or takers <> '{}')
-              and not (q.instance_id = any (instances) and q.id = any (ids))) leased on true;
+    if ids is not null then
+        return query
+        update {schema}.worker_queue q
+        set lock_token = gen_random_uuid(), locked_until = now() + lease_ms * interval '1 ms', attempt_count = q.attempt_count + 1
+        from unnest(instances, ids, seats) as m (instance_id, id, seat)
+        where m.seat is not null and q.instance_id = m.instance_id and q.id = m.id
+        returning null::float8, (extract(epoch from q.visible_at) * 1000000)::bigint, m.seat - 1, q.instance_id, q.id, q.lock_token,
+                  q.attempt_count, q.work_item;
     end if;
     next_due_ms := extract(epoch from soonest - now()) * 1000;
     due_us := case when soonest is null or soonest > now() then (extract(epoch from now()) * 1000000)::bigint end;

@@ -1,9 +1,6 @@
--- Sends messages to instances, each visible after its delay. Outcomes: `ok` for each.
+-- Sends messages to instances, each visible after its delay. Rings nobody: see `ring`.
 -- Locks: none. Two senders to one instance do not know of each other, and an instance that is being worked on is not disturbed.
-create or replace function {schema}.enqueue(
-    flight uuid, channels text[], payloads text[], patient boolean,
-    instances text[], delays_ms bigint[], items text[]
-) returns table (outcomes text[], backend integer)
+create or replace function {schema}.enqueue(instances text[], delays_ms bigint[], items text[]) returns void
 language plpgsql set search_path = reveille_own
 as $$
 begin
@@ -12,8 +9,5 @@ begin
     select m.instance, now() + m.delay_ms * interval '1 ms' + m.place * interval '1 us', m.item
     from unnest(instances, delays_ms, items) with ordinality as m (instance, delay_ms, item, place)
     order by m.place;
-    outcomes := array_fill('ok'::text, array[cardinality(instances)]);
-    backend := {schema}.land(flight, outcomes, channels, payloads);
-    return next;
 end
 $$;

@@ -11,15 +11,15 @@ use duroxide::providers::{ExecutionMetadata, ProviderError, ScheduledActivityIde
 use duroxide::{Event, EventKind};
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
-use wake::{Flight, Flights};
 
-use crate::flight::{Acked, Done, Ended, Fenced, GivenUpTurn, GivenUpWork, KeyChanges};
+use crate::flight::{Acked, Committed, Done, Ended, Fenced, Finished, GivenUpTurn, GivenUpWork, KeyChanges};
 use crate::history::Head;
 use crate::message::{Message, Work, millis};
 use crate::observe::Failure;
 use crate::provider::PostgresProvider;
 use crate::read::column;
-use crate::text::stored;
+use crate::stored::{self, Execution};
+use crate::text::{restored, stored as kept};
 use crate::token::{TurnToken, WorkToken};
 use crate::turn::packed;
 
@@ -39,28 +39,28 @@ impl PostgresProvider {
         let refuse = |why: &str| Err(Failure::own(ProviderError::permanent(OPERATION, why)));
         let Some(token) = TurnToken::parse(lock_token) else { return refuse("Invalid lock token") };
         let ended = Arc::new(Ended::of(OPERATION, token.clone(), &outcome).map_err(Failure::own)?);
-        let acked = self.until_known(OPERATION, &self.inner.acks, ended.clone(), token.fence).await;
+        let acked = self.until_known(OPERATION, Finished::Turn(ended.clone()), token.fence).await;
         let inner = &self.inner;
         if acked.is_err() {
             inner.histories.forget(&token.instance);
         }
         inner.leases.ended(token.fence);
         match acked? {
-            Acked::Done { generation, more } => {
-                if let Some((_, last, _, json)) = &ended.events {
+            Committed::Turn(Acked::Done { generation }) => {
+                // A turn that began no execution leaves the generation as the claim found it. Should it have changed since, the next
+                // claim says so.
+                let known = generation.or_else(|| inner.histories.known(&token.instance).map(|known| known.generation));
+                if let Some(((_, last, _, json), generation)) = ended.events.as_ref().zip(known) {
                     let head = Head { execution: ended.execution, generation, last: *last };
-                    if generation > 0 {
-                        inner.histories.appended(&token.instance, head, &outcome.events, json.len());
-                    }
-                }
-                if more {
-                    inner.wake.ring(&[inner.channels.orchestrations.ring()]);
+                    inner.histories.appended(&token.instance, head, &outcome.events, json.len());
                 }
                 Ok(())
             }
-            Acked::Gone => refuse("Invalid lock token: the lease has ended or is somebody else's"),
-            Acked::Expired => refuse("the lock has expired"),
-            Acked::Duplicate => refuse("the history has an event with such an id already"),
+            Committed::Turn(Acked::Gone) | Committed::Work(_) | Committed::Message => {
+                refuse("Invalid lock token: the lease has ended or is somebody else's")
+            }
+            Committed::Turn(Acked::Expired) => refuse("the lock has expired"),
+            Committed::Turn(Acked::Duplicate) => refuse("the history has an event with such an id already"),
         }
     }
 
@@ -75,13 +75,13 @@ impl PostgresProvider {
             Some(_) => return refuse("an activity can only be completed or failed"),
             None => None,
         };
-        let done = Done { token: token.clone(), completion };
-        let acked = self.until_known(OPERATION, &self.inner.work_acks, done, token.fence).await;
+        let done = Arc::new(Done { token: token.clone(), completion });
+        let acked = self.until_known(OPERATION, Finished::Work(done), token.fence).await;
         self.inner.leases.ended(token.fence);
         match acked? {
-            Fenced::Done => Ok(()),
-            Fenced::Gone => refuse("the activity was cancelled, or its lease has ended and is somebody else's"),
-            Fenced::Expired => refuse("the lock has expired"),
+            Committed::Work(Fenced::Done) => Ok(()),
+            Committed::Work(Fenced::Expired) => refuse("the lock has expired"),
+            _ => refuse("the activity was cancelled, or its lease has ended and is somebody else's"),
         }
     }
 
@@ -163,22 +163,18 @@ impl PostgresProvider {
         Ok(())
     }
 
-    /// Sends a member until its outcome is known, or its lease has surely ended.
+    /// Commits something finished until its outcome is known, or its lease has surely ended.
     ///
     /// One whose outcome could not be learnt is sent again: if it had happened, its token is gone by now, and so is whatever the runtime might
     /// do with it.
-    async fn until_known<F: Flight>(
+    async fn until_known(
         &self,
         operation: &'static str,
-        flights: &Flights<F>,
-        member: F::Member,
+        finished: Finished,
         fence: Uuid,
-    ) -> Result<F::Outcome, Failure>
-    where
-        F::Member: Clone,
-    {
+    ) -> Result<Committed, Failure> {
         loop {
-            match flights.submit(member.clone()).await {
+            match self.inner.commits.submit(finished.clone()).await {
                 Ok(outcome) => return Ok(outcome),
                 Err(error) if error.is_transient() && !self.inner.leases.has_surely_ended(fence) => {
                     tracing::warn!(operation, error = %pg::causes(&error), "not acked yet; trying until its lease has ended");
@@ -199,7 +195,7 @@ impl Ended {
     /// # Errors
     /// Says what cannot be stored; nothing was changed.
     fn of(operation: &'static str, token: TurnToken, outcome: &Outcome) -> Result<Ended, ProviderError> {
-        let text = |text: &Option<String>| text.as_deref().map(|text| stored(text).into_owned());
+        let text = |text: &Option<String>| text.as_deref().map(|text| kept(text).into_owned());
         let metadata = &outcome.metadata;
         let cancelled: HashSet<(&str, u64, u64)> = outcome
             .cancelled
@@ -217,10 +213,12 @@ impl Ended {
             _ => None,
         });
         let work = outcome.work.iter().filter(|item| !is_cancelled(item));
+        let instance = restored(token.instance.clone());
+        let of = Execution { instance: &instance, execution: outcome.execution };
         Ok(Ended {
             token: Some(token),
             execution: outcome.execution as i64,
-            events: batch(operation, &outcome.events)?,
+            events: batch(operation, &of, &outcome.events)?,
             name: text(&metadata.orchestration_name),
             version: text(&metadata.orchestration_version),
             parent: text(&metadata.parent_instance_id),
@@ -232,7 +230,7 @@ impl Ended {
             cancelled: outcome
                 .cancelled
                 .iter()
-                .map(|it| (stored(&it.instance).into_owned(), it.execution_id as i64, it.activity_id as i64))
+                .map(|it| (kept(&it.instance).into_owned(), it.execution_id as i64, it.activity_id as i64))
                 .collect(),
             messages: outcome
                 .messages
@@ -251,6 +249,7 @@ impl Ended {
 /// If an id is missing, or they are not in order: the runtime numbers them, and they are stored as they come.
 pub(crate) fn batch(
     operation: &'static str,
+    of: &Execution<'_>,
     events: &[Event],
 ) -> Result<Option<(i64, i64, i32, String)>, ProviderError> {
     let (Some(first), Some(last)) = (events.first(), events.last()) else { return Ok(None) };
@@ -260,7 +259,7 @@ pub(crate) fn batch(
     if !events.is_sorted_by(|one, next| one.event_id < next.event_id) {
         return Err(ProviderError::permanent(operation, "the ids of the events are not in order, or not different"));
     }
-    let json = serde_json::to_string(events)
+    let json = stored::write(events, of)
         .map_err(|error| ProviderError::permanent(operation, format!("an event cannot be written as JSON: {error}")))?;
     Ok(Some((first.event_id as i64, last.event_id as i64, events.len() as i32, json)))
 }
@@ -276,13 +275,14 @@ mod tests {
     /// Ids are the runtime's, and in order: anything else is a mistake that must change nothing.
     #[test]
     fn events_are_numbered_in_order() {
-        assert_eq!(batch("op", &[]).expect("none"), None);
-        let (first, last, count, json) = batch("op", &[event(2), event(5)]).expect("in order").expect("some");
+        let of = Execution { instance: "i", execution: 1 };
+        assert_eq!(batch("op", &of, &[]).expect("none"), None);
+        let (first, last, count, json) = batch("op", &of, &[event(2), event(5)]).expect("in order").expect("some");
         assert_eq!((first, last, count), (2, 5, 2));
-        assert_eq!(serde_json::from_str::<Vec<Event>>(&json).expect("events").len(), 2);
+        assert_eq!(stored::read(&json, &of).expect("events").len(), 2);
         for wrong in [[0, 1], [3, 3], [4, 2]] {
             let events = wrong.map(event);
-            assert!(!batch("op", &events).expect_err("out of order").is_retryable());
+            assert!(!batch("op", &of, &events).expect_err("out of order").is_retryable());
         }
     }
 }

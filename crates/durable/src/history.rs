@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use duroxide::Event;
 
+use crate::stored::{self, Execution};
+
 /// What an event costs beside its text: the struct, its strings' capacity, its place in a vector.
 const EVENT_OVERHEAD: usize = 200;
 
@@ -36,13 +38,13 @@ impl Remembered {
     ///
     /// # Errors
     /// Says after which event the text cannot be read, without the text.
-    pub(crate) fn extend(mut self, rows: &[String]) -> Result<Remembered, String> {
+    pub(crate) fn extend(mut self, of: &Execution<'_>, rows: &[String]) -> Result<Remembered, String> {
         if rows.is_empty() {
             return Ok(self);
         }
         let whole = Arc::make_mut(&mut self.events);
         for row in rows {
-            let more: Vec<Event> = serde_json::from_str(row).map_err(|error| {
+            let more: Vec<Event> = stored::read(row, of).map_err(|error| {
                 format!("failed to deserialize history after event {}: {}", self.last, without_text(&error))
             })?;
             self.bytes += row.len() + more.len() * EVENT_OVERHEAD;
@@ -97,6 +99,16 @@ impl Histories {
     /// What is remembered of an instance, whether it still counts or not.
     pub(crate) fn known(&self, instance: &str) -> Option<Head> {
         self.state().known.get(instance).map(|known| known.head)
+    }
+
+    /// What is remembered of an instance, and where it stood then.
+    pub(crate) fn recall(&self, instance: &str) -> Option<(Head, Remembered)> {
+        let mut state = self.state();
+        let known = state.known.get(instance)?;
+        let found =
+            (known.head, Remembered { events: known.events.clone(), last: known.head.last, bytes: known.bytes });
+        state.touch(instance);
+        Some(found)
     }
 
     /// What is remembered and counts under `head`. It is everything if it reaches `head.last`.

@@ -10,6 +10,7 @@
 
 mod ack;
 mod admin;
+mod blocked;
 mod config;
 mod contract;
 mod error;
@@ -26,6 +27,7 @@ mod read;
 mod send;
 mod session;
 mod sessions;
+mod stored;
 mod text;
 mod token;
 mod transaction;

@@ -8,9 +8,10 @@ use sqlx::PgPool;
 use wake::{Channel, Consumer, FlightOptions, Flights, Payload, Wake};
 
 use crate::admin::Queries;
+use crate::blocked::Blocked;
 use crate::config::{HISTORY_CACHE_BYTES, LongPollConfig, Migrations, Options};
 use crate::error::{Error, Result};
-use crate::flight::{AbandonTurn, AbandonWork, AckTurn, AckWork, LookUp, Send, SendWork};
+use crate::flight::{AbandonTurn, AbandonWork, Commit, LookUp, SendWork};
 use crate::floor::Floors;
 use crate::history::Histories;
 use crate::lease::Leases;
@@ -55,9 +56,7 @@ pub(crate) struct Inner {
     pub(crate) turns: Consumer<TurnClaim>,
     pub(crate) work: Consumer<WorkClaim>,
     pub(crate) watch: Consumer<Watch>,
-    pub(crate) acks: Flights<AckTurn>,
-    pub(crate) work_acks: Flights<AckWork>,
-    pub(crate) sends: Flights<Send>,
+    pub(crate) commits: Flights<Commit>,
     pub(crate) work_sends: Flights<SendWork>,
     pub(crate) abandons: Flights<AbandonTurn>,
     pub(crate) work_abandons: Flights<AbandonWork>,
@@ -178,19 +177,17 @@ impl PostgresProvider {
         let Channels { orchestrations, workers, instances } = channels.clone();
         let histories = Arc::new(Histories::new(options.history_cache_bytes.unwrap_or(HISTORY_CACHE_BYTES)));
         let (leases, sessions) = (Arc::<Leases>::default(), Arc::<Sessions>::default());
-        let turns = TurnClaim::new(&schema, orchestrations.clone(), histories.clone(), leases.clone());
+        let blocked = Arc::<Blocked>::default();
+        let turns = TurnClaim::new(&schema, orchestrations.clone(), histories.clone(), leases.clone(), blocked.clone());
         let work = WorkClaim::new(&schema, workers.clone(), leases.clone(), sessions.clone());
         let (turn_floors, work_floors) = (turns.floors.clone(), work.floors.clone());
         let flying = || FlightOptions { give_up_after: GIVE_UP_AFTER, ..FlightOptions::default() };
-        let acks = AckTurn::new(&schema, orchestrations.clone(), workers.clone(), instances.clone());
         PostgresProvider {
             inner: Arc::new(Inner {
                 turns: wake.consumer("orchestrations", turns),
                 work: wake.consumer("activities", work),
                 watch: wake.consumer("instances", Watch::new(&schema, instances)),
-                acks: wake.flights("ack_orchestration_item", acks, flying()),
-                work_acks: wake.flights("ack_work_item", AckWork::new(&schema, orchestrations.clone()), flying()),
-                sends: wake.flights("enqueue_for_orchestrator", Send::new(&schema, orchestrations.clone()), flying()),
+                commits: wake.flights("commit", Commit::new(&schema, channels.clone(), blocked), flying()),
                 work_sends: wake.flights("enqueue_for_worker", SendWork::new(&schema, workers.clone()), flying()),
                 abandons: wake.flights(
                     "abandon_orchestration_item",
@@ -270,6 +267,7 @@ const FUNCTIONS: &[Function] = &[
     Function { name: "claim_work", sql: include_str!("../functions/claim_work.sql") },
     Function { name: "ack_instances", sql: include_str!("../functions/ack_instances.sql") },
     Function { name: "ack_work", sql: include_str!("../functions/ack_work.sql") },
+    Function { name: "commit", sql: include_str!("../functions/commit.sql") },
     Function { name: "abandon_instances", sql: include_str!("../functions/abandon_instances.sql") },
     Function { name: "abandon_work", sql: include_str!("../functions/abandon_work.sql") },
     Function { name: "delete_instances", sql: include_str!("../functions/delete_instances.sql") },

@@ -12,8 +12,9 @@ use sqlx::{Postgres, Row};
 
 use crate::ack::batch;
 use crate::flight::{Found, Wanted};
-use crate::history::Remembered;
+use crate::history::{Head, Remembered};
 use crate::provider::PostgresProvider;
+use crate::stored::Execution;
 use crate::text::{restored, stored};
 
 impl PostgresProvider {
@@ -63,36 +64,24 @@ impl PostgresProvider {
         instance: &str,
     ) -> Result<Vec<Event>, ProviderError> {
         let name = stored(instance);
-        let histories = &self.inner.histories;
-        let known = histories.known(&name);
+        let (known, remembered) = self.inner.histories.recall(&name).unzip();
         let wanted = Wanted { instance: name.clone().into_owned(), events: Some(known), status_after: None };
         let found = self.look_up(operation, wanted).await?;
-        let head = found.head();
-        let same = head.zip(known).is_some_and(|(head, known)| {
-            head.execution == known.execution && head.generation == known.generation && head.last >= known.last
-        });
-        let remembered = match head.filter(|_| same) {
-            // It may have grown or gone since it was asked for: then what was shipped does not follow it.
-            Some(head) => {
-                histories.get(&name, head).filter(|remembered| Some(remembered.last) == known.map(|known| known.last))
-            }
-            None => Some(Remembered::default()),
+        let Some(now) = found.head() else {
+            // An execution may have begun by acks that never named its orchestration.
+            return if found.orphan { self.read_rows(operation, instance, None).await } else { Ok(Vec::new()) };
         };
+        // What is remembered counts as long as nothing but appends happened; then only what came after it was shipped.
+        let remembered = remembered
+            .zip(known)
+            .filter(|(_, known)| now.execution == known.execution && now.generation == known.generation);
         let rows = found.rows.unwrap_or_default();
-        let whole = match remembered {
-            Some(remembered) => remembered.extend(&rows),
-            None => {
-                let wanted = Wanted { instance: name.clone().into_owned(), events: Some(None), status_after: None };
-                let found = self.look_up(operation, wanted).await?;
-                return Remembered::default()
-                    .extend(&found.rows.unwrap_or_default())
-                    .map(|whole| whole.events.to_vec())
-                    .map_err(|error| ProviderError::permanent(operation, error));
-            }
-        };
+        let known = remembered.map(|(remembered, _)| remembered).unwrap_or_default();
+        let of = Execution { instance, execution: now.execution as u64 };
+        let whole = known.extend(&of, &rows);
         let whole = whole.map_err(|error| ProviderError::permanent(operation, error))?;
-        if let Some(head) = head.filter(|_| !rows.is_empty()) {
-            histories.put(&name, head, &whole);
+        if !rows.is_empty() {
+            self.inner.histories.put(&name, Head { last: whole.last, ..now }, &whole);
         }
         Ok(whole.events.to_vec())
     }
@@ -103,20 +92,35 @@ impl PostgresProvider {
         instance: &str,
         execution: u64,
     ) -> Result<Vec<Event>, ProviderError> {
+        self.read_rows(operation, instance, Some(execution as i64)).await
+    }
+
+    /// The history of an execution as it is stored; `None`: of the latest.
+    async fn read_rows(
+        &self,
+        operation: &'static str,
+        instance: &str,
+        execution: Option<i64>,
+    ) -> Result<Vec<Event>, ProviderError> {
         let name = stored(instance);
         let rows = self
             .rows(operation, &self.inner.queries.read_execution, |query| {
-                query.bind(name.clone().into_owned()).bind(execution as i64)
+                query.bind(name.clone().into_owned()).bind(execution)
             })
             .await?;
         let texts: Vec<String> = rows.iter().map(|row| column(operation, row, 0)).collect::<Result<_, _>>()?;
-        let whole = Remembered::default().extend(&texts).map_err(|error| ProviderError::permanent(operation, error))?;
+        let latest: i64 = rows.first().map_or(Ok(1), |row| column(operation, row, 1))?;
+        let of = Execution { instance, execution: latest as u64 };
+        let whole =
+            Remembered::default().extend(&of, &texts).map_err(|error| ProviderError::permanent(operation, error))?;
         Ok(whole.events.to_vec())
     }
 
     pub(crate) async fn append(&self, instance: &str, execution: u64, events: &[Event]) -> Result<(), ProviderError> {
         const OPERATION: &str = "append_with_execution";
-        let Some((first, last, count, json)) = batch(OPERATION, events)? else { return Ok(()) };
+        let Some((first, last, count, json)) = batch(OPERATION, &Execution { instance, execution }, events)? else {
+            return Ok(());
+        };
         let name = stored(instance).into_owned();
         let mut session = self.inner.db.session().await.map_err(|error| crate::error::database(OPERATION, &error))?;
         // Not repeated: whether an append whose answer was lost has happened shows in the history, and this is not for the hot path.
@@ -182,7 +186,7 @@ impl PostgresProvider {
         let Some(row) = row else { return Ok(None) };
         let first: Option<String> = column(OPERATION, &row, 2)?;
         let first = Remembered::default()
-            .extend(first.as_slice())
+            .extend(&Execution { instance, execution: 1 }, first.as_slice())
             .map_err(|error| ProviderError::permanent(OPERATION, error))?;
         let carried = first.events.first().and_then(|event| match &event.kind {
             EventKind::OrchestrationStarted { carry_forward_events, .. } => carry_forward_events.as_ref(),

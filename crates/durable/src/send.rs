@@ -1,9 +1,11 @@
 //! Sending: messages to instances, activities to workers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide::providers::{ProviderError, WorkItem};
 
+use crate::flight::Finished;
 use crate::message::{Message, Work};
 use crate::observe::Failure;
 use crate::provider::PostgresProvider;
@@ -12,7 +14,8 @@ impl PostgresProvider {
     pub(crate) async fn send(&self, item: &WorkItem, delay: Option<Duration>) -> Result<(), Failure> {
         const OPERATION: &str = "enqueue_for_orchestrator";
         let message = Message::new(OPERATION, item, delay).map_err(Failure::own)?;
-        self.inner.sends.submit(message).await.map_err(|error| Failure::engine(OPERATION, &error))
+        let sent = self.inner.commits.submit(Finished::Message(Arc::new(message))).await;
+        sent.map(drop).map_err(|error| Failure::engine(OPERATION, &error))
     }
 
     pub(crate) async fn send_work(&self, item: &WorkItem) -> Result<(), ProviderError> {

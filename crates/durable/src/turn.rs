@@ -16,10 +16,12 @@ use tokio::time::Instant;
 use uuid::Uuid;
 use wake::{Channel, Claim, Look, Looked, Topic};
 
-use crate::floor::Floors;
+use crate::blocked::Blocked;
+use crate::floor::{Floors, Reading};
 use crate::history::{Head, Histories, Remembered};
 use crate::lease::Leases;
 use crate::message::millis;
+use crate::stored::Execution;
 use crate::text::restored;
 use crate::token::TurnToken;
 
@@ -67,24 +69,66 @@ pub(crate) struct TurnClaim {
     pub(crate) floors: Arc<Floors<TurnKey>>,
     pub(crate) histories: Arc<Histories>,
     pub(crate) leases: Arc<Leases>,
+    blocked: Arc<Blocked>,
     claim: Sql,
     load: Sql,
+    keys: Sql,
     give_back: Sql,
     sweep: Sql,
 }
 
 impl TurnClaim {
-    pub(crate) fn new(schema: &Schema, channel: Channel, histories: Arc<Histories>, leases: Arc<Leases>) -> TurnClaim {
+    pub(crate) fn new(
+        schema: &Schema,
+        channel: Channel,
+        histories: Arc<Histories>,
+        leases: Arc<Leases>,
+        blocked: Arc<Blocked>,
+    ) -> TurnClaim {
         TurnClaim {
             channel,
+            blocked,
             floors: Arc::new(Floors::new()),
             histories,
             leases,
             claim: schema.sql(include_str!("../sql/claim_instances.sql")),
             load: schema.sql(include_str!("../sql/load_history.sql")),
+            keys: schema.sql(include_str!("../sql/load_keys.sql")),
             give_back: schema.sql(include_str!("../sql/give_back_instances.sql")),
             sweep: schema.sql(include_str!("../sql/sweep_instances.sql")),
         }
+    }
+
+    /// What the claim itself does not answer: histories and keys.
+    async fn load(&self, conn: &mut PgConnection, leased: &[Leased]) -> pg::Result<Vec<Loaded>> {
+        let histories = self.histories(&mut *conn, leased).await?;
+        let mut keys = self.keys(conn, leased).await?;
+        Ok(histories
+            .into_iter()
+            .enumerate()
+            .map(|(at, history)| (history, keys.remove(&at).unwrap_or_default()))
+            .collect())
+    }
+
+    /// The keys that ended executions have left, by place.
+    async fn keys(
+        &self,
+        conn: &mut PgConnection,
+        leased: &[Leased],
+    ) -> pg::Result<HashMap<usize, HashMap<String, KvEntry>>> {
+        let mut keys: HashMap<usize, HashMap<String, KvEntry>> = HashMap::new();
+        let later: Vec<usize> = (0..leased.len()).filter(|at| leased[*at].had_executions).collect();
+        if later.is_empty() {
+            return Ok(keys);
+        }
+        let instances: Vec<&str> = later.iter().map(|at| leased[*at].token.instance.as_str()).collect();
+        for row in sqlx::query(&self.keys).bind(instances).fetch_all(conn).await? {
+            let place: i32 = row.try_get(0)?;
+            let (value, at): (String, i64) = (row.try_get(2)?, row.try_get(3)?);
+            let entry = KvEntry { value: restored(value), last_updated_at_ms: at as u64 };
+            keys.entry(later[place as usize]).or_default().insert(restored(row.try_get(1)?), entry);
+        }
+        Ok(keys)
     }
 
     /// Completes what is remembered of the claimed instances' histories. The error of one is its own.
@@ -111,7 +155,9 @@ impl TurnClaim {
         }
         let whole = leased.iter().zip(known).enumerate().map(|(at, (one, known))| {
             let rows = loaded.remove(&at).unwrap_or_default();
-            let whole = known.extend(&rows)?;
+            let instance = restored(one.token.instance.clone());
+            let of = Execution { instance: &instance, execution: one.execution as u64 };
+            let whole = known.extend(&of, &rows)?;
             if let Some(head) = one.head.filter(|_| !rows.is_empty()) {
                 self.histories.put(&one.token.instance, head, &whole);
             }
@@ -120,6 +166,9 @@ impl TurnClaim {
         Ok(whole.collect())
     }
 }
+
+/// A history, or why it cannot be read; and keys.
+type Loaded = (Result<Remembered, String>, HashMap<String, KvEntry>);
 
 /// A row of the claim.
 struct Leased {
@@ -131,9 +180,10 @@ struct Leased {
     version: Option<String>,
     execution: i64,
     last: i64,
+    /// An execution has ended, and may have left keys.
+    had_executions: bool,
     /// `None`: there is no instance yet, and nothing to remember it by.
     head: Option<Head>,
-    kv: HashMap<String, KvEntry>,
 }
 
 impl Leased {
@@ -143,10 +193,6 @@ impl Leased {
         let execution: Option<i64> = row.try_get("execution_id")?;
         let last = row.try_get::<Option<i64>, _>("last_event_id")?.unwrap_or(0);
         let generation: Option<i64> = row.try_get("generation")?;
-        let keys: Option<Vec<String>> = row.try_get("kv_keys")?;
-        let values: Option<Vec<String>> = row.try_get("kv_values")?;
-        let times: Option<Vec<i64>> = row.try_get("kv_times")?;
-        let entries = keys.into_iter().flatten().zip(values.into_iter().flatten()).zip(times.into_iter().flatten());
         Ok(Some(Leased {
             token: TurnToken { fence, instance },
             due_us: row.try_get("due_us")?,
@@ -156,16 +202,12 @@ impl Leased {
             version: row.try_get("orchestration_version")?,
             execution: execution.unwrap_or(1),
             last,
+            had_executions: row.try_get::<Option<bool>, _>("had_executions")?.unwrap_or(false),
             head: generation.zip(execution).map(|(generation, execution)| Head { execution, generation, last }),
-            kv: entries
-                .map(|((key, value), at)| {
-                    (restored(key), KvEntry { value: restored(value), last_updated_at_ms: at as u64 })
-                })
-                .collect(),
         }))
     }
 
-    fn into_turn(self, history: Result<Remembered, String>) -> Turn {
+    fn into_turn(self, history: Result<Remembered, String>, kv: HashMap<String, KvEntry>) -> Turn {
         let messages: Vec<WorkItem> = self.messages.iter().filter_map(|text| self.message(text)).collect();
         let (history, history_error) = match history {
             Ok(whole) => (Arc::unwrap_or_clone(whole.events), None),
@@ -182,7 +224,7 @@ impl Leased {
             version: version.map_or_else(|| "unknown".to_owned(), restored),
             history,
             messages,
-            kv_snapshot: if history_error.is_some() { HashMap::new() } else { self.kv },
+            kv_snapshot: if history_error.is_some() { HashMap::new() } else { kv },
             history_error,
         };
         Turn { item, token: self.token, attempt: self.attempt as u32 }
@@ -226,28 +268,14 @@ impl Claim for TurnClaim {
 
     async fn look(&self, conn: &mut PgConnection, look: &Look<TurnKey, ()>) -> pg::Result<Looked<Turn>> {
         let key = &look.key;
-        let reading = self.floors.begin(key, Instant::now());
-        let query = sqlx::query(&self.claim)
-            .bind(look.wanted().min(TURNS_MAX) as i32)
-            .bind(millis(key.lease))
-            .bind(key.versions.map(|(min, _)| min))
-            .bind(key.versions.map(|(_, max)| max))
-            .bind(reading.floor_us);
-        let rows = query.fetch_all(&mut *conn).await?;
-        let (mut leased, mut next_due_ms, mut now_us) = (Vec::new(), None, None);
-        for row in &rows {
-            match Leased::of(row)? {
-                Some(one) => leased.push(one),
-                None => (next_due_ms, now_us) = (row.try_get("next_due_ms")?, row.try_get("due_us")?),
-            }
-        }
+        let Claimed { leased, next_due_ms, now_us, reading } = self.claim(conn, look).await?;
         for one in &leased {
             self.leases.granted(one.token.fence, key.lease);
         }
         let oldest = leased.iter().map(|one| one.due_us).min();
         let sweep = self.floors.end(key, reading, oldest, now_us);
-        let histories = match self.histories(&mut *conn, &leased).await {
-            Ok(histories) => histories,
+        let loaded = match self.load(&mut *conn, &leased).await {
+            Ok(loaded) => loaded,
             Err(error) => {
                 // Whatever keeps the histories from being read must not keep the instances for the time of a lease.
                 let tokens: Vec<&TurnToken> = leased.iter().map(|one| &one.token).collect();
@@ -255,7 +283,8 @@ impl Claim for TurnClaim {
                 return Err(error);
             }
         };
-        let turns = leased.into_iter().zip(histories).map(|(leased, history)| leased.into_turn(history)).collect();
+        let turns =
+            leased.into_iter().zip(loaded).map(|(leased, (history, kv))| leased.into_turn(history, kv)).collect();
         Ok(looked(next_due_ms, sweep).deal(look, turns, Some(key.lease)))
     }
 
@@ -274,7 +303,47 @@ impl Claim for TurnClaim {
     }
 }
 
+/// What the claim answered.
+struct Claimed {
+    leased: Vec<Leased>,
+    next_due_ms: Option<f64>,
+    now_us: Option<i64>,
+    reading: Reading,
+}
+
 impl TurnClaim {
+    /// Sends the claim; again, if a turn that stood in the way ended while it was on its way.
+    async fn claim(&self, conn: &mut PgConnection, look: &Look<TurnKey, ()>) -> pg::Result<Claimed> {
+        let key = &look.key;
+        loop {
+            let (since, reading) = (self.blocked.begin(), self.floors.begin(key, Instant::now()));
+            let query = sqlx::query(&self.claim)
+                .bind(look.wanted().min(TURNS_MAX) as i32)
+                .bind(millis(key.lease))
+                .bind(key.versions.map(|(min, _)| min))
+                .bind(key.versions.map(|(_, max)| max))
+                .bind(reading.floor_us);
+            let rows = query.fetch_all(&mut *conn).await?;
+            let mut claimed = Claimed { leased: Vec::new(), next_due_ms: None, now_us: None, reading };
+            let mut overtaken = false;
+            for row in &rows {
+                match Leased::of(row)? {
+                    Some(one) => claimed.leased.push(one),
+                    None => {
+                        (claimed.next_due_ms, claimed.now_us) = (row.try_get("next_due_ms")?, row.try_get("due_us")?);
+                        overtaken = row.try_get("blocked")? && self.blocked.seen(since);
+                    }
+                }
+            }
+            if overtaken && !claimed.leased.is_empty() {
+                claimed.next_due_ms = Some(0.0);
+            }
+            if !overtaken || !claimed.leased.is_empty() {
+                return Ok(claimed);
+            }
+        }
+    }
+
     async fn release(&self, conn: &mut PgConnection, tokens: &[&TurnToken]) -> pg::Result<()> {
         let instances: Vec<&str> = tokens.iter().map(|token| token.instance.as_str()).collect();
         let fences: Vec<Uuid> = tokens.iter().map(|token| token.fence).collect();

@@ -221,6 +221,8 @@ impl<F: Flight> Lane<F> {
         self.state = LaneState::Running;
         let mut plane = Plane::new(self.inner.clone());
         loop {
+            // Whoever was woken together with the first member comes along.
+            tokio::task::yield_now().await;
             let load = self.inner.boarding().load(self.id);
             match load {
                 Load::Members(mut load) => {

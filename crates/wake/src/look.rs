@@ -13,6 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pg::Session;
 use tokio::time::Instant;
 
 use crate::claim::{Claim, Look, Looked, Seat};
@@ -59,21 +60,42 @@ struct Unsettled<C: Claim> {
 impl<C: Claim> Inner<C> {
     /// Arm, look, sleep. Armed, every ring is remembered; the look asks the database; then the group sleeps, unless something
     /// rang. To sleep is to end this loop: the next ring, due time or newcomer starts it again.
+    ///
+    /// While it is awake it keeps its connection: getting one costs the pool a round trip and a task switch.
     pub(crate) async fn arm_look_sleep(self: Arc<Self>, group: GroupId, _underway: Passage) {
+        let mut line = None;
         loop {
             let awake = Instant::now();
             let _calm = if self.is_resync(group) { Some(self.hub.resyncs.acquire().await) } else { None };
-            let _turn = self.looks.acquire().await;
+            let _turn = match self.looks.try_acquire() {
+                Ok(turn) => Ok(turn),
+                Err(_) => {
+                    // Whoever has a turn may be waiting for the very connection.
+                    self.hang_up(line.take()).await;
+                    self.looks.acquire().await
+                }
+            };
+            // Whoever was woken together with the first waiter comes along: one look for all of them.
+            tokio::task::yield_now().await;
 
-            let Some(armed) = self.arm(group, awake) else { return };
+            let Some(armed) = self.arm(group, awake) else { break };
             let mut unsettled = Unsettled { inner: self.clone(), group, armed: Some(armed) };
             let landed = match &unsettled.armed {
-                Some(armed) => self.look(&armed.look).await,
-                None => return,
+                Some(armed) => self.look(&mut line, &armed.look).await,
+                None => break,
             };
             if let Some(armed) = unsettled.armed.take() {
                 self.settle(group, armed, landed);
             }
+        }
+        self.hang_up(line).await;
+    }
+
+    async fn hang_up(&self, line: Option<Session>) {
+        if let Some(session) = line
+            && let Err(error) = session.finish().await
+        {
+            tracing::debug!(consumer = &*self.name, %error, "a connection could not be put back");
         }
     }
 
@@ -115,9 +137,9 @@ impl<C: Claim> Inner<C> {
     }
 
     /// Sends the claim. If it is refused for good, then once for each seat, so that only those it is refused to hear of it.
-    async fn look(&self, look: &Look<C::Key, C::Args>) -> Landed<C::Item> {
+    async fn look(&self, line: &mut Option<Session>, look: &Look<C::Key, C::Args>) -> Landed<C::Item> {
         let mut landed = Landed::nothing();
-        match self.look_once(look).await {
+        match self.look_once(line, look).await {
             Ok(Looked { items, next_due, due_again }) => {
                 landed = Landed { items, next_due, due_again, ..landed };
             }
@@ -130,7 +152,7 @@ impl<C: Claim> Inner<C> {
             Err(_) => {
                 for (index, seat) in look.seats.iter().enumerate() {
                     let alone = Seat { want: seat.want, args: seat.args.clone(), waited: seat.waited };
-                    match self.look_once(&Look { key: look.key.clone(), seats: vec![alone] }).await {
+                    match self.look_once(line, &Look { key: look.key.clone(), seats: vec![alone] }).await {
                         Ok(looked) => {
                             landed.items.extend(looked.items.into_iter().map(|(_, item)| (index, item)));
                             landed.next_due = earliest([landed.next_due, looked.next_due]);
@@ -148,15 +170,27 @@ impl<C: Claim> Inner<C> {
         landed
     }
 
-    async fn look_once(&self, look: &Look<C::Key, C::Args>) -> pg::Result<Looked<C::Item>> {
+    async fn look_once(&self, line: &mut Option<Session>, look: &Look<C::Key, C::Args>) -> pg::Result<Looked<C::Item>> {
         self.metrics.looks.add(1);
-        self.within_time(async {
-            let mut session = self.db.session().await?;
-            let looked = self.claim.look(&mut session, look).await?;
-            session.finish().await?;
-            Ok(looked)
-        })
-        .await
+        // Taken out, so that one that failed or was given up is not used again.
+        let kept = line.take();
+        let (looked, session) = self
+            .within_time(async {
+                let mut session = match kept {
+                    Some(session) => session,
+                    None => self.db.session().await?,
+                };
+                let looked = self.claim.look(&mut session, look).await?;
+                // Through a pooler the session is a transaction, and this its commit.
+                if self.db.has_pooler() {
+                    session.finish().await?;
+                    return Ok((looked, None));
+                }
+                Ok((looked, Some(session)))
+            })
+            .await?;
+        *line = session;
+        Ok(looked)
     }
 
     pub(crate) async fn within_time<T>(&self, work: impl Future<Output = pg::Result<T>>) -> pg::Result<T> {

@@ -8,13 +8,10 @@ with taken as materialized (
           union all
           select e.instance_id from {schema}.executions e
           union all
-          select q.instance_id from {schema}.orchestrator_queue q
-          union all
-          select w.instance_id from {schema}.worker_queue w) t
+          select q.instance_id from {schema}.orchestrator_queue q) t
 )
 select count(*), min(t.name) from taken t
 where (t.name > $1 or t.name = $1 and $2)
   and (exists (select from {source}.instances i where i.instance_id = t.name)
        or exists (select from {source}.executions e where e.instance_id = t.name)
-       or exists (select from {source}.orchestrator_queue q where q.instance_id = t.name)
-       or exists (select from {source}.worker_queue w where w.instance_id = t.name))
+       or exists (select from {source}.orchestrator_queue q where q.instance_id = t.name))

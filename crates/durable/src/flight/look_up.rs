@@ -29,10 +29,13 @@ pub(crate) struct Wanted {
 /// What there is.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(crate) struct Found {
-    /// `None`: there is neither instance nor history.
+    /// `None`: there is no instance; then there is nothing else.
     pub(crate) execution: Option<i64>,
-    /// `None`: there is no instance.
     pub(crate) generation: Option<i64>,
+    /// There is no instance, but an execution.
+    #[serde(default)]
+    pub(crate) orphan: bool,
+    /// The last event among the rows; `None` if there are none.
     pub(crate) last: Option<i64>,
     /// Rows of events: all after what the reader remembers if that still counts, else all.
     pub(crate) rows: Option<Vec<String>>,

@@ -2,19 +2,42 @@
 
 mod abandon_turn;
 mod abandon_work;
-mod ack_turn;
-mod ack_work;
+mod commit;
 mod look_up;
-mod send;
 mod send_work;
+mod turn;
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use sqlx::Postgres;
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use uuid::Uuid;
 
 pub(crate) use abandon_turn::{AbandonTurn, GivenUpTurn};
 pub(crate) use abandon_work::{AbandonWork, GivenUpWork};
-pub(crate) use ack_turn::{AckTurn, Acked, Ended, KeyChanges};
-pub(crate) use ack_work::{AckWork, Done};
+pub(crate) use commit::{Commit, Committed, Done, Finished};
 pub(crate) use look_up::{Found, LookUp, Wanted};
-pub(crate) use send::Send;
 pub(crate) use send_work::SendWork;
+pub(crate) use turn::{Acked, Ended, KeyChanges};
+
+use crate::message::millis;
+
+/// A statement with some of its arguments.
+type Bound<'q> = Query<'q, Postgres, PgArguments>;
+
+/// Rounded up: a message must not be seen before its time.
+fn delay_ms(delay: Duration) -> i64 {
+    let ms = millis(delay);
+    if Duration::from_millis(ms as u64) < delay { ms + 1 } else { ms }
+}
+
+/// Which members present a token that one before them presents: the first is the one that counts.
+fn repeated(fences: impl IntoIterator<Item = Option<Uuid>>) -> Vec<bool> {
+    let mut seen = HashSet::new();
+    fences.into_iter().map(|fence| fence.is_some_and(|fence| !seen.insert(fence))).collect()
+}
 
 /// What became of a write that is fenced by a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

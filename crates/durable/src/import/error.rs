@@ -68,16 +68,18 @@ pub enum Error {
         seconds: u64,
     },
 
-    /// Activities were scheduled by a version that did not say for which instance. Let the old runtime execute them first.
+    /// An activity is written in a way that this version of duroxide does not read. Let the old runtime execute it, or delete it there.
     #[error(
-        "{activities} activities of schema {schema:?} do not say which instance they belong to, as those of old versions: \
-         let the old runtime execute them first"
+        "row {id} of worker_queue in schema {schema:?} is no activity that this version of duroxide can read ({reason}): let the old \
+         runtime execute it first, or delete it"
     )]
-    Anonymous {
+    Unreadable {
         /// The source.
         schema: String,
-        /// How many.
-        activities: u64,
+        /// Its number.
+        id: i64,
+        /// What is wrong with it, without a word of it.
+        reason: String,
     },
 
     /// The target has instances of the same names, which are somebody's own. Delete them there or here, or choose another target.

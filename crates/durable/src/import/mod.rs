@@ -17,6 +17,7 @@
 //! # Ok(()) }
 //! ```
 
+mod activities;
 mod count;
 mod error;
 mod ledger;

@@ -6,6 +6,7 @@
 use pg::{Schema, Sql};
 use sqlx::{PgConnection, Row};
 
+use super::activities::Activities;
 use super::count::Imported;
 use super::error::Result;
 use super::ledger::Position;
@@ -32,6 +33,8 @@ pub(super) fn carried_before(stage: &str) -> impl Iterator<Item = &'static str> 
 const EVENTS_PER_ROW: &str = "50";
 /// Bytes per row of history, as a rule: larger rows would only be harder to read in part. A larger event has a row for itself.
 const BYTES_PER_ROW: &str = "65536";
+/// Bytes of work items in memory, but for the last of them.
+const BYTES_PER_READ: &str = "16777216";
 
 /// Where a count belongs.
 type Field = fn(&mut Imported) -> &mut u64;
@@ -41,7 +44,14 @@ struct Stage {
     name: &'static str,
     /// The next batch: its first and last.
     next: Sql,
-    carry: Vec<(Sql, Field)>,
+    carry: Carry,
+}
+
+/// How a batch is carried over.
+enum Carry {
+    /// From table to table, within the database.
+    Statements(Vec<(Sql, Field)>),
+    Activities(Activities),
 }
 
 /// All of them, for one source and one target.
@@ -59,28 +69,32 @@ impl Stages {
             Stage {
                 name: instances,
                 next: both(include_str!("../../sql/import/next_instances.sql")),
-                carry: vec![
+                carry: Carry::Statements(vec![
                     (both(include_str!("../../sql/import/carry_instances.sql")), |to| &mut to.instances),
                     (both(include_str!("../../sql/import/carry_executions.sql")), |to| &mut to.executions),
                     (both(include_str!("../../sql/import/carry_history.sql")), |to| &mut to.events),
                     (both(include_str!("../../sql/import/carry_keys.sql")), |to| &mut to.keys),
                     (both(include_str!("../../sql/import/carry_key_changes.sql")), |to| &mut to.keys),
-                ],
+                ]),
             },
             Stage {
                 name: sessions,
                 next: both(include_str!("../../sql/import/next_sessions.sql")),
-                carry: vec![(both(include_str!("../../sql/import/carry_sessions.sql")), |to| &mut to.sessions)],
+                carry: Carry::Statements(vec![(both(include_str!("../../sql/import/carry_sessions.sql")), |to| {
+                    &mut to.sessions
+                })]),
             },
             Stage {
                 name: activities,
                 next: both(include_str!("../../sql/import/next_activities.sql")),
-                carry: vec![(both(include_str!("../../sql/import/carry_activities.sql")), |to| &mut to.activities)],
+                carry: Carry::Activities(Activities::new(source, target)),
             },
             Stage {
                 name: messages,
                 next: both(include_str!("../../sql/import/next_messages.sql")),
-                carry: vec![(both(include_str!("../../sql/import/carry_messages.sql")), |to| &mut to.messages)],
+                carry: Carry::Statements(vec![(both(include_str!("../../sql/import/carry_messages.sql")), |to| {
+                    &mut to.messages
+                })]),
             },
         ];
         Stages { stages, batch: i64::from(batch) }
@@ -100,9 +114,14 @@ impl Stages {
             return Ok(Position { stage: next.to_owned(), through: None, ..position });
         };
         let mut carried = position.carried;
-        for (sql, field) in &stage.carry {
-            let query = sqlx::query_scalar::<_, i64>(sql).bind(&first).bind(&last);
-            *field(&mut carried) += query.fetch_one(&mut *conn).await.map_err(pg::Error::from)?.unsigned_abs();
+        match &stage.carry {
+            Carry::Activities(activities) => carried.activities += activities.carry(conn, &first, &last).await?,
+            Carry::Statements(statements) => {
+                for (sql, field) in statements {
+                    let query = sqlx::query_scalar::<_, i64>(sql).bind(&first).bind(&last);
+                    *field(&mut carried) += query.fetch_one(&mut *conn).await.map_err(pg::Error::from)?.unsigned_abs();
+                }
+            }
         }
         Ok(Position { stage: position.stage, through: Some(last), carried })
     }

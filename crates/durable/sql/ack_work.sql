@@ -1,3 +1,0 @@
-/* ack_work_item */
--- See functions/ack_work.sql. $1–$4 the flight  $5 instances text[]  $6 ids bigint[]  $7 tokens uuid[]  $8 receivers text[]  $9 items text[]
-select * from {schema}.ack_work($1::uuid, $2::text[], $3::text[], $4::boolean, $5::text[], $6::bigint[], $7::uuid[], $8::text[], $9::text[])

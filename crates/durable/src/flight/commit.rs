@@ -1,0 +1,129 @@
+//! What a process has finished, committed together.
+//!
+//! Turns, activities and messages end in one transaction each in the contract. Nothing speaks against one transaction for all that are finished at
+//! the same moment: it costs one round trip, one flush and one kept outcome instead of one for each kind. Each keeps its own fence and outcome.
+
+use std::sync::Arc;
+
+use pg::{Schema, Sql};
+use sqlx::PgConnection;
+use wake::{Boarded, Flight, Landed, Ring};
+
+use super::turn::{self, Acked, Ended};
+use super::{Fenced, delay_ms, repeated};
+use crate::blocked::Blocked;
+use crate::message::Message;
+use crate::provider::Channels;
+use crate::token::WorkToken;
+
+/// Commits what is finished. A token presented a second time must fail although the first answer was lost, and a message must not arrive twice,
+/// so outcomes are kept.
+pub(crate) struct Commit {
+    channels: Channels,
+    blocked: Arc<Blocked>,
+    sql: Sql,
+}
+
+/// Something finished.
+#[derive(Debug, Clone)]
+pub(crate) enum Finished {
+    Turn(Arc<Ended>),
+    Work(Arc<Done>),
+    Message(Arc<Message>),
+}
+
+/// An activity that has ended.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) token: WorkToken,
+    /// `None`: nobody is told.
+    pub(crate) completion: Option<Message>,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Committed {
+    Turn(Acked),
+    Work(Fenced),
+    Message,
+}
+
+impl Commit {
+    pub(crate) fn new(schema: &Schema, channels: Channels, blocked: Arc<Blocked>) -> Commit {
+        Commit { channels, blocked, sql: schema.sql(include_str!("../../sql/commit.sql")) }
+    }
+}
+
+impl Flight for Commit {
+    type Member = Finished;
+    /// Turns come first, then activities, then messages: so does their part of the statement, and so do the outcomes.
+    type Key = (u8, String, i64);
+    type Outcome = Committed;
+    const KEPT: bool = true;
+
+    fn key(&self, finished: &Finished) -> (u8, String, i64) {
+        match finished {
+            Finished::Turn(ended) => {
+                (0, ended.token.as_ref().map(|token| token.instance.clone()).unwrap_or_default(), 0)
+            }
+            Finished::Work(done) => (1, done.token.instance.clone(), done.token.id),
+            // In the order in which they were sent.
+            Finished::Message(_) => (2, String::new(), 0),
+        }
+    }
+
+    fn bytes(&self, finished: &Finished) -> usize {
+        match finished {
+            Finished::Turn(ended) => ended.bytes(),
+            Finished::Work(done) => done.token.instance.len() + done.completion.as_ref().map_or(0, Message::bytes),
+            Finished::Message(message) => message.bytes(),
+        }
+    }
+
+    fn rings(&self, finished: &Finished, outcome: Option<&Committed>) -> Vec<Ring> {
+        let orchestrations = &self.channels.orchestrations;
+        match (finished, outcome) {
+            (Finished::Turn(ended), Some(Committed::Turn(acked))) => {
+                let mut rings = ended.rings(&self.channels, Some(acked));
+                // However it ended, its lease is out of the way. Whoever waits here looks: the dispatcher of this turn is free for it.
+                rings.extend(self.blocked.ended().then(|| orchestrations.ring()));
+                rings
+            }
+            (Finished::Turn(ended), _) => ended.rings(&self.channels, None),
+            (Finished::Work(_), Some(Committed::Work(Fenced::Gone | Fenced::Expired))) => Vec::new(),
+            (Finished::Work(done), _) => done.completion.iter().map(|_| orchestrations.ring()).collect(),
+            (Finished::Message(message), _) => vec![orchestrations.ring().after(message.due.delay())],
+        }
+    }
+
+    async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Finished>) -> pg::Result<Landed> {
+        let (mut turns, mut works, mut messages): (Vec<&Ended>, Vec<&Done>, Vec<&Message>) = Default::default();
+        for finished in &boarded.members {
+            match finished {
+                Finished::Turn(ended) => turns.push(ended),
+                Finished::Work(done) => works.push(done),
+                Finished::Message(message) => messages.push(message),
+            }
+        }
+        let completions = || works.iter().map(|done| done.completion.as_ref());
+        let query = turn::bind(boarded.query(&self.sql), &turns)
+            .bind(works.iter().map(|done| done.token.instance.as_str()).collect::<Vec<_>>())
+            .bind(works.iter().map(|done| done.token.id).collect::<Vec<_>>())
+            .bind(works.iter().map(|done| done.token.fence).collect::<Vec<_>>())
+            .bind(repeated(works.iter().map(|done| Some(done.token.fence))))
+            .bind(completions().map(|told| told.map(|told| told.instance.as_str())).collect::<Vec<_>>())
+            .bind(completions().map(|told| told.map(|told| told.item.as_str())).collect::<Vec<_>>())
+            .bind(messages.iter().map(|message| message.instance.as_str()).collect::<Vec<_>>())
+            .bind(messages.iter().map(|message| delay_ms(message.due.delay())).collect::<Vec<_>>())
+            .bind(messages.iter().map(|message| message.item.as_str()).collect::<Vec<_>>());
+        Landed::of(&query.fetch_one(conn).await?)
+    }
+
+    fn outcome(&self, finished: &Finished, text: &str) -> Committed {
+        match finished {
+            Finished::Turn(_) => Committed::Turn(Acked::of(text)),
+            Finished::Work(_) => Committed::Work(Fenced::of(text)),
+            Finished::Message(_) => Committed::Message,
+        }
+    }
+}
