@@ -20,6 +20,7 @@ const LONGER: &[Longer] = &[
         because: "one turn, written whole or not at all",
     },
     Longer { path: "crates/durable/functions/claim_instances.sql", limit: 150, because: "one decision under one lock" },
+    Longer { path: "crates/durable/functions/claim_work.sql", limit: 150, because: "one decision under one lock" },
 ];
 
 struct Longer {

@@ -1,7 +1,7 @@
 //! SQL says what it is, is used, and names its schema.
 //!
 //! A statement begins with its own name as a comment, because that is what `pg_stat_statements` and a server's log show of it; in a crate that
-//! fulfils somebody else's contract it may be the contract's word, as long as it is one statement's alone. A
+//! fulfils somebody else's contract it may be the contract's words, as long as they are one statement's alone. A
 //! table without `{schema}` would be looked for on the `search_path`, which is session state and not ours. Beside migrations
 //! lies `schema.sql`, which says what they lead to; a test writes and compares it, so it is not held to what people write.
 
@@ -39,8 +39,9 @@ fn check(files: &[File]) -> Vec<Offence> {
         }
         if is_statement(file) {
             let name = first.strip_prefix("/* ").and_then(|rest| rest.strip_suffix(" */")).unwrap_or_default();
-            let word = !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
-            if name != file.stem() && !(word && CONTRACTS.contains(&file.folder())) {
+            let word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+            let words = name.split(", ").all(word);
+            if name != file.stem() && !(words && CONTRACTS.contains(&file.folder())) {
                 offences
                     .push(file.offence(1, format!("is a statement: its first line must be `/* {} */`", file.stem())));
             } else if !called.insert((file.folder(), name)) {
@@ -129,9 +130,10 @@ fn sloppy_sql_is_an_offence() {
         File::new("a/f.sql", "-- A variable, and a table.\nselect 1 into job;\ninsert into job values (1)\n"),
         File::new(
             "crates/durable/src/q.rs",
-            "$(include_str!(concat!(\"../sql/\", $file, \".sql\")))\nqueries! { a = \"a\", b = \"b\", c = \"c\" }\ninclude_str!(\"../../../a/f.sql\")",
+            "$(include_str!(concat!(\"../sql/\", $file, \".sql\")))\nqueries! { a = \"a\", b = \"b\", both = \"both\", c = \"c\" }\ninclude_str!(\"../../../a/f.sql\")",
         ),
         File::new("crates/durable/sql/a.sql", "/* fetch_it */\nselect 1\n"),
+        File::new("crates/durable/sql/both.sql", "/* ack_it, send_it */\nselect 1\n"),
         File::new("crates/durable/sql/b.sql", "/* fetch_it */\nselect 1\n"),
         File::new("crates/durable/sql/c.sql", "/* two words */\nselect 1\n"),
         File::new("crates/durable/sql/d.sql", "/* d */\nselect 1\n"),
