@@ -7,7 +7,14 @@ use async_trait::async_trait;
 use durable::{LongPollConfig, Options, PostgresProvider};
 use duroxide::provider_validations::ProviderFactory;
 use duroxide::providers::Provider;
-use pg::testing::TestDb;
+use pg::Database;
+use pg::testing::{Proxy, TestDb};
+use tokio::time::{Instant, sleep};
+
+/// How long what should happen at once may take before a test fails. Long, because two cores run many tests at once.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(25);
+/// How often a state that nobody announces is looked at.
+const GLANCE: Duration = Duration::from_millis(5);
 
 /// A provider, and the schema it lives in.
 pub(crate) struct Fixture {
@@ -87,5 +94,31 @@ impl ProviderFactory for Factory {
         let attempts: i32 =
             sqlx::query_scalar(&sql).bind(instance).fetch_one(fixture.provider.pool()).await.expect("attempts");
         attempts as u32
+    }
+}
+
+/// Waits until `is_so`.
+pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let since = Instant::now();
+    while !is_so().await {
+        assert!(since.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        sleep(GLANCE).await;
+    }
+}
+
+/// A provider as another process has it: the same tables, and nothing in common in memory.
+pub(crate) struct Elsewhere {
+    pub(crate) provider: PostgresProvider,
+    _way: Proxy,
+}
+
+impl Elsewhere {
+    pub(crate) async fn start(db: &TestDb, long_poll: LongPollConfig) -> Elsewhere {
+        // Another address makes it another database to everything that is kept once per database.
+        let way = Proxy::start(db).await;
+        let database = Database::connect_lazy(way.url(), pg::Options::default()).expect("a pool through a proxy");
+        let options = Options { schema: Some(db.schema().name().to_owned()), long_poll, ..Options::default() };
+        let provider = PostgresProvider::with_database(database, options).await.expect("start a provider");
+        Elsewhere { provider, _way: way }
     }
 }

@@ -1,5 +1,14 @@
 //! The provider against PostgreSQL.
 
+mod consistency;
+mod examples;
 mod fixture;
+mod idle;
+mod import;
+mod observability;
+mod scenarios;
 mod schema;
+mod seed;
+mod stress;
+mod transactions;
 mod validation;

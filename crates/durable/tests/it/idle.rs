@@ -1,0 +1,151 @@
+//! Waiting for an orchestration costs nothing, and its end is heard wherever it happens.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use durable::{LongPollConfig, Options, PostgresProvider};
+use duroxide::runtime::Runtime;
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
+use pg::testing::{CountingRole, TestDb};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::fixture::{Elsewhere, Fixture, PATIENCE, eventually, provider};
+
+/// How long those who wait are watched.
+const WATCHED: Duration = Duration::from_secs(3);
+/// Those who wait for one orchestration.
+const WAITERS: usize = 10;
+
+/// A client whose statements are counted, and a runtime in another process.
+struct Apart {
+    client: PostgresProvider,
+    role: CountingRole,
+    runtime: Arc<Runtime>,
+    elsewhere: Elsewhere,
+    _db: TestDb,
+}
+
+impl Apart {
+    async fn start() -> Option<Apart> {
+        let db = TestDb::new().await;
+        let role = db.counting_role().await?;
+        drop(provider(&db, LongPollConfig::default()).await);
+        let schema = Some(db.schema().name().to_owned());
+        let options = Options { schema, long_poll: LongPollConfig::enabled(), ..Options::default() };
+        let client = PostgresProvider::with_database(role.database().clone(), options).await.expect("start a provider");
+        eventually("it hears", async || client.health().is_hearing()).await;
+        let elsewhere = Elsewhere::start(&db, LongPollConfig::enabled()).await;
+        let steps = |ctx: OrchestrationContext, _: String| async move {
+            for step in ["one", "two"] {
+                ctx.set_custom_status(step);
+                ctx.schedule_wait("go").await;
+            }
+            Ok("done".to_owned())
+        };
+        let orchestrations = OrchestrationRegistry::builder().register("steps", steps).build();
+        let store = Arc::new(elsewhere.provider.clone());
+        let runtime = Runtime::start_with_store(store, ActivityRegistry::builder().build(), orchestrations).await;
+        Some(Apart { client, role, runtime, elsewhere, _db: db })
+    }
+
+    /// A client of the process that has the runtime.
+    fn there(&self) -> Client {
+        Client::new(Arc::new(self.elsewhere.provider.clone()))
+    }
+
+    /// Watches those who wait: they ask nothing.
+    async fn nothing_is_asked(&self) {
+        // Whoever began to wait just now, and whatever was rung from elsewhere, is looked after once.
+        sleep(wake::TRAILING * 3 / 2).await;
+        let mut before = self.asked().await;
+        eventually("all have looked", async || {
+            sleep(Duration::from_millis(300)).await;
+            let now = self.asked().await;
+            std::mem::replace(&mut before, now.clone()) == now
+        })
+        .await;
+        assert!(!before.is_empty(), "statements of this role are counted");
+        sleep(WATCHED).await;
+        assert_eq!(self.asked().await, before);
+    }
+
+    /// What has been asked on behalf of those who wait: all but the clock, which the listener reads once after due times were heard.
+    async fn asked(&self) -> Vec<(String, i64)> {
+        let mut statements = self.role.statements().await;
+        statements.retain(|(statement, _)| !statement.contains("clock_timestamp()"));
+        statements
+    }
+}
+
+/// Whoever waits for an orchestration's end asks nothing until it is there, also while its status changes and before it is even started.
+/// Ten wait in a process of their own; the server counts what they ask. The orchestration is started, moved on and ended elsewhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_for_completion_asks_nothing_until_it_is_there() {
+    let Some(apart) = Apart::start().await else { return };
+    let mut waiters = JoinSet::new();
+    for _ in 0..WAITERS {
+        let client = apart.client.clone();
+        waiters.spawn(async move { client.wait_for_completion("steps", PATIENCE * 4).await });
+    }
+    apart.nothing_is_asked().await;
+    apart.there().start_orchestration("steps", "steps", "").await.expect("started");
+    apart.client.wait_for_status_change("steps", 0, PATIENCE).await.expect("waiting").expect("it has begun");
+    apart.nothing_is_asked().await;
+    assert!(waiters.try_join_next().is_none(), "it has not ended");
+    for _ in 0..2 {
+        let running = apart.there().get_orchestration_status("steps").await.expect("its status");
+        let OrchestrationStatus::Running { custom_status_version, .. } = running else { panic!("{running:?}") };
+        apart.there().raise_event("steps", "go", "").await.expect("raised");
+        let changed = apart.client.wait_for_status_change("steps", custom_status_version, PATIENCE).await;
+        changed.expect("waiting").expect("it goes on");
+    }
+    for waited in waiters.join_all().await {
+        let ended = waited.expect("waiting");
+        assert!(matches!(&ended, Some(OrchestrationStatus::Completed { output, .. }) if output == "done"), "{ended:?}");
+    }
+    apart.runtime.shutdown(Some(0)).await;
+}
+
+/// Whoever waits for a change of the custom status asks nothing until there is one, and hears of each, and of the end.
+/// Those who have seen different versions wait at the same time: each is woken by what is new to it.
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_for_a_status_asks_nothing_until_it_changes() {
+    let Some(apart) = Apart::start().await else { return };
+    apart.there().start_orchestration("steps", "steps", "").await.expect("started");
+    let first = apart.client.wait_for_status_change("steps", 0, PATIENCE).await.expect("waiting");
+    let Some(OrchestrationStatus::Running { custom_status, custom_status_version: one }) = first else {
+        panic!("{first:?}");
+    };
+    assert_eq!(custom_status.as_deref(), Some("one"));
+    let waits = |seen: u64| {
+        let client = apart.client.clone();
+        tokio::spawn(async move { client.wait_for_status_change("steps", seen, PATIENCE).await.expect("waiting") })
+    };
+    let (second, end) = (waits(one), waits(one + 1));
+    apart.nothing_is_asked().await;
+    assert!(!second.is_finished() && !end.is_finished());
+    apart.there().raise_event("steps", "go", "").await.expect("raised");
+    let second = second.await.expect("no panic").expect("a change");
+    assert!(
+        matches!(&second, OrchestrationStatus::Running { custom_status, .. } if custom_status.as_deref() == Some("two")),
+        "{second:?}"
+    );
+    apart.nothing_is_asked().await;
+    assert!(!end.is_finished());
+    apart.there().raise_event("steps", "go", "").await.expect("raised");
+    let end = end.await.expect("no panic").expect("its end");
+    assert!(matches!(end, OrchestrationStatus::Completed { .. }), "{end:?}");
+    apart.runtime.shutdown(Some(0)).await;
+}
+
+/// Waiting in vain ends in time, without an error: for what nobody has started, and for a change that does not come.
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_in_vain_ends_in_time() {
+    let short = Duration::from_millis(300);
+    let fixture = Fixture::new().await;
+    assert_eq!(fixture.provider.wait_for_completion("nobody", short).await.expect("waiting"), None);
+    assert_eq!(fixture.provider.wait_for_status_change("nobody", 0, short).await.expect("waiting"), None);
+    assert_eq!(fixture.provider.wait_for_completion("nobody", Duration::ZERO).await.expect("waiting"), None);
+}

@@ -1,0 +1,74 @@
+//! Item 16: what an idle runtime asks of the database. Nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use durable::LongPollConfig;
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::runtime::{ObservabilityConfig, Runtime, RuntimeOptions};
+use duroxide::{Client, OrchestrationContext, OrchestrationRegistry};
+use pg::testing::TestDb;
+use tokio::time::sleep;
+
+use super::{NEVER, hearing_as, settled};
+use crate::fixture::{PATIENCE, eventually};
+
+/// How long idleness is watched. Within it every dispatcher comes back twice.
+const WATCHED: Duration = Duration::from_secs(60);
+/// How often the runtime asks to renew sessions and to clean them up: more often than by default, so that it is many times within the minute.
+const SESSIONS_ASKED: Duration = Duration::from_secs(5);
+
+/// The options of a runtime that is watched. Its gauges are the count of all instances and all messages, which it asks for by itself once a minute;
+/// that is not what waiting costs, so it is left out.
+fn watched() -> RuntimeOptions {
+    RuntimeOptions {
+        orchestration_concurrency: 4,
+        worker_concurrency: 4,
+        session_lock_timeout: SESSIONS_ASKED * 2,
+        session_cleanup_interval: SESSIONS_ASKED,
+        observability: ObservabilityConfig { gauge_poll_interval: NEVER, ..ObservabilityConfig::default() },
+        ..RuntimeOptions::default()
+    }
+}
+
+/// A runtime of four and four dispatchers that has worked and has nothing to do sends no statement in a minute.
+/// The server counts the statements of its role, with the default options of long polling.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_minute_of_an_idle_runtime_makes_no_statement() {
+    let db = TestDb::new().await;
+    let Some(role) = db.counting_role().await else { return };
+    let provider = hearing_as(&role, &db, LongPollConfig::enabled()).await;
+    let greets = |ctx: OrchestrationContext, name: String| async move { ctx.schedule_activity("greet", name).await };
+    let activities =
+        ActivityRegistry::builder().register("greet", |_, name: String| async move { Ok(format!("hello {name}")) });
+    let orchestrations = OrchestrationRegistry::builder().register("greets", greets);
+    let store = Arc::new(provider.clone());
+    let runtime =
+        Runtime::start_with_options(store.clone(), activities.build(), orchestrations.build(), watched()).await;
+
+    // Warm-up: it has worked, and has asked once for the sessions that it has not.
+    let client = Client::new(store);
+    for number in 0..20 {
+        client.start_orchestration(format!("greets-{number}"), "greets", "you").await.expect("started");
+    }
+    for number in 0..20 {
+        let ended = provider.wait_for_completion(&format!("greets-{number}"), PATIENCE).await.expect("waiting");
+        ended.expect("it has ended");
+    }
+    // After a due time was heard, the listener reads the server's clock with its next heartbeat, once.
+    sleep(wake::Options::default().heartbeat_interval).await;
+    eventually("sessions have been asked for", async || {
+        role.calls_matching("with renewed as").await > 0 && role.calls_matching("with gone as").await > 0
+    })
+    .await;
+    settled(&role).await;
+
+    let before: HashMap<String, i64> = role.statements().await.into_iter().collect();
+    sleep(WATCHED).await;
+    let mut since = role.statements().await;
+    since.retain(|(statement, calls)| before.get(statement) != Some(calls));
+    assert_eq!(since, [], "statements of an idle runtime");
+    assert!(before.keys().any(|statement| statement.contains("claim_instances(")), "claims are counted");
+    runtime.shutdown(Some(0)).await;
+}

@@ -1,0 +1,108 @@
+//! Items 12 and 13: a listener that is lost comes back, and one that cannot be had is done without.
+
+use std::time::Duration;
+
+use durable::{LongPollConfig, Options, PostgresProvider, Strategy};
+use pg::Database;
+use pg::testing::{Mode, Proxy, TestDb};
+use wake::ListenerState;
+
+use super::{NEVER, every_way, hearing_as, insert, turns, until_it_hears, waiter, waiting};
+use crate::fixture::{eventually, provider};
+
+every_way! {
+    /// Item 12: a listener whose backend is ended is there again soon, and what was added in between is found.
+    a_lost_listener_comes_back
+    /// Item 13: where LISTEN cannot be had, work is found by polling, until it can.
+    without_a_listener_work_is_found_by_polling
+}
+
+/// Ends the listener that logs in as `role`. Answers whether there was one.
+async fn end_listener(db: &TestDb, role: &str) -> bool {
+    let end = "select count(pg_terminate_backend(pid)) from pg_stat_activity
+               where usename = $1 and application_name = 'reveille listener'";
+    let ended: i64 = sqlx::query_scalar(end).bind(role).fetch_one(db.database().pool()).await.expect("end it");
+    ended > 0
+}
+
+/// Polling is as good as off, so that only the look after the reconnect, or a ring, can find the work.
+async fn a_lost_listener_comes_back(config: LongPollConfig) {
+    let db = TestDb::new().await;
+    let Some(role) = db.counting_role().await else { return };
+    let config = LongPollConfig { aggressive_poll_interval: NEVER, ..config };
+    let provider = hearing_as(&role, &db, config).await;
+    for number in 0..3 {
+        until_it_hears(&provider).await;
+        let turn = waiter(&provider);
+        waiting(&provider, 1).await;
+        eventually("it is ended", async || end_listener(&db, role.name()).await).await;
+        eventually("it is gone", async || !end_listener(&db, role.name()).await).await;
+        let instance = format!("gap-{number}");
+        insert(&db, &instance, false).await;
+        assert_eq!(turn.await.expect("no panic"), Some(instance));
+
+        until_it_hears(&provider).await;
+        let turn = waiter(&provider);
+        waiting(&provider, 1).await;
+        let instance = format!("heard-{number}");
+        insert(&db, &instance, false).await;
+        assert_eq!(turn.await.expect("no panic"), Some(instance));
+    }
+}
+
+/// The listener's own way to the server is closed from the start, and opened later. Under `Broadcast` there is no polling mode: there whoever comes
+/// back looks once, as a dispatcher does every `max_wait_time`.
+async fn without_a_listener_work_is_found_by_polling(config: LongPollConfig) {
+    let db = TestDb::new().await;
+    let proxy = Proxy::start(&db).await;
+    proxy.set(Mode::Refuse).await;
+    let pool = pg::Options {
+        listen_url: Some(proxy.url().to_owned()),
+        acquire_timeout: Duration::from_secs(1),
+        ..pg::Options::default()
+    };
+    let database = Database::connect_lazy(db.url(), pool).expect("a pool");
+    let polls = config.strategy == Strategy::Competing;
+    let max_wait_time = if polls { config.max_wait_time } else { Duration::from_millis(500) };
+    let schema = Some(db.schema().name().to_owned());
+    let options = Options { schema, long_poll: LongPollConfig { max_wait_time, ..config }, ..Options::default() };
+    let deaf = PostgresProvider::with_database(database, options).await.expect("start a provider");
+    eventually("it is refused", async || matches!(deaf.health().listener, ListenerState::Lost { .. })).await;
+    for number in 0..3 {
+        let turn = waiter(&deaf);
+        waiting(&deaf, 1).await;
+        let instance = format!("unheard-{number}");
+        insert(&db, &instance, false).await;
+        let mut served = turn.await.expect("no panic");
+        if !polls && served.is_none() {
+            served = waiter(&deaf).await.expect("no panic");
+        }
+        assert_eq!(served, Some(instance));
+        assert_eq!(turns(&deaf).polling, polls);
+    }
+    proxy.set(Mode::Pass).await;
+    until_it_hears(&deaf).await;
+    let turn = waiter(&deaf);
+    waiting(&deaf, 1).await;
+    eventually("polling ends", async || !turns(&deaf).polling).await;
+    insert(&db, "heard", false).await;
+    assert_eq!(turn.await.expect("no panic").as_deref(), Some("heard"));
+}
+
+/// Item 13: a provider behind a transaction-mode pooler without a way around it does not listen; a whole orchestration is carried out all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn behind_a_pooler_work_is_found_by_polling() {
+    let db = TestDb::new().await;
+    drop(provider(&db, LongPollConfig::default()).await);
+    let Some(pooler) = pg::testing::pooler(&db).await else { return };
+    let pool = pg::Options { pooler: true, ..pg::Options::default() };
+    let database = Database::connect_lazy(pooler.url(), pool).expect("a pool");
+    let schema = Some(db.schema().name().to_owned());
+    let options = Options { schema, long_poll: super::calm(), ..Options::default() };
+    let pooled = PostgresProvider::with_database(database, options).await.expect("start a provider");
+    assert_eq!(pooled.health().listener, ListenerState::Off);
+    let turn = waiter(&pooled);
+    waiting(&pooled, 1).await;
+    insert(&db, "unheard", false).await;
+    assert_eq!(turn.await.expect("no panic").as_deref(), Some("unheard"));
+}
