@@ -2,6 +2,7 @@
 
 mod consistency;
 mod examples;
+mod faults;
 mod fixture;
 mod idle;
 mod import;

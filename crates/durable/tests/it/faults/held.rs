@@ -1,0 +1,142 @@
+//! Transactions that hold an instance for long: it waits, and everybody else goes on.
+
+use std::time::Duration;
+
+use durable::PostgresProvider;
+use duroxide::OrchestrationStatus;
+use duroxide::providers::Provider;
+use pg::testing::{Proxy, TestDb};
+use sqlx::{Connection as _, PgConnection};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::calls::{Done, ack, activity, begin, fetch, fetch_work, identity, send, send_work, start};
+use super::load::Load;
+use super::{LEASE, hearing, options};
+use crate::fixture::Fixture;
+
+/// Orchestrations that go on.
+const ORCHESTRATIONS: usize = 10;
+/// Long enough for a call that is held to have gone as far as it can, and for one that is not to have ended.
+const A_MOMENT: Duration = Duration::from_millis(500);
+/// What is not held must be done by then: before the ten seconds after which the server ends a wait for a lock.
+const SOON: Duration = Duration::from_secs(8);
+
+/// Somebody at `psql`, in a transaction that locks rows.
+struct Holder(PgConnection);
+
+impl Holder {
+    /// Locks the rows of an instance in a table, for update.
+    async fn of(db: &TestDb, table: &str, instance: &str) -> Holder {
+        let mut conn = PgConnection::connect(db.url()).await.expect("connect");
+        sqlx::query("begin").execute(&mut conn).await.expect("begin");
+        let lock = format!("select 1 from {{schema}}.{table} where instance_id = $1 for update");
+        let lock = db.schema().sql(&lock);
+        let locked = sqlx::query(&lock).bind(instance).execute(&mut conn).await.expect("lock");
+        assert_ne!(locked.rows_affected(), 0, "there is nothing to hold");
+        Holder(conn)
+    }
+
+    async fn let_go(mut self) {
+        sqlx::query("rollback").execute(&mut self.0).await.expect("roll back");
+    }
+}
+
+/// A call that is held: it has not ended after a moment.
+async fn is_held<T>(call: &mut JoinHandle<T>) {
+    assert!(timeout(A_MOMENT, call).await.is_err(), "it did not wait for the lock");
+}
+
+async fn soon<T>(call: impl Future<Output = T>) -> T {
+    timeout(SOON, call).await.expect("it was held up by somebody else's lock")
+}
+
+/// An orchestration started in a transaction that stays open does not exist yet, holds up nobody, and begins when it commits; an
+/// event raised in it comes with it.
+/// Others run from beginning to end while the transaction is open.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_transaction_that_starts_an_orchestration_holds_up_nobody() {
+    let Fixture { db: _db, provider } = Fixture::new().await;
+    hearing(&provider).await;
+    let load = Load::start(&provider).await;
+    let mut transaction = provider.pool().begin().await.expect("a transaction");
+    provider.start_orchestration_in(&mut transaction, "count-100", "Count", None, "100").await.expect("started");
+    provider.raise_event_in(&mut transaction, "count-100", "unheard", "x").await.expect("raised");
+    load.complete(ORCHESTRATIONS).await;
+    let status = load.client().get_orchestration_status("count-100").await.expect("an answer");
+    assert_eq!(status, OrchestrationStatus::NotFound);
+    transaction.commit().await.expect("committed");
+    load.finish(100).await;
+    load.stop().await;
+}
+
+/// A lease whose row somebody has locked cannot be acked until they let go; acks of others pass, and so does everything else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_locked_lease_holds_up_only_its_own_turn() {
+    let Fixture { db, provider } = Fixture::new().await;
+    send(&provider, start("held", "")).await;
+    let (_, token, _) = fetch(&provider, LEASE).await;
+    let holder = Holder::of(&db, "instance_locks", "held").await;
+    let mut held = tokio::spawn({
+        let (provider, token) = (provider.clone(), token.clone());
+        async move { ack(&provider, &token, Done::first("held", "")).await }
+    });
+    is_held(&mut held).await;
+    soon(begin(&provider, "other", LEASE)).await;
+    let load = Load::start(&provider).await;
+    soon(load.complete(ORCHESTRATIONS)).await;
+    holder.let_go().await;
+    held.await.expect("no panic").expect("acked, if late");
+    load.stop().await;
+}
+
+/// An activity whose row somebody has locked is not claimed until they let go; others are.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_locked_activity_is_passed_by() {
+    let Fixture { db, provider } = Fixture::new().await;
+    send_work(&provider, activity("held", 1)).await;
+    let holder = Holder::of(&db, "worker_queue", "held").await;
+    send_work(&provider, activity("other", 1)).await;
+    let (work, token, _) = soon(fetch_work(&provider, LEASE)).await;
+    assert_eq!(identity(&work), ("other", 1));
+    soon(provider.ack_work_item(&token, None)).await.expect("acked");
+    holder.let_go().await;
+    let (work, _, attempt) = soon(fetch_work(&provider, LEASE)).await;
+    assert_eq!((identity(&work), attempt), (("held", 1), 1));
+}
+
+/// An activity under way whose row somebody has locked cannot be acked until they let go; others can.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_locked_activity_holds_up_only_its_own_ack() {
+    let Fixture { db, provider } = Fixture::new().await;
+    for instance in ["held", "other"] {
+        send_work(&provider, activity(instance, 1)).await;
+    }
+    let (first, second) = (fetch_work(&provider, LEASE).await, fetch_work(&provider, LEASE).await);
+    assert_eq!((identity(&first.0), identity(&second.0)), (("held", 1), ("other", 1)));
+    let holder = Holder::of(&db, "worker_queue", "held").await;
+    let mut held = tokio::spawn({
+        let provider = provider.clone();
+        async move { provider.ack_work_item(&first.1, None).await }
+    });
+    is_held(&mut held).await;
+    soon(provider.ack_work_item(&second.1, None)).await.expect("acked");
+    holder.let_go().await;
+    held.await.expect("no panic").expect("acked, if late");
+}
+
+/// Locks of one provider's caller do not hold up another provider either.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_held_instance_does_not_hold_up_another_process() {
+    let Fixture { db, provider } = Fixture::new().await;
+    let proxy = Proxy::start(&db).await;
+    let elsewhere = PostgresProvider::connect(proxy.url(), options(db.schema())).await.expect("a provider");
+    send(&provider, start("held", "")).await;
+    let (_, token, _) = fetch(&provider, LEASE).await;
+    let holder = Holder::of(&db, "instance_locks", "held").await;
+    let mut held = tokio::spawn(async move { ack(&provider, &token, Done::first("held", "")).await });
+    is_held(&mut held).await;
+    soon(begin(&elsewhere, "other", LEASE)).await;
+    holder.let_go().await;
+    held.await.expect("no panic").expect("acked, if late");
+}

@@ -1,0 +1,64 @@
+//! What goes wrong in earnest, made to happen: the server crashes, connections are cut at the worst moment, processes die, rows are
+//! corrupted or held by others. Whatever happens, an orchestration goes on where it was; it fails by its own code, never by the fault.
+
+mod answers;
+mod away;
+mod calls;
+mod clocks;
+mod corrupted;
+mod dropped;
+mod exhausted;
+mod held;
+mod killed;
+mod leases;
+mod load;
+mod process;
+mod texts;
+mod unreadable;
+
+use std::time::Duration;
+
+use durable::{LongPollConfig, Options, PostgresProvider};
+use duroxide::RuntimeOptions;
+use pg::Schema;
+use tokio::time::{Instant, sleep};
+
+/// How long what should happen soon may take before a test fails. Long, because two cores run many tests at once; and far below
+/// [`LEASE`], so that nothing in time can have come by the end of a lease.
+const PATIENCE: Duration = Duration::from_secs(25);
+/// The lease of what should not come back by itself.
+const LEASE: Duration = Duration::from_secs(120);
+/// The lease of what should: a claim that was committed and never answered comes back with its end.
+const SHORT_LEASE: Duration = Duration::from_secs(2);
+/// How often a state that nobody announces is looked at.
+const GLANCE: Duration = Duration::from_millis(5);
+
+/// Waits until `is_so`.
+async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let since = Instant::now();
+    while !is_so().await {
+        assert!(since.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        sleep(GLANCE).await;
+    }
+}
+
+/// Long polling in a schema.
+fn options(schema: &Schema) -> Options {
+    Options { schema: Some(schema.name().to_owned()), long_poll: LongPollConfig::enabled(), ..Options::default() }
+}
+
+/// A runtime of four dispatchers of each kind, whose lost claims come back soon.
+fn four_each() -> RuntimeOptions {
+    RuntimeOptions {
+        orchestration_concurrency: 4,
+        worker_concurrency: 4,
+        orchestrator_lock_timeout: SHORT_LEASE,
+        worker_lock_timeout: SHORT_LEASE,
+        ..RuntimeOptions::default()
+    }
+}
+
+/// Waits until notifications are heard.
+async fn hearing(provider: &PostgresProvider) {
+    eventually("the listener hears", async || provider.health().is_hearing()).await;
+}
