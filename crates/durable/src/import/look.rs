@@ -59,7 +59,7 @@ pub(super) struct Holds {
 pub(super) struct Looking {
     source: Schema,
     target: Schema,
-    without_time_limit: Sql,
+    settings: Sql,
     look: Sql,
     lock: Sql,
     still_locked: Sql,
@@ -78,7 +78,7 @@ impl Looking {
         }
         let both = |text| target.sql_with(text, &[("source", source.quoted())]);
         Ok(Looking {
-            without_time_limit: both(include_str!("../../sql/import/without_time_limit.sql")),
+            settings: both(include_str!("../../sql/import/settings.sql")),
             look: both(include_str!("../../sql/import/look.sql")),
             lock: both(include_str!("../../sql/import/lock.sql")),
             still_locked: both(include_str!("../../sql/import/still_locked.sql")),
@@ -98,7 +98,7 @@ impl Looking {
     /// A transaction whose statements may take long.
     pub(super) async fn begin(&self, database: &Database) -> Result<PgTransaction<'static>> {
         let mut transaction = database.begin().await?;
-        sqlx::query(&self.without_time_limit).execute(&mut *transaction).await.map_err(pg::Error::from)?;
+        sqlx::query(&self.settings).execute(&mut *transaction).await.map_err(pg::Error::from)?;
         Ok(transaction)
     }
 

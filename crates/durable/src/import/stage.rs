@@ -62,7 +62,12 @@ pub(super) struct Stages {
 
 impl Stages {
     pub(super) fn new(source: &Schema, target: &Schema, batch: u32) -> Stages {
-        let vars = [("source", source.quoted()), ("events_per_row", EVENTS_PER_ROW), ("bytes_per_row", BYTES_PER_ROW)];
+        let vars = [
+            ("source", source.quoted()),
+            ("events_per_row", EVENTS_PER_ROW),
+            ("bytes_per_row", BYTES_PER_ROW),
+            ("bytes_per_read", BYTES_PER_READ),
+        ];
         let both = |text| target.sql_with(text, &vars);
         let [instances, sessions, activities, messages] = STAGES;
         let stages = [
