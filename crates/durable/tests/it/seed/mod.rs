@@ -68,6 +68,7 @@ macro_rules! one_way {
         mod $way {
             $(
                 $(#[$doc])*
+                /// In this way of waking.
                 #[tokio::test(flavor = "multi_thread")]
                 async fn $name() {
                     super::$name(crate::seed::calm_by(durable::Strategy::$strategy, durable::AggressiveOn::$on)).await;
