@@ -129,7 +129,7 @@ CREATE INDEX worker_queue_due ON {schema}.worker_queue USING btree (lane, visibl
 CREATE INDEX worker_queue_session ON {schema}.worker_queue USING btree (session_id) WHERE (session_id IS NOT NULL);
 CREATE TRIGGER trg_worker_notify AFTER INSERT OR UPDATE OF visible_at ON {schema}.worker_queue FOR EACH STATEMENT WHEN ((current_setting('search_path'::text) <> 'reveille_own'::text)) EXECUTE FUNCTION {schema}.ring_by_trigger('{schema}_worker_work', '');
 
-CREATE OR REPLACE FUNCTION {schema}.abandon_instances(flight uuid, channels text[], payloads text[], patient boolean, instances text[], tokens uuid[], delays_ms bigint[], uncounted boolean[])
+CREATE OR REPLACE FUNCTION {schema}.abandon_instances(flight uuid, channels text[], payloads text[], patient boolean, instances text[], tokens uuid[], again boolean[], delays_ms bigint[], uncounted boolean[])
  RETURNS TABLE(outcomes text[], backend integer)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -138,32 +138,30 @@ CREATE OR REPLACE FUNCTION {schema}.abandon_instances(flight uuid, channels text
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
 AS $function$
-declare
-    held text[];
 begin
     if patient then
-        held := array(select l.instance_id from {schema}.instance_locks l where l.instance_id = any (instances) order by 1 for update);
-    else
-        held := array(select l.instance_id from {schema}.instance_locks l where l.instance_id = any (instances) order by 1 for update skip locked);
+        perform from {schema}.instance_locks l where l.instance_id = any (instances) order by l.instance_id for update;
     end if;
-    with asked as materialized (
-        select m.*, row_number() over (partition by m.instance_id, m.token order by m.place) = 1 as first
-        from unnest(instances, tokens, delays_ms, uncounted) with ordinality as m (instance_id, token, delay_ms, uncounted, place)
-    ), judged as materialized (
-        select a.*, case when l.instance_id is null then 'gone'
-                         when not l.instance_id = any (held) then null
-                         when l.lock_token is distinct from a.token or not a.first then 'gone'
-                         else 'ok' end as verdict
-        from asked a left join {schema}.instance_locks l on l.instance_id = a.instance_id
+    with judged as materialized (
+        select m.place, m.instance_id, m.delay_ms, m.uncounted, h.message_ids, h.tid,
+               case when h.instance_id is not null then case when h.lock_token is distinct from m.token or m.again then 'gone' else 'ok' end
+                    when l.instance_id is null then 'gone' end as verdict
+        from unnest(instances, tokens, again, delays_ms, uncounted) with ordinality
+             as m (instance_id, token, again, delay_ms, uncounted, place)
+        left join lateral (select l.instance_id from {schema}.instance_locks l where l.instance_id = m.instance_id offset 0) l on true
+        left join lateral (select l.instance_id, l.lock_token, l.message_ids, l.ctid as tid from {schema}.instance_locks l
+                           where l.instance_id = m.instance_id for update skip locked) h on true
     ), given_up as (
-        delete from {schema}.instance_locks l using judged j where j.verdict = 'ok' and l.instance_id = j.instance_id
-        returning l.instance_id, l.message_ids, j.delay_ms, j.uncounted
+        delete from {schema}.instance_locks l where l.ctid = any (array(select j.tid from judged j where j.verdict = 'ok'))
     ), again as (
         update {schema}.orchestrator_queue q
-        set visible_at = coalesce(now() + g.delay_ms * interval '1 ms', q.visible_at),
-            attempt_count = q.attempt_count + (not g.uncounted)::int
-        from given_up g
-        where q.instance_id = g.instance_id and q.id = any (g.message_ids) and (g.delay_ms is not null or not g.uncounted)
+        set visible_at = coalesce(now() + m.delay_ms * interval '1 ms', q.visible_at),
+            attempt_count = q.attempt_count + (not m.uncounted)::int
+        from (select j.delay_ms, j.uncounted, q.tid from judged j cross join lateral (
+                  select q.ctid as tid from {schema}.orchestrator_queue q
+                  where q.instance_id = j.instance_id and q.visible_at <= now() and q.id = any (j.message_ids) offset 0) q
+              where j.verdict = 'ok' and (j.delay_ms is not null or not j.uncounted)) m
+        where q.ctid = m.tid
     )
     select array_agg(j.verdict order by j.place) into outcomes from judged j;
     backend := {schema}.land(flight, outcomes, channels, payloads);
@@ -171,7 +169,7 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.abandon_work(flight uuid, channels text[], payloads text[], patient boolean, instances text[], ids bigint[], tokens uuid[], delays_ms bigint[], uncounted boolean[])
+CREATE OR REPLACE FUNCTION {schema}.abandon_work(flight uuid, channels text[], payloads text[], patient boolean, instances text[], ids bigint[], tokens uuid[], again boolean[], delays_ms bigint[], uncounted boolean[])
  RETURNS TABLE(outcomes text[], backend integer)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -180,33 +178,26 @@ CREATE OR REPLACE FUNCTION {schema}.abandon_work(flight uuid, channels text[], p
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
 AS $function$
-declare
-    held bigint[];
 begin
     if patient then
-        held := array(select q.id from unnest(instances, ids) as m (instance_id, id)
-                      join {schema}.worker_queue q on q.instance_id = m.instance_id and q.id = m.id
-                      order by q.instance_id, q.id for update of q);
-    else
-        held := array(select q.id from unnest(instances, ids) as m (instance_id, id)
-                      join {schema}.worker_queue q on q.instance_id = m.instance_id and q.id = m.id
-                      order by q.instance_id, q.id for update of q skip locked);
+        perform from unnest(instances, ids) as m (instance_id, id)
+        cross join lateral (select from {schema}.worker_queue q where q.instance_id = m.instance_id and q.id = m.id for update) q;
     end if;
-    with asked as materialized (
-        select m.*, row_number() over (partition by m.instance_id, m.id, m.token order by m.place) = 1 as first
-        from unnest(instances, ids, tokens, delays_ms, uncounted) with ordinality as m (instance_id, id, token, delay_ms, uncounted, place)
-    ), judged as materialized (
-        select a.*, case when q.id is null then 'gone'
-                         when not q.id = any (held) then null
-                         when q.lock_token is distinct from a.token or not a.first then 'gone'
-                         else 'ok' end as verdict
-        from asked a left join {schema}.worker_queue q on q.instance_id = a.instance_id and q.id = a.id
+    with judged as materialized (
+        select m.place, m.delay_ms, m.uncounted, h.tid,
+               case when h.id is not null then case when h.lock_token is distinct from m.token or m.again then 'gone' else 'ok' end
+                    when q.id is null then 'gone' end as verdict
+        from unnest(instances, ids, tokens, again, delays_ms, uncounted) with ordinality
+             as m (instance_id, id, token, again, delay_ms, uncounted, place)
+        left join lateral (select q.id from {schema}.worker_queue q where q.instance_id = m.instance_id and q.id = m.id offset 0) q on true
+        left join lateral (select q.id, q.lock_token, q.ctid as tid from {schema}.worker_queue q
+                           where q.instance_id = m.instance_id and q.id = m.id for update skip locked) h on true
     ), given_up as (
         update {schema}.worker_queue q
         set lock_token = null, locked_until = null,
             visible_at = coalesce(now() + j.delay_ms * interval '1 ms', q.visible_at),
             attempt_count = q.attempt_count - j.uncounted::int
-        from judged j where j.verdict = 'ok' and q.instance_id = j.instance_id and q.id = j.id
+        from judged j where j.verdict = 'ok' and q.ctid = j.tid
     )
     select array_agg(j.verdict order by j.place) into outcomes from judged j;
     backend := {schema}.land(flight, outcomes, channels, payloads);
@@ -220,17 +211,21 @@ CREATE OR REPLACE FUNCTION {schema}.ack_instances(patient boolean, instances tex
 AS $function$
 declare
     outcomes  text[];
-    cancelled bigint[];
+    cancelled tid[];
     fine      boolean[];
+    tids      tid[];
     begun     boolean;
     changed   boolean;
     ended     text[];
 begin
     if patient then
         perform from {schema}.instance_locks l where l.instance_id = any (instances) order by l.instance_id for update;
+        perform from unnest(cancel_instances, cancel_executions, cancel_activities) as c (instance_id, execution_id, activity_id)
+        cross join lateral (select from {schema}.worker_queue q where q.instance_id = c.instance_id
+                            and q.execution_id = c.execution_id and q.activity_id = c.activity_id for update) q;
     end if;
     with judged as materialized (
-        select m.place,
+        select m.place, h.tid,
                case when h.instance_id is not null then
                         case when h.lock_token is distinct from m.token or m.again then 'gone'
                              when h.locked_until <= clock_timestamp() then 'expired'
@@ -244,46 +239,45 @@ begin
         from unnest(instances, tokens, again, executions, first_events, names, statuses, status_changes, pinned) with ordinality
              as m (instance_id, token, again, execution_id, first_event, name, status, status_change, pinned, place)
         left join lateral (select l.instance_id from {schema}.instance_locks l where l.instance_id = m.instance_id offset 0) l on true
-        left join lateral (select l.instance_id, l.lock_token, l.locked_until from {schema}.instance_locks l
+        left join lateral (select l.instance_id, l.lock_token, l.locked_until, l.ctid as tid from {schema}.instance_locks l
                            where l.instance_id = m.instance_id for update skip locked) h on true
     )
-    select array_agg(j.verdict order by j.place), array_agg(coalesce(j.verdict = 'ok', false) order by j.place), bool_or(j.begins), bool_or(j.changes)
-    into outcomes, fine, begun, changed from judged j;
+    select array_agg(j.verdict order by j.place), array_agg(coalesce(j.verdict = 'ok', false) order by j.place), array_agg(j.tid order by j.place),
+           bool_or(j.begins), bool_or(j.changes)
+    into outcomes, fine, tids, begun, changed from judged j;
 
     if cardinality(cancel_turns) > 0 then
-        if not patient then
+        with asked as materialized (
+            select c.turn, q.tid, h.tid as held
+            from unnest(cancel_turns, cancel_instances, cancel_executions, cancel_activities) as c (turn, instance_id, execution_id, activity_id)
+            cross join lateral (select q.ctid as tid, q.id from {schema}.worker_queue q where q.instance_id = c.instance_id
+                                and q.execution_id = c.execution_id and q.activity_id = c.activity_id offset 0) q
+            left join lateral (select h.ctid as tid from {schema}.worker_queue h
+                               where h.instance_id = c.instance_id and h.id = q.id for update skip locked) h on true
+        ), stuck as (
             -- A turn whose activity somebody holds travels alone.
-            cancelled := array(
-                select q.id from unnest(cancel_turns, cancel_instances, cancel_executions, cancel_activities)
-                    as c (turn, instance_id, execution_id, activity_id)
-                join {schema}.worker_queue q
-                    on q.instance_id = c.instance_id and q.execution_id = c.execution_id and q.activity_id = c.activity_id
-                order by q.instance_id, q.id for update of q skip locked);
-            select array_agg(case when o.outcome = 'ok' and exists (
-                                 select from unnest(cancel_turns, cancel_instances, cancel_executions, cancel_activities)
-                                     as c (turn, instance_id, execution_id, activity_id)
-                                 join {schema}.worker_queue q
-                                     on q.instance_id = c.instance_id and q.execution_id = c.execution_id and q.activity_id = c.activity_id
-                                 where c.turn = o.place and q.id <> all (cancelled))
-                             then null else o.outcome end order by o.place)
-            into outcomes from unnest(outcomes) with ordinality as o (outcome, place);
-            select array_agg(coalesce(o.outcome = 'ok', false) order by o.place) into fine
-            from unnest(outcomes) with ordinality as o (outcome, place);
-        end if;
-        delete from {schema}.worker_queue q
-        using unnest(cancel_turns, cancel_instances, cancel_executions, cancel_activities) as c (turn, instance_id, execution_id, activity_id)
-        where fine[c.turn]
-          and q.instance_id = c.instance_id and q.execution_id = c.execution_id and q.activity_id = c.activity_id;
+            select distinct a.turn from asked a where a.held is null
+        )
+        select array_agg(case when s.turn is null then o.outcome end order by o.place),
+               array_agg(coalesce(o.outcome = 'ok' and s.turn is null, false) order by o.place),
+               (select array_agg(a.held) from asked a where outcomes[a.turn] = 'ok' and a.held is not null
+                and not exists (select from stuck s where s.turn = a.turn))
+        into outcomes, fine, cancelled
+        from unnest(outcomes) with ordinality as o (outcome, place) left join stuck s on s.turn = o.place;
+        delete from {schema}.worker_queue q where q.ctid = any (cancelled);
     end if;
 
     if true = any (fine) then
+        -- By their place in the table, which cannot change: leases are locked, and messages belong to a lease.
         with leases as (
-            delete from {schema}.instance_locks l using unnest(instances, fine) as m (instance_id, fine)
-            where m.fine and l.instance_id = m.instance_id
+            delete from {schema}.instance_locks l
+            where l.ctid = any (array(select m.tid from unnest(tids, fine) as m (tid, fine) where m.fine))
             returning l.instance_id, l.message_ids
         ), messages as (
-            delete from {schema}.orchestrator_queue q using leases l
-            where q.instance_id = l.instance_id and q.visible_at <= now() and q.id = any (l.message_ids)
+            delete from {schema}.orchestrator_queue q where q.ctid = any (array(
+                select q.tid from leases l cross join lateral (
+                    select q.ctid as tid from {schema}.orchestrator_queue q
+                    where q.instance_id = l.instance_id and q.visible_at <= now() and q.id = any (l.message_ids) offset 0) q))
         )
         insert into {schema}.history (instance_id, execution_id, event_id, last_event_id, event_count, events)
         select m.instance_id, m.execution_id, m.first_event, m.last_event, m.event_count, m.events
@@ -313,8 +307,10 @@ begin
                 returning i.instance_id, i.generation
             ), waited as (
                 -- Messages that waited for the start are due: it has come.
-                update {schema}.orchestrator_queue q set visible_at = now()
-                from upserted u where q.instance_id = u.instance_id and q.visible_at = 'infinity'
+                update {schema}.orchestrator_queue q set visible_at = now() where q.ctid = any (array(
+                    select q.tid from upserted u cross join lateral (
+                        select q.ctid as tid from {schema}.orchestrator_queue q
+                        where q.instance_id = u.instance_id and q.visible_at = 'infinity' offset 0) q))
             )
             select array_agg(case when o.outcome = 'ok' and u.generation is not null then 'ok ' || u.generation else o.outcome end order by o.place)
             into outcomes
@@ -336,7 +332,8 @@ begin
                 updated_at = now()
             from unnest(instances, fine, executions, pinned, statuses, status_changes, custom_statuses)
                  as m (instance_id, fine, execution_id, pinned, status, status_change, custom_status)
-            where m.fine and i.instance_id = m.instance_id
+            cross join lateral (select k.ctid as tid from {schema}.instances k where k.instance_id = m.instance_id offset 0) k
+            where m.fine and i.ctid = k.tid
               and (m.execution_id > i.current_execution_id or m.status is not null or m.status_change
                    or m.pinned is distinct from i.pinned_version and m.pinned is not null);
         end if;
@@ -349,7 +346,9 @@ begin
                 event_count = coalesce((select sum(h.event_count) from {schema}.history h
                                         where h.instance_id = m.instance_id and h.execution_id = m.execution_id), 0)
             from unnest(instances, fine, executions, statuses, outputs) as m (instance_id, fine, execution_id, status, output)
-            where m.fine and m.status is not null and e.instance_id = m.instance_id and e.execution_id = m.execution_id;
+            cross join lateral (select k.ctid as tid from {schema}.executions k
+                                where k.instance_id = m.instance_id and k.execution_id = m.execution_id offset 0) k
+            where m.fine and m.status is not null and e.ctid = k.tid;
         end if;
 
         if cardinality(work_turns) > 0 then
@@ -409,24 +408,24 @@ declare
 begin
     if patient then
         perform from unnest(instances, ids) as m (instance_id, id)
-        join {schema}.worker_queue q on q.instance_id = m.instance_id and q.id = m.id order by q.instance_id, q.id for update of q;
+        cross join lateral (select from {schema}.worker_queue q where q.instance_id = m.instance_id and q.id = m.id for update) q;
     end if;
     with asked as materialized (
         select * from unnest(instances, ids, tokens, again, receivers, items) with ordinality
             as m (instance_id, id, token, again, receiver, item, place)
     ), judged as materialized (
-        select a.place, a.instance_id, a.id, a.receiver, a.item, h.session_id,
+        select a.place, a.receiver, a.item, h.session_id, h.tid,
                case when h.id is not null then case when h.lock_token is distinct from a.token or a.again then 'gone'
                                                     when h.locked_until <= clock_timestamp() then 'expired'
                                                     else 'ok' end
                     when q.id is null then 'gone' end as verdict
         from asked a
         left join lateral (select q.id from {schema}.worker_queue q where q.instance_id = a.instance_id and q.id = a.id offset 0) q on true
-        left join lateral (select q.id, q.lock_token, q.locked_until, q.session_id from {schema}.worker_queue q
+        left join lateral (select q.id, q.lock_token, q.locked_until, q.session_id, q.ctid as tid from {schema}.worker_queue q
                            where q.instance_id = a.instance_id and q.id = a.id for update skip locked) h on true
     ), ended as (
-        delete from {schema}.worker_queue q using judged j
-        where j.verdict = 'ok' and q.instance_id = j.instance_id and q.id = j.id
+        -- By their place in the table, which cannot change while they are locked.
+        delete from {schema}.worker_queue q where q.ctid = any (array(select j.tid from judged j where j.verdict = 'ok'))
     ), told as (
         insert into {schema}.orchestrator_queue (instance_id, visible_at, work_item)
         select j.receiver, now() + j.place * interval '1 us', j.item from judged j
@@ -471,12 +470,20 @@ begin
         left join lateral (select i.pinned_version from {schema}.instances i where i.instance_id = q.instance_id offset 0) i on true
         where q.visible_at <= now() and q.visible_at >= bound and coalesce(l.locked_until <= now(), true)
           and (min_version is null or coalesce(i.pinned_version between min_version and max_version, true))
-        order by q.visible_at, q.id limit wanted * 8
+        order by q.visible_at limit wanted * 8
     ), ranked as materialized (
         select d.instance_id, bool_or(d.stale) as stale from due d group by d.instance_id order by min(d.visible_at), min(d.id)
     ), locked as materialized (
         select r.instance_id, r.stale from ranked r
-        where pg_try_advisory_xact_lock(hashtextextended({schema_text} || '/' || r.instance_id, 1)) limit wanted
+        where pg_try_advisory_xact_lock(hashtextextended({schema_text} || '/' || r.instance_id, 1))
+          -- An ended lease that somebody has locked, itself or a message of it, must not take the place of an instance that is free.
+          and (not r.stale or (
+               exists (select from {schema}.instance_locks l where l.instance_id = r.instance_id for update skip locked)
+               and cardinality(array(select 1 from {schema}.orchestrator_queue q
+                                     where q.instance_id = r.instance_id and q.visible_at <= now() for update skip locked))
+                   = (select count(*) from {schema}.orchestrator_queue q
+                      where q.instance_id = r.instance_id and q.visible_at <= now())))
+        limit wanted
     ), counted as materialized (
         select array_agg(k.instance_id) as mine, bool_or(k.stale) as stale, count(*) as taken from locked k
     )
@@ -497,14 +504,13 @@ begin
         if stale then
             -- Leases that have ended: their attempts count now.
             with over as (
-                delete from {schema}.instance_locks l
-                using (select o.instance_id from {schema}.instance_locks o
-                       where o.instance_id = any (mine) and o.locked_until <= now() for update skip locked) o
-                where l.instance_id = o.instance_id
+                delete from {schema}.instance_locks l where l.instance_id = any (mine) and l.locked_until <= now()
                 returning l.instance_id, l.message_ids
             )
-            update {schema}.orchestrator_queue q set attempt_count = q.attempt_count + 1
-            from over where q.instance_id = over.instance_id and q.id = any (over.message_ids);
+            update {schema}.orchestrator_queue q set attempt_count = q.attempt_count + 1 where q.ctid = any (array(
+                select q.tid from over o cross join lateral (
+                    select q.ctid as tid from {schema}.orchestrator_queue q
+                    where q.instance_id = o.instance_id and q.visible_at <= now() and q.id = any (o.message_ids) offset 0) q));
         end if;
 
         return query
@@ -540,16 +546,19 @@ begin
         if taken < cardinality(mine) then
             -- Messages to instances that nobody has started: they wait for the start, out of the way; those to a queue of theirs are dropped.
             with lost as materialized (
-                select q.instance_id, bool_and(q.kind = 'q') as droppable from unnest(mine) as m (instance_id)
-                join {schema}.orchestrator_queue q on q.instance_id = m.instance_id
+                select q.instance_id, bool_and(q.kind = 'q') as droppable, array_agg(q.tid) as tids from unnest(mine) as m (instance_id)
+                cross join lateral (select q.instance_id, q.kind, q.ctid as tid from {schema}.orchestrator_queue q
+                                    where q.instance_id = m.instance_id and q.visible_at < 'infinity' offset 0) q
                 where not exists (select from {schema}.instances i where i.instance_id = m.instance_id)
                   and not exists (select from {schema}.executions e where e.instance_id = m.instance_id)
                 group by q.instance_id having not bool_or(q.kind = 's')
             ), dropped as (
-                delete from {schema}.orchestrator_queue q using lost where q.instance_id = lost.instance_id and lost.droppable
+                delete from {schema}.orchestrator_queue q
+                where q.ctid = any (array(select t.tid from lost, unnest(lost.tids) as t (tid) where lost.droppable))
             )
-            update {schema}.orchestrator_queue q set visible_at = 'infinity' from lost
-            where q.instance_id = lost.instance_id and not lost.droppable and q.visible_at <= now();
+            update {schema}.orchestrator_queue q set visible_at = 'infinity'
+            where q.ctid = any (array(select t.tid from lost, unnest(lost.tids) as t (tid) where not lost.droppable))
+              and q.visible_at <= now();
             soonest := now();
         end if;
     end if;
@@ -574,7 +583,8 @@ declare
     takers    text[] := array_remove(owners, null);
     wanted    integer := cardinality(owners);
     ids       bigint[];
-    instances text[];
+    tids      tid[];
+    sessions  text[];
     seats     integer[];
     found     record;
     place     integer;
@@ -605,19 +615,20 @@ begin
               and (q.session_id is null
                    or takers <> '{}' and coalesce((select s.worker_id = any (takers) from {schema}.sessions s
                                                    where s.session_id = q.session_id and s.locked_until > now()), true))
-            order by q.visible_at, q.id limit wanted + 1) c
+            order by q.visible_at limit wanted + 1) c
         order by c.visible_at, c.id limit wanted + 1
     ), mine as materialized (
-        select d.instance_id, d.id, d.session_id, row_number() over (order by d.visible_at, d.id) as place from due d
-        cross join lateral (select from {schema}.worker_queue q where q.instance_id = d.instance_id and q.id = d.id
+        select d.id, d.session_id, q.tid, row_number() over (order by d.visible_at, d.id) as place from due d
+        cross join lateral (select q.ctid as tid from {schema}.worker_queue q where q.instance_id = d.instance_id and q.id = d.id
                             and (q.locked_until is null or q.locked_until <= now()) for update skip locked) q
         order by d.visible_at, d.id limit wanted
     ), counted as materialized (
-        select array_agg(m.id order by m.place) as ids, array_agg(m.instance_id order by m.place) as instances,
-               array_agg(m.place::int order by m.place) as seats, count(m.session_id) > 0 as sessions, count(*) as taken
+        select array_agg(m.id order by m.place) as ids, array_agg(m.tid order by m.place) as tids,
+               array_agg(m.session_id order by m.place) as sessions, array_agg(m.place::int order by m.place) as seats,
+               count(m.session_id) > 0 as sessionful, count(*) as taken
         from mine m
     )
-    select c.ids, c.instances, case when not c.sessions then c.seats end,
+    select c.ids, c.tids, c.sessions, case when not c.sessionful then c.seats end,
            case when (select count(*) from due) > c.taken then now()
                 else (select min(least(future.visible_at, leased.until)) from unnest(lanes) as l (lane)
                       left join lateral (
@@ -632,16 +643,13 @@ begin
                             and (q.locked_until > now()
                                  or exists (select from {schema}.sessions s where s.session_id = q.session_id
                                             and s.locked_until > now() and s.worker_id <> all (takers)))) leased on true) end
-    into ids, instances, seats, soonest from counted c;
+    into ids, tids, sessions, seats, soonest from counted c;
 
     if ids is not null and seats is null then
         -- With sessions, who gets what is decided one by one.
         free := array_fill(true, array[wanted]);
         seats := array_fill(null::integer, array[cardinality(ids)]);
-        for found in
-            select m.place::int, q.session_id from unnest(instances, ids) with ordinality as m (instance_id, id, place)
-            join {schema}.worker_queue q on q.instance_id = m.instance_id and q.id = m.id order by m.place
-        loop
+        for found in select m.place::int, m.session_id from unnest(sessions) with ordinality as m (session_id, place) loop
             if found.session_id is null then
                 place := array_position(free, true);
             else
@@ -665,12 +673,12 @@ begin
 
     if ids is not null then
         return query
+        -- By their place in the table, which cannot change while they are locked.
         update {schema}.worker_queue q
         set lock_token = gen_random_uuid(), locked_until = now() + lease_ms * interval '1 ms', attempt_count = q.attempt_count + 1
-        from unnest(instances, ids, seats) as m (instance_id, id, seat)
-        where m.seat is not null and q.instance_id = m.instance_id and q.id = m.id
-        returning null::float8, (extract(epoch from q.visible_at) * 1000000)::bigint, m.seat - 1, q.instance_id, q.id, q.lock_token,
-                  q.attempt_count, q.work_item;
+        where q.ctid = any (tids) and seats[array_position(ids, q.id)] is not null
+        returning null::float8, (extract(epoch from q.visible_at) * 1000000)::bigint, seats[array_position(ids, q.id)] - 1, q.instance_id, q.id,
+                  q.lock_token, q.attempt_count, q.work_item;
     end if;
     next_due_ms := extract(epoch from soonest - now()) * 1000;
     due_us := case when soonest is null or soonest > now() then (extract(epoch from now()) * 1000000)::bigint end;
@@ -688,6 +696,11 @@ CREATE OR REPLACE FUNCTION {schema}.commit(flight uuid, channels text[], payload
  SET enable_mergejoin TO 'off'
 AS $function$
 begin
+    -- Leases and activities that somebody has locked are passed by. Nobody should lock anything else; should somebody do it all the same, the
+    -- flight is given up soon and its members travel alone, so that only those concerned wait.
+    if not patient then
+        perform set_config('lock_timeout', '1s', true);
+    end if;
     outcomes := '{}';
     if cardinality(instances) > 0 then
         outcomes := {schema}.ack_instances(patient, instances, tokens, again, executions, first_events, last_events,

@@ -1,38 +1,37 @@
 -- Gives turns up: their messages visible again after a delay (null: as before, in their old place), the attempt counted or not. Messages that
--- came later keep their place. Outcomes: `ok`; `gone`: the lease is not theirs any more; null: somebody else has its row locked.
+-- came later keep their place. `again`: the same token came before, in this flight. Outcomes: `ok`; `gone`: the lease is not theirs any more; null:
+-- somebody else has its row locked. Decided only from columns of the locked row.
 create or replace function {schema}.abandon_instances(
     flight uuid, channels text[], payloads text[], patient boolean,
-    instances text[], tokens uuid[], delays_ms bigint[], uncounted boolean[]
+    instances text[], tokens uuid[], again boolean[], delays_ms bigint[], uncounted boolean[]
 ) returns table (outcomes text[], backend integer)
 language plpgsql set search_path = reveille_own set plan_cache_mode = force_generic_plan
     set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
-declare
-    held text[];
 begin
     if patient then
-        held := array(select l.instance_id from {schema}.instance_locks l where l.instance_id = any (instances) order by 1 for update);
-    else
-        held := array(select l.instance_id from {schema}.instance_locks l where l.instance_id = any (instances) order by 1 for update skip locked);
+        perform from {schema}.instance_locks l where l.instance_id = any (instances) order by l.instance_id for update;
     end if;
-    with asked as materialized (
-        select m.*, row_number() over (partition by m.instance_id, m.token order by m.place) = 1 as first
-        from unnest(instances, tokens, delays_ms, uncounted) with ordinality as m (instance_id, token, delay_ms, uncounted, place)
-    ), judged as materialized (
-        select a.*, case when l.instance_id is null then 'gone'
-                         when not l.instance_id = any (held) then null
-                         when l.lock_token is distinct from a.token or not a.first then 'gone'
-                         else 'ok' end as verdict
-        from asked a left join {schema}.instance_locks l on l.instance_id = a.instance_id
+    with judged as materialized (
+        select m.place, m.instance_id, m.delay_ms, m.uncounted, h.message_ids, h.tid,
+               case when h.instance_id is not null then case when h.lock_token is distinct from m.token or m.again then 'gone' else 'ok' end
+                    when l.instance_id is null then 'gone' end as verdict
+        from unnest(instances, tokens, again, delays_ms, uncounted) with ordinality
+             as m (instance_id, token, again, delay_ms, uncounted, place)
+        left join lateral (select l.instance_id from {schema}.instance_locks l where l.instance_id = m.instance_id offset 0) l on true
+        left join lateral (select l.instance_id, l.lock_token, l.message_ids, l.ctid as tid from {schema}.instance_locks l
+                           where l.instance_id = m.instance_id for update skip locked) h on true
     ), given_up as (
-        delete from {schema}.instance_locks l using judged j where j.verdict = 'ok' and l.instance_id = j.instance_id
-        returning l.instance_id, l.message_ids, j.delay_ms, j.uncounted
+        delete from {schema}.instance_locks l where l.ctid = any (array(select j.tid from judged j where j.verdict = 'ok'))
     ), again as (
         update {schema}.orchestrator_queue q
-        set visible_at = coalesce(now() + g.delay_ms * interval '1 ms', q.visible_at),
-            attempt_count = q.attempt_count + (not g.uncounted)::int
-        from given_up g
-        where q.instance_id = g.instance_id and q.id = any (g.message_ids) and (g.delay_ms is not null or not g.uncounted)
+        set visible_at = coalesce(now() + m.delay_ms * interval '1 ms', q.visible_at),
+            attempt_count = q.attempt_count + (not m.uncounted)::int
+        from (select j.delay_ms, j.uncounted, q.tid from judged j cross join lateral (
+                  select q.ctid as tid from {schema}.orchestrator_queue q
+                  where q.instance_id = j.instance_id and q.visible_at <= now() and q.id = any (j.message_ids) offset 0) q
+              where j.verdict = 'ok' and (j.delay_ms is not null or not j.uncounted)) m
+        where q.ctid = m.tid
     )
     select array_agg(j.verdict order by j.place) into outcomes from judged j;
     backend := {schema}.land(flight, outcomes, channels, payloads);

@@ -21,17 +21,21 @@ language plpgsql
 as $$
 declare
     outcomes  text[];
-    cancelled bigint[];
+    cancelled tid[];
     fine      boolean[];
+    tids      tid[];
     begun     boolean;
     changed   boolean;
     ended     text[];
 begin
     if patient then
         perform from {schema}.instance_locks l where l.instance_id = any (instances) order by l.instance_id for update;
+        perform from unnest(cancel_instances, cancel_executions, cancel_activities) as c (instance_id, execution_id, activity_id)
+        cross join lateral (select from {schema}.worker_queue q where q.instance_id = c.instance_id
+                            and q.execution_id = c.execution_id and q.activity_id = c.activity_id for update) q;
     end if;
     with judged as materialized (
-        select m.place,
+        select m.place, h.tid,
                case when h.instance_id is not null then
                         case when h.lock_token is distinct from m.token or m.again then 'gone'
                              when h.locked_until <= clock_timestamp() then 'expired'
@@ -45,46 +49,45 @@ begin
         from unnest(instances, tokens, again, executions, first_events, names, statuses, status_changes, pinned) with ordinality
              as m (instance_id, token, again, execution_id, first_event, name, status, status_change, pinned, place)
         left join lateral (select l.instance_id from {schema}.instance_locks l where l.instance_id = m.instance_id offset 0) l on true
-        left join lateral (select l.instance_id, l.lock_token, l.locked_until from {schema}.instance_locks l
+        left join lateral (select l.instance_id, l.lock_token, l.locked_until, l.ctid as tid from {schema}.instance_locks l
                            where l.instance_id = m.instance_id for update skip locked) h on true
     )
-    select array_agg(j.verdict order by j.place), array_agg(coalesce(j.verdict = 'ok', false) order by j.place), bool_or(j.begins), bool_or(j.changes)
-    into outcomes, fine, begun, changed from judged j;
+    select array_agg(j.verdict order by j.place), array_agg(coalesce(j.verdict = 'ok', false) order by j.place), array_agg(j.tid order by j.place),
+           bool_or(j.begins), bool_or(j.changes)
+    into outcomes, fine, tids, begun, changed from judged j;
 
     if cardinality(cancel_turns) > 0 then
-        if not patient then
+        with asked as materialized (
+            select c.turn, q.tid, h.tid as held
+            from unnest(cancel_turns, cancel_instances, cancel_executions, cancel_activities) as c (turn, instance_id, execution_id, activity_id)
+            cross join lateral (select q.ctid as tid, q.id from {schema}.worker_queue q where q.instance_id = c.instance_id
+                                and q.execution_id = c.execution_id and q.activity_id = c.activity_id offset 0) q
+            left join lateral (select h.ctid as tid from {schema}.worker_queue h
+                               where h.instance_id = c.instance_id and h.id = q.id for update skip locked) h on true
+        ), stuck as (
             -- A turn whose activity somebody holds travels alone.
-            cancelled := array(
-                select q.id from unnest(cancel_turns, cancel_instances, cancel_executions, cancel_activities)
-                    as c (turn, instance_id, execution_id, activity_id)
-                join {schema}.worker_queue q
-                    on q.instance_id = c.instance_id and q.execution_id = c.execution_id and q.activity_id = c.activity_id
-                order by q.instance_id, q.id for update of q skip locked);
-            select array_agg(case when o.outcome = 'ok' and exists (
-                                 select from unnest(cancel_turns, cancel_instances, cancel_executions, cancel_activities)
-                                     as c (turn, instance_id, execution_id, activity_id)
-                                 join {schema}.worker_queue q
-                                     on q.instance_id = c.instance_id and q.execution_id = c.execution_id and q.activity_id = c.activity_id
-                                 where c.turn = o.place and q.id <> all (cancelled))
-                             then null else o.outcome end order by o.place)
-            into outcomes from unnest(outcomes) with ordinality as o (outcome, place);
-            select array_agg(coalesce(o.outcome = 'ok', false) order by o.place) into fine
-            from unnest(outcomes) with ordinality as o (outcome, place);
-        end if;
-        delete from {schema}.worker_queue q
-        using unnest(cancel_turns, cancel_instances, cancel_executions, cancel_activities) as c (turn, instance_id, execution_id, activity_id)
-        where fine[c.turn]
-          and q.instance_id = c.instance_id and q.execution_id = c.execution_id and q.activity_id = c.activity_id;
+            select distinct a.turn from asked a where a.held is null
+        )
+        select array_agg(case when s.turn is null then o.outcome end order by o.place),
+               array_agg(coalesce(o.outcome = 'ok' and s.turn is null, false) order by o.place),
+               (select array_agg(a.held) from asked a where outcomes[a.turn] = 'ok' and a.held is not null
+                and not exists (select from stuck s where s.turn = a.turn))
+        into outcomes, fine, cancelled
+        from unnest(outcomes) with ordinality as o (outcome, place) left join stuck s on s.turn = o.place;
+        delete from {schema}.worker_queue q where q.ctid = any (cancelled);
     end if;
 
     if true = any (fine) then
+        -- By their place in the table, which cannot change: leases are locked, and messages belong to a lease.
         with leases as (
-            delete from {schema}.instance_locks l using unnest(instances, fine) as m (instance_id, fine)
-            where m.fine and l.instance_id = m.instance_id
+            delete from {schema}.instance_locks l
+            where l.ctid = any (array(select m.tid from unnest(tids, fine) as m (tid, fine) where m.fine))
             returning l.instance_id, l.message_ids
         ), messages as (
-            delete from {schema}.orchestrator_queue q using leases l
-            where q.instance_id = l.instance_id and q.visible_at <= now() and q.id = any (l.message_ids)
+            delete from {schema}.orchestrator_queue q where q.ctid = any (array(
+                select q.tid from leases l cross join lateral (
+                    select q.ctid as tid from {schema}.orchestrator_queue q
+                    where q.instance_id = l.instance_id and q.visible_at <= now() and q.id = any (l.message_ids) offset 0) q))
         )
         insert into {schema}.history (instance_id, execution_id, event_id, last_event_id, event_count, events)
         select m.instance_id, m.execution_id, m.first_event, m.last_event, m.event_count, m.events
@@ -114,8 +117,10 @@ begin
                 returning i.instance_id, i.generation
             ), waited as (
                 -- Messages that waited for the start are due: it has come.
-                update {schema}.orchestrator_queue q set visible_at = now()
-                from upserted u where q.instance_id = u.instance_id and q.visible_at = 'infinity'
+                update {schema}.orchestrator_queue q set visible_at = now() where q.ctid = any (array(
+                    select q.tid from upserted u cross join lateral (
+                        select q.ctid as tid from {schema}.orchestrator_queue q
+                        where q.instance_id = u.instance_id and q.visible_at = 'infinity' offset 0) q))
             )
             select array_agg(case when o.outcome = 'ok' and u.generation is not null then 'ok ' || u.generation else o.outcome end order by o.place)
             into outcomes
@@ -137,7 +142,8 @@ begin
                 updated_at = now()
             from unnest(instances, fine, executions, pinned, statuses, status_changes, custom_statuses)
                  as m (instance_id, fine, execution_id, pinned, status, status_change, custom_status)
-            where m.fine and i.instance_id = m.instance_id
+            cross join lateral (select k.ctid as tid from {schema}.instances k where k.instance_id = m.instance_id offset 0) k
+            where m.fine and i.ctid = k.tid
               and (m.execution_id > i.current_execution_id or m.status is not null or m.status_change
                    or m.pinned is distinct from i.pinned_version and m.pinned is not null);
         end if;
@@ -150,7 +156,9 @@ begin
                 event_count = coalesce((select sum(h.event_count) from {schema}.history h
                                         where h.instance_id = m.instance_id and h.execution_id = m.execution_id), 0)
             from unnest(instances, fine, executions, statuses, outputs) as m (instance_id, fine, execution_id, status, output)
-            where m.fine and m.status is not null and e.instance_id = m.instance_id and e.execution_id = m.execution_id;
+            cross join lateral (select k.ctid as tid from {schema}.executions k
+                                where k.instance_id = m.instance_id and k.execution_id = m.execution_id offset 0) k
+            where m.fine and m.status is not null and e.ctid = k.tid;
         end if;
 
         if cardinality(work_turns) > 0 then

@@ -12,24 +12,24 @@ declare
 begin
     if patient then
         perform from unnest(instances, ids) as m (instance_id, id)
-        join {schema}.worker_queue q on q.instance_id = m.instance_id and q.id = m.id order by q.instance_id, q.id for update of q;
+        cross join lateral (select from {schema}.worker_queue q where q.instance_id = m.instance_id and q.id = m.id for update) q;
     end if;
     with asked as materialized (
         select * from unnest(instances, ids, tokens, again, receivers, items) with ordinality
             as m (instance_id, id, token, again, receiver, item, place)
     ), judged as materialized (
-        select a.place, a.instance_id, a.id, a.receiver, a.item, h.session_id,
+        select a.place, a.receiver, a.item, h.session_id, h.tid,
                case when h.id is not null then case when h.lock_token is distinct from a.token or a.again then 'gone'
                                                     when h.locked_until <= clock_timestamp() then 'expired'
                                                     else 'ok' end
                     when q.id is null then 'gone' end as verdict
         from asked a
         left join lateral (select q.id from {schema}.worker_queue q where q.instance_id = a.instance_id and q.id = a.id offset 0) q on true
-        left join lateral (select q.id, q.lock_token, q.locked_until, q.session_id from {schema}.worker_queue q
+        left join lateral (select q.id, q.lock_token, q.locked_until, q.session_id, q.ctid as tid from {schema}.worker_queue q
                            where q.instance_id = a.instance_id and q.id = a.id for update skip locked) h on true
     ), ended as (
-        delete from {schema}.worker_queue q using judged j
-        where j.verdict = 'ok' and q.instance_id = j.instance_id and q.id = j.id
+        -- By their place in the table, which cannot change while they are locked.
+        delete from {schema}.worker_queue q where q.ctid = any (array(select j.tid from judged j where j.verdict = 'ok'))
     ), told as (
         insert into {schema}.orchestrator_queue (instance_id, visible_at, work_item)
         select j.receiver, now() + j.place * interval '1 us', j.item from judged j

@@ -5,8 +5,9 @@
 --        again after it by a later snapshot, so what another claim did to the instance is seen.
 -- floor: messages that were due before it are left to a look without one: what has been claimed and deleted in front of the live
 --        rows stays in the index while any transaction is old enough to see it.
--- Plans: every lookup by key is a lateral subquery with `offset 0`, and whole-table joins are off: a plan made while the tables were small
---        must not be the one that reads them whole later.
+-- Plans: made once, perhaps while the tables were empty, and used when they are full. So the due are ordered by their time alone, which the index
+--        gives; with the id as well they are all read and sorted. Lookups by key are lateral subqueries with `offset 0`, which keeps the
+--        direction, and whole-table scans and joins are off.
 create or replace function {schema}.claim_instances(
     wanted integer, lease_ms bigint, min_version bigint, max_version bigint, floor_us bigint
 ) returns table (
@@ -37,12 +38,20 @@ begin
         left join lateral (select i.pinned_version from {schema}.instances i where i.instance_id = q.instance_id offset 0) i on true
         where q.visible_at <= now() and q.visible_at >= bound and coalesce(l.locked_until <= now(), true)
           and (min_version is null or coalesce(i.pinned_version between min_version and max_version, true))
-        order by q.visible_at, q.id limit wanted * 8
+        order by q.visible_at limit wanted * 8
     ), ranked as materialized (
         select d.instance_id, bool_or(d.stale) as stale from due d group by d.instance_id order by min(d.visible_at), min(d.id)
     ), locked as materialized (
         select r.instance_id, r.stale from ranked r
-        where pg_try_advisory_xact_lock(hashtextextended({schema_text} || '/' || r.instance_id, 1)) limit wanted
+        where pg_try_advisory_xact_lock(hashtextextended({schema_text} || '/' || r.instance_id, 1))
+          -- An ended lease that somebody has locked, itself or a message of it, must not take the place of an instance that is free.
+          and (not r.stale or (
+               exists (select from {schema}.instance_locks l where l.instance_id = r.instance_id for update skip locked)
+               and cardinality(array(select 1 from {schema}.orchestrator_queue q
+                                     where q.instance_id = r.instance_id and q.visible_at <= now() for update skip locked))
+                   = (select count(*) from {schema}.orchestrator_queue q
+                      where q.instance_id = r.instance_id and q.visible_at <= now())))
+        limit wanted
     ), counted as materialized (
         select array_agg(k.instance_id) as mine, bool_or(k.stale) as stale, count(*) as taken from locked k
     )
@@ -63,14 +72,13 @@ begin
         if stale then
             -- Leases that have ended: their attempts count now.
             with over as (
-                delete from {schema}.instance_locks l
-                using (select o.instance_id from {schema}.instance_locks o
-                       where o.instance_id = any (mine) and o.locked_until <= now() for update skip locked) o
-                where l.instance_id = o.instance_id
+                delete from {schema}.instance_locks l where l.instance_id = any (mine) and l.locked_until <= now()
                 returning l.instance_id, l.message_ids
             )
-            update {schema}.orchestrator_queue q set attempt_count = q.attempt_count + 1
-            from over where q.instance_id = over.instance_id and q.id = any (over.message_ids);
+            update {schema}.orchestrator_queue q set attempt_count = q.attempt_count + 1 where q.ctid = any (array(
+                select q.tid from over o cross join lateral (
+                    select q.ctid as tid from {schema}.orchestrator_queue q
+                    where q.instance_id = o.instance_id and q.visible_at <= now() and q.id = any (o.message_ids) offset 0) q));
         end if;
 
         return query
@@ -106,16 +114,19 @@ begin
         if taken < cardinality(mine) then
             -- Messages to instances that nobody has started: they wait for the start, out of the way; those to a queue of theirs are dropped.
             with lost as materialized (
-                select q.instance_id, bool_and(q.kind = 'q') as droppable from unnest(mine) as m (instance_id)
-                join {schema}.orchestrator_queue q on q.instance_id = m.instance_id
+                select q.instance_id, bool_and(q.kind = 'q') as droppable, array_agg(q.tid) as tids from unnest(mine) as m (instance_id)
+                cross join lateral (select q.instance_id, q.kind, q.ctid as tid from {schema}.orchestrator_queue q
+                                    where q.instance_id = m.instance_id and q.visible_at < 'infinity' offset 0) q
                 where not exists (select from {schema}.instances i where i.instance_id = m.instance_id)
                   and not exists (select from {schema}.executions e where e.instance_id = m.instance_id)
                 group by q.instance_id having not bool_or(q.kind = 's')
             ), dropped as (
-                delete from {schema}.orchestrator_queue q using lost where q.instance_id = lost.instance_id and lost.droppable
+                delete from {schema}.orchestrator_queue q
+                where q.ctid = any (array(select t.tid from lost, unnest(lost.tids) as t (tid) where lost.droppable))
             )
-            update {schema}.orchestrator_queue q set visible_at = 'infinity' from lost
-            where q.instance_id = lost.instance_id and not lost.droppable and q.visible_at <= now();
+            update {schema}.orchestrator_queue q set visible_at = 'infinity'
+            where q.ctid = any (array(select t.tid from lost, unnest(lost.tids) as t (tid) where not lost.droppable))
+              and q.visible_at <= now();
             soonest := now();
         end if;
     end if;

@@ -19,7 +19,8 @@ declare
     takers    text[] := array_remove(owners, null);
     wanted    integer := cardinality(owners);
     ids       bigint[];
-    instances text[];
+    tids      tid[];
+    sessions  text[];
     seats     integer[];
     found     record;
     place     integer;
@@ -50,19 +51,20 @@ begin
               and (q.session_id is null
                    or takers <> '{}' and coalesce((select s.worker_id = any (takers) from {schema}.sessions s
                                                    where s.session_id = q.session_id and s.locked_until > now()), true))
-            order by q.visible_at, q.id limit wanted + 1) c
+            order by q.visible_at limit wanted + 1) c
         order by c.visible_at, c.id limit wanted + 1
     ), mine as materialized (
-        select d.instance_id, d.id, d.session_id, row_number() over (order by d.visible_at, d.id) as place from due d
-        cross join lateral (select from {schema}.worker_queue q where q.instance_id = d.instance_id and q.id = d.id
+        select d.id, d.session_id, q.tid, row_number() over (order by d.visible_at, d.id) as place from due d
+        cross join lateral (select q.ctid as tid from {schema}.worker_queue q where q.instance_id = d.instance_id and q.id = d.id
                             and (q.locked_until is null or q.locked_until <= now()) for update skip locked) q
         order by d.visible_at, d.id limit wanted
     ), counted as materialized (
-        select array_agg(m.id order by m.place) as ids, array_agg(m.instance_id order by m.place) as instances,
-               array_agg(m.place::int order by m.place) as seats, count(m.session_id) > 0 as sessions, count(*) as taken
+        select array_agg(m.id order by m.place) as ids, array_agg(m.tid order by m.place) as tids,
+               array_agg(m.session_id order by m.place) as sessions, array_agg(m.place::int order by m.place) as seats,
+               count(m.session_id) > 0 as sessionful, count(*) as taken
         from mine m
     )
-    select c.ids, c.instances, case when not c.sessions then c.seats end,
+    select c.ids, c.tids, c.sessions, case when not c.sessionful then c.seats end,
            case when (select count(*) from due) > c.taken then now()
                 else (select min(least(future.visible_at, leased.until)) from unnest(lanes) as l (lane)
                       left join lateral (
@@ -77,16 +79,13 @@ begin
                             and (q.locked_until > now()
                                  or exists (select from {schema}.sessions s where s.session_id = q.session_id
                                             and s.locked_until > now() and s.worker_id <> all (takers)))) leased on true) end
-    into ids, instances, seats, soonest from counted c;
+    into ids, tids, sessions, seats, soonest from counted c;
 
     if ids is not null and seats is null then
         -- With sessions, who gets what is decided one by one.
         free := array_fill(true, array[wanted]);
         seats := array_fill(null::integer, array[cardinality(ids)]);
-        for found in
-            select m.place::int, q.session_id from unnest(instances, ids) with ordinality as m (instance_id, id, place)
-            join {schema}.worker_queue q on q.instance_id = m.instance_id and q.id = m.id order by m.place
-        loop
+        for found in select m.place::int, m.session_id from unnest(sessions) with ordinality as m (session_id, place) loop
             if found.session_id is null then
                 place := array_position(free, true);
             else
@@ -110,12 +109,12 @@ begin
 
     if ids is not null then
         return query
+        -- By their place in the table, which cannot change while they are locked.
         update {schema}.worker_queue q
         set lock_token = gen_random_uuid(), locked_until = now() + lease_ms * interval '1 ms', attempt_count = q.attempt_count + 1
-        from unnest(instances, ids, seats) as m (instance_id, id, seat)
-        where m.seat is not null and q.instance_id = m.instance_id and q.id = m.id
-        returning null::float8, (extract(epoch from q.visible_at) * 1000000)::bigint, m.seat - 1, q.instance_id, q.id, q.lock_token,
-                  q.attempt_count, q.work_item;
+        where q.ctid = any (tids) and seats[array_position(ids, q.id)] is not null
+        returning null::float8, (extract(epoch from q.visible_at) * 1000000)::bigint, seats[array_position(ids, q.id)] - 1, q.instance_id, q.id,
+                  q.lock_token, q.attempt_count, q.work_item;
     end if;
     next_due_ms := extract(epoch from soonest - now()) * 1000;
     due_us := case when soonest is null or soonest > now() then (extract(epoch from now()) * 1000000)::bigint end;

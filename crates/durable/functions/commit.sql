@@ -20,6 +20,11 @@ language plpgsql set search_path = reveille_own set plan_cache_mode = force_gene
     set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 begin
+    -- Leases and activities that somebody has locked are passed by. Nobody should lock anything else; should somebody do it all the same, the
+    -- flight is given up soon and its members travel alone, so that only those concerned wait.
+    if not patient then
+        perform set_config('lock_timeout', '1s', true);
+    end if;
     outcomes := '{}';
     if cardinality(instances) > 0 then
         outcomes := {schema}.ack_instances(patient, instances, tokens, again, executions, first_events, last_events,

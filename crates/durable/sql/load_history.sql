@@ -4,5 +4,6 @@
 -- Index: primary key of history, one range per execution.
 select (k.place - 1)::int, h.events
 from unnest($1::text[], $2::bigint[], $3::bigint[]) with ordinality as k (instance_id, execution_id, after, place)
-join {schema}.history h on h.instance_id = k.instance_id and h.execution_id = k.execution_id and h.event_id > k.after
+cross join lateral (select h.event_id, h.events from {schema}.history h
+                    where h.instance_id = k.instance_id and h.execution_id = k.execution_id and h.event_id > k.after offset 0) h
 order by k.place, h.event_id

@@ -11,9 +11,19 @@ use duroxide::providers::{
 use duroxide::{Event, SystemStats};
 
 use crate::ack::Outcome;
+use crate::message::receiver;
 use crate::observe::Operation;
 use crate::provider::PostgresProvider;
 use crate::token::{TurnToken, WorkToken};
+
+/// The instance a token is about, for a span; `None` for what is no token.
+fn turn_instance(token: &str) -> Option<String> {
+    TurnToken::parse(token).map(|token| token.instance)
+}
+
+fn work_instance(token: &str) -> Option<String> {
+    WorkToken::parse(token).map(|token| token.instance)
+}
 
 type Fetched<T> = Result<Option<(T, String, u32)>, ProviderError>;
 
@@ -45,7 +55,7 @@ impl Provider for PostgresProvider {
         }))
     }
 
-    #[tracing::instrument(level = "debug", skip_all, fields(instance_id, execution_id))]
+    #[tracing::instrument(level = "debug", skip_all, fields(instance_id = turn_instance(lock_token), execution_id = execution_id))]
     async fn ack_orchestration_item(
         &self,
         lock_token: &str,
@@ -57,9 +67,6 @@ impl Provider for PostgresProvider {
         cancelled_activities: Vec<ScheduledActivityIdentifier>,
     ) -> Result<(), ProviderError> {
         let since = Instant::now();
-        if let Some(token) = TurnToken::parse(lock_token) {
-            tracing::Span::current().record("instance_id", &token.instance).record("execution_id", execution_id);
-        }
         let outcome = Outcome {
             execution: execution_id,
             events: history_delta,
@@ -73,16 +80,13 @@ impl Provider for PostgresProvider {
         acked.map_err(|failure| failure.error)
     }
 
-    #[tracing::instrument(level = "debug", skip_all, fields(instance_id))]
+    #[tracing::instrument(level = "debug", skip_all, fields(instance_id = turn_instance(lock_token)))]
     async fn abandon_orchestration_item(
         &self,
         lock_token: &str,
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        if let Some(token) = TurnToken::parse(lock_token) {
-            tracing::Span::current().record("instance_id", &token.instance);
-        }
         self.abandon_turn(lock_token, delay, ignore_attempt).await
     }
 
@@ -91,12 +95,12 @@ impl Provider for PostgresProvider {
         self.read_latest("read", instance).await
     }
 
-    #[tracing::instrument(level = "debug", skip_all, fields(instance_id = instance, execution_id))]
+    #[tracing::instrument(level = "debug", skip_all, fields(instance_id = instance, execution_id = execution_id))]
     async fn read_with_execution(&self, instance: &str, execution_id: u64) -> Result<Vec<Event>, ProviderError> {
         self.read_execution("read_with_execution", instance, execution_id).await
     }
 
-    #[tracing::instrument(level = "debug", skip_all, fields(instance_id = instance, execution_id))]
+    #[tracing::instrument(level = "debug", skip_all, fields(instance_id = instance, execution_id = execution_id))]
     async fn append_with_execution(
         &self,
         instance: &str,
@@ -106,7 +110,7 @@ impl Provider for PostgresProvider {
         self.append(instance, execution_id, &new_events).await
     }
 
-    #[tracing::instrument(level = "debug", skip_all)]
+    #[tracing::instrument(level = "debug", skip_all, fields(instance_id = receiver(&item)))]
     async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
         self.send_work(&item).await
     }
@@ -130,18 +134,15 @@ impl Provider for PostgresProvider {
         }))
     }
 
-    #[tracing::instrument(level = "debug", skip_all, fields(instance_id))]
+    #[tracing::instrument(level = "debug", skip_all, fields(instance_id = work_instance(token)))]
     async fn ack_work_item(&self, token: &str, completion: Option<WorkItem>) -> Result<(), ProviderError> {
         let since = Instant::now();
-        if let Some(token) = WorkToken::parse(token) {
-            tracing::Span::current().record("instance_id", &token.instance);
-        }
         let acked = self.ack_work(token, completion.as_ref()).await;
         Operation::AckWorker.record(since, &acked);
         acked.map_err(|failure| failure.error)
     }
 
-    #[tracing::instrument(level = "debug", skip_all)]
+    #[tracing::instrument(level = "debug", skip_all, fields(instance_id = work_instance(token)))]
     async fn renew_work_item_lock(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
         self.renew_work(token, extend_for).await
     }
@@ -161,7 +162,7 @@ impl Provider for PostgresProvider {
         self.clean_sessions().await
     }
 
-    #[tracing::instrument(level = "debug", skip_all)]
+    #[tracing::instrument(level = "debug", skip_all, fields(instance_id = work_instance(token)))]
     async fn abandon_work_item(
         &self,
         token: &str,
@@ -171,12 +172,12 @@ impl Provider for PostgresProvider {
         self.abandon_work(token, delay, ignore_attempt).await
     }
 
-    #[tracing::instrument(level = "debug", skip_all)]
+    #[tracing::instrument(level = "debug", skip_all, fields(instance_id = turn_instance(token)))]
     async fn renew_orchestration_item_lock(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
         self.renew_turn(token, extend_for).await
     }
 
-    #[tracing::instrument(level = "debug", skip_all)]
+    #[tracing::instrument(level = "debug", skip_all, fields(instance_id = receiver(&item)))]
     async fn enqueue_for_orchestrator(&self, item: WorkItem, delay: Option<Duration>) -> Result<(), ProviderError> {
         let since = Instant::now();
         let sent = self.send(&item, delay).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use duroxide::providers::{DispatcherCapabilityFilter, ProviderError, SessionFetchConfig, TagFilter, WorkItem};
 use pg::retry::Backoff;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use wake::{Claim, Claimed, Consumer};
 
 use crate::observe::Failure;
@@ -16,6 +16,8 @@ use crate::work::{WorkKey, sessionful};
 /// Pauses between attempts of a fetch that does not wait for work, while the database is away.
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
 const PAUSE_LONGEST: Duration = Duration::from_secs(1);
+/// How long a fetch that does not wait for work waits for the database to answer, at least.
+const LOOK_PATIENCE: Duration = Duration::from_secs(2);
 
 impl PostgresProvider {
     pub(crate) async fn fetch_turn(
@@ -80,7 +82,16 @@ impl PostgresProvider {
         loop {
             let claimed = match self.inner.config.enabled {
                 true => consumer.claim(key.clone(), 1, args(), deadline).await,
-                false => consumer.claim_now(key.clone(), 1, args()).await,
+                false => {
+                    let patience = deadline.max(Instant::now() + LOOK_PATIENCE);
+                    match timeout_at(patience, consumer.claim_now(key.clone(), 1, args())).await {
+                        Ok(claimed) => claimed,
+                        Err(_) => {
+                            let late = ProviderError::retryable(operation, "the database did not answer in time");
+                            return Err(Failure::late(late));
+                        }
+                    }
+                }
             };
             let error = match claimed {
                 Ok(claimed) => return Ok(claimed),

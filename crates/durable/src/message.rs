@@ -56,7 +56,8 @@ impl Message {
         item: &WorkItem,
         delay: Option<Duration>,
     ) -> Result<Message, ProviderError> {
-        let instance = receiver(item).ok_or_else(|| {
+        let for_worker = matches!(item, WorkItem::ActivityExecute { .. });
+        let instance = receiver(item).filter(|_| !for_worker).ok_or_else(|| {
             ProviderError::permanent(operation, "an activity to execute is for a worker, not for an orchestration")
         })?;
         let due = match (delay, item) {
@@ -72,9 +73,10 @@ impl Message {
     }
 }
 
-/// The instance that receives an item; `None` for one that goes to a worker.
-fn receiver(item: &WorkItem) -> Option<&str> {
+/// The instance an item is for; `None` for one of a kind this version does not know.
+pub(crate) fn receiver(item: &WorkItem) -> Option<&str> {
     match item {
+        WorkItem::ActivityExecute { instance, .. } => Some(instance),
         WorkItem::StartOrchestration { instance, .. }
         | WorkItem::ActivityCompleted { instance, .. }
         | WorkItem::ActivityFailed { instance, .. }
@@ -86,7 +88,8 @@ fn receiver(item: &WorkItem) -> Option<&str> {
         WorkItem::SubOrchCompleted { parent_instance, .. } | WorkItem::SubOrchFailed { parent_instance, .. } => {
             Some(parent_instance)
         }
-        // An activity to execute; and what a later duroxide may add behind a feature.
+        // What duroxide has behind a feature that somebody else may have chosen.
+        #[allow(unreachable_patterns)]
         _ => None,
     }
 }

@@ -79,6 +79,11 @@ impl Failure {
         Failure { error, error_type: None }
     }
 
+    /// The database did not answer.
+    pub(crate) fn late(error: ProviderError) -> Failure {
+        Failure { error, error_type: Some("unknown") }
+    }
+
     pub(crate) fn engine(operation: &'static str, error: &wake::Error) -> Failure {
         let source = match error {
             wake::Error::Unavailable { source, .. }
@@ -94,8 +99,7 @@ impl Failure {
 /// The kind of a failure, as the guide names them.
 fn error_type(error: &pg::Error) -> &'static str {
     match error {
-        pg::Error::Transient { code, .. } if code == "55P03" => "lock_timeout",
-        pg::Error::Exhausted => "lock_timeout",
+        error if error.is_lock_timeout() => "lock_timeout",
         pg::Error::Transient { code, .. } if code.starts_with("40") => "serialization_error",
         pg::Error::Transient { .. } | pg::Error::Refused { .. } | pg::Error::Interrupted { .. } => "transaction_failed",
         _ => "unknown",

@@ -27,7 +27,7 @@ const POOL_MAX: &str = "DUROXIDE_PG_POOL_MAX";
 /// Connections by default: one for each kind of statement that may be in the air, and some for the application.
 const POOL_DEFAULT: u32 = 10;
 /// How long a write is tried before it is told that the database is away; acks go on by themselves.
-const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
+const GIVE_UP_AFTER: Duration = Duration::from_secs(10);
 
 /// A provider for duroxide on PostgreSQL. Cheap to clone; all clones are one.
 ///

@@ -96,6 +96,10 @@ impl<F: Flight> Plane<F> {
                 let source = broken(io::ErrorKind::InvalidData, "the statement did not answer for every member");
                 tell_all(load, Arc::new(source), |source| Error::Unknown { what: inner.name.clone(), source });
             }
+            // Somebody holds a row that a statement cannot pass by: only whose it is may wait for it.
+            Fate::Unavailable(error) if manner == Manner::Together && error.is_lock_timeout() => {
+                inner.send_alone(load, true);
+            }
             Fate::Refused(error) if load.len() > 1 && !is_about_connecting(&error) => inner.send_alone(load, false),
             Fate::Refused(error) => {
                 tell_all(load, Arc::new(error), |source| Error::refused(&inner.name, source));
@@ -193,6 +197,9 @@ impl<F: Flight> Plane<F> {
             }
             if !error.is_transient() {
                 return Flown { fate: Fate::Refused(error), announcement: None };
+            }
+            if error.is_lock_timeout() && manner == Manner::Together {
+                return Flown { fate: Fate::Unavailable(error), announcement: None };
             }
             if Instant::now() >= give_up_at {
                 let fate = if may_have_happened { Fate::Unknown(error) } else { Fate::Unavailable(error) };

@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 use wake::{Boarded, Channel, Flight, Landed, Ring};
 
-use super::Fenced;
+use super::{Fenced, repeated};
 use crate::message::millis;
 use crate::token::TurnToken;
 
@@ -55,9 +55,10 @@ impl Flight for AbandonTurn {
         let turns = &boarded.members;
         let instances: Vec<&str> = turns.iter().map(|turn| turn.token.instance.as_str()).collect();
         let fences: Vec<Uuid> = turns.iter().map(|turn| turn.token.fence).collect();
+        let again = repeated(fences.iter().copied().map(Some));
         let delays: Vec<Option<i64>> = turns.iter().map(|turn| turn.delay.map(millis)).collect();
         let uncounted: Vec<bool> = turns.iter().map(|turn| turn.uncounted).collect();
-        let query = boarded.query(&self.sql).bind(instances).bind(fences).bind(delays).bind(uncounted);
+        let query = boarded.query(&self.sql).bind(instances).bind(fences).bind(again).bind(delays).bind(uncounted);
         Landed::of(&query.fetch_one(conn).await?)
     }
 

@@ -7,7 +7,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 use wake::{Boarded, Channel, Flight, Landed, Ring};
 
-use super::Fenced;
+use super::{Fenced, repeated};
 use crate::message::millis;
 use crate::token::WorkToken;
 
@@ -52,9 +52,11 @@ impl Flight for AbandonWork {
         let instances: Vec<&str> = works.iter().map(|work| work.token.instance.as_str()).collect();
         let ids: Vec<i64> = works.iter().map(|work| work.token.id).collect();
         let fences: Vec<Uuid> = works.iter().map(|work| work.token.fence).collect();
+        let again = repeated(fences.iter().copied().map(Some));
         let delays: Vec<Option<i64>> = works.iter().map(|work| work.delay.map(millis)).collect();
         let uncounted: Vec<bool> = works.iter().map(|work| work.uncounted).collect();
-        let query = boarded.query(&self.sql).bind(instances).bind(ids).bind(fences).bind(delays).bind(uncounted);
+        let query =
+            boarded.query(&self.sql).bind(instances).bind(ids).bind(fences).bind(again).bind(delays).bind(uncounted);
         Landed::of(&query.fetch_one(conn).await?)
     }
 

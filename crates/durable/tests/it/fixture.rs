@@ -62,6 +62,9 @@ impl ProviderFactory for Factory {
     async fn create_provider(&self) -> Arc<dyn Provider> {
         let config = LongPollConfig { enabled: self.long_poll, ..LongPollConfig::default() };
         let fixture = Arc::new(Fixture::with(config).await);
+        // Some functions allow a fetch a tenth of a second: not the first of all, which opens a connection and makes the claim's plans.
+        let first = fixture.provider.fetch_orchestration_item(Duration::from_secs(1), Duration::ZERO, None).await;
+        assert!(first.expect("a fetch").is_none(), "the store is empty");
         self.made.lock().expect("no panic").push(fixture.clone());
         Arc::new(fixture.provider.clone())
     }

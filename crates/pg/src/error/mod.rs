@@ -182,6 +182,11 @@ impl Error {
         self.said()?.constraint()
     }
 
+    /// Whether a statement was given up because it waited too long for somebody's lock. It certainly has not happened.
+    pub fn is_lock_timeout(&self) -> bool {
+        self.sqlstate() == Some("55P03")
+    }
+
     /// Whether a commit was refused for its notifications alone, because somebody listens and does not read: without them it
     /// may succeed.
     pub fn is_notification_queue_full(&self) -> bool {

@@ -10,9 +10,9 @@ use sqlx::{Connection as _, PgConnection};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::calls::{Done, ack, activity, begin, fetch, fetch_work, identity, send, send_work, start};
+use super::calls::{Done, ack, activity, begin, fetch, fetch_work, identity, raised, send, send_work, start};
 use super::load::Load;
-use super::{LEASE, hearing, options};
+use super::{LEASE, SHORT_LEASE, hearing, options};
 use crate::fixture::Fixture;
 
 /// Orchestrations that go on.
@@ -139,4 +139,79 @@ async fn a_held_instance_does_not_hold_up_another_process() {
     soon(begin(&elsewhere, "other", LEASE)).await;
     holder.let_go().await;
     held.await.expect("no panic").expect("acked, if late");
+}
+
+/// A lease that has ended and whose row somebody has locked is not taken over until they let go; others are claimed meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_locked_lease_that_has_ended_holds_up_no_claim() {
+    let Fixture { db, provider } = Fixture::new().await;
+    send(&provider, start("held", "")).await;
+    let (_, dead, _) = fetch(&provider, SHORT_LEASE).await;
+    let holder = Holder::of(&db, "instance_locks", "held").await;
+    tokio::time::sleep(SHORT_LEASE).await;
+    soon(begin(&provider, "other", LEASE)).await;
+    holder.let_go().await;
+    let (item, token, attempt) = soon(fetch(&provider, LEASE)).await;
+    assert_eq!((item.instance.as_str(), attempt), ("held", 2));
+    ack(&provider, &dead, Done::first("held", "")).await.expect_err("somebody else has it");
+    ack(&provider, &token, Done::first("held", "")).await.expect("the lease is fresh");
+}
+
+/// A message that somebody has locked is read by a turn, whose ack then waits to remove it; others go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_locked_message_holds_up_only_its_own_turn() {
+    let Fixture { db, provider } = Fixture::new().await;
+    begin(&provider, "held", LEASE).await;
+    send(&provider, raised("held", "x")).await;
+    let holder = Holder::of(&db, "orchestrator_queue", "held").await;
+    let (item, token, _) = soon(fetch(&provider, LEASE)).await;
+    assert_eq!(item.instance, "held");
+    let mut held = tokio::spawn({
+        let provider = provider.clone();
+        async move { ack(&provider, &token, Done::heard("held", 2, "x")).await }
+    });
+    is_held(&mut held).await;
+    soon(begin(&provider, "other", LEASE)).await;
+    holder.let_go().await;
+    held.await.expect("no panic").expect("acked, if late");
+}
+
+/// An instance whose own row somebody has locked holds up the turn that would change it, and no other.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_locked_instance_holds_up_only_its_own_turn() {
+    let Fixture { db, provider } = Fixture::new().await;
+    begin(&provider, "held", LEASE).await;
+    let holder = Holder::of(&db, "instances", "held").await;
+    send(&provider, raised("held", "x")).await;
+    let (_, token, _) = soon(fetch(&provider, LEASE)).await;
+    let ends = ending("held");
+    let mut held = tokio::spawn({
+        let provider = provider.clone();
+        async move { ack(&provider, &token, ends).await }
+    });
+    is_held(&mut held).await;
+    soon(begin(&provider, "other", LEASE)).await;
+    holder.let_go().await;
+    held.await.expect("no panic").expect("acked, if late");
+}
+
+/// A turn that ends its instance.
+fn ending(instance: &str) -> Done {
+    let mut done = Done::heard(instance, 2, "x");
+    done.metadata.status = Some("Completed".to_owned());
+    done
+}
+
+/// A message that somebody has locked keeps its own instance from being claimed again, and no other.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_locked_message_of_a_lease_that_has_ended_holds_up_no_claim() {
+    let Fixture { db, provider } = Fixture::new().await;
+    send(&provider, start("held", "")).await;
+    fetch(&provider, SHORT_LEASE).await;
+    let holder = Holder::of(&db, "orchestrator_queue", "held").await;
+    tokio::time::sleep(SHORT_LEASE).await;
+    soon(begin(&provider, "other", LEASE)).await;
+    holder.let_go().await;
+    let (item, _, attempt) = soon(fetch(&provider, LEASE)).await;
+    assert_eq!((item.instance.as_str(), attempt), ("held", 2));
 }
