@@ -6,6 +6,7 @@ mod faults;
 mod fixture;
 mod idle;
 mod import;
+mod model;
 mod observability;
 mod scenarios;
 mod schema;

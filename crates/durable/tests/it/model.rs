@@ -1,0 +1,74 @@
+//! The provider against the model in memory.
+//!
+//! The contract is large, and what a validation suite checks call by call can still go wrong when calls follow each other in an order that nobody
+//! thought of. So random sequences of calls are made of both stores, and every answer must be the same. The model is simple enough to be read
+//! against the contract; where the two differ by design, the place that translates says why.
+
+mod acks;
+mod answers;
+mod concurrent;
+mod crowd;
+mod early;
+mod leases;
+mod ledger;
+mod looks;
+mod pair;
+mod payload;
+mod step;
+mod take;
+mod weights;
+
+use std::fmt::Debug;
+
+use proptest::collection::vec;
+use proptest::strategy::Strategy;
+use proptest::test_runner::{Config, TestError, TestRunner};
+
+use crate::fixture::Fixture;
+use pair::{Pair, Verdict};
+
+/// How many sequences are tried by default; the variable `PROPTEST_CASES` asks for more.
+const SEQUENCES: u32 = 30;
+/// Enough that an execution ends and its successor begins, and that leases end in between.
+const STEPS: std::ops::RangeInclusive<usize> = 30..=60;
+/// Attempts to make a sequence smaller that disagrees: each takes about as long as a sequence.
+const SHRINKS_MAX: u32 = 600;
+
+/// Tries random sequences one after another, on one schema.
+fn sequences<S: Debug>(
+    by_default: u32,
+    strategy: &impl Strategy<Value = Vec<S>>,
+    run: impl AsyncFn(&Fixture, &[S]) -> Verdict,
+) {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+    let fixture = runtime.block_on(Pair::fixture());
+    let asked = std::env::var_os("PROPTEST_CASES").map(|_| Config::default().cases);
+    let config = Config {
+        cases: asked.unwrap_or(by_default),
+        failure_persistence: None,
+        max_shrink_iters: SHRINKS_MAX,
+        ..Config::default()
+    };
+    match TestRunner::new(config).run(strategy, |steps| runtime.block_on(run(&fixture, &steps))) {
+        Ok(()) => {}
+        Err(TestError::Fail(reason, steps)) => {
+            let steps = steps.iter().map(|step| format!("{step:?}")).filter(|step| step != "Nothing");
+            panic!("{reason}\nafter\n{}", steps.collect::<Vec<_>>().join("\n"));
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Any sequence of calls has the same answers as in the model, and leaves the same state and the same work behind.
+/// Every step is taken in both stores; the end compares everything that can be read and then drains the queues.
+#[test]
+fn any_sequence_of_calls_answers_as_the_model_does() {
+    sequences(SEQUENCES, &vec(weights::step(), STEPS), async |fixture, steps| {
+        let mut pair = Pair::new(fixture).await;
+        for step in steps {
+            pair.take(step).await?;
+        }
+        pair.look_at_everything().await
+    });
+}

@@ -1,0 +1,246 @@
+//! What a crowd has seen and done, and what must be true of it.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use duroxide::Event;
+use duroxide::providers::{ExecutionMetadata, OrchestrationItem, ProviderError, ScheduledActivityIdentifier, WorkItem};
+use fastrand::Rng;
+
+use super::payload::input;
+
+/// A turn that was fetched, and what became of it.
+#[derive(Debug)]
+pub(super) struct Turned {
+    pub(super) item: OrchestrationItem,
+    pub(super) attempt: u32,
+    /// When the fetch had returned.
+    pub(super) fetched: u64,
+    pub(super) fate: TurnFate,
+}
+
+#[derive(Debug)]
+pub(super) enum TurnFate {
+    Acked { begun: u64, ack: Box<Ack> },
+    Abandoned { uncounted: bool },
+    Left,
+}
+
+/// What an ack has committed.
+#[derive(Debug, Clone)]
+pub(super) struct Ack {
+    pub(super) execution: u64,
+    pub(super) events: Vec<Event>,
+    pub(super) work: Vec<WorkItem>,
+    pub(super) messages: Vec<WorkItem>,
+    pub(super) metadata: ExecutionMetadata,
+    pub(super) cancelled: Vec<ScheduledActivityIdentifier>,
+}
+
+/// An activity that was fetched, and what became of it.
+#[derive(Debug)]
+pub(super) struct Worked {
+    pub(super) item: WorkItem,
+    pub(super) attempt: u32,
+    pub(super) fate: WorkFate,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WorkFate {
+    Acked,
+    Abandoned {
+        uncounted: bool,
+    },
+    Left,
+    /// It was cancelled meanwhile.
+    Refused,
+}
+
+impl WorkFate {
+    pub(super) fn refused(error: &ProviderError) -> WorkFate {
+        assert!(!error.is_retryable(), "{error}");
+        WorkFate::Refused
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    stamps: AtomicU64,
+    book: Mutex<Book>,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    instances: Vec<String>,
+    sent: Vec<String>,
+    scheduled: Vec<WorkItem>,
+    cancelled: HashSet<(String, u64, u64)>,
+    turns: Vec<Turned>,
+    work: Vec<Worked>,
+}
+
+impl Ledger {
+    fn book(&self) -> std::sync::MutexGuard<'_, Book> {
+        self.book.lock().expect("nobody panics while writing")
+    }
+
+    /// A moment: later ones are larger.
+    pub(super) fn stamp(&self) -> u64 {
+        self.stamps.fetch_add(1, Ordering::SeqCst)
+    }
+
+    /// A message by what it says: each says something else.
+    pub(super) fn name(item: &WorkItem) -> String {
+        format!("{item:?}")
+    }
+
+    pub(super) fn some_instance(&self, random: &mut Rng) -> Option<String> {
+        random.choice(&self.book().instances).cloned()
+    }
+
+    pub(super) fn some_activity(&self, of: &str, random: &mut Rng) -> Option<ScheduledActivityIdentifier> {
+        let book = self.book();
+        let own: Vec<_> = book.scheduled.iter().map(identity).filter(|(instance, ..)| instance == of).collect();
+        let (instance, execution_id, activity_id) = random.choice(own)?;
+        Some(ScheduledActivityIdentifier { instance, execution_id, activity_id })
+    }
+
+    pub(super) fn started(&self, instance: String) {
+        self.book().instances.push(instance);
+    }
+
+    pub(super) fn sent(&self, items: impl IntoIterator<Item = WorkItem>) {
+        self.book().sent.extend(items.into_iter().map(|item| Self::name(&item)));
+    }
+
+    pub(super) fn committed(&self, ack: &Ack) {
+        let mut book = self.book();
+        book.sent.extend(ack.messages.iter().map(Self::name));
+        book.scheduled.extend(ack.work.iter().cloned());
+        let cancelled = ack.cancelled.iter().map(|it| (it.instance.clone(), it.execution_id, it.activity_id));
+        book.cancelled.extend(cancelled);
+    }
+
+    pub(super) fn turned(&self, turn: Turned) {
+        self.book().turns.push(turn);
+    }
+
+    pub(super) fn worked(&self, work: Worked) {
+        self.book().work.push(work);
+    }
+
+    /// The acked turns of each instance, in the order of their events.
+    pub(super) fn into_turns(self) -> BTreeMap<String, Vec<(OrchestrationItem, u32, Ack)>> {
+        let mut turns: BTreeMap<String, Vec<_>> = BTreeMap::new();
+        for turn in self.book.into_inner().expect("nobody panics while writing").turns {
+            if let TurnFate::Acked { ack, .. } = turn.fate {
+                turns.entry(turn.item.instance.clone()).or_default().push((turn.item, turn.attempt, *ack));
+            }
+        }
+        turns.values_mut().for_each(|turns| turns.sort_by_key(|(_, _, ack)| (ack.execution, ack.events[0].event_id)));
+        turns
+    }
+
+    /// How many turns and activities were acked, given up and left: a run that has nothing of one kind has tested less than it says.
+    pub(super) fn tally(&self) -> [usize; 6] {
+        let book = self.book();
+        let turns = |is: fn(&TurnFate) -> bool| book.turns.iter().filter(|turn| is(&turn.fate)).count();
+        let work = |is: fn(&WorkFate) -> bool| book.work.iter().filter(|work| is(&work.fate)).count();
+        [
+            turns(|fate| matches!(fate, TurnFate::Acked { .. })),
+            turns(|fate| matches!(fate, TurnFate::Abandoned { .. })),
+            turns(|fate| matches!(fate, TurnFate::Left)),
+            work(|fate| matches!(fate, WorkFate::Acked)),
+            work(|fate| matches!(fate, WorkFate::Abandoned { .. })),
+            work(|fate| matches!(fate, WorkFate::Left)),
+        ]
+    }
+
+    /// Every message is in exactly one acked turn, and none that was not sent.
+    pub(super) fn check_messages(&self) {
+        let book = self.book();
+        let mut delivered = Vec::new();
+        for turn in &book.turns {
+            if matches!(turn.fate, TurnFate::Acked { .. }) {
+                delivered.extend(turn.item.messages.iter().map(Self::name));
+            }
+        }
+        let mut sent = book.sent.clone();
+        sent.sort_unstable();
+        delivered.sort_unstable();
+        assert_eq!(sent, delivered, "what was sent, and what acked turns have taken");
+    }
+
+    /// Every activity is executed once, unless it was cancelled; then at most once.
+    pub(super) fn check_activities(&self) {
+        let book = self.book();
+        let mut acked: HashMap<&str, usize> = HashMap::new();
+        for work in &book.work {
+            match work.fate {
+                WorkFate::Acked => *acked.entry(input(&work.item)).or_default() += 1,
+                WorkFate::Refused => {
+                    assert!(book.cancelled.contains(&identity(&work.item)), "refused, not cancelled: {work:?}");
+                }
+                WorkFate::Abandoned { .. } | WorkFate::Left => {}
+            }
+        }
+        for item in &book.scheduled {
+            let times = acked.remove(input(item)).unwrap_or_default();
+            let cancelled = book.cancelled.contains(&identity(item));
+            assert!(times == 1 || times == 0 && cancelled, "executed {times} times: {item:?}");
+        }
+        assert!(acked.is_empty(), "executed, never scheduled: {acked:?}");
+    }
+
+    /// The attempt of an acked turn or activity counts every time that it was fetched, but those that were given back uncounted.
+    pub(super) fn check_attempts(&self) {
+        let book = self.book();
+        let mut messages: HashMap<String, u32> = HashMap::new();
+        for turn in &book.turns {
+            let counts = !matches!(turn.fate, TurnFate::Abandoned { uncounted: true });
+            turn.item
+                .messages
+                .iter()
+                .for_each(|item| *messages.entry(Self::name(item)).or_default() += u32::from(counts));
+        }
+        for turn in &book.turns {
+            if matches!(turn.fate, TurnFate::Acked { .. }) {
+                let expected = turn.item.messages.iter().map(|item| messages[&Self::name(item)]).max();
+                assert_eq!(Some(turn.attempt), expected, "attempt of {turn:?}");
+            }
+        }
+        let mut activities: HashMap<&str, u32> = HashMap::new();
+        for work in &book.work {
+            let counts = work.fate != WorkFate::Abandoned { uncounted: true };
+            *activities.entry(input(&work.item)).or_default() += u32::from(counts);
+        }
+        for work in book.work.iter().filter(|work| work.fate == WorkFate::Acked) {
+            assert_eq!(work.attempt, activities[input(&work.item)], "attempt of {work:?}");
+        }
+    }
+
+    /// Nobody held an instance while somebody else did who acked: between a fetch's answer and its ack there is no other's.
+    pub(super) fn check_exclusion(&self) {
+        let book = self.book();
+        let mut held: HashMap<&str, Vec<(u64, u64)>> = HashMap::new();
+        for turn in &book.turns {
+            if let TurnFate::Acked { begun, .. } = turn.fate {
+                held.entry(&turn.item.instance).or_default().push((turn.fetched, begun));
+            }
+        }
+        for (instance, mut times) in held {
+            times.sort_unstable();
+            let apart = times.windows(2).all(|pair| pair[0].1 < pair[1].0);
+            assert!(apart, "{instance} was leased twice at the same time: {times:?}");
+        }
+    }
+}
+
+/// Instance, execution and id of an activity.
+fn identity(item: &WorkItem) -> (String, u64, u64) {
+    match item {
+        WorkItem::ActivityExecute { instance, execution_id, id, .. } => (instance.clone(), *execution_id, *id),
+        other => panic!("no activity to execute: {other:?}"),
+    }
+}
