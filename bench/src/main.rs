@@ -1,12 +1,13 @@
 //! Measures Reveille against its targets and its peers.
 //!
-//! `cargo run --release -p reveille-bench -- wake` finds or starts a PostgreSQL of its own, with the durability of a fresh
-//! installation, and measures the wake engine. Results go to stdout, one JSON object per line, targets last; a table for
-//! people, and what is going on, to stderr.
+//! `cargo run --release -p reveille-bench -- wake` finds or starts a PostgreSQL of its own, with the durability of a
+//! fresh installation, and measures the wake engine; `durable` in its place measures the provider for duroxide. Results go
+//! to stdout, one JSON object per line, targets last; a table for people, and what is going on, to stderr.
 //!
-//! The machine it runs on is rarely quiet, so a figure alone says little: systems that are compared run in turns within one run,
-//! several rounds, and what is reported is a median with its spread, and ratios.
+//! The machine it runs on is rarely quiet, so a figure alone says little: systems that are compared run in turns within one
+//! run, several rounds, and what is reported is a median with its spread, and ratios.
 
+mod durable;
 mod report;
 mod server;
 mod stats;
@@ -28,12 +29,20 @@ use tracing_subscriber::EnvFilter;
 type Failure = Box<dyn Error + Send + Sync>;
 type Result<T> = std::result::Result<T, Failure>;
 
-/// What is logged unless `RUST_LOG` says otherwise. A server that is thrown away breaks its connections: no news.
-const LOGGED: &str = "warn,sqlx_core=error";
+/// What is logged unless `RUST_LOG` says otherwise. A server that is thrown away breaks its connections, and a connection
+/// that is to be ended may have ended by itself: no news.
+const LOGGED: &str = "warn,sqlx_core=error,sqlx::postgres::notice=error";
 
-/// The longest a run may take before something hangs. A quick one takes two minutes, a full one about fifteen.
-const QUICK_LIMIT: Duration = Duration::from_secs(6 * 60);
-const FULL_LIMIT: Duration = Duration::from_secs(45 * 60);
+/// The longest a run may take before something hangs.
+struct Limits {
+    quick: Duration,
+    full: Duration,
+}
+
+/// A quick run takes two minutes, a full one about fifteen.
+const WAKE_LIMITS: Limits = Limits { quick: Duration::from_secs(6 * 60), full: Duration::from_secs(45 * 60) };
+/// A quick run takes four minutes, a full one about fifty; more rounds take longer.
+const DURABLE_LIMITS: Limits = Limits { quick: Duration::from_secs(20 * 60), full: Duration::from_secs(4 * 3_600) };
 
 /// Measures Reveille against its targets and its peers.
 #[derive(Parser)]
@@ -47,15 +56,20 @@ struct Arguments {
 enum Command {
     /// The wake engine: how soon waiters look, what waiting costs, what ringing costs.
     Wake(Run),
+    /// The durable provider under duroxide's runtime: how fast, at what price, and against its peers.
+    Durable(durable::DurableRun),
     /// The second process of workloads that need one.
     #[command(hide = true)]
     WakeSender(wake::SenderArguments),
+    /// The process of one round.
+    #[command(hide = true)]
+    DurableRound(durable::RoundArguments),
 }
 
 /// What every workload can be told.
 #[derive(Args, Clone)]
 struct Run {
-    /// End within two minutes: fewer samples, fewer rounds, fewer points.
+    /// End within a few minutes: fewer samples, fewer rounds, fewer points.
     #[arg(long)]
     quick: bool,
     /// Only the workloads whose name contains this. Targets of the others are not reported.
@@ -94,7 +108,11 @@ fn main() -> ExitCode {
         Err(error) => return failed(&error),
     };
     let done = match arguments.command {
-        Command::Wake(run) => measure(&runtime, &run),
+        Command::Wake(run) => {
+            measure(&runtime, &run, WAKE_LIMITS, async |server, report| wake::run(server, &run, report).await)
+        }
+        Command::Durable(run) => measure_durable(&runtime, &run),
+        Command::DurableRound(arguments) => runtime.block_on(durable::play(arguments)),
         Command::WakeSender(arguments) => runtime.block_on(wake::sender(arguments)),
     };
     match done {
@@ -103,18 +121,30 @@ fn main() -> ExitCode {
     }
 }
 
+/// The peers are built first: that takes its time, and none of the run's.
+fn measure_durable(runtime: &tokio::runtime::Runtime, run: &durable::DurableRun) -> Result<()> {
+    let peers = if run.run.no_peers { None } else { Some(durable::build_peers()?) };
+    measure(runtime, &run.run, DURABLE_LIMITS, async |server, report| durable::run(server, run, peers, report).await)
+}
+
 /// Runs workloads on a server that is stopped and removed afterwards, however they end.
-fn measure(runtime: &tokio::runtime::Runtime, run: &Run) -> Result<()> {
+fn measure(
+    runtime: &tokio::runtime::Runtime,
+    run: &Run,
+    limits: Limits,
+    workloads: impl AsyncFnOnce(&Server, &mut Report) -> Result<()>,
+) -> Result<()> {
     // From here on Ctrl-C is an orderly end, also while the server is being made.
     let mut ended = {
         let _context = runtime.enter();
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
     };
     let server = runtime.block_on(Server::start(run.database_url.as_deref(), run.pg))?;
-    let workloads = async {
+    let limit = if run.quick { limits.quick } else { limits.full };
+    let measured = async {
         let mut report = Report::default();
         tokio::select! {
-            done = timeout(if run.quick { QUICK_LIMIT } else { FULL_LIMIT }, wake::run(&server, run, &mut report)) => {
+            done = timeout(limit, workloads(&server, &mut report)) => {
                 done.map_err(|_| "it took far too long and was given up")??;
             }
             _ = ended.0.recv() => return Err("interrupted".into()),
@@ -123,7 +153,7 @@ fn measure(runtime: &tokio::runtime::Runtime, run: &Run) -> Result<()> {
         report.finish();
         Ok(())
     };
-    let done = catch_unwind(AssertUnwindSafe(|| runtime.block_on(workloads)));
+    let done = catch_unwind(AssertUnwindSafe(|| runtime.block_on(measured)));
     let stopped = runtime.block_on(server.stop());
     done.unwrap_or_else(|_| Err("a workload panicked".into())).and(stopped)
 }

@@ -11,7 +11,7 @@ use pg::embedded::{self, Cluster, Download, Settings, Wanted};
 use pg::{Database, Options, Schema};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 
 use crate::Result;
 use crate::report::Figures;
@@ -129,11 +129,37 @@ impl Server {
 
     /// Statements of the workloads so far whose text contains `fragment`; `None` if they are not counted here.
     pub(crate) async fn statements(&self, fragment: &str) -> Result<Option<i64>> {
-        let Some(role) = self.role.as_ref().filter(|_| self.counts) else { return Ok(None) };
+        let Some(role) = self.counted_role() else { return Ok(None) };
         let count = "select coalesce(sum(s.calls), 0)::bigint from pg_stat_statements s \
                      join pg_roles r on r.oid = s.userid where r.rolname = $1 and strpos(s.query, $2) > 0";
         let count = sqlx::query_scalar(count).bind(role).bind(fragment);
         Ok(Some(count.fetch_one(&mut *self.observer.lock().await).await?))
+    }
+
+    /// The eye: its statements are not the workloads'.
+    pub(crate) async fn observer(&self) -> MutexGuard<'_, PgConnection> {
+        self.observer.lock().await
+    }
+
+    /// The role whose statements are counted; `None` if they are not.
+    pub(crate) fn counted_role(&self) -> Option<&str> {
+        self.role.as_deref().filter(|_| self.counts)
+    }
+
+    /// Ends what the workloads left on the server, and removes a schema of theirs.
+    pub(crate) async fn remove(&self, schema: &Schema) -> Result<()> {
+        let mut observer = self.observer.lock().await;
+        self.end_backends(&mut observer).await?;
+        sqlx::query(schema.sql("drop schema if exists {schema} cascade")).execute(&mut *observer).await?;
+        self.schemas.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| other.name() != schema.name());
+        Ok(())
+    }
+
+    async fn end_backends(&self, observer: &mut PgConnection) -> Result<()> {
+        let Some(role) = &self.role else { return Ok(()) };
+        let end = "select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = $1";
+        sqlx::query(end).bind(role).execute(observer).await?;
+        Ok(())
     }
 
     /// Leaves a given server as it was; stops and removes a private one.
@@ -142,10 +168,7 @@ impl Server {
             return remove(cluster).await;
         }
         let mut observer = self.observer.lock().await;
-        if let Some(role) = &self.role {
-            let end = "select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = $1";
-            sqlx::query(end).bind(role).execute(&mut *observer).await?;
-        }
+        self.end_backends(&mut observer).await?;
         let schemas = self.schemas.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for schema in schemas {
             let drop = schema.sql("drop schema if exists {schema} cascade");

@@ -52,6 +52,11 @@ impl Rounds {
     pub(crate) fn over(&self, other: &Rounds) -> Rounds {
         Rounds(self.0.iter().zip(&other.0).map(|(mine, theirs)| mine / theirs).collect())
     }
+
+    /// Round by round, what this figure is above another's.
+    pub(crate) fn less(&self, other: &Rounds) -> Rounds {
+        Rounds(self.0.iter().zip(&other.0).map(|(mine, theirs)| mine - theirs).collect())
+    }
 }
 
 fn quantile(figures: &[f64], q: f64) -> f64 {

@@ -1,0 +1,94 @@
+//! Where contenders meet: rounds on one server, in turns.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use workloads::{Outcome, Workload};
+
+use super::contender::{Contender, DUROXIDE_PG, DUROXIDE_PG_OPT};
+use super::meter::{Cost, Meter};
+use super::player::Player;
+use super::standings::{Entry, Line, Standings};
+use crate::Result;
+use crate::server::Server;
+use crate::stats::turns;
+
+/// After this long without work a runtime is idle: what looks again a second after the last of it has looked.
+pub(super) const SETTLED: Duration = Duration::from_secs(3);
+
+/// What every workload is given.
+pub(super) struct Arena<'a> {
+    pub(super) server: &'a Server,
+    /// The program of the peers; `None` if they do not take part.
+    pub(super) peers: Option<PathBuf>,
+    pub(super) quick: bool,
+    /// How often everybody takes a turn, if that was asked for.
+    pub(super) rounds: Option<usize>,
+}
+
+/// A round that was played.
+pub(super) struct Played {
+    pub(super) outcome: Outcome,
+    /// What it cost the server; `None` for who has no database.
+    pub(super) cost: Option<Cost>,
+}
+
+impl Arena<'_> {
+    /// One number in a quick run and another in a full one.
+    pub(super) fn choose<T>(&self, quick: T, full: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// How many rounds to play.
+    pub(super) fn rounds(&self, quick: usize, full: usize) -> usize {
+        self.rounds.unwrap_or(self.choose(quick, full))
+    }
+
+    /// These, and the peers if they take part.
+    pub(super) fn with_peers(&self, own: &[Contender]) -> Vec<Contender> {
+        let peers: &[Contender] = if self.peers.is_some() { &[DUROXIDE_PG, DUROXIDE_PG_OPT] } else { &[] };
+        [own, peers].concat()
+    }
+
+    /// Plays every entry once per round, in turns. A round that fails is told and has no figures: the others go on.
+    pub(super) async fn contest(
+        &self,
+        entries: Vec<Entry>,
+        rounds: usize,
+        play: impl AsyncFn(&Entry) -> Result<Line>,
+    ) -> Standings {
+        let mut standings = Standings::of(entries);
+        let places: Vec<usize> = (0..standings.entries().len()).collect();
+        for round in 0..rounds {
+            for place in turns(&places, round) {
+                let entry = &standings.entries()[place];
+                let line = play(entry).await;
+                if let Err(error) = &line {
+                    eprintln!("  {}, {}: {}", entry.title, entry.contender.name(), pg::causes(&**error));
+                }
+                standings.add(place, line.ok());
+            }
+        }
+        standings
+    }
+
+    /// One round of one workload in a schema of its own.
+    pub(super) async fn play(&self, contender: Contender, workload: &Workload) -> Result<Played> {
+        let schema = self.server.new_schema()?;
+        let mut player = Player::start(self, contender, &schema, workload).await?;
+        if matches!(workload, Workload::Idle(_)) {
+            sleep(SETTLED).await;
+        }
+        let played = if contender.has_database() {
+            let meter = Meter::start(self.server).await?;
+            let outcome = player.play().await?;
+            Played { outcome, cost: Some(meter.read().await?) }
+        } else {
+            Played { outcome: player.play().await?, cost: None }
+        };
+        player.end().await?;
+        self.server.remove(&schema).await?;
+        Ok(played)
+    }
+}

@@ -1,0 +1,75 @@
+//! One orchestration of many activities, one after the other: what a step costs, and whether it costs more the longer
+//! the history is.
+
+use workloads::{Chain, Dispatchers, Outcome, Workload};
+
+use super::arena::{Arena, Played};
+use super::contender::{CEILING, Contender, REVEILLE};
+use super::standings::{Entry, Line, compare};
+use crate::Result;
+use crate::report::{Goal, Report};
+use crate::stats::Rounds;
+
+/// The name of this workload.
+pub(super) const NAME: &str = "chain";
+const SHORT: usize = 100;
+const LONG: usize = 1_000;
+/// What a peer that polls can do in a quick run.
+const QUICK_FOR_PEERS: usize = 20;
+const DISPATCHERS: Dispatchers = Dispatchers::same(2);
+/// How much more than a step of the short chain one of the long may cost and still count as the same: longer numbers,
+/// and the splits of index pages, which the short one hardly has.
+const THE_SAME: f64 = 1.1;
+
+/// Measures everybody on the short chain, ours and the ceiling on the long one.
+pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
+    let of_peers = arena.choose(QUICK_FOR_PEERS, SHORT);
+    let mut chains = vec![(SHORT, REVEILLE), (SHORT, CEILING), (LONG, REVEILLE), (LONG, CEILING)];
+    chains.extend(arena.with_peers(&[]).into_iter().map(|peer| (of_peers, peer)));
+    chains.sort_by_key(|(steps, _)| *steps);
+    let entry = |(steps, contender)| Entry {
+        title: title(steps),
+        contender,
+        workload: Workload::Chain(Chain { steps, dispatchers: DISPATCHERS }),
+    };
+    let entries = chains.into_iter().map(entry).collect();
+    let play = async |entry: &Entry| {
+        let Workload::Chain(Chain { steps, .. }) = entry.workload else { return Err("not a chain".into()) };
+        figures(arena.play(entry.contender, &entry.workload).await?, steps)
+    };
+    let standings = arena.contest(entries, arena.rounds(1, 3), play).await;
+    standings.report(report);
+
+    let figure = |contender: Contender, steps, figure| standings.rounds(&title(steps), contender, figure);
+    report.target("chain: ms per step", Goal::AtMost(3.0), figure(REVEILLE, SHORT, "ms_each").median());
+    for (name, what) in [
+        ("rows per step, long over short", "rows_each"),
+        ("WAL bytes per step, long over short", "wal_bytes_each"),
+        ("statements per step, long over short", "statements_each"),
+    ] {
+        let ratio = figure(REVEILLE, LONG, what).over(&figure(REVEILLE, SHORT, what));
+        compare(report, NAME, name, Goal::AtMost(THE_SAME), &ratio);
+    }
+    // The runtime replays the whole history in every turn, which is not the provider's time.
+    let own_time = |steps| -> Rounds { figure(REVEILLE, steps, "ms_each").less(&figure(CEILING, steps, "ms_each")) };
+    let ratio = own_time(LONG).over(&own_time(SHORT));
+    compare(report, NAME, "ms per step beyond the ceiling's, long over short", Goal::AtMost(1.2), &ratio);
+    Ok(())
+}
+
+fn title(steps: usize) -> String {
+    format!("{NAME} of {steps}")
+}
+
+fn figures(Played { outcome, cost }: Played, steps: usize) -> Result<Line> {
+    let Outcome::Chain(done) = outcome else { return Err("not the outcome of a chain".into()) };
+    let mut line = vec![("ms_each", done.ms_per_step), ("total_ms", done.total_ms)];
+    if let Some(cost) = cost.map(|cost| cost.per(steps as f64)) {
+        line.extend([
+            ("statements_each", cost.statements),
+            ("wal_bytes_each", cost.wal_bytes),
+            ("rows_each", cost.rows),
+        ]);
+    }
+    Ok(line)
+}

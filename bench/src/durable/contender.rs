@@ -1,0 +1,78 @@
+//! Who is measured.
+
+use clap::ValueEnum;
+
+/// A system that takes part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Contender {
+    /// One that this program plays.
+    Own(Own),
+    /// One that the program of the peers plays.
+    Peer(Peer),
+}
+
+/// What can be linked into this program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Own {
+    /// Our provider as its documentation recommends it, under duroxide's own client.
+    Reveille,
+    /// The same, and who waits for a result is woken instead of asking again and again.
+    Woken,
+    /// Our provider, every waiter of which looks after every ring.
+    Broadcast,
+    /// Our provider, polling for a minute after every wake.
+    EveryWake,
+    /// No database at all: the ceiling.
+    Memory,
+}
+
+/// A published provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Peer {
+    DuroxidePg,
+    DuroxidePgOpt,
+}
+
+pub(super) const REVEILLE: Contender = Contender::Own(Own::Reveille);
+pub(super) const WOKEN: Contender = Contender::Own(Own::Woken);
+pub(super) const BROADCAST: Contender = Contender::Own(Own::Broadcast);
+pub(super) const EVERY_WAKE: Contender = Contender::Own(Own::EveryWake);
+pub(super) const CEILING: Contender = Contender::Own(Own::Memory);
+pub(super) const DUROXIDE_PG: Contender = Contender::Peer(Peer::DuroxidePg);
+pub(super) const DUROXIDE_PG_OPT: Contender = Contender::Peer(Peer::DuroxidePgOpt);
+
+impl Contender {
+    /// Its name in results.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Contender::Own(Own::Reveille) => "reveille",
+            Contender::Own(Own::Woken) => "reveille, woken client",
+            Contender::Own(Own::Broadcast) => "reveille, broadcast",
+            Contender::Own(Own::EveryWake) => "reveille, polling after every wake",
+            Contender::Own(Own::Memory) => "in memory (the ceiling)",
+            Contender::Peer(peer) => peer.name(),
+        }
+    }
+
+    /// Whether what it does can be seen on the server.
+    pub(super) fn has_database(self) -> bool {
+        self != CEILING
+    }
+}
+
+impl Own {
+    /// Its name as an argument of this program.
+    pub(super) fn argument(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
+impl Peer {
+    /// Its name in results and as an argument of its program.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Peer::DuroxidePg => "duroxide-pg",
+            Peer::DuroxidePgOpt => "duroxide-pg-opt",
+        }
+    }
+}

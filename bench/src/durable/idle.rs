@@ -1,0 +1,41 @@
+//! What a runtime asks of the database while it has nothing to do.
+
+use std::time::Duration;
+
+use workloads::{Dispatchers, Idle, Outcome, Workload};
+
+use super::arena::{Arena, Played};
+use super::contender::REVEILLE;
+use super::standings::{Entry, Line};
+use crate::Result;
+use crate::report::{Goal, Report};
+
+/// The name of this workload.
+pub(super) const NAME: &str = "idle";
+const DISPATCHERS: Dispatchers = Dispatchers::same(4);
+
+/// Watches everybody who has a database.
+pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
+    let period = Duration::from_secs(arena.choose(10, 60));
+    let title = format!("{NAME} for {} s, dispatchers 4:4", period.as_secs());
+    let workload = Workload::Idle(Idle { period, dispatchers: DISPATCHERS });
+    let entry = |contender| Entry { title: title.clone(), contender, workload: workload.clone() };
+    let entries = arena.with_peers(&[REVEILLE]).into_iter().map(entry).collect();
+    let play = async |entry: &Entry| figures(arena.play(entry.contender, &entry.workload).await?);
+    let standings = arena.contest(entries, arena.rounds(1, 1), play).await;
+    standings.report(report);
+    let statements = standings.rounds(&title, REVEILLE, "statements");
+    report.target("idle: statements", Goal::AtMost(0.0), statements.median());
+    Ok(())
+}
+
+fn figures(Played { outcome, cost }: Played) -> Result<Line> {
+    let Outcome::Idle(done) = outcome else { return Err("not the outcome of an idle time".into()) };
+    let cost = cost.ok_or("without a database there is nothing to count")?;
+    Ok(vec![
+        ("statements", cost.statements),
+        ("statements_per_s", cost.statements / done.seconds),
+        ("wal_bytes", cost.wal_bytes),
+        ("seconds", done.seconds),
+    ])
+}

@@ -1,0 +1,84 @@
+//! The durable provider under duroxide's runtime: how fast, at what price, and how much of it the runtime itself takes.
+//!
+//! Everybody is measured alike: each round is a process of its own on a schema of its own, warmed up, told when to
+//! begin, and observed from outside. The workloads are those of the `workloads` crate; the peers, which build on
+//! another sqlx, are a program of their own with the same manners. The provider in memory takes part as the ceiling:
+//! what nobody can exceed, because the rest is the runtime's.
+
+mod arena;
+mod chain;
+mod contender;
+mod fan_out;
+mod idle;
+mod meter;
+mod old_transaction;
+mod peers;
+mod play;
+mod player;
+mod standings;
+mod stress;
+mod timer;
+mod waking;
+
+use std::path::PathBuf;
+
+use arena::Arena;
+use clap::Args;
+
+pub(crate) use peers::build as build_peers;
+pub(crate) use play::{RoundArguments, play};
+
+use crate::report::Report;
+use crate::server::Server;
+use crate::{Result, Run};
+
+/// What `--quick` leaves out.
+const QUICK: &str = "quick: fewer orchestrations and rounds; fan-out on the peers at 4:4 only; stress for 2 s each and \
+                     without the peers; shorter chains for the peers; idle for 10 s instead of 60 s; no old transaction";
+
+/// What can be told about a run.
+#[derive(Args, Clone)]
+pub(crate) struct DurableRun {
+    #[command(flatten)]
+    pub(crate) run: Run,
+    /// How often everybody takes a turn, in every workload.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: Option<u16>,
+}
+
+/// Runs every workload. `peers` is their program, if they take part.
+pub(crate) async fn run(
+    server: &Server,
+    DurableRun { run, rounds }: &DurableRun,
+    peers: Option<PathBuf>,
+    report: &mut Report,
+) -> Result<()> {
+    if run.quick {
+        eprintln!("{QUICK}");
+    }
+    let (system, figures) = server.setting().await?;
+    report.result("setting", &system, figures.text("run", if run.quick { "quick" } else { "full" }));
+    let arena = Arena { server, peers, quick: run.quick, rounds: rounds.map(usize::from) };
+    if run.begins(fan_out::NAME) {
+        fan_out::run(&arena, report).await?;
+    }
+    if run.begins(stress::NAME) {
+        stress::run(&arena, report).await?;
+    }
+    if run.begins(chain::NAME) {
+        chain::run(&arena, report).await?;
+    }
+    if run.begins(idle::NAME) {
+        idle::run(&arena, report).await?;
+    }
+    if run.begins(waking::NAME) {
+        waking::run(&arena, report).await?;
+    }
+    if run.begins(timer::NAME) {
+        timer::run(&arena, report).await?;
+    }
+    if !run.quick && run.begins(old_transaction::NAME) {
+        old_transaction::run(&arena, report).await?;
+    }
+    Ok(())
+}
