@@ -6,6 +6,7 @@
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use axum::Router;
+use durable::PostgresProvider;
 use pg::{Component, Migrator, Schema};
 use tokio::time::timeout;
 use wake::{ListenerState, Metric, Wake};
@@ -17,13 +18,13 @@ use crate::http::{Check, Verdict};
 const FLUSH_WITHIN: Duration = Duration::from_secs(2);
 
 /// Every part's tables, in the order in which they depend on each other.
-fn components() -> Vec<Component> {
-    vec![Wake::component()]
+fn components(schema: &Schema) -> Vec<Component> {
+    PostgresProvider::components(schema)
 }
 
 /// What brings `schema` up to date for this binary.
 pub(crate) fn migrator(schema: &Schema) -> Migrator {
-    Migrator::new(schema, components())
+    Migrator::new(schema, components(schema))
 }
 
 /// The metrics of every part.

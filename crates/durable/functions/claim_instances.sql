@@ -100,7 +100,9 @@ begin
         ), taken as (
             insert into {schema}.instance_locks (instance_id, lock_token, locked_until, message_ids)
             select k.instance_id, gen_random_uuid(), now() + lease_ms * interval '1 ms', k.ids
-            from known k where k.starts or k.execution_id is not null
+            from known k where (k.starts or k.execution_id is not null)
+              -- A lease that this statement sees counts, although its ack may commit before the insert: then the messages seen are gone too.
+              and not exists (select from {schema}.instance_locks l where l.instance_id = k.instance_id)
             on conflict (instance_id) do nothing
             returning instance_locks.instance_id, instance_locks.lock_token
         )

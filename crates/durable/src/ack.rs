@@ -95,6 +95,7 @@ impl PostgresProvider {
         let refused = || ProviderError::permanent(OPERATION, "Invalid lock token");
         let token = TurnToken::parse(lock_token).ok_or_else(refused)?;
         let fence = token.fence;
+        self.inner.writes();
         let submitted = self.inner.abandons.submit(GivenUpTurn { token, delay, uncounted }).await;
         self.inner.leases.ended(fence);
         self.inner.turn_floors.forget();
@@ -114,6 +115,7 @@ impl PostgresProvider {
         let refused = || ProviderError::permanent(OPERATION, "Invalid lock token, or already acked");
         let token = WorkToken::parse(token).ok_or_else(refused)?;
         let fence = token.fence;
+        self.inner.writes();
         let submitted = self.inner.work_abandons.submit(GivenUpWork { token, delay, uncounted }).await;
         self.inner.leases.ended(fence);
         self.inner.work_floors.forget();
@@ -173,6 +175,7 @@ impl PostgresProvider {
         finished: Finished,
         fence: Uuid,
     ) -> Result<Committed, Failure> {
+        self.inner.writes();
         loop {
             match self.inner.commits.submit(finished.clone()).await {
                 Ok(outcome) => return Ok(outcome),

@@ -77,6 +77,7 @@ impl PostgresProvider {
 
     async fn delete(&self, ids: Vec<String>, force: bool) -> Result<DeleteInstanceResult, ProviderError> {
         const OPERATION: &str = "delete_instances_atomic";
+        self.inner.writes();
         if ids.is_empty() {
             return Ok(DeleteInstanceResult::default());
         }
@@ -109,6 +110,7 @@ impl PostgresProvider {
 
     async fn prune(&self, ids: Vec<String>, options: &PruneOptions) -> Result<PruneResult, ProviderError> {
         const OPERATION: &str = "prune_executions";
+        self.inner.writes();
         let keep_last = options.keep_last.map(i64::from);
         let before = options.completed_before.map(|before| i64::try_from(before).unwrap_or(i64::MAX));
         let row = self
@@ -215,28 +217,40 @@ impl ProviderAdmin for PostgresProvider {
 
     async fn get_system_metrics(&self) -> Result<SystemMetrics, ProviderError> {
         const OPERATION: &str = "get_system_metrics";
+        let (stir, lifetime) = (self.inner.stir(), self.inner.config.fallback_poll_interval);
+        if let Some(known) = self.inner.system_metrics.get(stir, lifetime) {
+            return Ok(known);
+        }
         let row = self.row(OPERATION, &self.inner.queries.system_metrics, |query| query).await?;
         let Some(row) = row else { return Ok(SystemMetrics::default()) };
-        Ok(SystemMetrics {
+        let metrics = SystemMetrics {
             total_instances: number(OPERATION, &row, 0)?,
             running_instances: number(OPERATION, &row, 1)?,
             completed_instances: number(OPERATION, &row, 2)?,
             failed_instances: number(OPERATION, &row, 3)?,
             total_executions: number(OPERATION, &row, 4)?,
             total_events: number(OPERATION, &row, 5)?,
-        })
+        };
+        self.inner.system_metrics.put(stir, &metrics);
+        Ok(metrics)
     }
 
     async fn get_queue_depths(&self) -> Result<QueueDepths, ProviderError> {
         const OPERATION: &str = "get_queue_depths";
+        let (stir, lifetime) = (self.inner.stir(), self.inner.config.fallback_poll_interval);
+        if let Some(known) = self.inner.queue_depths.get(stir, lifetime) {
+            return Ok(known);
+        }
         let row = self.row(OPERATION, &self.inner.queries.queue_depths, |query| query).await?;
         let Some(row) = row else { return Ok(QueueDepths::default()) };
-        Ok(QueueDepths {
+        let depths = QueueDepths {
             orchestrator_queue: number(OPERATION, &row, 0)? as usize,
             worker_queue: number(OPERATION, &row, 1)? as usize,
             // Timers are messages that are not due yet.
             timer_queue: 0,
-        })
+        };
+        self.inner.queue_depths.put(stir, &depths);
+        Ok(depths)
     }
 
     async fn list_children(&self, instance_id: &str) -> Result<Vec<String>, ProviderError> {

@@ -17,6 +17,7 @@ mod error;
 mod fetch;
 mod flight;
 mod floor;
+mod gauge;
 mod history;
 pub mod import;
 mod lease;

@@ -1,7 +1,10 @@
 //! The provider itself: how it is made, and what it holds.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use duroxide::providers::{QueueDepths, SystemMetrics};
 
 use pg::{Component, Database, Function, Migration, Migrator, Schema};
 use sqlx::PgPool;
@@ -13,6 +16,7 @@ use crate::config::{HISTORY_CACHE_BYTES, LongPollConfig, Migrations, Options};
 use crate::error::{Error, Result};
 use crate::flight::{AbandonTurn, AbandonWork, Commit, LookUp, SendWork};
 use crate::floor::Floors;
+use crate::gauge::{Gauge, Stir};
 use crate::history::Histories;
 use crate::lease::Leases;
 use crate::session::Sessions;
@@ -67,6 +71,10 @@ pub(crate) struct Inner {
     pub(crate) work_floors: Arc<Floors<WorkKey>>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) queries: Queries,
+    pub(crate) system_metrics: Gauge<SystemMetrics>,
+    pub(crate) queue_depths: Gauge<QueueDepths>,
+    /// Writes begun here.
+    writes: AtomicU64,
 }
 
 /// Where rings go.
@@ -197,6 +205,9 @@ impl PostgresProvider {
                 work_abandons: wake.flights("abandon_work_item", AbandonWork::new(&schema, workers), flying()),
                 look_ups: wake.flights("look_up", LookUp::new(&schema), flying()),
                 queries: Queries::new(&schema),
+                system_metrics: Gauge::default(),
+                queue_depths: Gauge::default(),
+                writes: AtomicU64::new(0),
                 config: options.long_poll,
                 histories,
                 leases,
@@ -245,6 +256,20 @@ impl PostgresProvider {
     /// without it others may notice a second later.
     pub async fn flush(&self) {
         self.inner.wake.flush().await;
+    }
+}
+
+impl Inner {
+    /// Something is about to be written.
+    pub(crate) fn writes(&self) {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How much has happened here, if everything is noticed: what others do makes a dispatcher look that waits, if it is heard.
+    pub(crate) fn stir(&self) -> Stir {
+        let waits = self.turns.health().intentions > 0 && self.work.health().intentions > 0;
+        let looks = self.turns.counts().looks + self.work.counts().looks;
+        (waits && self.wake.health().is_hearing()).then(|| looks + self.writes.load(Ordering::Relaxed))
     }
 }
 

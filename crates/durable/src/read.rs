@@ -118,6 +118,7 @@ impl PostgresProvider {
 
     pub(crate) async fn append(&self, instance: &str, execution: u64, events: &[Event]) -> Result<(), ProviderError> {
         const OPERATION: &str = "append_with_execution";
+        self.inner.writes();
         let Some((first, last, count, json)) = batch(OPERATION, &Execution { instance, execution }, events)? else {
             return Ok(());
         };

@@ -81,6 +81,7 @@ impl PostgresProvider {
         let message = Message::new("enqueue_in", &item, delay)
             .map_err(|error| Error::Invalid { what: "item", reason: error.message })?;
         let delay = message.due.delay();
+        self.inner.writes();
         let (channels, payloads) = Wake::notifications(&[self.inner.channels.orchestrations.ring().after(delay)]);
         sqlx::query(&self.inner.queries.enqueue_in_transaction)
             .bind(channels)

@@ -8,6 +8,7 @@ mod idle;
 mod import;
 mod model;
 mod observability;
+mod races;
 mod scenarios;
 mod schema;
 mod seed;

@@ -11,23 +11,23 @@ use duroxide::{Client, OrchestrationContext, OrchestrationRegistry};
 use pg::testing::TestDb;
 use tokio::time::sleep;
 
-use super::{NEVER, hearing_as, settled};
+use super::{hearing_as, settled};
 use crate::fixture::{PATIENCE, eventually};
 
 /// How long idleness is watched. Within it every dispatcher comes back twice.
 const WATCHED: Duration = Duration::from_secs(60);
-/// How often the runtime asks to renew sessions and to clean them up: more often than by default, so that it is many times within the minute.
-const SESSIONS_ASKED: Duration = Duration::from_secs(5);
+/// How often the runtime asks to renew sessions, to clean them up, and for its gauges: more often than by default, so that it is many times within
+/// the minute.
+const ASKED_EVERY: Duration = Duration::from_secs(5);
 
-/// The options of a runtime that is watched. Its gauges are the count of all instances and all messages, which it asks for by itself once a minute;
-/// that is not what waiting costs, so it is left out.
+/// The options of a runtime that is watched.
 fn watched() -> RuntimeOptions {
     RuntimeOptions {
         orchestration_concurrency: 4,
         worker_concurrency: 4,
-        session_lock_timeout: SESSIONS_ASKED * 2,
-        session_cleanup_interval: SESSIONS_ASKED,
-        observability: ObservabilityConfig { gauge_poll_interval: NEVER, ..ObservabilityConfig::default() },
+        session_lock_timeout: ASKED_EVERY * 2,
+        session_cleanup_interval: ASKED_EVERY,
+        observability: ObservabilityConfig { gauge_poll_interval: ASKED_EVERY, ..ObservabilityConfig::default() },
         ..RuntimeOptions::default()
     }
 }

@@ -1,0 +1,105 @@
+//! Claims of several processes at the same moment as acks: what has been done is not done again.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use durable::{LongPollConfig, PostgresProvider};
+use duroxide::providers::{ExecutionMetadata, Provider, WorkItem};
+use duroxide::{Event, EventKind, INITIAL_EXECUTION_ID};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::fixture::{Elsewhere, Fixture, PATIENCE};
+
+/// Orchestrations of one turn each.
+const TURNS: usize = 600;
+/// Those who fetch, in each of two processes.
+const FETCHERS: usize = 4;
+/// The lease: ends after the test.
+const LEASE: Duration = Duration::from_secs(120);
+
+fn start(instance: &str) -> WorkItem {
+    WorkItem::StartOrchestration {
+        instance: instance.to_owned(),
+        orchestration: "short".to_owned(),
+        input: String::new(),
+        version: Some("1.0.0".to_owned()),
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        execution_id: INITIAL_EXECUTION_ID,
+    }
+}
+
+/// The whole history of an orchestration that ends in its first turn.
+fn history(instance: &str) -> Vec<Event> {
+    let event = |id, kind| Event::with_event_id(id, instance, INITIAL_EXECUTION_ID, None, kind);
+    let started = EventKind::OrchestrationStarted {
+        name: "short".to_owned(),
+        version: "1.0.0".to_owned(),
+        input: String::new(),
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+        carry_forward_events: None,
+        initial_custom_status: None,
+    };
+    vec![event(1, started), event(2, EventKind::OrchestrationCompleted { output: String::new() })]
+}
+
+fn completed() -> ExecutionMetadata {
+    ExecutionMetadata {
+        status: Some("Completed".to_owned()),
+        output: Some(String::new()),
+        orchestration_name: Some("short".to_owned()),
+        orchestration_version: Some("1.0.0".to_owned()),
+        ..ExecutionMetadata::default()
+    }
+}
+
+/// Fetches and acks at once, again and again. Tells what it was given.
+async fn work(provider: PostgresProvider, given: UnboundedSender<String>) {
+    loop {
+        let fetched = provider.fetch_orchestration_item(LEASE, PATIENCE, None).await;
+        let Some((item, token, _)) = fetched.expect("a fetch") else { continue };
+        let events = history(&item.instance);
+        let acked = provider
+            .ack_orchestration_item(&token, INITIAL_EXECUTION_ID, events, vec![], vec![], completed(), vec![])
+            .await;
+        acked.unwrap_or_else(|error| panic!("{}: {error:?}", item.instance));
+        given.send(item.instance).expect("the test listens");
+    }
+}
+
+/// A turn that one process takes and finishes while another is looking is not given to that other: its messages are gone, whatever the look
+/// had seen of them before.
+/// Turns are as short as can be, and started one by one, so that claims and acks of both processes overlap all the time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_is_finished_during_a_look_is_not_given_again() {
+    let here = Fixture::new().await;
+    let elsewhere = Elsewhere::start(&here.db, LongPollConfig::enabled()).await;
+    let (given, mut gifts) = unbounded_channel();
+    let mut workers = JoinSet::new();
+    for _ in 0..FETCHERS {
+        for provider in [&here.provider, &elsewhere.provider] {
+            workers.spawn(work(provider.clone(), given.clone()));
+        }
+    }
+    for number in 0..TURNS {
+        here.provider.enqueue_for_orchestrator(start(&format!("turn-{number}")), None).await.expect("sent");
+    }
+    let mut seen = HashSet::new();
+    while seen.len() < TURNS {
+        let next = tokio::select! {
+            next = timeout(PATIENCE, gifts.recv()) => next.expect("all are given in time").expect("they work"),
+            ended = workers.join_next() => panic!("{ended:?}"),
+        };
+        assert!(seen.insert(next.clone()), "{next} was given twice");
+    }
+    // Whatever is left over would be given now.
+    let left = here.db.schema().sql("select count(*) from {schema}.orchestrator_queue");
+    let left: i64 = sqlx::query_scalar(&left).fetch_one(here.db.database().pool()).await.expect("a number");
+    assert_eq!(left, 0);
+    assert!(gifts.try_recv().is_err(), "something was given twice");
+}
