@@ -135,6 +135,7 @@ CREATE OR REPLACE FUNCTION {schema}.abandon_instances(flight uuid, channels text
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
 AS $function$
@@ -175,6 +176,7 @@ CREATE OR REPLACE FUNCTION {schema}.abandon_work(flight uuid, channels text[], p
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
 AS $function$
@@ -446,6 +448,7 @@ CREATE OR REPLACE FUNCTION {schema}.claim_instances(wanted integer, lease_ms big
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
 AS $function$
@@ -529,12 +532,13 @@ begin
                                                      where e.instance_id = b.instance_id)) as execution_id
             from batch b
             left join lateral (select * from {schema}.instances i where i.instance_id = b.instance_id offset 0) i on true
+            -- A lease that this statement sees counts, although its ack may commit before the insert: then the messages seen are gone too.
+            left join lateral (select l.instance_id from {schema}.instance_locks l where l.instance_id = b.instance_id offset 0) l on true
+            where l.instance_id is null
         ), taken as (
             insert into {schema}.instance_locks (instance_id, lock_token, locked_until, message_ids)
             select k.instance_id, gen_random_uuid(), now() + lease_ms * interval '1 ms', k.ids
-            from known k where (k.starts or k.execution_id is not null)
-              -- A lease that this statement sees counts, although its ack may commit before the insert: then the messages seen are gone too.
-              and not exists (select from {schema}.instance_locks l where l.instance_id = k.instance_id)
+            from known k where k.starts or k.execution_id is not null
             on conflict (instance_id) do nothing
             returning instance_locks.instance_id, instance_locks.lock_token
         )
@@ -576,6 +580,7 @@ CREATE OR REPLACE FUNCTION {schema}.claim_work(lanes text[], lease_ms bigint, ow
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
 AS $function$
@@ -694,6 +699,7 @@ CREATE OR REPLACE FUNCTION {schema}.commit(flight uuid, channels text[], payload
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
 AS $function$

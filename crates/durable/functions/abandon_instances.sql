@@ -6,7 +6,7 @@ create or replace function {schema}.abandon_instances(
     instances text[], tokens uuid[], again boolean[], delays_ms bigint[], uncounted boolean[]
 ) returns table (outcomes text[], backend integer)
 language plpgsql set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 begin
     if patient then

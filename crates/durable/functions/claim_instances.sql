@@ -15,7 +15,7 @@ create or replace function {schema}.claim_instances(
     orchestration_name text, orchestration_version text, execution_id bigint, generation bigint, last_event_id bigint, had_executions boolean, blocked boolean
 )
 language plpgsql set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
@@ -97,12 +97,13 @@ begin
                                                      where e.instance_id = b.instance_id)) as execution_id
             from batch b
             left join lateral (select * from {schema}.instances i where i.instance_id = b.instance_id offset 0) i on true
+            -- A lease that this statement sees counts, although its ack may commit before the insert: then the messages seen are gone too.
+            left join lateral (select l.instance_id from {schema}.instance_locks l where l.instance_id = b.instance_id offset 0) l on true
+            where l.instance_id is null
         ), taken as (
             insert into {schema}.instance_locks (instance_id, lock_token, locked_until, message_ids)
             select k.instance_id, gen_random_uuid(), now() + lease_ms * interval '1 ms', k.ids
-            from known k where (k.starts or k.execution_id is not null)
-              -- A lease that this statement sees counts, although its ack may commit before the insert: then the messages seen are gone too.
-              and not exists (select from {schema}.instance_locks l where l.instance_id = k.instance_id)
+            from known k where k.starts or k.execution_id is not null
             on conflict (instance_id) do nothing
             returning instance_locks.instance_id, instance_locks.lock_token
         )

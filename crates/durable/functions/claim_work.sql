@@ -11,7 +11,7 @@ create or replace function {schema}.claim_work(
     next_due_ms float8, due_us bigint, seat integer, instance_id text, id bigint, lock_token uuid, attempt integer, work_item text
 )
 language plpgsql set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare

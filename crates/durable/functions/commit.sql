@@ -17,7 +17,7 @@ create or replace function {schema}.commit(
     sent_instances text[], sent_delays bigint[], sent_items text[]
 ) returns table (outcomes text[], backend integer)
 language plpgsql set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
 as $$
 begin
     -- Leases and activities that somebody has locked are passed by. Nobody should lock anything else; should somebody do it all the same, the

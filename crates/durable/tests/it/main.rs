@@ -1,12 +1,12 @@
 //! The provider against PostgreSQL.
 
+mod agreement;
 mod consistency;
 mod examples;
 mod faults;
 mod fixture;
 mod idle;
 mod import;
-mod model;
 mod observability;
 mod races;
 mod scenarios;

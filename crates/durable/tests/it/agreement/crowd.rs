@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use durable::PostgresProvider;
 use duroxide::providers::{
-    ExecutionMetadata, OrchestrationItem, Provider, ScheduledActivityIdentifier, SessionFetchConfig, TagFilter,
-    WorkItem,
+    ExecutionMetadata, OrchestrationItem, Provider, ProviderError, ScheduledActivityIdentifier, SessionFetchConfig,
+    TagFilter, WorkItem,
 };
 use duroxide::{Event, EventKind};
 use fastrand::Rng;
@@ -80,8 +80,8 @@ impl Member {
     async fn turn(&mut self) {
         let leaves = self.chance(10);
         let lease = if leaves { LEFT } else { LEASE };
-        let fetched = self.provider.fetch_orchestration_item(lease, WAIT, None).await.expect("a fetch");
-        let Some((item, token, attempt)) = fetched else { return };
+        let fetched = self.provider.fetch_orchestration_item(lease, WAIT, None).await;
+        let Some((item, token, attempt)) = found(fetched) else { return };
         let stamp = self.ledger.stamp();
         let continued = item.messages.iter().any(|item| matches!(item, WorkItem::ContinueAsNew { .. }));
         let fate = if leaves {
@@ -174,9 +174,8 @@ impl Member {
         let leaves = self.chance(10);
         let lease = if leaves { LEFT } else { LEASE };
         let session = SessionFetchConfig { owner_id: self.name.clone(), lock_timeout: LEFT };
-        let fetched =
-            self.provider.fetch_work_item(lease, WAIT, Some(&session), &TagFilter::Any).await.expect("a fetch");
-        let Some((item, token, attempt)) = fetched else { return };
+        let fetched = self.provider.fetch_work_item(lease, WAIT, Some(&session), &TagFilter::Any).await;
+        let Some((item, token, attempt)) = found(fetched) else { return };
         let fate = if leaves {
             WorkFate::Left
         } else if self.chance(15) {
@@ -217,4 +216,9 @@ impl Member {
         let renewed = self.provider.renew_orchestration_item_lock(&token, LEASE).await;
         assert!(!renewed.expect_err("the lease has ended").is_retryable());
     }
+}
+
+/// A busy machine may take too long for a short wait: then, as for a runtime, nothing was fetched, and the next fetch finds it.
+fn found<T>(fetched: Result<Option<T>, ProviderError>) -> Option<T> {
+    fetched.unwrap_or_else(|error| if error.is_retryable() { None } else { panic!("a fetch: {error}") })
 }
