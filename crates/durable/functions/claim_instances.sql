@@ -8,6 +8,10 @@
 -- Plans: made once, perhaps while the tables were empty, and used when they are full. So the due are ordered by their time alone, which the index
 --        gives; with the id as well they are all read and sorted. Lookups by key are lateral subqueries with `offset 0`, which keeps the
 --        direction, and whole-table scans and joins are off.
+-- Index: orchestrator_queue_due forwards from the floor; primary keys of instance_locks and instances for each message read; the primary key of
+--        orchestrator_queue for each instance taken; that of history backwards for its last row.
+-- Cost:  with a million instances, ten million rows of history and a million future timers: 4 of 5 000 due in 0.6 ms and 244 buffers (0.3 ms to find,
+--        0.3 ms to read and lease), none due in 0.05 ms and 10 buffers. `order by visible_at, id` read and sorted all 20 000 due: 25 ms.
 create or replace function {schema}.claim_instances(
     wanted integer, lease_ms bigint, min_version bigint, max_version bigint, floor_us bigint
 ) returns table (

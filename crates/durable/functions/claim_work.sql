@@ -5,6 +5,9 @@
 -- Rows:  one per activity, then one of nulls but for next_due_ms and, if nothing was left that is due, the time in due_us.
 -- Locks: the rows claimed, skip locked; an advisory lock per session, tried and never waited for.
 -- floor, plans: as for claim_instances.
+-- Index: worker_queue_due forwards from the floor in each lane; primary key to lock; rows are changed in place by their tuple id.
+-- Cost:  4 of 5 000 due in 0.17 ms and 35 buffers, none due in 0.08 ms. With a bitmap scan, which the planner prefers for an empty table, 20 000 due cost
+--        20 ms; joined by key instead of tuple id, 140 ms.
 create or replace function {schema}.claim_work(
     lanes text[], lease_ms bigint, owners text[], session_ms bigint[], floor_us bigint
 ) returns table (

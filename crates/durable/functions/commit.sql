@@ -2,6 +2,8 @@
 -- turns, the activities and the messages, in that order; see ack_instances, ack_work, and `ok` for each message.
 -- The settings are for the parts, which have none of their own: a plan made while the tables were small must not be the one that reads them
 -- whole later.
+-- Cost:  a turn or an activity alone 0.28 ms and 1 kB of WAL; 2.8 commits, 10 kB of WAL for an orchestration of 5 activities when 20 are in flight, in which
+--        16 acks and messages travel. As three statements it was 7.9 commits.
 create or replace function {schema}.commit(
     flight uuid, channels text[], payloads text[], patient boolean,
     instances text[], tokens uuid[], again boolean[], executions bigint[],
