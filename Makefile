@@ -7,7 +7,7 @@ ARGS ?=
 PG ?=
 # A named part of the tests, e.g. make test SUITE=core (see .config/nextest.toml)
 SUITE ?=
-# Arguments of the benchmarks, e.g. make bench BENCH="wake --quick"
+# Arguments of the benchmarks, e.g. make bench BENCH="durable --quick"
 BENCH ?= wake
 
 .DEFAULT_GOAL := help
@@ -28,6 +28,6 @@ check: ## format, lints, documentation, tidiness; changes nothing
 	RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
 	cargo test --package reveille --test tidy --quiet
 
-bench: ## measure, against the targets and the peers (BENCH="wake --quick")
+bench: ## measure, against the targets and the peers (BENCH="durable --quick")
 	@scripts/postgres.sh
 	@exec cargo run --release --quiet --package reveille-bench -- $(BENCH)
