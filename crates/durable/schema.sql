@@ -304,6 +304,7 @@ begin
                 set orchestration_name = excluded.orchestration_name, orchestration_version = excluded.orchestration_version,
                     status = case when excluded.current_execution_id > i.current_execution_id then 'Running' else i.status end,
                     pinned_version = case when excluded.current_execution_id > i.current_execution_id then excluded.pinned_version
+                                          when excluded.current_execution_id < i.current_execution_id then i.pinned_version
                                           else coalesce(excluded.pinned_version, i.pinned_version) end,
                     current_execution_id = greatest(i.current_execution_id, excluded.current_execution_id), updated_at = now()
                 returning i.instance_id, i.generation
@@ -313,8 +314,11 @@ begin
                     select q.tid from upserted u cross join lateral (
                         select q.ctid as tid from {schema}.orchestrator_queue q
                         where q.instance_id = u.instance_id and q.visible_at = 'infinity' offset 0) q))
+                returning q.instance_id
             )
-            select array_agg(case when o.outcome = 'ok' and u.generation is not null then 'ok ' || u.generation else o.outcome end order by o.place)
+            select array_agg(case when o.outcome <> 'ok' or u.generation is null then o.outcome
+                                  when exists (select from waited w where w.instance_id = o.instance_id) then 'more ' || u.generation
+                                  else 'ok ' || u.generation end order by o.place)
             into outcomes
             from unnest(outcomes, instances) with ordinality as o (outcome, instance_id, place)
             left join upserted u on u.instance_id = o.instance_id;
@@ -327,6 +331,7 @@ begin
                               when m.execution_id > i.current_execution_id then 'Running'
                               else i.status end,
                 pinned_version = case when m.execution_id > i.current_execution_id then m.pinned
+                                      when m.execution_id < i.current_execution_id then i.pinned_version
                                       else coalesce(m.pinned, i.pinned_version) end,
                 current_execution_id = greatest(i.current_execution_id, m.execution_id),
                 custom_status = case when m.status_change then m.custom_status else i.custom_status end,
@@ -342,11 +347,12 @@ begin
 
         if changed then
             ended := array(select m.instance_id from unnest(instances, fine, statuses) as m (instance_id, fine, status)
-                           where m.fine and m.status is not null);
+                           where m.fine and m.status <> 'Running');
             update {schema}.executions e
-            set status = m.status, output = m.output, completed_at = now(),
-                event_count = coalesce((select sum(h.event_count) from {schema}.history h
-                                        where h.instance_id = m.instance_id and h.execution_id = m.execution_id), 0)
+            set status = m.status, output = m.output, completed_at = case when m.status <> 'Running' then now() end,
+                event_count = case when m.status <> 'Running' then
+                    coalesce((select sum(h.event_count) from {schema}.history h
+                              where h.instance_id = m.instance_id and h.execution_id = m.execution_id), 0) end
             from unnest(instances, fine, executions, statuses, outputs) as m (instance_id, fine, execution_id, status, output)
             cross join lateral (select k.ctid as tid from {schema}.executions k
                                 where k.instance_id = m.instance_id and k.execution_id = m.execution_id offset 0) k
@@ -550,14 +556,15 @@ begin
         get diagnostics taken = row_count;
 
         if taken < cardinality(mine) then
-            -- Messages to instances that nobody has started: they wait for the start, out of the way; those to a queue of theirs are dropped.
+            -- Messages to instances that nobody has started yet: they wait for the start, out of the way. Those to a queue of an instance that nobody is
+            -- going to start are dropped.
             with lost as materialized (
                 select q.instance_id, bool_and(q.kind = 'q') as droppable, array_agg(q.tid) as tids from unnest(mine) as m (instance_id)
-                cross join lateral (select q.instance_id, q.kind, q.ctid as tid from {schema}.orchestrator_queue q
+                cross join lateral (select q.instance_id, q.kind, q.visible_at, q.ctid as tid from {schema}.orchestrator_queue q
                                     where q.instance_id = m.instance_id and q.visible_at < 'infinity' offset 0) q
                 where not exists (select from {schema}.instances i where i.instance_id = m.instance_id)
                   and not exists (select from {schema}.executions e where e.instance_id = m.instance_id)
-                group by q.instance_id having not bool_or(q.kind = 's')
+                group by q.instance_id having not bool_or(q.kind = 's' and q.visible_at <= now())
             ), dropped as (
                 delete from {schema}.orchestrator_queue q
                 where q.ctid = any (array(select t.tid from lost, unnest(lost.tids) as t (tid) where lost.droppable))
@@ -601,6 +608,10 @@ declare
 begin
     -- A claim lost in a crash of the server is an activity executed twice, which is allowed: its commit need not be flushed.
     perform set_config('synchronous_commit', 'off', true);
+    -- Who may take an activity of a session changes from look to look, so what one passes by is not for another to pass by.
+    if floor_us is not null and exists (select from {schema}.worker_queue q where q.session_id is not null) then
+        bound := '-infinity';
+    end if;
     if lanes is null then
         with recursive lane as (
             (select q.lane from {schema}.worker_queue q order by q.lane limit 1)
@@ -829,6 +840,41 @@ begin
         perform {schema}.ring(channels, payloads);
     end if;
     return pg_backend_pid();
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.look_up(names text[], wants_events boolean[], known_executions bigint[], known_generations bigint[], known_last bigint[], seen_versions bigint[])
+ RETURNS TABLE(outcomes text[], backend integer)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+#variable_conflict use_column
+begin
+    return query
+    select array_agg(case when i.instance_id is null then
+                         case when w.events and exists (select from {schema}.executions e where e.instance_id = w.instance_id)
+                              then '{"orphan": true}' else '{}' end
+                     else json_build_object(
+               'execution', i.current_execution_id, 'generation', i.generation, 'last', h.last_event_id, 'rows', h.rows,
+               'version', i.custom_status_version,
+               'custom', case when i.custom_status_version > w.status_after then i.custom_status end)::text end order by w.place),
+           pg_backend_pid()
+    from unnest(names, wants_events, known_executions, known_generations, known_last, seen_versions) with ordinality
+         as w (instance_id, events, execution_id, generation, last, status_after, place)
+    left join lateral (
+        select i.instance_id, i.current_execution_id, i.generation, i.custom_status_version, i.custom_status,
+               coalesce(i.current_execution_id = w.execution_id and i.generation = w.generation, false) as same
+        from {schema}.instances i where i.instance_id = w.instance_id offset 0) i on true
+    left join lateral (
+        select max(h.last_event_id) as last_event_id, array_agg(h.events order by h.event_id) as rows
+        from {schema}.history h
+        where w.events and h.instance_id = w.instance_id and h.execution_id = i.current_execution_id
+          and h.event_id > case when i.same then w.last else 0 end offset 0) h on true;
 end
 $function$;
 

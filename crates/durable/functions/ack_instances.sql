@@ -1,6 +1,6 @@
 -- Part of `commit`. Ends turns: for each, its messages go, its events are appended, its execution and status are written, and what it sends
 -- out is sent. `again`: the same token came before, in this flight.
--- Outcomes: `ok`, and the instance's generation if the turn began an execution; `gone`: the lease is somebody else's or ended by an ack;
+-- Outcomes: `ok`, and the instance's generation if the turn began an execution; `more` and that: the same, and messages that waited for the start are due; `gone`: the lease is somebody else's or ended by an ack;
 -- `expired`: it has ended by itself; `duplicate`: an event with such an id exists; null: somebody else has a row of it locked. Decided from
 -- columns of the locked lease, and from the history, which nobody but its holder appends to.
 -- Arguments come in groups of arrays: the turns, whose place is their name (from 1); then what they send and change, each with its turn.
@@ -112,6 +112,7 @@ begin
                 set orchestration_name = excluded.orchestration_name, orchestration_version = excluded.orchestration_version,
                     status = case when excluded.current_execution_id > i.current_execution_id then 'Running' else i.status end,
                     pinned_version = case when excluded.current_execution_id > i.current_execution_id then excluded.pinned_version
+                                          when excluded.current_execution_id < i.current_execution_id then i.pinned_version
                                           else coalesce(excluded.pinned_version, i.pinned_version) end,
                     current_execution_id = greatest(i.current_execution_id, excluded.current_execution_id), updated_at = now()
                 returning i.instance_id, i.generation
@@ -121,8 +122,11 @@ begin
                     select q.tid from upserted u cross join lateral (
                         select q.ctid as tid from {schema}.orchestrator_queue q
                         where q.instance_id = u.instance_id and q.visible_at = 'infinity' offset 0) q))
+                returning q.instance_id
             )
-            select array_agg(case when o.outcome = 'ok' and u.generation is not null then 'ok ' || u.generation else o.outcome end order by o.place)
+            select array_agg(case when o.outcome <> 'ok' or u.generation is null then o.outcome
+                                  when exists (select from waited w where w.instance_id = o.instance_id) then 'more ' || u.generation
+                                  else 'ok ' || u.generation end order by o.place)
             into outcomes
             from unnest(outcomes, instances) with ordinality as o (outcome, instance_id, place)
             left join upserted u on u.instance_id = o.instance_id;
@@ -135,6 +139,7 @@ begin
                               when m.execution_id > i.current_execution_id then 'Running'
                               else i.status end,
                 pinned_version = case when m.execution_id > i.current_execution_id then m.pinned
+                                      when m.execution_id < i.current_execution_id then i.pinned_version
                                       else coalesce(m.pinned, i.pinned_version) end,
                 current_execution_id = greatest(i.current_execution_id, m.execution_id),
                 custom_status = case when m.status_change then m.custom_status else i.custom_status end,
@@ -150,11 +155,12 @@ begin
 
         if changed then
             ended := array(select m.instance_id from unnest(instances, fine, statuses) as m (instance_id, fine, status)
-                           where m.fine and m.status is not null);
+                           where m.fine and m.status <> 'Running');
             update {schema}.executions e
-            set status = m.status, output = m.output, completed_at = now(),
-                event_count = coalesce((select sum(h.event_count) from {schema}.history h
-                                        where h.instance_id = m.instance_id and h.execution_id = m.execution_id), 0)
+            set status = m.status, output = m.output, completed_at = case when m.status <> 'Running' then now() end,
+                event_count = case when m.status <> 'Running' then
+                    coalesce((select sum(h.event_count) from {schema}.history h
+                              where h.instance_id = m.instance_id and h.execution_id = m.execution_id), 0) end
             from unnest(instances, fine, executions, statuses, outputs) as m (instance_id, fine, execution_id, status, output)
             cross join lateral (select k.ctid as tid from {schema}.executions k
                                 where k.instance_id = m.instance_id and k.execution_id = m.execution_id offset 0) k

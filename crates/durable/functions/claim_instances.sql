@@ -119,14 +119,15 @@ begin
         get diagnostics taken = row_count;
 
         if taken < cardinality(mine) then
-            -- Messages to instances that nobody has started: they wait for the start, out of the way; those to a queue of theirs are dropped.
+            -- Messages to instances that nobody has started yet: they wait for the start, out of the way. Those to a queue of an instance that nobody is
+            -- going to start are dropped.
             with lost as materialized (
                 select q.instance_id, bool_and(q.kind = 'q') as droppable, array_agg(q.tid) as tids from unnest(mine) as m (instance_id)
-                cross join lateral (select q.instance_id, q.kind, q.ctid as tid from {schema}.orchestrator_queue q
+                cross join lateral (select q.instance_id, q.kind, q.visible_at, q.ctid as tid from {schema}.orchestrator_queue q
                                     where q.instance_id = m.instance_id and q.visible_at < 'infinity' offset 0) q
                 where not exists (select from {schema}.instances i where i.instance_id = m.instance_id)
                   and not exists (select from {schema}.executions e where e.instance_id = m.instance_id)
-                group by q.instance_id having not bool_or(q.kind = 's')
+                group by q.instance_id having not bool_or(q.kind = 's' and q.visible_at <= now())
             ), dropped as (
                 delete from {schema}.orchestrator_queue q
                 where q.ctid = any (array(select t.tid from lost, unnest(lost.tids) as t (tid) where lost.droppable))

@@ -33,6 +33,10 @@ declare
 begin
     -- A claim lost in a crash of the server is an activity executed twice, which is allowed: its commit need not be flushed.
     perform set_config('synchronous_commit', 'off', true);
+    -- Who may take an activity of a session changes from look to look, so what one passes by is not for another to pass by.
+    if floor_us is not null and exists (select from {schema}.worker_queue q where q.session_id is not null) then
+        bound := '-infinity';
+    end if;
     if lanes is null then
         with recursive lane as (
             (select q.lane from {schema}.worker_queue q order by q.lane limit 1)

@@ -23,6 +23,9 @@ use crate::text::{restored, stored as kept};
 use crate::token::{TurnToken, WorkToken};
 use crate::turn::packed;
 
+/// What comes during a turn of this length is not far enough behind to lie before the floor of a claim.
+const SHORT_TURN: Duration = Duration::from_millis(250);
+
 /// What a turn did, as the runtime says it.
 pub(crate) struct Outcome {
     pub(crate) execution: u64,
@@ -44,9 +47,13 @@ impl PostgresProvider {
         if acked.is_err() {
             inner.histories.forget(&token.instance);
         }
-        inner.leases.ended(token.fence);
+        if inner.leases.ended(token.fence).is_some_and(|lasted| lasted > SHORT_TURN) {
+            // What came for the instance in the meantime may lie before the floor by now, where no look has seen it wait.
+            inner.turn_floors.forget();
+            inner.wake.ring(&[inner.channels.orchestrations.ring()]);
+        }
         match acked? {
-            Committed::Turn(Acked::Done { generation }) => {
+            Committed::Turn(Acked::Done { generation, .. }) => {
                 // A turn that began no execution leaves the generation as the claim found it. Should it have changed since, the next
                 // claim says so.
                 let known = generation.or_else(|| inner.histories.known(&token.instance).map(|known| known.generation));
@@ -95,8 +102,8 @@ impl PostgresProvider {
         let refused = || ProviderError::permanent(OPERATION, "Invalid lock token");
         let token = TurnToken::parse(lock_token).ok_or_else(refused)?;
         let fence = token.fence;
-        self.inner.writes();
         let submitted = self.inner.abandons.submit(GivenUpTurn { token, delay, uncounted }).await;
+        self.inner.writes();
         self.inner.leases.ended(fence);
         self.inner.turn_floors.forget();
         match submitted.map_err(|error| crate::error::engine(OPERATION, &error))? {
@@ -115,8 +122,8 @@ impl PostgresProvider {
         let refused = || ProviderError::permanent(OPERATION, "Invalid lock token, or already acked");
         let token = WorkToken::parse(token).ok_or_else(refused)?;
         let fence = token.fence;
-        self.inner.writes();
         let submitted = self.inner.work_abandons.submit(GivenUpWork { token, delay, uncounted }).await;
+        self.inner.writes();
         self.inner.leases.ended(fence);
         self.inner.work_floors.forget();
         match submitted.map_err(|error| crate::error::engine(OPERATION, &error))? {
@@ -178,7 +185,10 @@ impl PostgresProvider {
         self.inner.writes();
         loop {
             match self.inner.commits.submit(finished.clone()).await {
-                Ok(outcome) => return Ok(outcome),
+                Ok(outcome) => {
+                    self.inner.writes();
+                    return Ok(outcome);
+                }
                 Err(error) if error.is_transient() && !self.inner.leases.has_surely_ended(fence) => {
                     tracing::warn!(operation, error = %pg::causes(&error), "not acked yet; trying until its lease has ended");
                 }

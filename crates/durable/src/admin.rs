@@ -77,7 +77,6 @@ impl PostgresProvider {
 
     async fn delete(&self, ids: Vec<String>, force: bool) -> Result<DeleteInstanceResult, ProviderError> {
         const OPERATION: &str = "delete_instances_atomic";
-        self.inner.writes();
         if ids.is_empty() {
             return Ok(DeleteInstanceResult::default());
         }
@@ -85,6 +84,7 @@ impl PostgresProvider {
             .row(OPERATION, &self.inner.queries.delete_instances, |query| query.bind(ids.clone()).bind(force))
             .await?
             .ok_or_else(|| ProviderError::permanent(OPERATION, "no answer"))?;
+        self.inner.writes();
         for id in &ids {
             self.inner.histories.forget(id);
         }
@@ -110,7 +110,6 @@ impl PostgresProvider {
 
     async fn prune(&self, ids: Vec<String>, options: &PruneOptions) -> Result<PruneResult, ProviderError> {
         const OPERATION: &str = "prune_executions";
-        self.inner.writes();
         let keep_last = options.keep_last.map(i64::from);
         let before = options.completed_before.map(|before| i64::try_from(before).unwrap_or(i64::MAX));
         let row = self
@@ -119,6 +118,7 @@ impl PostgresProvider {
             })
             .await?
             .ok_or_else(|| ProviderError::permanent(OPERATION, "no answer"))?;
+        self.inner.writes();
         Ok(PruneResult {
             instances_processed: number(OPERATION, &row, 0)?,
             executions_deleted: number(OPERATION, &row, 1)?,

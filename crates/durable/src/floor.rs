@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How far before the last claim it is still read: longer than a commit takes as a rule.
-const MARGIN_US: i64 = 1_000_000;
+const MARGIN_US: i64 = 500_000;
 /// How long what lies before the floor may go unnoticed.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// Groups remembered; beyond it all are forgotten, and look without a floor once.
@@ -97,11 +97,11 @@ mod tests {
         assert_eq!(floors.end(&"key", first, Some(5_000_000), None), None, "it has seen everything");
         tokio::time::advance(Duration::from_millis(400)).await;
         let second = floors.begin(&"key", Instant::now());
-        assert_eq!(second.floor_us, Some(4_000_000));
+        assert_eq!(second.floor_us, Some(4_500_000));
         let again = floors.end(&"key", second, Some(6_000_000), None);
         assert_eq!(again, Some(Duration::from_millis(600)), "what lies before the floor is looked for in time");
         tokio::time::advance(Duration::from_millis(500)).await;
-        assert_eq!(floors.begin(&"key", Instant::now()).floor_us, Some(5_000_000));
+        assert_eq!(floors.begin(&"key", Instant::now()).floor_us, Some(5_500_000));
         tokio::time::advance(Duration::from_millis(101)).await;
         assert_eq!(floors.begin(&"key", Instant::now()).floor_us, None);
     }
@@ -112,7 +112,7 @@ mod tests {
         let floors = Floors::new();
         let first = floors.begin(&1, Instant::now());
         floors.end(&1, first, None, Some(9_000_000));
-        assert_eq!(floors.begin(&1, Instant::now()).floor_us, Some(8_000_000));
+        assert_eq!(floors.begin(&1, Instant::now()).floor_us, Some(8_500_000));
         floors.forget();
         assert_eq!(floors.begin(&1, Instant::now()).floor_us, None);
     }

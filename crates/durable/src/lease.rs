@@ -16,7 +16,13 @@ const TIDY_AT: usize = 10_000;
 
 /// Leases claimed or renewed here.
 #[derive(Debug, Default)]
-pub(crate) struct Leases(Mutex<HashMap<Uuid, Instant>>);
+pub(crate) struct Leases(Mutex<HashMap<Uuid, Lease>>);
+
+#[derive(Debug, Clone, Copy)]
+struct Lease {
+    since: Instant,
+    end: Instant,
+}
 
 impl Leases {
     /// A lease was granted or renewed just now.
@@ -26,20 +32,21 @@ impl Leases {
         let Some(end) = now.checked_add(lease) else { return };
         let mut leases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if leases.len() >= TIDY_AT {
-            leases.retain(|_, end| *end > now);
+            leases.retain(|_, lease| lease.end > now);
         }
-        leases.insert(fence, end);
+        leases.entry(fence).or_insert(Lease { since: now, end }).end = end;
     }
 
-    /// The lease is over, by an ack or otherwise.
-    pub(crate) fn ended(&self, fence: Uuid) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&fence);
+    /// The lease is over, by an ack or otherwise. Answers how long it lasted; `None` for one of another process.
+    pub(crate) fn ended(&self, fence: Uuid) -> Option<Duration> {
+        let lease = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&fence)?;
+        Some(lease.since.elapsed())
     }
 
     /// Whether it has surely ended. A lease of another process is not known to.
     pub(crate) fn has_surely_ended(&self, fence: Uuid) -> bool {
         let leases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        leases.get(&fence).is_some_and(|end| *end <= Instant::now())
+        leases.get(&fence).is_some_and(|lease| lease.end <= Instant::now())
     }
 }
 
@@ -59,7 +66,8 @@ mod tests {
         assert!(!leases.has_surely_ended(fence));
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(leases.has_surely_ended(fence));
-        leases.ended(fence);
+        assert_eq!(leases.ended(fence), Some(Duration::from_secs(9)), "a renewal does not make it younger");
         assert!(!leases.has_surely_ended(fence), "it is forgotten");
+        assert_eq!(leases.ended(fence), None);
     }
 }

@@ -260,7 +260,7 @@ impl PostgresProvider {
 }
 
 impl Inner {
-    /// Something is about to be written.
+    /// Something was written, or is about to be: an answer read before it was committed must not outlast it, so it counts when it has been.
     pub(crate) fn writes(&self) {
         self.writes.fetch_add(1, Ordering::Relaxed);
     }
@@ -295,6 +295,7 @@ const FUNCTIONS: &[Function] = &[
     Function { name: "commit", sql: include_str!("../functions/commit.sql") },
     Function { name: "abandon_instances", sql: include_str!("../functions/abandon_instances.sql") },
     Function { name: "abandon_work", sql: include_str!("../functions/abandon_work.sql") },
+    Function { name: "look_up", sql: include_str!("../functions/look_up.sql") },
     Function { name: "delete_instances", sql: include_str!("../functions/delete_instances.sql") },
     Function { name: "prune_executions", sql: include_str!("../functions/prune_executions.sql") },
 ];

@@ -118,7 +118,6 @@ impl PostgresProvider {
 
     pub(crate) async fn append(&self, instance: &str, execution: u64, events: &[Event]) -> Result<(), ProviderError> {
         const OPERATION: &str = "append_with_execution";
-        self.inner.writes();
         let Some((first, last, count, json)) = batch(OPERATION, &Execution { instance, execution }, events)? else {
             return Ok(());
         };
@@ -139,6 +138,7 @@ impl PostgresProvider {
             Ok(row) => session.finish().await.map(|()| row),
             Err(error) => Err(error),
         };
+        self.inner.writes();
         match appended.map_err(|error| crate::error::database(OPERATION, &error))? {
             Some(_) => Ok(()),
             None => Err(ProviderError::permanent(OPERATION, "the history has an event with such an id already")),

@@ -14,15 +14,16 @@ impl PostgresProvider {
     pub(crate) async fn send(&self, item: &WorkItem, delay: Option<Duration>) -> Result<(), Failure> {
         const OPERATION: &str = "enqueue_for_orchestrator";
         let message = Message::new(OPERATION, item, delay).map_err(Failure::own)?;
-        self.inner.writes();
         let sent = self.inner.commits.submit(Finished::Message(Arc::new(message))).await;
+        self.inner.writes();
         sent.map(drop).map_err(|error| Failure::engine(OPERATION, &error))
     }
 
     pub(crate) async fn send_work(&self, item: &WorkItem) -> Result<(), ProviderError> {
         const OPERATION: &str = "enqueue_for_worker";
         let work = Work::new(OPERATION, item)?;
+        let sent = self.inner.work_sends.submit(work).await;
         self.inner.writes();
-        self.inner.work_sends.submit(work).await.map_err(|error| crate::error::engine(OPERATION, &error))
+        sent.map_err(|error| crate::error::engine(OPERATION, &error))
     }
 }

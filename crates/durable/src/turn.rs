@@ -312,9 +312,10 @@ struct Claimed {
 }
 
 impl TurnClaim {
-    /// Sends the claim; again, if a turn that stood in the way ended while it was on its way.
+    /// Sends the claim; once more, if it found nothing and a turn that stood in the way ended while it was on its way.
     async fn claim(&self, conn: &mut PgConnection, look: &Look<TurnKey, ()>) -> pg::Result<Claimed> {
         let key = &look.key;
+        let mut again = false;
         loop {
             let (since, reading) = (self.blocked.begin(), self.floors.begin(key, Instant::now()));
             let query = sqlx::query(&self.claim)
@@ -335,12 +336,15 @@ impl TurnClaim {
                     }
                 }
             }
-            if overtaken && !claimed.leased.is_empty() {
+            if overtaken && !again && claimed.leased.is_empty() {
+                again = true;
+                continue;
+            }
+            if overtaken {
+                // Turns end faster than it can look: the engine looks again soon.
                 claimed.next_due_ms = Some(0.0);
             }
-            if !overtaken || !claimed.leased.is_empty() {
-                return Ok(claimed);
-            }
+            return Ok(claimed);
         }
     }
 

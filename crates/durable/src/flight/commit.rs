@@ -86,7 +86,8 @@ impl Flight for Commit {
             (Finished::Turn(ended), Some(Committed::Turn(acked))) => {
                 let mut rings = ended.rings(&self.channels, Some(acked));
                 // However it ended, its lease is out of the way. Whoever waits here looks: the dispatcher of this turn is free for it.
-                rings.extend(self.blocked.ended().then(|| orchestrations.ring()));
+                let more = matches!(acked, Acked::Done { more: true, .. });
+                rings.extend((self.blocked.ended() || more).then(|| orchestrations.ring()));
                 rings
             }
             (Finished::Turn(ended), _) => ended.rings(&self.channels, None),

@@ -77,6 +77,8 @@ pub(crate) enum Acked {
     Done {
         /// The instance's generation, if the turn began an execution.
         generation: Option<i64>,
+        /// Messages that waited for the start of the instance are due.
+        more: bool,
     },
     /// The lease is somebody else's, or ended by an ack, or none.
     Gone,
@@ -174,7 +176,7 @@ impl Acked {
     pub(super) fn of(text: &str) -> Acked {
         let (verdict, generation) = text.split_once(' ').unwrap_or((text, ""));
         match verdict {
-            "ok" => Acked::Done { generation: generation.parse().ok() },
+            "ok" | "more" => Acked::Done { generation: generation.parse().ok(), more: verdict == "more" },
             "expired" => Acked::Expired,
             "duplicate" => Acked::Duplicate,
             _ => Acked::Gone,

@@ -9,6 +9,7 @@ mod answers;
 mod concurrent;
 mod crowd;
 mod early;
+mod found;
 mod leases;
 mod ledger;
 mod looks;

@@ -1,0 +1,129 @@
+//! What the model test found; see the report.
+
+use std::time::Duration;
+
+use duroxide::providers::{ExecutionMetadata, Provider, SessionFetchConfig, TagFilter};
+use tokio::time::{Instant, sleep};
+
+use super::payload::{NAME, VERSION, activity, message, numbered, started};
+use super::step::{Kind, Route};
+use crate::fixture::{Fixture, PATIENCE};
+
+const LEASE: Duration = Duration::from_secs(60);
+
+async fn send(fixture: &Fixture, kind: Kind, to: &str) {
+    fixture.provider.enqueue_for_orchestrator(message(kind, to, "x", 0), None).await.expect("sent");
+}
+
+fn named() -> ExecutionMetadata {
+    let (name, version) = (Some(NAME.to_owned()), Some(VERSION.to_owned()));
+    ExecutionMetadata { orchestration_name: name, orchestration_version: version, ..ExecutionMetadata::default() }
+}
+
+/// A first turn that is put off, as a runtime does that does not know the orchestration, holds up its own instance and nobody else.
+/// A message comes for it while its start is not due, and then another instance is started.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_was_put_off_holds_up_nobody_else() {
+    let fixture = Fixture::new().await;
+    let provider = &fixture.provider;
+    send(&fixture, Kind::Start, "late").await;
+    let (_, token, _) =
+        provider.fetch_orchestration_item(LEASE, PATIENCE, None).await.expect("a fetch").expect("a turn");
+    provider.abandon_orchestration_item(&token, Some(LEASE), false).await.expect("abandoned");
+    send(&fixture, Kind::Raised, "late").await;
+    send(&fixture, Kind::Start, "other").await;
+    let fetched = provider.fetch_orchestration_item(LEASE, Duration::from_secs(5), None).await.expect("a fetch");
+    assert_eq!(fetched.map(|(item, ..)| item.instance).as_deref(), Some("other"));
+}
+
+/// A worker that may not take a session's activities says nothing about them to the one who may: its backlog goes on without pauses.
+/// One owner executes five activities that were scheduled together, 0.7 s each, while another waits for work.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_backlog_of_a_session_is_not_held_up_by_other_owners() {
+    let fixture = Fixture::new().await;
+    let provider = fixture.provider.clone();
+    let owner = |name: &str| SessionFetchConfig { owner_id: name.to_owned(), lock_timeout: LEASE };
+    for id in 1..=6 {
+        let item = activity("a", 1, id, "x", Route { tag: None, session: Some(0) });
+        provider.enqueue_for_worker(item).await.expect("sent");
+    }
+    let (one, two) = (owner("one"), owner("two"));
+    let mut longest = Duration::ZERO;
+    let (_, mut token, _) =
+        provider.fetch_work_item(LEASE, PATIENCE, Some(&one), &TagFilter::Any).await.expect("a fetch").expect("work");
+    let idle = tokio::spawn({
+        let provider = provider.clone();
+        async move {
+            loop {
+                let found = provider.fetch_work_item(LEASE, PATIENCE, Some(&two), &TagFilter::Any).await;
+                assert!(found.expect("a fetch").is_none(), "it belongs to somebody else");
+            }
+        }
+    });
+    for _ in 0..5 {
+        sleep(Duration::from_millis(700)).await;
+        provider.ack_work_item(&token, None).await.expect("acked");
+        let since = Instant::now();
+        let fetched = provider.fetch_work_item(LEASE, PATIENCE, Some(&one), &TagFilter::Any).await;
+        token = fetched.expect("a fetch").expect("work").1;
+        longest = longest.max(since.elapsed());
+        println!("{:?}", since.elapsed());
+    }
+    idle.abort();
+    assert!(longest < Duration::from_millis(200), "the next activity of the session came after {longest:?}");
+}
+
+/// What came for an instance while its turn took long is due when the turn ends. Others keep the provider looking meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_came_during_a_long_turn_is_due_at_its_end() {
+    let fixture = Fixture::new().await;
+    let provider = fixture.provider.clone();
+    let mut longest = Duration::ZERO;
+    for round in 0..3 {
+        let long = format!("long-{round}");
+        send(&fixture, Kind::Start, &long).await;
+        let (_, token, _) =
+            provider.fetch_orchestration_item(LEASE, PATIENCE, None).await.expect("a fetch").expect("a turn");
+        send(&fixture, Kind::Raised, &long).await;
+        for other in 0..23 {
+            let other = format!("other-{round}-{other}");
+            send(&fixture, Kind::Start, &other).await;
+            let (item, token, _) =
+                provider.fetch_orchestration_item(LEASE, PATIENCE, None).await.expect("a fetch").expect("a turn");
+            assert_eq!(item.instance, other);
+            let events = numbered(&other, 1, 1, vec![started("", 0)]);
+            let acked = provider.ack_orchestration_item(&token, 1, events, vec![], vec![], named(), vec![]).await;
+            acked.expect("acked");
+            sleep(Duration::from_millis(100)).await;
+        }
+        let events = numbered(&long, 1, 1, vec![started("", 0)]);
+        provider.ack_orchestration_item(&token, 1, events, vec![], vec![], named(), vec![]).await.expect("acked");
+        let since = Instant::now();
+        let fetched = provider.fetch_orchestration_item(LEASE, PATIENCE, None).await.expect("a fetch");
+        let (item, token, _) = fetched.expect("a turn");
+        println!("{} {:?}", item.instance, since.elapsed());
+        longest = longest.max(since.elapsed());
+        provider.ack_orchestration_item(&token, 1, vec![], vec![], vec![], named(), vec![]).await.expect("acked");
+    }
+    assert!(longest < Duration::from_millis(200), "the next turn came after {longest:?}");
+}
+
+/// A message that came before its instance was started, and was looked at meanwhile, is taken as soon as the first turn is acked.
+/// The fetch for it begins after the ack, and nothing else rings.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waited_for_a_start_is_due_when_the_start_is_acked() {
+    let fixture = Fixture::new().await;
+    let provider = &fixture.provider;
+    send(&fixture, Kind::Raised, "a").await;
+    let none = provider.fetch_orchestration_item(LEASE, Duration::from_millis(200), None).await.expect("a fetch");
+    assert!(none.is_none(), "nobody has started it");
+    // Longer than a provider that has just looked looks again by itself.
+    sleep(Duration::from_millis(1_500)).await;
+    send(&fixture, Kind::Start, "a").await;
+    let (_, token, _) =
+        provider.fetch_orchestration_item(LEASE, PATIENCE, None).await.expect("a fetch").expect("a turn");
+    let events = numbered("a", 1, 1, vec![started("", 0)]);
+    provider.ack_orchestration_item(&token, 1, events, vec![], vec![], named(), vec![]).await.expect("acked");
+    let fetched = provider.fetch_orchestration_item(LEASE, Duration::from_secs(5), None).await.expect("a fetch");
+    assert_eq!(fetched.map(|(item, ..)| item.messages.len()), Some(1));
+}
