@@ -857,7 +857,7 @@ AS $function$
 begin
     return query
     select array_agg(case when i.instance_id is null then
-                         case when w.events and exists (select from {schema}.executions e where e.instance_id = w.instance_id)
+                         case when w.events and (select true from {schema}.executions e where e.instance_id = w.instance_id limit 1)
                               then '{"orphan": true}' else '{}' end
                      else json_build_object(
                'execution', i.current_execution_id, 'generation', i.generation, 'last', h.last_event_id, 'rows', h.rows,
