@@ -746,6 +746,11 @@ CREATE OR REPLACE FUNCTION {schema}.delete_instances(ids text[], force boolean, 
  SET search_path TO 'reveille_own'
 AS $function$
 begin
+    if cardinality(ids) <= 1000 then
+        perform pg_advisory_xact_lock(hashtextextended({schema_text} || '/' || i.id, 1)) from (select unnest(ids) as id order by 1) i;
+    else
+        lock table {schema}.instance_locks in share row exclusive mode;
+    end if;
     perform from {schema}.instance_locks l where l.instance_id = any (ids) order by l.instance_id for update;
     perform from {schema}.instances i where i.instance_id = any (ids) order by i.instance_id for update;
     if not force then

@@ -1,6 +1,8 @@
 -- Removes instances with everything that is theirs, all of them or none. `problem` says why none: `running` or `orphan` (a child that is not
 -- among them), and the instance it is about.
--- Locks: leases first, as an ack does; one that is being acked is waited for.
+-- Locks: out the claims first, which hold each instance's advisory lock until their leases can be seen: a lease that was taken unseen would let its ack
+--        bring the instance back. Many are locked out by the table, because advisory locks share a table of some thousands. Then leases, as an ack
+--        does; one that is being acked is waited for.
 create or replace function {schema}.delete_instances(
     ids text[], force boolean,
     out problem text, out subject text, out instances bigint, out executions bigint, out events bigint, out messages bigint
@@ -8,6 +10,11 @@ create or replace function {schema}.delete_instances(
 language plpgsql set search_path = reveille_own
 as $$
 begin
+    if cardinality(ids) <= 1000 then
+        perform pg_advisory_xact_lock(hashtextextended({schema_text} || '/' || i.id, 1)) from (select unnest(ids) as id order by 1) i;
+    else
+        lock table {schema}.instance_locks in share row exclusive mode;
+    end if;
     perform from {schema}.instance_locks l where l.instance_id = any (ids) order by l.instance_id for update;
     perform from {schema}.instances i where i.instance_id = any (ids) order by i.instance_id for update;
     if not force then

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use durable::{LongPollConfig, PostgresProvider};
-use duroxide::providers::{ExecutionMetadata, Provider, WorkItem};
+use duroxide::providers::{ExecutionMetadata, Provider, ProviderAdmin as _, WorkItem};
 use duroxide::{Event, EventKind, INITIAL_EXECUTION_ID};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::fixture::{Elsewhere, Fixture, PATIENCE};
+use crate::fixture::{Elsewhere, Fixture, PATIENCE, eventually};
 
 /// Orchestrations of one turn each.
 const TURNS: usize = 600;
@@ -70,6 +70,58 @@ async fn work(provider: PostgresProvider, given: UnboundedSender<String>) {
         acked.unwrap_or_else(|error| panic!("{}: {error:?}", item.instance));
         given.send(item.instance).expect("the test listens");
     }
+}
+
+/// Fetches and acks at once, again and again; acks of what was deleted in the meantime fail.
+async fn work_in_vain(provider: PostgresProvider) {
+    loop {
+        let fetched = provider.fetch_orchestration_item(LEASE, PATIENCE, None).await;
+        let Some((item, token, _)) = fetched.expect("a fetch") else { continue };
+        let events = history(&item.instance);
+        let acked = provider
+            .ack_orchestration_item(&token, INITIAL_EXECUTION_ID, events, vec![], vec![], completed(), vec![])
+            .await;
+        drop(acked);
+    }
+}
+
+/// What is deleted while somebody takes its turn does not come back by the ack of that turn.
+/// Instances are started and at once deleted by force, while two processes fetch and ack them; whoever comes first, nothing of them is left.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_deleted_during_its_turn_does_not_come_back() {
+    let here = Fixture::new().await;
+    let elsewhere = Elsewhere::start(&here.db, LongPollConfig::enabled()).await;
+    let mut workers = JoinSet::new();
+    for _ in 0..FETCHERS {
+        for provider in [&here.provider, &elsewhere.provider] {
+            workers.spawn(work_in_vain(provider.clone()));
+        }
+    }
+    let mut deleted = 0;
+    for number in 0..TURNS {
+        let instance = format!("turn-{number}");
+        here.provider.enqueue_for_orchestrator(start(&instance), None).await.expect("sent");
+        // Now and then together with more than can be locked one by one.
+        let others = (0..1_000).filter(|_| number % 50 == 0).map(|other| format!("nobody-{other}"));
+        let ids: Vec<String> = [instance].into_iter().chain(others).collect();
+        let gone = here.provider.delete_instances_atomic(&ids, true).await.expect("deleted");
+        deleted += gone.instances_deleted;
+    }
+    // Acks on their way have ended when their leases are gone, and a lease of what was deleted goes by its ack.
+    let left = here.db.schema().sql(
+        "select array[(select count(*) from {schema}.instances), (select count(*) from {schema}.executions),
+                      (select count(*) from {schema}.history), (select count(*) from {schema}.instance_locks),
+                      (select count(*) from {schema}.orchestrator_queue)]",
+    );
+    let mut calm = 0;
+    eventually("nothing changes any more", async || {
+        let left: Vec<i64> = sqlx::query_scalar(&left).fetch_one(here.db.database().pool()).await.expect("counts");
+        calm = if left == [0; 5] { calm + 1 } else { 0 };
+        calm >= 20
+    })
+    .await;
+    assert!(deleted > 0, "some had taken their turn before");
+    assert!(workers.try_join_next().is_none(), "they work");
 }
 
 /// A turn that one process takes and finishes while another is looking is not given to that other: its messages are gone, whatever the look
