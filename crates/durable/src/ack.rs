@@ -11,8 +11,9 @@ use duroxide::providers::{ExecutionMetadata, ProviderError, ScheduledActivityIde
 use duroxide::{Event, EventKind};
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
+use wake::Flights;
 
-use crate::flight::{Acked, Committed, Done, Ended, Fenced, Finished, GivenUpTurn, GivenUpWork, KeyChanges};
+use crate::flight::{Abandon, Acked, Committed, Done, Ended, Fenced, Finished, GivenUp, KeyChanges};
 use crate::history::Head;
 use crate::message::{Message, Work, millis};
 use crate::observe::Failure;
@@ -98,18 +99,10 @@ impl PostgresProvider {
         delay: Option<Duration>,
         uncounted: bool,
     ) -> Result<(), ProviderError> {
-        const OPERATION: &str = "abandon_orchestration_item";
-        let refused = || ProviderError::permanent(OPERATION, "Invalid lock token");
-        let token = TurnToken::parse(lock_token).ok_or_else(refused)?;
-        let fence = token.fence;
-        let submitted = self.inner.abandons.submit(GivenUpTurn { token, delay, uncounted }).await;
-        self.inner.writes();
-        self.inner.leases.ended(fence);
+        let given_up = TurnToken::parse(lock_token).map(|token| (token.fence, GivenUp::turn(token, delay, uncounted)));
+        let abandoned = self.abandon("abandon_orchestration_item", &self.inner.abandons, given_up).await;
         self.inner.turn_floors.forget();
-        match submitted.map_err(|error| crate::error::engine(OPERATION, &error))? {
-            Fenced::Done => Ok(()),
-            Fenced::Gone | Fenced::Expired => Err(refused()),
-        }
+        abandoned
     }
 
     pub(crate) async fn abandon_work(
@@ -118,15 +111,25 @@ impl PostgresProvider {
         delay: Option<Duration>,
         uncounted: bool,
     ) -> Result<(), ProviderError> {
-        const OPERATION: &str = "abandon_work_item";
-        let refused = || ProviderError::permanent(OPERATION, "Invalid lock token, or already acked");
-        let token = WorkToken::parse(token).ok_or_else(refused)?;
-        let fence = token.fence;
-        let submitted = self.inner.work_abandons.submit(GivenUpWork { token, delay, uncounted }).await;
+        let given_up = WorkToken::parse(token).map(|token| (token.fence, GivenUp::work(token, delay, uncounted)));
+        let abandoned = self.abandon("abandon_work_item", &self.inner.work_abandons, given_up).await;
+        self.inner.work_floors.forget();
+        abandoned
+    }
+
+    /// Gives up a lease; `None` for what is no token.
+    async fn abandon(
+        &self,
+        operation: &'static str,
+        flights: &Flights<Abandon>,
+        given_up: Option<(Uuid, GivenUp)>,
+    ) -> Result<(), ProviderError> {
+        let refused = || ProviderError::permanent(operation, "Invalid lock token, or already acked");
+        let (fence, given_up) = given_up.ok_or_else(refused)?;
+        let submitted = flights.submit(given_up).await;
         self.inner.writes();
         self.inner.leases.ended(fence);
-        self.inner.work_floors.forget();
-        match submitted.map_err(|error| crate::error::engine(OPERATION, &error))? {
+        match submitted.map_err(|error| crate::error::engine(operation, &error))? {
             Fenced::Done => Ok(()),
             Fenced::Gone | Fenced::Expired => Err(refused()),
         }

@@ -14,7 +14,7 @@ use crate::admin::Queries;
 use crate::blocked::Blocked;
 use crate::config::{HISTORY_CACHE_BYTES, LongPollConfig, Migrations, Options};
 use crate::error::{Error, Result};
-use crate::flight::{AbandonTurn, AbandonWork, Commit, LookUp, SendWork};
+use crate::flight::{Abandon, Commit, LookUp, SendWork};
 use crate::floor::Floors;
 use crate::gauge::{Gauge, Stir};
 use crate::history::Histories;
@@ -62,8 +62,8 @@ pub(crate) struct Inner {
     pub(crate) watch: Consumer<Watch>,
     pub(crate) commits: Flights<Commit>,
     pub(crate) work_sends: Flights<SendWork>,
-    pub(crate) abandons: Flights<AbandonTurn>,
-    pub(crate) work_abandons: Flights<AbandonWork>,
+    pub(crate) abandons: Flights<Abandon>,
+    pub(crate) work_abandons: Flights<Abandon>,
     pub(crate) look_ups: Flights<LookUp>,
     pub(crate) histories: Arc<Histories>,
     pub(crate) leases: Arc<Leases>,
@@ -197,12 +197,8 @@ impl PostgresProvider {
                 watch: wake.consumer("instances", Watch::new(&schema, instances)),
                 commits: wake.flights("commit", Commit::new(&schema, channels.clone(), blocked), flying()),
                 work_sends: wake.flights("enqueue_for_worker", SendWork::new(&schema, workers.clone()), flying()),
-                abandons: wake.flights(
-                    "abandon_orchestration_item",
-                    AbandonTurn::new(&schema, orchestrations),
-                    flying(),
-                ),
-                work_abandons: wake.flights("abandon_work_item", AbandonWork::new(&schema, workers), flying()),
+                abandons: wake.flights("abandon_orchestration_item", Abandon::turns(&schema, orchestrations), flying()),
+                work_abandons: wake.flights("abandon_work_item", Abandon::work(&schema, workers), flying()),
                 look_ups: wake.flights("look_up", LookUp::new(&schema), flying()),
                 queries: Queries::new(&schema),
                 system_metrics: Gauge::default(),

@@ -1,7 +1,6 @@
 //! Writes: each kind travels as one statement for many, see [`wake::Flight`].
 
-mod abandon_turn;
-mod abandon_work;
+mod abandon;
 mod commit;
 mod look_up;
 mod send_work;
@@ -15,8 +14,7 @@ use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use uuid::Uuid;
 
-pub(crate) use abandon_turn::{AbandonTurn, GivenUpTurn};
-pub(crate) use abandon_work::{AbandonWork, GivenUpWork};
+pub(crate) use abandon::{Abandon, GivenUp};
 pub(crate) use commit::{Commit, Committed, Done, Finished};
 pub(crate) use look_up::{Found, LookUp, Wanted};
 pub(crate) use send_work::SendWork;
