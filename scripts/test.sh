@@ -1,5 +1,5 @@
 #!/bin/sh
-# What `make test` does: all tests, the documentation's examples, the runnable examples.
+# What `make test` does: all tests, which run the examples too, and those in the documentation.
 # PG: the major version of PostgreSQL to test on. SUITE: a profile of .config/nextest.toml.
 set -eu
 cd "$(dirname "$0")/.."
@@ -53,11 +53,3 @@ fi
 
 if [ "$SUITE" != default ]; then exit 0; fi
 cargo test --workspace --doc --quiet
-for file in crates/*/examples/*.rs crates/*/examples/*/main.rs; do
-    [ -e "$file" ] || continue
-    package=${file#crates/}
-    package=reveille-${package%%/*}
-    example=$(basename "${file%/main.rs}" .rs)
-    echo "example: $package $example"
-    quietly cargo run --quiet --package "$package" --example "$example"
-done

@@ -54,6 +54,17 @@ async fn examples_print_what_they_say() {
     }
 }
 
+/// No example is left out.
+/// Compares the folder with what the tests of this file run.
+#[test]
+fn every_example_is_run() {
+    let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/examples")).expect("the folder");
+    let mut names: Vec<_> = folder.filter_map(|file| file.expect("a file").file_name().into_string().ok()).collect();
+    names.sort();
+    let run = ["client", "fan_out", "hello_world", "saga", "timers_and_events", "transactional_start", "worker"];
+    assert_eq!(names, run.map(|name| format!("{name}.rs")));
+}
+
 /// The first code that a reader sees is code that runs.
 /// Every line of the README's example is a line of `hello_world.rs`, and its output the one promised there.
 #[test]

@@ -34,6 +34,21 @@ async fn a_second_process_rings_the_first() {
     }
 }
 
+/// The example without a command shows all of the queue, and checks what it shows.
+/// The README prints what it says; here it runs to its end and has said each of its steps.
+#[tokio::test]
+async fn the_example_shows_itself() {
+    let db = TestDb::new().await;
+    let demo = Process::start(jobs(&db, &[]));
+    let steps =
+        ["\"now\"", "\"later\"", "attempt 1", "attempt 2", "attempt 3", "that dies", "\"orphan\" again", "done"];
+    for (number, step) in steps.into_iter().enumerate() {
+        let (_, said) = demo.line(number).await;
+        assert!(said.contains(step), "{said:?} instead of {step:?}");
+    }
+    demo.ended().await;
+}
+
 /// Jobs added here are worked on by another process, which waits for them.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_process_rings_the_second() {
