@@ -6,12 +6,12 @@ use durable::PostgresProvider;
 use duroxide::providers::{ExecutionMetadata, OrchestrationItem, Provider, ProviderError, TagFilter, WorkItem};
 use duroxide::{Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID};
 
-use super::PATIENCE;
+use crate::fixture::PATIENCE;
 
 /// What a fetch answers.
-pub(super) type Fetched<T> = (T, String, u32);
+pub(crate) type Fetched<T> = (T, String, u32);
 
-pub(super) fn start(instance: &str, input: &str) -> WorkItem {
+pub(crate) fn start(instance: &str, input: &str) -> WorkItem {
     WorkItem::StartOrchestration {
         instance: instance.to_owned(),
         orchestration: "Greet".to_owned(),
@@ -24,11 +24,11 @@ pub(super) fn start(instance: &str, input: &str) -> WorkItem {
     }
 }
 
-pub(super) fn raised(instance: &str, data: &str) -> WorkItem {
+pub(crate) fn raised(instance: &str, data: &str) -> WorkItem {
     WorkItem::ExternalRaised { instance: instance.to_owned(), name: "signal".to_owned(), data: data.to_owned() }
 }
 
-pub(super) fn activity(instance: &str, id: u64) -> WorkItem {
+pub(crate) fn activity(instance: &str, id: u64) -> WorkItem {
     WorkItem::ActivityExecute {
         instance: instance.to_owned(),
         execution_id: INITIAL_EXECUTION_ID,
@@ -41,23 +41,23 @@ pub(super) fn activity(instance: &str, id: u64) -> WorkItem {
 }
 
 /// The message that an activity has ended.
-pub(super) fn completion(instance: &str, id: u64, result: &str) -> WorkItem {
+pub(crate) fn completion(instance: &str, id: u64, result: &str) -> WorkItem {
     let (instance, result) = (instance.to_owned(), result.to_owned());
     WorkItem::ActivityCompleted { instance, execution_id: INITIAL_EXECUTION_ID, id, result }
 }
 
 /// What a turn did.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Done {
-    pub(super) events: Vec<Event>,
-    pub(super) work: Vec<WorkItem>,
-    pub(super) messages: Vec<WorkItem>,
-    pub(super) metadata: ExecutionMetadata,
+pub(crate) struct Done {
+    pub(crate) events: Vec<Event>,
+    pub(crate) work: Vec<WorkItem>,
+    pub(crate) messages: Vec<WorkItem>,
+    pub(crate) metadata: ExecutionMetadata,
 }
 
 impl Done {
     /// A first turn: the instance exists from now on.
-    pub(super) fn first(instance: &str, input: &str) -> Done {
+    pub(crate) fn first(instance: &str, input: &str) -> Done {
         let kind = EventKind::OrchestrationStarted {
             name: "Greet".to_owned(),
             version: "1.0.0".to_owned(),
@@ -77,7 +77,7 @@ impl Done {
     }
 
     /// A later turn that only writes down what was raised.
-    pub(super) fn heard(instance: &str, id: u64, data: &str) -> Done {
+    pub(crate) fn heard(instance: &str, id: u64, data: &str) -> Done {
         let kind = EventKind::ExternalEvent { name: "signal".to_owned(), data: data.to_owned() };
         Done { events: vec![event(instance, id, kind)], ..Done::default() }
     }
@@ -87,33 +87,33 @@ fn event(instance: &str, id: u64, kind: EventKind) -> Event {
     Event::with_event_id(id, instance, INITIAL_EXECUTION_ID, None, kind)
 }
 
-pub(super) async fn send(provider: &PostgresProvider, item: WorkItem) {
+pub(crate) async fn send(provider: &PostgresProvider, item: WorkItem) {
     provider.enqueue_for_orchestrator(item, None).await.expect("sent, if late");
 }
 
-pub(super) async fn send_work(provider: &PostgresProvider, item: WorkItem) {
+pub(crate) async fn send_work(provider: &PostgresProvider, item: WorkItem) {
     provider.enqueue_for_worker(item).await.expect("sent, if late");
 }
 
 /// The next turn, which must come.
-pub(super) async fn fetch(provider: &PostgresProvider, lease: Duration) -> Fetched<OrchestrationItem> {
+pub(crate) async fn fetch(provider: &PostgresProvider, lease: Duration) -> Fetched<OrchestrationItem> {
     let fetched = provider.fetch_orchestration_item(lease, PATIENCE, None).await.expect("a fetch");
     fetched.unwrap_or_else(|| panic!("no turn within {PATIENCE:?}"))
 }
 
 /// The next activity, which must come.
-pub(super) async fn fetch_work(provider: &PostgresProvider, lease: Duration) -> Fetched<WorkItem> {
+pub(crate) async fn fetch_work(provider: &PostgresProvider, lease: Duration) -> Fetched<WorkItem> {
     let fetched = provider.fetch_work_item(lease, PATIENCE, None, &TagFilter::DefaultOnly).await.expect("a fetch");
     fetched.unwrap_or_else(|| panic!("no activity within {PATIENCE:?}"))
 }
 
-pub(super) async fn ack(provider: &PostgresProvider, token: &str, done: Done) -> Result<(), ProviderError> {
+pub(crate) async fn ack(provider: &PostgresProvider, token: &str, done: Done) -> Result<(), ProviderError> {
     let Done { events, work, messages, metadata } = done;
     provider.ack_orchestration_item(token, INITIAL_EXECUTION_ID, events, work, messages, metadata, Vec::new()).await
 }
 
 /// Brings an instance into being by a first turn that does nothing else. Nothing else may be due.
-pub(super) async fn begin(provider: &PostgresProvider, instance: &str, lease: Duration) {
+pub(crate) async fn begin(provider: &PostgresProvider, instance: &str, lease: Duration) {
     send(provider, start(instance, "")).await;
     let (item, token, _) = fetch(provider, lease).await;
     assert_eq!(item.instance, instance, "nothing else is due");
@@ -121,7 +121,7 @@ pub(super) async fn begin(provider: &PostgresProvider, instance: &str, lease: Du
 }
 
 /// The instance of an activity, and which one it is.
-pub(super) fn identity(item: &WorkItem) -> (&str, u64) {
+pub(crate) fn identity(item: &WorkItem) -> (&str, u64) {
     match item {
         WorkItem::ActivityExecute { instance, id, .. } => (instance, *id),
         other => panic!("no activity to execute: {other:?}"),

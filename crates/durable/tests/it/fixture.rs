@@ -8,13 +8,8 @@ use durable::{LongPollConfig, Options, PostgresProvider};
 use duroxide::provider_validations::ProviderFactory;
 use duroxide::providers::Provider;
 use pg::Database;
+pub(crate) use pg::testing::{PATIENCE, eventually};
 use pg::testing::{Proxy, TestDb};
-use tokio::time::{Instant, sleep};
-
-/// How long what should happen at once may take before a test fails. Long, because two cores run many tests at once.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(25);
-/// How often a state that nobody announces is looked at.
-const GLANCE: Duration = Duration::from_millis(5);
 
 /// A provider, and the schema it lives in.
 pub(crate) struct Fixture {
@@ -97,15 +92,6 @@ impl ProviderFactory for Factory {
         let attempts: i32 =
             sqlx::query_scalar(&sql).bind(instance).fetch_one(fixture.provider.pool()).await.expect("attempts");
         attempts as u32
-    }
-}
-
-/// Waits until `is_so`.
-pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let since = Instant::now();
-    while !is_so().await {
-        assert!(since.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
-        sleep(GLANCE).await;
     }
 }
 

@@ -1,6 +1,7 @@
 //! The provider against PostgreSQL.
 
 mod agreement;
+mod calls;
 mod consistency;
 mod examples;
 mod faults;

@@ -10,92 +10,39 @@ use std::time::Duration;
 
 use capture::Captured;
 use durable::{LongPollConfig, METRICS, Options, PostgresProvider};
-use duroxide::providers::{ExecutionMetadata, Provider, TagFilter, WorkItem};
-use duroxide::{Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID};
+use duroxide::providers::{Provider, TagFilter};
 use pg::Database;
 use pg::testing::{Proxy, TestDb};
 use recorder::Recorded;
 
+use crate::calls::{self, Done, activity, completion, start};
 use crate::fixture::{Fixture, PATIENCE, provider as provider_on};
 
 const LEASE: Duration = Duration::from_secs(30);
 const ERRORS: &str = "provider.infrastructure_errors";
 const RETRIES: &str = "provider.ack_orchestration_retries";
 
-fn start(instance: &str) -> WorkItem {
-    WorkItem::StartOrchestration {
-        instance: instance.to_owned(),
-        orchestration: "Greet".to_owned(),
-        input: String::new(),
-        version: None,
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        execution_id: INITIAL_EXECUTION_ID,
-    }
-}
-
-fn activity(instance: &str) -> WorkItem {
-    WorkItem::ActivityExecute {
-        instance: instance.to_owned(),
-        execution_id: INITIAL_EXECUTION_ID,
-        id: 2,
-        name: "Work".to_owned(),
-        input: String::new(),
-        session_id: None,
-        tag: None,
-    }
-}
-
-fn completion(instance: &str) -> WorkItem {
-    WorkItem::ActivityCompleted {
-        instance: instance.to_owned(),
-        execution_id: INITIAL_EXECUTION_ID,
-        id: 2,
-        result: String::new(),
-    }
-}
-
 /// Acks a first turn, which gives an activity to workers.
 async fn ack(provider: &PostgresProvider, instance: &str, token: &str) -> Result<(), String> {
-    let kind = EventKind::OrchestrationStarted {
-        name: "Greet".to_owned(),
-        version: "1.0.0".to_owned(),
-        input: String::new(),
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        carry_forward_events: None,
-        initial_custom_status: None,
-    };
-    let events = vec![Event::with_event_id(INITIAL_EVENT_ID, instance, INITIAL_EXECUTION_ID, None, kind)];
-    let metadata = ExecutionMetadata {
-        orchestration_name: Some("Greet".to_owned()),
-        orchestration_version: Some("1.0.0".to_owned()),
-        ..ExecutionMetadata::default()
-    };
-    let work = vec![activity(instance)];
-    let acked = provider.ack_orchestration_item(token, INITIAL_EXECUTION_ID, events, work, vec![], metadata, vec![]);
-    acked.await.map_err(|error| error.to_string())
+    let first = Done { work: vec![activity(instance, 2)], ..Done::first(instance, "") };
+    calls::ack(provider, token, first).await.map_err(|error| error.to_string())
 }
 
 async fn fetch(provider: &PostgresProvider) -> String {
-    let turn = provider.fetch_orchestration_item(LEASE, PATIENCE, None).await.expect("a fetch");
-    turn.expect("a turn").1
+    calls::fetch(provider, LEASE).await.1
 }
 
 async fn fetch_work(provider: &PostgresProvider) -> String {
-    let work = provider.fetch_work_item(LEASE, PATIENCE, None, &TagFilter::Any).await.expect("a fetch");
-    work.expect("an activity").1
+    calls::fetch_work(provider, LEASE).await.1
 }
 
 /// One call of each kind that is measured.
 async fn everything(provider: &PostgresProvider, instance: &str) {
-    provider.enqueue_for_orchestrator(start(instance), None).await.expect("sent");
+    provider.enqueue_for_orchestrator(start(instance, ""), None).await.expect("sent");
     let token = fetch(provider).await;
     ack(provider, instance, &token).await.expect("acked");
     let token = fetch_work(provider).await;
-    provider.ack_work_item(&token, Some(completion(instance))).await.expect("acked");
+    provider.ack_work_item(&token, Some(completion(instance, 2, ""))).await.expect("acked");
 }
 
 /// Whoever watches latencies sees each call once, without labels to add up, and no failure where there was none.
@@ -161,7 +108,7 @@ async fn every_failure_is_counted_by_operation_and_kind() {
         recorded.of(&format!("{ERRORS}{{error_type={kind},operation={operation}}}")).iter().sum::<f64>()
     };
 
-    provider.enqueue_for_orchestrator(start("i"), None).await.expect("sent");
+    provider.enqueue_for_orchestrator(start("i", ""), None).await.expect("sent");
     let kinds = [("40001", "serialization_error"), ("55P03", "lock_timeout"), ("23514", "transaction_failed")];
     for (code, kind) in kinds {
         failing(&fixture, "insert", "instance_locks", code).await;
@@ -184,9 +131,9 @@ async fn every_failure_is_counted_by_operation_and_kind() {
 
     let token = fetch_work(provider).await;
     failing(&fixture, "insert", "orchestrator_queue", "23514").await;
-    provider.ack_work_item(&token, Some(completion("i"))).await.expect_err("it fails");
+    provider.ack_work_item(&token, Some(completion("i", 2, ""))).await.expect_err("it fails");
     assert_eq!(counted("ack_worker", "transaction_failed"), 1.0);
-    provider.enqueue_for_orchestrator(start("j"), None).await.expect_err("it fails");
+    provider.enqueue_for_orchestrator(start("j", ""), None).await.expect_err("it fails");
     assert_eq!(counted("enqueue", "transaction_failed"), 1.0);
 
     healed(&fixture, "orchestrator_queue").await;
@@ -194,7 +141,7 @@ async fn every_failure_is_counted_by_operation_and_kind() {
     // A history of another type than it should be, for a provider that does not remember it.
     let odd = "alter table {schema}.history alter column events type bytea using convert_to(events, 'UTF8')";
     sqlx::query(fixture.db.schema().sql(odd)).execute(provider.pool()).await.expect("change the type");
-    provider.enqueue_for_orchestrator(completion("i"), None).await.expect("sent");
+    provider.enqueue_for_orchestrator(completion("i", 2, ""), None).await.expect("sent");
     let forgetful = provider_on(&fixture.db, LongPollConfig::default()).await;
     fails_to_fetch(&forgetful).await;
     assert_eq!(counted("fetch", "unknown"), 1.0, "{:?}", recorded.starting(ERRORS));
@@ -227,7 +174,7 @@ async fn an_ack_that_is_sent_again_is_counted() {
     let proxy = Proxy::start(&db).await;
     let provider = behind(&proxy, &db).await;
     for (instance, arrives, retries) in [("needle-1", true, 0.0), ("needle-2", false, 1.0)] {
-        provider.enqueue_for_orchestrator(start(instance), None).await.expect("sent");
+        provider.enqueue_for_orchestrator(start(instance, ""), None).await.expect("sent");
         let token = fetch(&provider).await;
         let cut = if arrives { proxy.cut_reply_to(instance) } else { proxy.cut_request_with(instance) };
         ack(&provider, instance, &token).await.expect("its true outcome");

@@ -4,12 +4,13 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use durable::{LongPollConfig, PostgresProvider};
-use duroxide::providers::{ExecutionMetadata, Provider, ProviderAdmin as _, WorkItem};
+use duroxide::providers::{Provider, ProviderAdmin as _};
 use duroxide::{Event, EventKind, INITIAL_EXECUTION_ID};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use crate::calls::{Done, ack, start};
 use crate::fixture::{Elsewhere, Fixture, PATIENCE, eventually};
 
 /// Orchestrations of one turn each.
@@ -19,43 +20,13 @@ const FETCHERS: usize = 4;
 /// The lease: ends after the test.
 const LEASE: Duration = Duration::from_secs(120);
 
-fn start(instance: &str) -> WorkItem {
-    WorkItem::StartOrchestration {
-        instance: instance.to_owned(),
-        orchestration: "short".to_owned(),
-        input: String::new(),
-        version: Some("1.0.0".to_owned()),
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        execution_id: INITIAL_EXECUTION_ID,
-    }
-}
-
-/// The whole history of an orchestration that ends in its first turn.
-fn history(instance: &str) -> Vec<Event> {
-    let event = |id, kind| Event::with_event_id(id, instance, INITIAL_EXECUTION_ID, None, kind);
-    let started = EventKind::OrchestrationStarted {
-        name: "short".to_owned(),
-        version: "1.0.0".to_owned(),
-        input: String::new(),
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        carry_forward_events: None,
-        initial_custom_status: None,
-    };
-    vec![event(1, started), event(2, EventKind::OrchestrationCompleted { output: String::new() })]
-}
-
-fn completed() -> ExecutionMetadata {
-    ExecutionMetadata {
-        status: Some("Completed".to_owned()),
-        output: Some(String::new()),
-        orchestration_name: Some("short".to_owned()),
-        orchestration_version: Some("1.0.0".to_owned()),
-        ..ExecutionMetadata::default()
-    }
+/// A turn that ends its orchestration.
+fn whole(instance: &str) -> Done {
+    let mut done = Done::first(instance, "");
+    let ended = EventKind::OrchestrationCompleted { output: String::new() };
+    done.events.push(Event::with_event_id(2, instance, INITIAL_EXECUTION_ID, None, ended));
+    done.metadata.status = Some("Completed".to_owned());
+    done
 }
 
 /// Fetches and acks at once, again and again. Tells what it was given.
@@ -63,10 +34,7 @@ async fn work(provider: PostgresProvider, given: UnboundedSender<String>) {
     loop {
         let fetched = provider.fetch_orchestration_item(LEASE, PATIENCE, None).await;
         let Some((item, token, _)) = fetched.expect("a fetch") else { continue };
-        let events = history(&item.instance);
-        let acked = provider
-            .ack_orchestration_item(&token, INITIAL_EXECUTION_ID, events, vec![], vec![], completed(), vec![])
-            .await;
+        let acked = ack(&provider, &token, whole(&item.instance)).await;
         acked.unwrap_or_else(|error| panic!("{}: {error:?}", item.instance));
         given.send(item.instance).expect("the test listens");
     }
@@ -77,10 +45,7 @@ async fn work_in_vain(provider: PostgresProvider) {
     loop {
         let fetched = provider.fetch_orchestration_item(LEASE, PATIENCE, None).await;
         let Some((item, token, _)) = fetched.expect("a fetch") else { continue };
-        let events = history(&item.instance);
-        let acked = provider
-            .ack_orchestration_item(&token, INITIAL_EXECUTION_ID, events, vec![], vec![], completed(), vec![])
-            .await;
+        let acked = ack(&provider, &token, whole(&item.instance)).await;
         drop(acked);
     }
 }
@@ -100,7 +65,7 @@ async fn what_is_deleted_during_its_turn_does_not_come_back() {
     let mut deleted = 0;
     for number in 0..TURNS {
         let instance = format!("turn-{number}");
-        here.provider.enqueue_for_orchestrator(start(&instance), None).await.expect("sent");
+        here.provider.enqueue_for_orchestrator(start(&instance, ""), None).await.expect("sent");
         // Now and then together with more than can be locked one by one.
         let others = (0..1_000).filter(|_| number % 50 == 0).map(|other| format!("nobody-{other}"));
         let ids: Vec<String> = [instance].into_iter().chain(others).collect();
@@ -139,7 +104,7 @@ async fn a_turn_that_is_finished_during_a_look_is_not_given_again() {
         }
     }
     for number in 0..TURNS {
-        here.provider.enqueue_for_orchestrator(start(&format!("turn-{number}")), None).await.expect("sent");
+        here.provider.enqueue_for_orchestrator(start(&format!("turn-{number}"), ""), None).await.expect("sent");
     }
     let mut seen = HashSet::new();
     while seen.len() < TURNS {

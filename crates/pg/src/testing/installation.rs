@@ -28,7 +28,7 @@ pub(super) fn given_url() -> Option<String> {
 pub(super) async fn installation() -> Installation {
     static FOUND: OnceCell<Installation> = OnceCell::const_new();
     let found = FOUND.get_or_try_init(find_or_download).await;
-    found.unwrap_or_else(|error| panic!("{}", explain(&error))).clone()
+    found.unwrap_or_else(|error| panic!("{}", crate::causes(&error))).clone()
 }
 
 async fn find_or_download() -> Result<Installation, Error> {
@@ -45,17 +45,6 @@ async fn find_or_download() -> Result<Installation, Error> {
         }
         found => found,
     }
-}
-
-/// The error with its causes: why a download failed is in the last of them.
-fn explain(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text += &format!(": {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 fn variable(name: &str) -> Option<String> {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use pg::testing::{CountingRole, Proxy, TestDb};
+pub(crate) use pg::testing::{PATIENCE, eventually};
 use pg::{Database, Schema};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, PgConnection};
@@ -14,13 +15,8 @@ use crate::jobs::{Job, Jobs};
 
 /// Longer than any test: what happens by such an interval has not happened at all.
 pub(crate) const NEVER: Duration = Duration::from_secs(3_600);
-/// How long what should happen at once may take before a test fails. Long, because two cores run many tests at once; and far
-/// below [`LEASE`], so that nothing in time can have come by the end of a lease.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(25);
-/// The lease of claims that should not end by themselves.
+/// The lease of claims that should not end by themselves: far beyond [`PATIENCE`], so that nothing in time can have come by the end of one.
 pub(crate) const LEASE: Duration = Duration::from_secs(120);
-/// How often a state that nobody announces is looked at.
-const GLANCE: Duration = Duration::from_millis(5);
 
 /// Options under which nothing but rings, due times and resyncs brings work: no fallback, and no polling because a busy machine
 /// woke somebody late.
@@ -85,15 +81,6 @@ pub(crate) async fn settled(jobs: &Jobs) {
 pub(crate) async fn undoubted(jobs: &Jobs) {
     sleep(wake::TRAILING * 3 / 2).await;
     settled(jobs).await;
-}
-
-/// Waits until `is_so`.
-pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let since = Instant::now();
-    while !is_so().await {
-        assert!(since.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
-        sleep(GLANCE).await;
-    }
 }
 
 /// The same queue as another process has it: the same tables, and nothing in common in memory.

@@ -8,9 +8,9 @@ use duroxide::providers::Provider;
 use pg::testing::{Cut, Proxy, TestDb};
 use tokio::time::timeout;
 
-use super::calls::{Done, ack, activity, completion, fetch, fetch_work, identity, raised, send, send_work, start};
 use super::load::{ACTIVITIES, Load};
 use super::{LEASE, SHORT_LEASE, four_each, options};
+use crate::calls::{Done, ack, activity, completion, fetch, fetch_work, identity, raised, send, send_work, start};
 
 /// Which side of the commit the connection is cut on.
 #[derive(Debug, Clone, Copy)]

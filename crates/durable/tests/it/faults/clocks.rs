@@ -16,9 +16,9 @@ use tokio::process::Command;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::calls::{Done, ack, begin, fetch, send, start};
 use super::process::{Process, child};
 use super::{LEASE, PATIENCE, SHORT_LEASE, hearing};
+use crate::calls::{Done, ack, begin, fetch, send, start};
 use crate::consistency;
 use crate::fixture::Fixture;
 

@@ -6,7 +6,7 @@ use duroxide::providers::Provider;
 use pg::testing::TestDb;
 
 use super::LEASE;
-use super::calls::{Done, ack, begin, fetch, raised, send};
+use crate::calls::{Done, ack, begin, fetch, raised, send};
 use crate::fixture::Fixture;
 
 /// An instance of two turns and another beside it, both remembered by the provider that wrote and read them.

@@ -12,8 +12,8 @@ use duroxide::providers::{Provider, TagFilter};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use super::calls::{Done, ack, activity, fetch, fetch_work, identity, send, send_work, start};
 use super::{LEASE, PATIENCE, hearing};
+use crate::calls::{Done, ack, activity, fetch, fetch_work, identity, send, send_work, start};
 use crate::fixture::Fixture;
 
 /// How soon "at once" is on a busy machine: far below [`LEASE`], and below the pauses of any polling.

@@ -10,9 +10,9 @@ use sqlx::{Connection as _, PgConnection};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::calls::{Done, ack, activity, begin, fetch, fetch_work, identity, raised, send, send_work, start};
 use super::load::Load;
 use super::{LEASE, SHORT_LEASE, hearing, options};
+use crate::calls::{Done, ack, activity, begin, fetch, fetch_work, identity, raised, send, send_work, start};
 use crate::fixture::Fixture;
 
 /// Orchestrations that go on.

@@ -10,9 +10,9 @@ use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 use tokio::time::Instant;
 
-use super::calls::{Done, ack, activity, completion, fetch, fetch_work, identity, send, send_work, start};
 use super::process::{Process, child};
 use super::{LEASE, PATIENCE, SHORT_LEASE, four_each, hearing};
+use crate::calls::{Done, ack, activity, completion, fetch, fetch_work, identity, send, send_work, start};
 use crate::consistency;
 use crate::fixture::Fixture;
 

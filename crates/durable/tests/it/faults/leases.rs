@@ -7,8 +7,8 @@ use duroxide::providers::{Provider, ProviderError};
 use pg::testing::{Mode, Proxy, TestDb};
 use tokio::time::{Instant, sleep};
 
-use super::calls::{Done, ack, activity, completion, fetch, fetch_work, send, send_work, start};
 use super::{LEASE, SHORT_LEASE, options};
+use crate::calls::{Done, ack, activity, completion, fetch, fetch_work, send, send_work, start};
 use crate::fixture::Fixture;
 
 /// Two providers on one schema that have nothing in common in memory.

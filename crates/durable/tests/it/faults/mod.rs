@@ -3,7 +3,6 @@
 
 mod answers;
 mod away;
-mod calls;
 mod clocks;
 mod corrupted;
 mod dropped;
@@ -21,26 +20,13 @@ use std::time::Duration;
 use durable::{LongPollConfig, Options, PostgresProvider};
 use duroxide::RuntimeOptions;
 use pg::Schema;
-use tokio::time::{Instant, sleep};
 
-/// How long what should happen soon may take before a test fails. Long, because two cores run many tests at once; and far below
-/// [`LEASE`], so that nothing in time can have come by the end of a lease.
-const PATIENCE: Duration = Duration::from_secs(25);
-/// The lease of what should not come back by itself.
+use crate::fixture::{PATIENCE, eventually};
+
+/// The lease of what should not come back by itself: far beyond [`PATIENCE`], so that nothing in time can have come by the end of one.
 const LEASE: Duration = Duration::from_secs(120);
 /// The lease of what should: a claim that was committed and never answered comes back with its end.
 const SHORT_LEASE: Duration = Duration::from_secs(2);
-/// How often a state that nobody announces is looked at.
-const GLANCE: Duration = Duration::from_millis(5);
-
-/// Waits until `is_so`.
-async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let since = Instant::now();
-    while !is_so().await {
-        assert!(since.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
-        sleep(GLANCE).await;
-    }
-}
 
 /// Long polling in a schema.
 fn options(schema: &Schema) -> Options {

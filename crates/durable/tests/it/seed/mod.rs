@@ -19,7 +19,6 @@ mod waiting;
 use std::time::Duration;
 
 use durable::{AggressiveOn, LongPollConfig, Options, PostgresProvider, Strategy};
-use duroxide::INITIAL_EXECUTION_ID;
 use duroxide::providers::{OrchestrationItem, Provider, TagFilter, WorkItem};
 use pg::testing::{CountingRole, TestDb};
 use sqlx::{Connection as _, PgConnection};
@@ -27,6 +26,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use wake::ConsumerHealth;
 
+use crate::calls;
 use crate::fixture::{PATIENCE, eventually, provider};
 
 /// Longer than any test: what happens by such an interval has not happened at all.
@@ -116,29 +116,12 @@ async fn settled(role: &CountingRole) {
 
 /// The start of an orchestration.
 fn start(instance: &str) -> WorkItem {
-    WorkItem::StartOrchestration {
-        instance: instance.to_owned(),
-        orchestration: "orchestration".to_owned(),
-        input: String::new(),
-        version: None,
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        execution_id: INITIAL_EXECUTION_ID,
-    }
+    calls::start(instance, "")
 }
 
 /// An activity to execute.
 fn activity(instance: &str) -> WorkItem {
-    WorkItem::ActivityExecute {
-        instance: instance.to_owned(),
-        execution_id: INITIAL_EXECUTION_ID,
-        id: 2,
-        name: "activity".to_owned(),
-        input: String::new(),
-        session_id: None,
-        tag: None,
-    }
+    calls::activity(instance, 2)
 }
 
 async fn send(provider: &PostgresProvider, instance: &str) {

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use reveille_pg::embedded::{Cluster, Download, Error, Installation, Settings, Wanted, download, obtain};
+use reveille_pg::causes;
+use reveille_pg::embedded::{Cluster, Download, Installation, Settings, Wanted, download, obtain};
 use reveille_pg::testing::skip;
 use sha2::{Digest as _, Sha256};
 
@@ -17,16 +18,6 @@ fn archive_name(version: &str) -> String {
 fn hash(bytes: &[u8]) -> String {
     let hash: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{hash}  archive.tar.gz\n")
-}
-
-fn message(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text += &format!(": {cause}");
-        source = cause.source();
-    }
-    text
 }
 
 /// What is downloaded runs, and the newest of the versions that will do is taken, once.
@@ -114,7 +105,7 @@ async fn a_failed_download_says_why_and_leaves_nothing() {
         let what =
             Download { wanted: Wanted::exactly(major), releases_url: Some(url.to_owned()), into: Some(cache.clone()) };
         let error = download(what, |_| {}).await.expect_err("refused");
-        let message = message(&error);
+        let message = causes(&error);
         assert!(message.contains(reason) && message.contains("package manager"), "{major}: {message}");
         let left = fs::read_dir(&cache).map(|entries| entries.count()).unwrap_or(0);
         assert_eq!(left, 0, "nothing is left");
