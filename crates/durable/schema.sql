@@ -674,6 +674,8 @@ begin
                 -- Lock first, decide next: whoever had this lock before may have taken the session.
                 soonest := now();
                 continue when not pg_try_advisory_xact_lock(hashtextextended({schema_text} || '/' || found.session_id, 2));
+                continue when not exists (select from {schema}.sessions s where s.session_id = found.session_id for update skip locked)
+                    and exists (select from {schema}.sessions s where s.session_id = found.session_id);
                 holder := (select s.worker_id from {schema}.sessions s where s.session_id = found.session_id and s.locked_until > now());
                 place := (select min(s.place) from unnest(owners, free) with ordinality as s (owner, free, place)
                           where s.free and s.owner is not null and (holder is null or s.owner = holder));

@@ -3,7 +3,8 @@
 --        seat of the session's owner, or, if nobody has the session, to the first seat that may take one, which has it from then on.
 -- lanes: which tags; null: all there are.
 -- Rows:  one per activity, then one of nulls but for next_due_ms and, if nothing was left that is due, the time in due_us.
--- Locks: the rows claimed, skip locked; an advisory lock per session, tried and never waited for.
+-- Locks: the rows claimed, skip locked; an advisory lock per session and then its row, both tried and never waited for: acks take rows of sessions
+--        while they have others, so who waits here may wait in a circle.
 -- floor, plans: as for claim_instances.
 -- Index: worker_queue_due forwards from the floor in each lane; primary key to lock; rows are changed in place by their tuple id.
 -- Cost:  4 of 5 000 due in 0.17 ms and 35 buffers, none due in 0.08 ms. With a bitmap scan, which the planner prefers for an empty table, 20 000 due cost
@@ -99,6 +100,8 @@ begin
                 -- Lock first, decide next: whoever had this lock before may have taken the session.
                 soonest := now();
                 continue when not pg_try_advisory_xact_lock(hashtextextended({schema_text} || '/' || found.session_id, 2));
+                continue when not exists (select from {schema}.sessions s where s.session_id = found.session_id for update skip locked)
+                    and exists (select from {schema}.sessions s where s.session_id = found.session_id);
                 holder := (select s.worker_id from {schema}.sessions s where s.session_id = found.session_id and s.locked_until > now());
                 place := (select min(s.place) from unnest(owners, free) with ordinality as s (owner, free, place)
                           where s.free and s.owner is not null and (holder is null or s.owner = holder));

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use durable::{LongPollConfig, PostgresProvider};
-use duroxide::providers::{Provider, ProviderAdmin as _};
+use duroxide::providers::{Provider, ProviderAdmin as _, SessionFetchConfig, TagFilter, WorkItem};
 use duroxide::{Event, EventKind, INITIAL_EXECUTION_ID};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::calls::{Done, ack, start};
+use crate::calls::{Done, ack, activity, identity, send_work, start};
 use crate::fixture::{Elsewhere, Fixture, PATIENCE, eventually};
 
 /// Orchestrations of one turn each.
@@ -19,6 +19,9 @@ const TURNS: usize = 600;
 const FETCHERS: usize = 4;
 /// The lease: ends after the test.
 const LEASE: Duration = Duration::from_secs(120);
+
+/// A claim that waits for nobody is done by then, and one that waits for a lock is not.
+const SOON: Duration = Duration::from_secs(5);
 
 /// A turn that ends its orchestration.
 fn whole(instance: &str) -> Done {
@@ -119,4 +122,45 @@ async fn a_turn_that_is_finished_during_a_look_is_not_given_again() {
     let left: i64 = sqlx::query_scalar(&left).fetch_one(here.db.database().pool()).await.expect("a number");
     assert_eq!(left, 0);
     assert!(gifts.try_recv().is_err(), "something was given twice");
+}
+
+/// A claim waits for nobody who has a session's row locked, as the ack of its last activity does: two that wait for each other's sessions would
+/// never end. It takes what else there is, and the session's when the row is free.
+/// The owner of a session fetches twice at a time while a transaction holds its row, with an activity of the session first in line.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_passes_by_a_session_that_is_locked() {
+    let Fixture { db, provider } = Fixture::new().await;
+    let owner = SessionFetchConfig { owner_id: "one".to_owned(), lock_timeout: LEASE };
+    let of_session = |id| match activity("a", id) {
+        WorkItem::ActivityExecute { instance, execution_id, id, name, input, tag, .. } => {
+            let session_id = Some("s".to_owned());
+            WorkItem::ActivityExecute { instance, execution_id, id, name, input, session_id, tag }
+        }
+        other => other,
+    };
+    let fetch = {
+        let provider = provider.clone();
+        move || {
+            let (provider, owner) = (provider.clone(), owner.clone());
+            async move {
+                let fetched = provider.fetch_work_item(LEASE, PATIENCE, Some(&owner), &TagFilter::Any).await;
+                fetched.expect("a fetch").map(|(item, token, _)| (identity(&item).1, token)).expect("an activity")
+            }
+        }
+    };
+    send_work(&provider, of_session(1)).await;
+    let (_, token) = fetch().await;
+    provider.ack_work_item(&token, None).await.expect("acked");
+
+    let mut holder = db.database().pool().begin().await.expect("a transaction");
+    let lock = db.schema().sql("select from {schema}.sessions where session_id = 's' for update");
+    assert_eq!(sqlx::query(&lock).execute(&mut *holder).await.expect("locked").rows_affected(), 1);
+    send_work(&provider, of_session(2)).await;
+    send_work(&provider, activity("a", 3)).await;
+    let mut fetches = JoinSet::from_iter([fetch(), fetch()]);
+    let first = timeout(SOON, fetches.join_next()).await.expect("it waits for nobody").expect("two").expect("no panic");
+    assert_eq!(first.0, 3);
+    holder.rollback().await.expect("rolled back");
+    let second = fetches.join_next().await.expect("one more").expect("no panic");
+    assert_eq!(second.0, 2);
 }
