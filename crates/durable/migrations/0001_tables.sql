@@ -47,8 +47,9 @@ create table {schema}.history (
 -- Compressed in place as soon as it is worth it: the events of a turn repeat their keys.
 alter table {schema}.history alter column events set storage main;
 
--- Messages to instances. A row is inserted once and deleted once; claiming an instance does not touch it. `visible_at` is when it is due:
--- a timer's in the future, `infinity` for a message to an instance nobody has started yet, which waits for the start.
+-- Messages to instances. A row is inserted once and deleted once; claiming an instance leaves it alone. It is rewritten only off the usual way: when an
+-- attempt ended without an ack, when it is put off, and when it waits for a start. `visible_at` is when it is due: a timer's in the future,
+-- `infinity` for a message to an instance nobody has started yet.
 create table {schema}.orchestrator_queue (
     id            bigint      generated always as identity,
     instance_id   text        not null,
