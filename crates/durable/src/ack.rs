@@ -18,7 +18,7 @@ use crate::history::Head;
 use crate::message::{Message, Work, millis};
 use crate::observe::Failure;
 use crate::provider::PostgresProvider;
-use crate::read::column;
+use crate::queries::column;
 use crate::stored::{self, Execution};
 use crate::text::{restored, stored as kept};
 use crate::token::{TurnToken, WorkToken};

@@ -6,55 +6,15 @@ use duroxide::providers::{
     DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, ProviderAdmin, ProviderError,
     PruneOptions, PruneResult, QueueDepths, SystemMetrics,
 };
-use pg::{Schema, Sql};
+use pg::Sql;
 use sqlx::postgres::PgRow;
 
 use crate::provider::PostgresProvider;
-use crate::read::column;
+use crate::queries::column;
 use crate::text::{restored, stored};
 
 /// Instances per bulk operation if the caller names no limit.
 const BULK_DEFAULT: u32 = 1_000;
-
-macro_rules! queries {
-    ($($name:ident = $file:literal),* $(,)?) => {
-        /// Statements that are sent by themselves.
-        pub(crate) struct Queries {
-            $(pub(crate) $name: Sql,)*
-        }
-
-        impl Queries {
-            pub(crate) fn new(schema: &Schema) -> Queries {
-                Queries { $($name: schema.sql(include_str!(concat!("../sql/", $file, ".sql"))),)* }
-            }
-        }
-    };
-}
-
-queries! {
-    append = "append_history",
-    read_execution = "read_execution",
-    renew_instance = "renew_instance",
-    renew_work = "renew_work",
-    renew_sessions = "renew_sessions",
-    clean_sessions = "clean_sessions",
-    kv_value = "kv_value",
-    kv_values = "kv_values",
-    instance_stats = "instance_stats",
-    list_instances = "list_instances",
-    list_executions = "list_executions",
-    instance_info = "instance_info",
-    execution_info = "execution_info",
-    system_metrics = "system_metrics",
-    queue_depths = "queue_depths",
-    list_children = "list_children",
-    instance_tree = "instance_tree",
-    delete_instances = "delete_instances",
-    ended_trees = "ended_trees",
-    prunable = "prunable",
-    prune_executions = "prune_executions",
-    enqueue_in_transaction = "enqueue_in_transaction",
-}
 
 fn number(operation: &'static str, row: &PgRow, at: usize) -> Result<u64, ProviderError> {
     Ok(column::<Option<i64>>(operation, row, at)?.map_or(0, |number| number as u64))
@@ -80,14 +40,13 @@ impl PostgresProvider {
         if ids.is_empty() {
             return Ok(DeleteInstanceResult::default());
         }
-        let row = self
-            .row(OPERATION, &self.inner.queries.delete_instances, |query| query.bind(ids.clone()).bind(force))
-            .await?
-            .ok_or_else(|| ProviderError::permanent(OPERATION, "no answer"))?;
-        self.inner.writes();
+        let deleted = self
+            .change(OPERATION, &self.inner.queries.delete_instances, |query| query.bind(ids.clone()).bind(force))
+            .await;
         for id in &ids {
             self.inner.histories.forget(id);
         }
+        let row = deleted?.ok_or_else(|| no_answer(OPERATION))?;
         let problem: Option<String> = column(OPERATION, &row, 0)?;
         let subject = restored(column::<Option<String>>(OPERATION, &row, 1)?.unwrap_or_default());
         match problem.as_deref() {
@@ -113,12 +72,11 @@ impl PostgresProvider {
         let keep_last = options.keep_last.map(i64::from);
         let before = options.completed_before.map(|before| i64::try_from(before).unwrap_or(i64::MAX));
         let row = self
-            .row(OPERATION, &self.inner.queries.prune_executions, |query| {
+            .change(OPERATION, &self.inner.queries.prune_executions, |query| {
                 query.bind(ids.clone()).bind(keep_last).bind(before)
             })
             .await?
-            .ok_or_else(|| ProviderError::permanent(OPERATION, "no answer"))?;
-        self.inner.writes();
+            .ok_or_else(|| no_answer(OPERATION))?;
         Ok(PruneResult {
             instances_processed: number(OPERATION, &row, 0)?,
             executions_deleted: number(OPERATION, &row, 1)?,
@@ -306,4 +264,8 @@ impl ProviderAdmin for PostgresProvider {
 
 fn not_found(operation: &'static str, instance: &str) -> ProviderError {
     ProviderError::permanent(operation, format!("instance {instance} not found"))
+}
+
+fn no_answer(operation: &'static str) -> ProviderError {
+    ProviderError::permanent(operation, "the database answered nothing")
 }

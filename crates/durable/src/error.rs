@@ -33,10 +33,21 @@ pub enum Error {
         reason: String,
     },
 
-    /// There is no such instance.
-    #[error("there is no instance {instance:?}")]
-    NoInstance {
-        /// The instance asked for.
+    /// What is stored of an instance cannot be read: another version has written it, or somebody has changed it.
+    #[error("instance {instance:?} cannot be read: {reason}")]
+    Unreadable {
+        /// The instance.
+        instance: String,
+        /// What is wrong with it, without a word of it.
+        reason: String,
+    },
+
+    /// What was waited for has happened, and could not be read in time. Ask again.
+    #[error(
+        "instance {instance:?}: what was waited for has happened, and the database did not answer in time what it is"
+    )]
+    Late {
+        /// The instance.
         instance: String,
     },
 }
@@ -47,13 +58,23 @@ impl Error {
         match self {
             Error::Database(error) => error.is_transient(),
             Error::Wake(error) => error.is_transient(),
-            Error::Environment { .. } | Error::Invalid { .. } | Error::NoInstance { .. } => false,
+            Error::Late { .. } => true,
+            Error::Environment { .. } | Error::Invalid { .. } | Error::Unreadable { .. } => false,
         }
+    }
+
+    pub(crate) fn unreadable(instance: impl Into<String>, reason: impl Into<String>) -> Error {
+        Error::Unreadable { instance: instance.into(), reason: reason.into() }
+    }
+
+    /// As duroxide sees it.
+    pub(crate) fn of(&self, operation: &'static str) -> ProviderError {
+        ProviderError { operation: operation.into(), message: pg::causes(self), retryable: self.is_transient() }
     }
 }
 
 /// The result of this crate's own functions.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A failure of the database, as duroxide sees it.
 pub(crate) fn database(operation: &'static str, error: &pg::Error) -> ProviderError {

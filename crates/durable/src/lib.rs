@@ -24,6 +24,7 @@ mod lease;
 mod message;
 mod observe;
 mod provider;
+mod queries;
 mod read;
 mod send;
 mod session;

@@ -10,7 +10,6 @@ use pg::{Component, Database, Function, Migration, Migrator, Schema};
 use sqlx::PgPool;
 use wake::{Channel, Consumer, FlightOptions, Flights, Payload, Wake};
 
-use crate::admin::Queries;
 use crate::blocked::Blocked;
 use crate::config::{HISTORY_CACHE_BYTES, LongPollConfig, Migrations, Options};
 use crate::error::{Error, Result};
@@ -19,6 +18,7 @@ use crate::floor::Floors;
 use crate::gauge::{Gauge, Stir};
 use crate::history::Histories;
 use crate::lease::Leases;
+use crate::queries::Queries;
 use crate::session::Sessions;
 use crate::turn::{TurnClaim, TurnKey};
 use crate::wait::Watch;

@@ -1,75 +1,47 @@
 //! Reading: histories, custom status, keys and values, sizes.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use duroxide::providers::ProviderError;
 use duroxide::{Event, EventKind, SystemStats};
-use pg::Sql;
-use pg::retry::{Policy, retry};
-use sqlx::postgres::{PgArguments, PgRow};
-use sqlx::query::Query;
-use sqlx::{Postgres, Row};
+use sqlx::postgres::PgRow;
 
 use crate::ack::batch;
+use crate::error::{Error, Result};
 use crate::flight::{Found, Wanted};
 use crate::history::{Head, Remembered};
 use crate::provider::PostgresProvider;
+use crate::queries::column;
 use crate::stored::Execution;
 use crate::text::{restored, stored};
 
+/// An instance's latest execution; nothing, if there is none.
+#[derive(Debug, Default)]
+pub(crate) struct Latest {
+    pub(crate) history: Arc<Vec<Event>>,
+    /// `None`: it has none, or was not asked for.
+    pub(crate) custom_status: Option<String>,
+    pub(crate) custom_status_version: u64,
+    /// There is no instance, but an execution, begun by acks that never named its orchestration.
+    orphan: bool,
+}
+
 impl PostgresProvider {
-    /// Sends a question until it is answered. Asking twice is harmless.
-    pub(crate) async fn rows<'q, F>(
-        &self,
-        operation: &'static str,
-        sql: &Sql,
-        bind: F,
-    ) -> Result<Vec<PgRow>, ProviderError>
-    where
-        F: Fn(Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments>,
-    {
-        let policy = Policy::default();
-        let asked = retry(&policy, operation, |_| async {
-            let mut session = self.inner.db.session().await?;
-            let rows = bind(sqlx::query(sql)).fetch_all(&mut *session).await?;
-            session.finish().await?;
-            Ok(rows)
-        });
-        asked.await.map_err(|error| crate::error::database(operation, &error))
+    async fn look_up(&self, wanted: Wanted) -> Result<Found> {
+        let instance = wanted.instance.clone();
+        let found = self.inner.look_ups.submit(wanted).await?;
+        found.ok_or_else(|| Error::unreadable(instance, "the answer of the database cannot be read"))
     }
 
-    /// As [`rows`](Self::rows), for a question with one answer.
-    pub(crate) async fn row<'q, F>(
-        &self,
-        operation: &'static str,
-        sql: &Sql,
-        bind: F,
-    ) -> Result<Option<PgRow>, ProviderError>
-    where
-        F: Fn(Query<'q, Postgres, PgArguments>) -> Query<'q, Postgres, PgArguments>,
-    {
-        Ok(self.rows(operation, sql, bind).await?.into_iter().next())
-    }
-
-    async fn look_up(&self, operation: &'static str, wanted: Wanted) -> Result<Found, ProviderError> {
-        let found =
-            self.inner.look_ups.submit(wanted).await.map_err(|error| crate::error::engine(operation, &error))?;
-        found.ok_or_else(|| ProviderError::permanent(operation, "the answer of the database cannot be read"))
-    }
-
-    /// The history of the latest execution. Only what is not remembered is shipped.
-    pub(crate) async fn read_latest(
-        &self,
-        operation: &'static str,
-        instance: &str,
-    ) -> Result<Vec<Event>, ProviderError> {
+    /// The latest execution, with its custom status if that has a version above `status_after`. Only events that are not remembered are shipped.
+    pub(crate) async fn latest(&self, instance: &str, status_after: Option<i64>) -> Result<Latest> {
         let name = stored(instance);
         let (known, remembered) = self.inner.histories.recall(&name).unzip();
-        let wanted = Wanted { instance: name.clone().into_owned(), events: Some(known), status_after: None };
-        let found = self.look_up(operation, wanted).await?;
+        let wanted = Wanted { instance: name.clone().into_owned(), events: Some(known), status_after };
+        let found = self.look_up(wanted).await?;
         let Some(now) = found.head() else {
-            // An execution may have begun by acks that never named its orchestration.
-            return if found.orphan { self.read_rows(operation, instance, None).await } else { Ok(Vec::new()) };
+            return Ok(Latest { orphan: found.orphan, ..Latest::default() });
         };
         // What is remembered counts as long as nothing but appends happened; then only what came after it was shipped.
         let remembered = remembered
@@ -78,12 +50,29 @@ impl PostgresProvider {
         let rows = found.rows.unwrap_or_default();
         let known = remembered.map(|(remembered, _)| remembered).unwrap_or_default();
         let of = Execution { instance, execution: now.execution as u64 };
-        let whole = known.extend(&of, &rows);
-        let whole = whole.map_err(|error| ProviderError::permanent(operation, error))?;
+        let whole = known.extend(&of, &rows).map_err(|reason| Error::unreadable(instance, reason))?;
         if !rows.is_empty() {
             self.inner.histories.put(&name, Head { last: whole.last, ..now }, &whole);
         }
-        Ok(whole.events.to_vec())
+        Ok(Latest {
+            history: whole.events,
+            custom_status: found.custom.map(restored),
+            custom_status_version: found.version.map_or(0, |version| version as u64),
+            orphan: false,
+        })
+    }
+
+    /// The history of the latest execution.
+    pub(crate) async fn read_latest(
+        &self,
+        operation: &'static str,
+        instance: &str,
+    ) -> Result<Vec<Event>, ProviderError> {
+        let latest = self.latest(instance, None).await.map_err(|error| error.of(operation))?;
+        match latest.orphan {
+            true => self.read_rows(operation, instance, None).await,
+            false => Ok(Arc::unwrap_or_clone(latest.history)),
+        }
     }
 
     pub(crate) async fn read_execution(
@@ -122,24 +111,12 @@ impl PostgresProvider {
             return Ok(());
         };
         let name = stored(instance).into_owned();
-        let mut session = self.inner.db.session().await.map_err(|error| crate::error::database(OPERATION, &error))?;
-        // Not repeated: whether an append whose answer was lost has happened shows in the history, and this is not for the hot path.
-        let appended = sqlx::query(&self.inner.queries.append)
-            .bind(name)
-            .bind(execution as i64)
-            .bind(first)
-            .bind(last)
-            .bind(count)
-            .bind(json)
-            .fetch_optional(&mut *session)
-            .await
-            .map_err(pg::Error::from);
-        let appended = match appended {
-            Ok(row) => session.finish().await.map(|()| row),
-            Err(error) => Err(error),
-        };
-        self.inner.writes();
-        match appended.map_err(|error| crate::error::database(OPERATION, &error))? {
+        let appended = self
+            .change(OPERATION, &self.inner.queries.append, |query| {
+                query.bind(name.clone()).bind(execution as i64).bind(first).bind(last).bind(count).bind(json.clone())
+            })
+            .await?;
+        match appended {
             Some(_) => Ok(()),
             None => Err(ProviderError::permanent(OPERATION, "the history has an event with such an id already")),
         }
@@ -152,7 +129,7 @@ impl PostgresProvider {
     ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
         let last_seen = i64::try_from(last_seen).unwrap_or(i64::MAX);
         let wanted = Wanted { instance: stored(instance).into_owned(), events: None, status_after: Some(last_seen) };
-        let found = self.look_up("get_custom_status", wanted).await?;
+        let found = self.look_up(wanted).await.map_err(|error| error.of("get_custom_status"))?;
         Ok(found
             .version
             .filter(|version| *version > last_seen)
@@ -202,12 +179,4 @@ impl PostgresProvider {
             kv_total_value_bytes: number(4)?,
         }))
     }
-}
-
-/// A column of an answer.
-pub(crate) fn column<'r, T>(operation: &'static str, row: &'r PgRow, at: usize) -> Result<T, ProviderError>
-where
-    T: sqlx::Decode<'r, Postgres> + sqlx::Type<Postgres>,
-{
-    row.try_get(at).map_err(|error| crate::error::database(operation, &error.into()))
 }

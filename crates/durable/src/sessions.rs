@@ -6,7 +6,7 @@ use duroxide::providers::ProviderError;
 
 use crate::message::millis;
 use crate::provider::PostgresProvider;
-use crate::read::column;
+use crate::queries::column;
 use crate::text::stored;
 
 impl PostgresProvider {

@@ -2,19 +2,21 @@
 
 use std::time::Duration;
 
-use duroxide::{Client, OrchestrationStatus};
+use duroxide::{EventKind, OrchestrationStatus};
 use pg::{Schema, Sql};
 use sqlx::{PgConnection, Row};
-use std::sync::Arc;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use wake::{Channel, Claim, Look, Looked, Topic};
 
 use crate::error::{Error, Result};
 use crate::provider::PostgresProvider;
+use crate::read::Latest;
 use crate::text::stored;
 
 /// The longest wait: a year, far from where arithmetic on times ends.
 const LONGEST: Duration = Duration::from_secs(365 * 86_400);
+/// How long reading the status may take where the wait has used its time up: what ends in the last moment is worth it.
+const READ_WITHIN: Duration = Duration::from_secs(1);
 
 /// What somebody waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +66,8 @@ impl Claim for Watch {
                 Until::StatusAfter(seen) => ended || version > seen,
             };
             if over {
-                looked.give(place, (), None);
+                // Nothing is taken by being told: it is there for the next one at once.
+                looked.give(place, (), Some(Duration::ZERO));
             }
         }
         Ok(looked)
@@ -94,7 +97,7 @@ impl PostgresProvider {
     /// that happened. An instance that nobody has started yet is waited for as well.
     ///
     /// # Errors
-    /// If the database cannot be reached within the timeout.
+    /// If the database cannot be reached within the timeout, or within a second if that is longer; [`Error::Unreadable`].
     ///
     /// # Cancel safety
     /// Nothing is taken: dropping the future changes nothing.
@@ -106,7 +109,7 @@ impl PostgresProvider {
     /// `None`: not within `timeout`.
     ///
     /// # Errors
-    /// If the database cannot be reached within the timeout.
+    /// If the database cannot be reached within the timeout, or within a second if that is longer; [`Error::Unreadable`].
     ///
     /// # Cancel safety
     /// Nothing is taken: dropping the future changes nothing.
@@ -125,7 +128,31 @@ impl PostgresProvider {
         let seen = self.inner.watch.claim(stored(instance).into_owned(), 1, until, deadline).await?;
         let Some(seen) = seen else { return Ok(None) };
         seen.accept();
-        let status = Client::new(Arc::new(self.clone())).get_orchestration_status(instance).await;
-        status.map(Some).map_err(|error| Error::Invalid { what: "status", reason: error.to_string() })
+        let read_by = deadline.max(Instant::now() + READ_WITHIN);
+        let latest = timeout_at(read_by, self.latest(instance, Some(0))).await;
+        Ok(Some(status(latest.map_err(|_| Error::Late { instance: instance.to_owned() })??)))
+    }
+}
+
+/// The status as `Client::get_orchestration_status` tells it. Not asked of the client: it takes a custom status that could not be read for none,
+/// and whoever waits for the next version would wait for the first again.
+fn status(latest: Latest) -> OrchestrationStatus {
+    let Latest { history, custom_status, custom_status_version, .. } = latest;
+    for event in history.iter().rev() {
+        match &event.kind {
+            EventKind::OrchestrationCompleted { output } => {
+                let output = output.clone();
+                return OrchestrationStatus::Completed { output, custom_status, custom_status_version };
+            }
+            EventKind::OrchestrationFailed { details } => {
+                let details = details.clone();
+                return OrchestrationStatus::Failed { details, custom_status, custom_status_version };
+            }
+            _ => {}
+        }
+    }
+    match history.iter().any(|event| matches!(event.kind, EventKind::OrchestrationStarted { .. })) {
+        true => OrchestrationStatus::Running { custom_status, custom_status_version },
+        false => OrchestrationStatus::NotFound,
     }
 }

@@ -81,6 +81,17 @@ impl Done {
         let kind = EventKind::ExternalEvent { name: "signal".to_owned(), data: data.to_owned() };
         Done { events: vec![event(instance, id, kind)], ..Done::default() }
     }
+
+    /// A last turn.
+    pub(crate) fn completed(instance: &str, id: u64, output: &str) -> Done {
+        let kind = EventKind::OrchestrationCompleted { output: output.to_owned() };
+        let metadata = ExecutionMetadata {
+            status: Some("Completed".to_owned()),
+            output: Some(output.to_owned()),
+            ..ExecutionMetadata::default()
+        };
+        Done { events: vec![event(instance, id, kind)], metadata, ..Done::default() }
+    }
 }
 
 fn event(instance: &str, id: u64, kind: EventKind) -> Event {

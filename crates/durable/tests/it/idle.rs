@@ -6,11 +6,12 @@ use std::time::Duration;
 use durable::{LongPollConfig, Options, PostgresProvider};
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
-use duroxide::{Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
+use duroxide::{Client, Event, EventKind, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 use pg::testing::{CountingRole, TestDb};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use crate::calls;
 use crate::fixture::{Elsewhere, Fixture, PATIENCE, eventually, provider};
 
 /// How long those who wait are watched.
@@ -148,4 +149,42 @@ async fn waiting_in_vain_ends_in_time() {
     assert_eq!(fixture.provider.wait_for_completion("nobody", short).await.expect("waiting"), None);
     assert_eq!(fixture.provider.wait_for_status_change("nobody", 0, short).await.expect("waiting"), None);
     assert_eq!(fixture.provider.wait_for_completion("nobody", Duration::ZERO).await.expect("waiting"), None);
+}
+
+/// What has happened is told to everybody who waits for it, also to who comes when others have been told.
+/// Several wait, one after the other, for the same change and the same end; who waits for a later change is not woken by them.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_happened_is_told_again() {
+    const LEASE: Duration = Duration::from_secs(120);
+    let Fixture { db: _db, provider } = Fixture::new().await;
+    eventually("it hears", async || provider.health().is_hearing()).await;
+    calls::send(&provider, calls::start("told", "")).await;
+    let (_, token, _) = calls::fetch(&provider, LEASE).await;
+    let status = |id: u64| {
+        Event::with_event_id(id, "told", 1, None, EventKind::CustomStatusUpdated { status: Some("one".to_owned()) })
+    };
+    let mut begun = calls::Done::first("told", "");
+    begun.events.push(status(2));
+    calls::ack(&provider, &token, begun).await.expect("a fresh lease");
+    let later = tokio::spawn({
+        let provider = provider.clone();
+        async move { provider.wait_for_status_change("told", 1, PATIENCE).await }
+    });
+    for _ in 0..3 {
+        let changed = provider.wait_for_status_change("told", 0, PATIENCE).await.expect("waiting");
+        let Some(OrchestrationStatus::Running { custom_status, custom_status_version: 1 }) = changed else {
+            panic!("{changed:?}")
+        };
+        assert_eq!(custom_status.as_deref(), Some("one"));
+    }
+    assert!(!later.is_finished());
+    calls::send(&provider, calls::raised("told", "")).await;
+    let (_, token, _) = calls::fetch(&provider, LEASE).await;
+    calls::ack(&provider, &token, calls::Done::completed("told", 3, "done")).await.expect("a fresh lease");
+    let told = later.await.expect("no panic").expect("waiting");
+    assert!(matches!(told, Some(OrchestrationStatus::Completed { .. })), "{told:?}");
+    for _ in 0..3 {
+        let ended = provider.wait_for_completion("told", PATIENCE).await.expect("waiting");
+        assert!(matches!(&ended, Some(OrchestrationStatus::Completed { output, .. }) if output == "done"), "{ended:?}");
+    }
 }

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use durable::PostgresProvider;
 use duroxide::RuntimeOptions;
-use duroxide::providers::Provider;
+use duroxide::providers::{ExecutionMetadata, Provider, ProviderAdmin, PruneOptions};
 use pg::testing::{Cut, Proxy, TestDb};
 use tokio::time::timeout;
 
 use super::load::{ACTIVITIES, Load};
 use super::{LEASE, SHORT_LEASE, four_each, options};
-use crate::calls::{Done, ack, activity, completion, fetch, fetch_work, identity, raised, send, send_work, start};
+use crate::calls::{
+    Done, ack, activity, begin, completion, fetch, fetch_work, identity, raised, send, send_work, start,
+};
 
 /// Which side of the commit the connection is cut on.
 #[derive(Debug, Clone, Copy)]
@@ -117,6 +119,46 @@ async fn what_is_sent_arrives_once_however_its_connection_breaks() {
         cut.happened().await;
         assert_eq!(way.count("worker_queue").await, round, "{side:?}");
     }
+}
+
+/// A deletion and a pruning whose connection breaks answer what they know: not that nothing was there to delete.
+/// The instance is the marker at which the proxy cuts; a second try answers what the first has left.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removal_never_claims_to_have_removed_nothing() {
+    let way = Way::new().await;
+    for (side, left) in [(Side::After, 0), (Side::Before, 1)] {
+        begin(&way.provider, "needle", LEASE).await;
+        go_on(&way.provider, "needle").await;
+        let keep_one = || PruneOptions { keep_last: Some(1), ..PruneOptions::default() };
+        let cut = way.cut(side, "needle");
+        let error = way.provider.prune_executions("needle", keep_one()).await.expect_err("nobody knows");
+        cut.happened().await;
+        assert!(error.is_retryable() && error.message.contains("unknown"), "{side:?}: {error}");
+        let pruned = way.provider.prune_executions("needle", keep_one()).await.expect("pruned");
+        assert_eq!(pruned.executions_deleted, left, "{side:?}");
+        assert_eq!(way.count("executions").await, 1, "{side:?}");
+
+        let delete = async || way.provider.delete_instances_atomic(&["needle".to_owned()], true).await;
+        let cut = way.cut(side, "needle");
+        let error = delete().await.expect_err("nobody knows");
+        cut.happened().await;
+        assert!(error.is_retryable() && error.message.contains("unknown"), "{side:?}: {error}");
+        assert_eq!(delete().await.expect("deleted").instances_deleted, left, "{side:?}");
+        assert_eq!(way.count("instances").await, 0, "{side:?}");
+    }
+}
+
+/// Continues an instance as new: its first execution ends, and a second begins.
+async fn go_on(provider: &PostgresProvider, instance: &str) {
+    let continued = ExecutionMetadata { status: Some("ContinuedAsNew".to_owned()), ..ExecutionMetadata::default() };
+    send(provider, raised(instance, "x")).await;
+    let (_, token, _) = fetch(provider, LEASE).await;
+    ack(provider, &token, Done { metadata: continued, ..Done::heard(instance, 2, "x") }).await.expect("a fresh lease");
+    send(provider, raised(instance, "y")).await;
+    let (_, token, _) = fetch(provider, LEASE).await;
+    let Done { events, metadata, .. } = Done::first(instance, "");
+    let acked = provider.ack_orchestration_item(&token, 2, events, Vec::new(), Vec::new(), metadata, Vec::new());
+    acked.await.expect("a fresh lease");
 }
 
 /// A claim whose answer is cut off comes back when its lease has ended, and the attempt that nobody made use of is counted.

@@ -197,9 +197,30 @@ async fn a_locked_instance_holds_up_only_its_own_turn() {
 
 /// A turn that ends its instance.
 fn ending(instance: &str) -> Done {
-    let mut done = Done::heard(instance, 2, "x");
-    done.metadata.status = Some("Completed".to_owned());
-    done
+    Done::completed(instance, 2, "x")
+}
+
+/// Somebody who waits for an instance is answered in time although its history cannot be read: by an error that says to try again, and the
+/// next try succeeds.
+/// A transaction locks the table of histories, so that the end can be seen and not how it came.
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_ends_in_time_although_the_history_is_locked() {
+    let Fixture { db, provider } = Fixture::new().await;
+    begin(&provider, "held", LEASE).await;
+    send(&provider, raised("held", "x")).await;
+    let (_, token, _) = fetch(&provider, LEASE).await;
+    ack(&provider, &token, ending("held")).await.expect("the lease is fresh");
+    let lock = db.schema().sql("lock table {schema}.history in access exclusive mode");
+    let mut holder = db.database().pool().begin().await.expect("begin");
+    sqlx::query(&lock).execute(&mut *holder).await.expect("lock");
+    for patience in [Duration::ZERO, A_MOMENT] {
+        let waited = soon(provider.wait_for_completion("held", patience)).await;
+        let error = waited.expect_err("how it ended cannot be read");
+        assert!(error.is_transient(), "{error:?}");
+    }
+    holder.rollback().await.expect("roll back");
+    let ended = provider.wait_for_completion("held", SOON).await.expect("an answer");
+    assert!(matches!(ended, Some(OrchestrationStatus::Completed { .. })), "{ended:?}");
 }
 
 /// A message that somebody has locked keeps its own instance from being claimed again, and no other.
