@@ -41,11 +41,9 @@ fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-/// Whole milliseconds of a duration as PostgreSQL takes them; never rounded down to nothing.
+/// A duration in milliseconds, as PostgreSQL takes them. Rounded up: nothing is due before its time, and no lease is none.
 pub(crate) fn millis(duration: Duration) -> i64 {
-    let whole = duration.min(DELAY_MAX);
-    let ms = whole.as_millis() as i64;
-    if whole.is_zero() || ms > 0 { ms } else { 1 }
+    duration.min(DELAY_MAX).as_nanos().div_ceil(1_000_000) as i64
 }
 
 impl Message {
@@ -143,12 +141,13 @@ fn json(operation: &'static str, item: &WorkItem) -> Result<String, ProviderErro
 mod tests {
     use super::*;
 
-    /// Half a millisecond must not become none, and no duration breaks the arithmetic of the database.
+    /// No part of a millisecond is cut off, and no duration breaks the arithmetic of the database.
     #[test]
-    fn durations_become_whole_milliseconds() {
+    fn durations_are_rounded_up_to_milliseconds() {
         assert_eq!(millis(Duration::ZERO), 0);
         assert_eq!(millis(Duration::from_micros(500)), 1);
         assert_eq!(millis(Duration::from_millis(500)), 500);
+        assert_eq!(millis(Duration::from_nanos(1_500_000_001)), 1_501);
         assert_eq!(millis(Duration::MAX), DELAY_MAX.as_millis() as i64);
     }
 

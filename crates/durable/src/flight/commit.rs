@@ -10,9 +10,9 @@ use sqlx::PgConnection;
 use wake::{Boarded, Flight, Landed, Ring};
 
 use super::turn::{self, Acked, Ended};
-use super::{Fenced, delay_ms, repeated};
+use super::{Fenced, repeated};
 use crate::blocked::Blocked;
-use crate::message::Message;
+use crate::message::{Message, millis};
 use crate::provider::Channels;
 use crate::token::WorkToken;
 
@@ -115,7 +115,7 @@ impl Flight for Commit {
             .bind(completions().map(|told| told.map(|told| told.instance.as_str())).collect::<Vec<_>>())
             .bind(completions().map(|told| told.map(|told| told.item.as_str())).collect::<Vec<_>>())
             .bind(messages.iter().map(|message| message.instance.as_str()).collect::<Vec<_>>())
-            .bind(messages.iter().map(|message| delay_ms(message.due.delay())).collect::<Vec<_>>())
+            .bind(messages.iter().map(|message| millis(message.due.delay())).collect::<Vec<_>>())
             .bind(messages.iter().map(|message| message.item.as_str()).collect::<Vec<_>>());
         Landed::of(&query.fetch_one(conn).await?)
     }

@@ -7,7 +7,6 @@ mod send_work;
 mod turn;
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use sqlx::Postgres;
 use sqlx::postgres::PgArguments;
@@ -20,16 +19,8 @@ pub(crate) use look_up::{Found, LookUp, Wanted};
 pub(crate) use send_work::SendWork;
 pub(crate) use turn::{Acked, Ended, KeyChanges};
 
-use crate::message::millis;
-
 /// A statement with some of its arguments.
 type Bound<'q> = Query<'q, Postgres, PgArguments>;
-
-/// Rounded up: a message must not be seen before its time.
-fn delay_ms(delay: Duration) -> i64 {
-    let ms = millis(delay);
-    if Duration::from_millis(ms as u64) < delay { ms + 1 } else { ms }
-}
 
 /// Which members present a token that one before them presents: the first is the one that counts.
 fn repeated(fences: impl IntoIterator<Item = Option<Uuid>>) -> Vec<bool> {

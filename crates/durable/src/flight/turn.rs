@@ -7,8 +7,8 @@ use duroxide::{Event, EventKind};
 use wake::Ring;
 
 use super::send_work::WorkColumns;
-use super::{Bound, delay_ms, repeated};
-use crate::message::{Message, Work};
+use super::{Bound, repeated};
+use crate::message::{Message, Work, millis};
 use crate::observe;
 use crate::provider::Channels;
 use crate::text::stored;
@@ -163,7 +163,7 @@ pub(super) fn bind<'q>(query: Bound<'q>, turns: &[&'q Ended]) -> Bound<'q> {
         .bind(cancelled.iter().map(|(_, (.., activity))| *activity).collect::<Vec<_>>())
         .bind(messages.iter().map(|(turn, _)| *turn).collect::<Vec<_>>())
         .bind(messages.iter().map(|(_, message)| message.instance.as_str()).collect::<Vec<_>>())
-        .bind(messages.iter().map(|(_, message)| delay_ms(message.due.delay())).collect::<Vec<_>>())
+        .bind(messages.iter().map(|(_, message)| millis(message.due.delay())).collect::<Vec<_>>())
         .bind(messages.iter().map(|(_, message)| message.item.as_str()).collect::<Vec<_>>())
         .bind(cleared)
         .bind(keys.iter().map(|(turn, ..)| *turn).collect::<Vec<_>>())

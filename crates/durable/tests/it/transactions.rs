@@ -1,6 +1,7 @@
 //! Starting and signalling inside the application's own transaction: it happens exactly if the transaction commits.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use durable::{LongPollConfig, Options, PostgresProvider};
 use duroxide::runtime::Runtime;
@@ -10,7 +11,8 @@ use pg::testing::TestDb;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, PgPool};
 
-use crate::fixture::{Elsewhere, PATIENCE, eventually};
+use crate::calls::raised;
+use crate::fixture::{Elsewhere, Fixture, PATIENCE, eventually};
 
 /// An application with a pool of its own, whose `search_path` leads to its own tables, among them some that are called as the provider's are; and a
 /// runtime in another process.
@@ -165,4 +167,22 @@ async fn a_runtime_works_on_the_applications_own_pool() {
     let traps = "select (select count(*) from orchestrator_queue) + (select count(*) from instances) + (select count(*) from history)";
     assert_eq!(app.count(traps).await, 0);
     runtime.shutdown(Some(0)).await;
+}
+
+/// A delay that is no whole number of milliseconds is never cut short, or a timer would fire before its time.
+/// The due time is read in the transaction that sends: there it is exact.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fraction_of_a_millisecond_is_not_cut_off() {
+    let Fixture { db, provider } = Fixture::new().await;
+    let due = db.schema().sql(
+        "select (extract(epoch from visible_at - now()) * 1000000)::bigint from {schema}.orchestrator_queue where instance_id = $1",
+    );
+    for micros in [1, 999, 1_000, 1_001, 1_999, 60_000_500] {
+        let mut transaction = provider.pool().begin().await.expect("begin");
+        let (instance, delay) = (micros.to_string(), Duration::from_micros(micros));
+        provider.enqueue_in(&mut transaction, raised(&instance, ""), Some(delay)).await.expect("sent");
+        let due: i64 =
+            sqlx::query_scalar(&due).bind(&instance).fetch_one(&mut *transaction).await.expect("its due time");
+        assert!((micros..micros + 1_100).contains(&due.unsigned_abs()), "{due} us instead of {micros}");
+    }
 }
