@@ -1,5 +1,6 @@
 //! The provider itself: how it is made, and what it holds.
 
+use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -144,7 +145,7 @@ impl PostgresProvider {
         long_poll: LongPollConfig,
     ) -> Result<PostgresProvider> {
         let mut options = Options { schema: schema.map(str::to_owned), long_poll, ..Options::default() };
-        options.pool.max_connections = pool_max(std::env::var(POOL_MAX).ok())?;
+        options.pool.max_connections = pool_max(std::env::var_os(POOL_MAX))?;
         Self::connect(url, options).await
     }
 
@@ -297,11 +298,14 @@ const FUNCTIONS: &[Function] = &[
 ];
 
 /// The size of the pool that the environment asks for.
-fn pool_max(value: Option<String>) -> Result<u32> {
+fn pool_max(value: Option<OsString>) -> Result<u32> {
     let Some(value) = value else { return Ok(POOL_DEFAULT) };
-    match value.trim().parse() {
-        Ok(max) if max > 0 => Ok(max),
-        _ => Err(Error::Environment { name: POOL_MAX, value, expected: "a whole number from 1" }),
+    match value.to_str().map(|value| value.trim().parse()) {
+        Some(Ok(max)) if max > 0 => Ok(max),
+        _ => {
+            let value = value.to_string_lossy().into_owned();
+            Err(Error::Environment { name: POOL_MAX, value, expected: "a whole number from 1" })
+        }
     }
 }
 

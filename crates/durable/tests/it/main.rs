@@ -13,6 +13,7 @@ mod races;
 mod scenarios;
 mod schema;
 mod seed;
+mod starting;
 mod stress;
 mod transactions;
 mod validation;
