@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// How far before the last claim it is still read: longer than a commit takes as a rule.
-const MARGIN_US: i64 = 500_000;
+const MARGIN: Duration = Duration::from_millis(500);
 /// How long what lies before the floor may go unnoticed.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// Groups remembered; beyond it all are forgotten, and look without a floor once.
@@ -29,7 +29,14 @@ struct Floor {
 
 /// The floors of a consumer's groups.
 #[derive(Debug)]
-pub(crate) struct Floors<K>(Mutex<HashMap<K, Floor>>);
+pub(crate) struct Floors<K>(Mutex<Known<K>>);
+
+#[derive(Debug)]
+struct Known<K> {
+    floors: HashMap<K, Floor>,
+    /// How often all were forgotten: a look that began before that must not bring one back.
+    epoch: u64,
+}
 
 /// How one look reads, and when it began.
 #[derive(Debug, Clone, Copy)]
@@ -38,20 +45,22 @@ pub(crate) struct Reading {
     pub(crate) floor_us: Option<i64>,
     since: Instant,
     next_sweep: Option<Duration>,
+    epoch: u64,
 }
 
 impl<K: Eq + Hash + Clone> Floors<K> {
     pub(crate) fn new() -> Self {
-        Floors(Mutex::new(HashMap::new()))
+        Floors(Mutex::new(Known { floors: HashMap::new(), epoch: 0 }))
     }
 
     pub(crate) fn begin(&self, key: &K, now: Instant) -> Reading {
-        let floors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Known { floors, epoch } = &*self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bounded = floors.get(key).and_then(|floor| {
             let rest = SWEEP_EVERY.checked_sub(now.saturating_duration_since(floor.swept_at))?;
-            Some((floor.due_us - MARGIN_US, rest))
+            Some((floor.due_us - MARGIN.as_micros() as i64, rest))
         });
-        Reading { floor_us: bounded.map(|(floor, _)| floor), since: now, next_sweep: bounded.map(|(_, rest)| rest) }
+        let (floor_us, next_sweep) = bounded.unzip();
+        Reading { floor_us, since: now, next_sweep, epoch: *epoch }
     }
 
     /// A look has ended: what it claimed was due from `claimed_us` on. `None`: it claimed nothing, and there was nothing free until `now_us`.
@@ -63,7 +72,11 @@ impl<K: Eq + Hash + Clone> Floors<K> {
         claimed_us: Option<i64>,
         now_us: Option<i64>,
     ) -> Option<Duration> {
-        let mut floors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Known { floors, epoch } = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if reading.epoch != *epoch {
+            // What is free again since it began may lie before its floor, and whoever freed it may have rung before it began.
+            return reading.floor_us.map(|_| Duration::ZERO);
+        }
         if floors.len() >= GROUPS_MAX {
             floors.clear();
         }
@@ -78,9 +91,11 @@ impl<K: Eq + Hash + Clone> Floors<K> {
         reading.next_sweep
     }
 
-    /// Something old may be free again: the next looks read everything.
+    /// Something old may be free again: looks that begin after this read everything.
     pub(crate) fn forget(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let Known { floors, epoch } = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        floors.clear();
+        *epoch += 1;
     }
 }
 
@@ -114,6 +129,24 @@ mod tests {
         floors.end(&1, first, None, Some(9_000_000));
         assert_eq!(floors.begin(&1, Instant::now()).floor_us, Some(8_500_000));
         floors.forget();
+        assert_eq!(floors.begin(&1, Instant::now()).floor_us, None);
+    }
+
+    /// What was abandoned during a look may have been missed by it, so what the look found is no floor for the next.
+    #[tokio::test(start_paused = true)]
+    async fn a_look_that_was_under_way_sets_no_floor_that_was_forgotten() {
+        let floors = Floors::new();
+        let everything = floors.begin(&1, Instant::now());
+        floors.forget();
+        assert_eq!(floors.end(&1, everything, Some(9_000_000), None), None, "it has seen everything that rang before");
+        let next = floors.begin(&1, Instant::now());
+        assert_eq!(next.floor_us, None);
+        floors.end(&1, next, Some(9_000_000), None);
+
+        let bounded = floors.begin(&1, Instant::now());
+        assert_eq!(bounded.floor_us, Some(8_500_000));
+        floors.forget();
+        assert_eq!(floors.end(&1, bounded, None, Some(9_500_000)), Some(Duration::ZERO), "it looks again at once");
         assert_eq!(floors.begin(&1, Instant::now()).floor_us, None);
     }
 }
