@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use duroxide::providers::{ExecutionMetadata, ProviderError, ScheduledActivityIdentifier, WorkItem};
 use duroxide::{Event, EventKind};
+use pg::retry::Policy;
 use sqlx::postgres::PgRow;
+use tokio::time::sleep;
 use uuid::Uuid;
 use wake::Flights;
 
-use crate::flight::{Abandon, Acked, Committed, Done, Ended, Fenced, Finished, GivenUp, KeyChanges};
+use crate::flight::{Abandon, Acked, Done, Ended, Fenced, Finished, GivenUp, KeyChanges};
 use crate::history::Head;
 use crate::message::{Message, Work, millis};
 use crate::observe::Failure;
@@ -23,9 +25,6 @@ use crate::stored::{self, Execution};
 use crate::text::{restored, stored as kept};
 use crate::token::{TurnToken, WorkToken};
 use crate::turn::packed;
-
-/// What comes during a turn of this length is not far enough behind to lie before the floor of a claim.
-const SHORT_TURN: Duration = Duration::from_millis(250);
 
 /// What a turn did, as the runtime says it.
 pub(crate) struct Outcome {
@@ -48,13 +47,9 @@ impl PostgresProvider {
         if acked.is_err() {
             inner.histories.forget(&token.instance);
         }
-        if inner.leases.ended(token.fence).is_some_and(|lasted| lasted > SHORT_TURN) {
-            // What came for the instance in the meantime may lie before the floor by now, where no look has seen it wait.
-            inner.turn_floors.forget();
-            inner.wake.ring(&[inner.channels.orchestrations.ring()]);
-        }
+        inner.leases.ended(token.fence);
         match acked? {
-            Committed::Turn(Acked::Done { generation, .. }) => {
+            Acked::Done { generation, .. } => {
                 // A turn that began no execution leaves the generation as the claim found it. Should it have changed since, the next
                 // claim says so.
                 let known = generation.or_else(|| inner.histories.known(&token.instance).map(|known| known.generation));
@@ -64,11 +59,9 @@ impl PostgresProvider {
                 }
                 Ok(())
             }
-            Committed::Turn(Acked::Gone) | Committed::Work(_) | Committed::Message => {
-                refuse("Invalid lock token: the lease has ended or is somebody else's")
-            }
-            Committed::Turn(Acked::Expired) => refuse("the lock has expired"),
-            Committed::Turn(Acked::Duplicate) => refuse("the history has an event with such an id already"),
+            Acked::Gone => refuse("Invalid lock token: the lease has ended or is somebody else's"),
+            Acked::Expired => refuse("the lock has expired"),
+            Acked::Duplicate => refuse("the history has an event with such an id already"),
         }
     }
 
@@ -87,9 +80,11 @@ impl PostgresProvider {
         let acked = self.until_known(OPERATION, Finished::Work(done), token.fence).await;
         self.inner.leases.ended(token.fence);
         match acked? {
-            Committed::Work(Fenced::Done) => Ok(()),
-            Committed::Work(Fenced::Expired) => refuse("the lock has expired"),
-            _ => refuse("the activity was cancelled, or its lease has ended and is somebody else's"),
+            Acked::Done { .. } => Ok(()),
+            Acked::Expired => refuse("the lock has expired"),
+            Acked::Gone | Acked::Duplicate => {
+                refuse("the activity was cancelled, or its lease has ended and is somebody else's")
+            }
         }
     }
 
@@ -179,30 +174,36 @@ impl PostgresProvider {
     ///
     /// One whose outcome could not be learnt is sent again: if it had happened, its token is gone by now, and so is whatever the runtime might
     /// do with it.
-    async fn until_known(
-        &self,
-        operation: &'static str,
-        finished: Finished,
-        fence: Uuid,
-    ) -> Result<Committed, Failure> {
+    async fn until_known(&self, operation: &'static str, finished: Finished, fence: Uuid) -> Result<Acked, Failure> {
         self.inner.writes();
-        loop {
-            match self.inner.commits.submit(finished.clone()).await {
-                Ok(outcome) => {
-                    self.inner.writes();
-                    return Ok(outcome);
-                }
-                Err(error) if error.is_transient() && !self.inner.leases.has_surely_ended(fence) => {
-                    tracing::warn!(operation, error = %pg::causes(&error), "not acked yet; trying until its lease has ended");
-                }
-                Err(error) if error.is_transient() => {
-                    // Permanent to the runtime: with this token nothing can be done any more.
-                    let mut failure = Failure::engine(operation, &error);
-                    failure.error.retryable = false;
-                    return Err(failure);
-                }
-                Err(error) => return Err(Failure::engine(operation, &error)),
+        let over = || self.inner.leases.has_surely_ended(fence);
+        let acked = until(operation, over, || self.inner.commits.submit(finished.clone())).await;
+        if acked.is_ok() {
+            self.inner.writes();
+        }
+        acked.map_err(|error| {
+            let mut failure = Failure::engine(operation, &error);
+            // What passes is permanent to the runtime by now: with this token nothing can be done any more.
+            failure.error.retryable = false;
+            failure
+        })
+    }
+}
+
+/// Tries until it succeeds or fails for good, and whatever passes until it is `over`, with pauses: an attempt may fail at once.
+async fn until<T, F: Future<Output = wake::Result<T>>>(
+    operation: &'static str,
+    over: impl Fn() -> bool,
+    attempt: impl Fn() -> F,
+) -> wake::Result<T> {
+    let mut backoff = Policy::default().backoff();
+    loop {
+        match attempt().await {
+            Err(error) if error.is_transient() && !over() => {
+                tracing::warn!(operation, error = %pg::causes(&error), "not acked yet; trying until its lease has ended");
+                sleep(backoff.pause()).await;
             }
+            ended => return ended,
         }
     }
 }
@@ -232,7 +233,7 @@ impl Ended {
         let instance = restored(token.instance.clone());
         let of = Execution { instance: &instance, execution: outcome.execution };
         Ok(Ended {
-            token: Some(token),
+            token,
             execution: outcome.execution as i64,
             events: batch(operation, &of, &outcome.events)?,
             name: text(&metadata.orchestration_name),
@@ -282,7 +283,38 @@ pub(crate) fn batch(
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
+    use tokio::time::Instant;
+
     use super::*;
+
+    /// An ack whose attempts fail at once goes on until its lease has ended, and does not spin meanwhile.
+    #[tokio::test(start_paused = true)]
+    async fn an_ack_that_fails_at_once_pauses_until_its_lease_has_ended() {
+        const LEASE: Duration = Duration::from_secs(60);
+        let (since, attempts) = (Instant::now(), Cell::new(0));
+        let attempt = async || {
+            attempts.set(attempts.get() + 1);
+            assert!(attempts.get() < 1_000, "no pauses");
+            Err::<(), _>(wake::Error::Full { consumer: "commit".into(), limit: 1 })
+        };
+        let ended = until("op", || since.elapsed() >= LEASE, attempt).await;
+        assert!(ended.is_err_and(|error| error.is_transient()));
+        assert!(since.elapsed() >= LEASE && attempts.get() > 10, "{} attempts", attempts.get());
+    }
+
+    /// What fails for good is not tried again.
+    #[tokio::test(start_paused = true)]
+    async fn an_ack_that_is_refused_is_not_sent_again() {
+        let attempts = Cell::new(0);
+        let attempt = async || {
+            attempts.set(attempts.get() + 1);
+            Err::<(), _>(wake::Error::Closed { what: "commit".into() })
+        };
+        assert!(until("op", || false, attempt).await.is_err());
+        assert_eq!(attempts.get(), 1);
+    }
 
     fn event(id: u64) -> Event {
         Event::with_event_id(id, "i", 1, None, EventKind::KeyValuesCleared)

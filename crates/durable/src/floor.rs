@@ -15,6 +15,8 @@ use tokio::time::Instant;
 
 /// How far before the last claim it is still read: longer than a commit takes as a rule.
 const MARGIN: Duration = Duration::from_millis(500);
+/// What came no longer ago than this is surely not before a floor: the other half of the margin is for the commit that brought it.
+pub(crate) const RECENT: Duration = Duration::from_millis(MARGIN.as_millis() as u64 / 2);
 /// How long what lies before the floor may go unnoticed.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// Groups remembered; beyond it all are forgotten, and look without a floor once.

@@ -37,10 +37,15 @@ impl Leases {
         leases.entry(fence).or_insert(Lease { since: now, end }).end = end;
     }
 
-    /// The lease is over, by an ack or otherwise. Answers how long it lasted; `None` for one of another process.
-    pub(crate) fn ended(&self, fence: Uuid) -> Option<Duration> {
-        let lease = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&fence)?;
-        Some(lease.since.elapsed())
+    /// The lease is over, by an ack or otherwise.
+    pub(crate) fn ended(&self, fence: Uuid) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&fence);
+    }
+
+    /// How long ago it was granted first; `None` for one of another process.
+    pub(crate) fn age(&self, fence: Uuid) -> Option<Duration> {
+        let leases = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        leases.get(&fence).map(|lease| lease.since.elapsed())
     }
 
     /// Whether it has surely ended. A lease of another process is not known to.
@@ -66,8 +71,9 @@ mod tests {
         assert!(!leases.has_surely_ended(fence));
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(leases.has_surely_ended(fence));
-        assert_eq!(leases.ended(fence), Some(Duration::from_secs(9)), "a renewal does not make it younger");
+        assert_eq!(leases.age(fence), Some(Duration::from_secs(9)), "a renewal does not make it younger");
+        leases.ended(fence);
         assert!(!leases.has_surely_ended(fence), "it is forgotten");
-        assert_eq!(leases.ended(fence), None);
+        assert_eq!(leases.age(fence), None);
     }
 }

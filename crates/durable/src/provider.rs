@@ -190,13 +190,14 @@ impl PostgresProvider {
         let turns = TurnClaim::new(&schema, orchestrations.clone(), histories.clone(), leases.clone(), blocked.clone());
         let work = WorkClaim::new(&schema, workers.clone(), leases.clone(), sessions.clone());
         let (turn_floors, work_floors) = (turns.floors.clone(), work.floors.clone());
+        let commit = Commit::new(&schema, channels.clone(), blocked, leases.clone(), turn_floors.clone());
         let flying = || FlightOptions { give_up_after: GIVE_UP_AFTER, ..FlightOptions::default() };
         PostgresProvider {
             inner: Arc::new(Inner {
                 turns: wake.consumer("orchestrations", turns),
                 work: wake.consumer("activities", work),
                 watch: wake.consumer("instances", Watch::new(&schema, instances)),
-                commits: wake.flights("commit", Commit::new(&schema, channels.clone(), blocked), flying()),
+                commits: wake.flights("commit", commit, flying()),
                 work_sends: wake.flights("enqueue_for_worker", SendWork::new(&schema, workers.clone()), flying()),
                 abandons: wake.flights("abandon_orchestration_item", Abandon::turns(&schema, orchestrations), flying()),
                 work_abandons: wake.flights("abandon_work_item", Abandon::work(&schema, workers), flying()),

@@ -80,7 +80,7 @@ impl Flight for Abandon {
     async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, GivenUp>) -> pg::Result<Landed> {
         let leases = &boarded.members;
         let fences: Vec<Uuid> = leases.iter().map(|lease| lease.fence).collect();
-        let again = repeated(fences.iter().copied().map(Some));
+        let again = repeated(fences.iter().copied());
         let mut query =
             boarded.query(&self.sql).bind(leases.iter().map(|lease| lease.instance.as_str()).collect::<Vec<_>>());
         if self.kind == Kind::Work {

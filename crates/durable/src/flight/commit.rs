@@ -9,18 +9,23 @@ use pg::{Schema, Sql};
 use sqlx::PgConnection;
 use wake::{Boarded, Flight, Landed, Ring};
 
+use super::repeated;
 use super::turn::{self, Acked, Ended};
-use super::{Fenced, repeated};
 use crate::blocked::Blocked;
+use crate::floor::{Floors, RECENT};
+use crate::lease::Leases;
 use crate::message::{Message, millis};
 use crate::provider::Channels;
 use crate::token::WorkToken;
+use crate::turn::TurnKey;
 
 /// Commits what is finished. A token presented a second time must fail although the first answer was lost, and a message must not arrive twice,
 /// so outcomes are kept.
 pub(crate) struct Commit {
     channels: Channels,
     blocked: Arc<Blocked>,
+    leases: Arc<Leases>,
+    floors: Arc<Floors<TurnKey>>,
     sql: Sql,
 }
 
@@ -40,17 +45,28 @@ pub(crate) struct Done {
     pub(crate) completion: Option<Message>,
 }
 
-/// What became of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Committed {
-    Turn(Acked),
-    Work(Fenced),
-    Message,
-}
-
 impl Commit {
-    pub(crate) fn new(schema: &Schema, channels: Channels, blocked: Arc<Blocked>) -> Commit {
-        Commit { channels, blocked, sql: schema.sql(include_str!("../../sql/commit.sql")) }
+    pub(crate) fn new(
+        schema: &Schema,
+        channels: Channels,
+        blocked: Arc<Blocked>,
+        leases: Arc<Leases>,
+        floors: Arc<Floors<TurnKey>>,
+    ) -> Commit {
+        Commit { channels, blocked, leases, floors, sql: schema.sql(include_str!("../../sql/commit.sql")) }
+    }
+
+    /// A turn has ended. Whether somebody here must look for messages to its instance that came meanwhile.
+    fn frees(&self, ended: &Ended, acked: &Acked) -> bool {
+        // However it ended, its lease is out of the way of whoever has seen one wait.
+        let waited_for = self.blocked.ended();
+        let &Acked::Done { more, .. } = acked else { return waited_for };
+        // After a long turn one may lie before the floor by now, where no look has seen it wait.
+        let long = self.leases.age(ended.token.fence).is_some_and(|age| age > RECENT);
+        if long {
+            self.floors.forget();
+        }
+        waited_for || more || long
     }
 }
 
@@ -58,14 +74,12 @@ impl Flight for Commit {
     type Member = Finished;
     /// Turns come first, then activities, then messages: so does their part of the statement, and so do the outcomes.
     type Key = (u8, String, i64);
-    type Outcome = Committed;
+    type Outcome = Acked;
     const KEPT: bool = true;
 
     fn key(&self, finished: &Finished) -> (u8, String, i64) {
         match finished {
-            Finished::Turn(ended) => {
-                (0, ended.token.as_ref().map(|token| token.instance.clone()).unwrap_or_default(), 0)
-            }
+            Finished::Turn(ended) => (0, ended.token.instance.clone(), 0),
             Finished::Work(done) => (1, done.token.instance.clone(), done.token.id),
             // In the order in which they were sent.
             Finished::Message(_) => (2, String::new(), 0),
@@ -80,18 +94,17 @@ impl Flight for Commit {
         }
     }
 
-    fn rings(&self, finished: &Finished, outcome: Option<&Committed>) -> Vec<Ring> {
+    fn rings(&self, finished: &Finished, outcome: Option<&Acked>) -> Vec<Ring> {
         let orchestrations = &self.channels.orchestrations;
         match (finished, outcome) {
-            (Finished::Turn(ended), Some(Committed::Turn(acked))) => {
+            (Finished::Turn(ended), Some(acked)) => {
                 let mut rings = ended.rings(&self.channels, Some(acked));
-                // However it ended, its lease is out of the way. Whoever waits here looks: the dispatcher of this turn is free for it.
-                let more = matches!(acked, Acked::Done { more: true, .. });
-                rings.extend((self.blocked.ended() || more).then(|| orchestrations.ring()));
+                // Not known before the commit, so it rings only here, where the dispatcher of this turn is free for it.
+                rings.extend(self.frees(ended, acked).then(|| orchestrations.ring()));
                 rings
             }
-            (Finished::Turn(ended), _) => ended.rings(&self.channels, None),
-            (Finished::Work(_), Some(Committed::Work(Fenced::Gone | Fenced::Expired))) => Vec::new(),
+            (Finished::Turn(ended), None) => ended.rings(&self.channels, None),
+            (Finished::Work(_), Some(Acked::Gone | Acked::Expired | Acked::Duplicate)) => Vec::new(),
             (Finished::Work(done), _) => done.completion.iter().map(|_| orchestrations.ring()).collect(),
             (Finished::Message(message), _) => vec![orchestrations.ring().after(message.due.delay())],
         }
@@ -111,7 +124,7 @@ impl Flight for Commit {
             .bind(works.iter().map(|done| done.token.instance.as_str()).collect::<Vec<_>>())
             .bind(works.iter().map(|done| done.token.id).collect::<Vec<_>>())
             .bind(works.iter().map(|done| done.token.fence).collect::<Vec<_>>())
-            .bind(repeated(works.iter().map(|done| Some(done.token.fence))))
+            .bind(repeated(works.iter().map(|done| done.token.fence)))
             .bind(completions().map(|told| told.map(|told| told.instance.as_str())).collect::<Vec<_>>())
             .bind(completions().map(|told| told.map(|told| told.item.as_str())).collect::<Vec<_>>())
             .bind(messages.iter().map(|message| message.instance.as_str()).collect::<Vec<_>>())
@@ -120,11 +133,7 @@ impl Flight for Commit {
         Landed::of(&query.fetch_one(conn).await?)
     }
 
-    fn outcome(&self, finished: &Finished, text: &str) -> Committed {
-        match finished {
-            Finished::Turn(_) => Committed::Turn(Acked::of(text)),
-            Finished::Work(_) => Committed::Work(Fenced::of(text)),
-            Finished::Message(_) => Committed::Message,
-        }
+    fn outcome(&self, _: &Finished, text: &str) -> Acked {
+        Acked::of(text)
     }
 }

@@ -14,7 +14,7 @@ use sqlx::query::Query;
 use uuid::Uuid;
 
 pub(crate) use abandon::{Abandon, GivenUp};
-pub(crate) use commit::{Commit, Committed, Done, Finished};
+pub(crate) use commit::{Commit, Done, Finished};
 pub(crate) use look_up::{Found, LookUp, Wanted};
 pub(crate) use send_work::SendWork;
 pub(crate) use turn::{Acked, Ended, KeyChanges};
@@ -23,9 +23,9 @@ pub(crate) use turn::{Acked, Ended, KeyChanges};
 type Bound<'q> = Query<'q, Postgres, PgArguments>;
 
 /// Which members present a token that one before them presents: the first is the one that counts.
-fn repeated(fences: impl IntoIterator<Item = Option<Uuid>>) -> Vec<bool> {
+fn repeated(fences: impl IntoIterator<Item = Uuid>) -> Vec<bool> {
     let mut seen = HashSet::new();
-    fences.into_iter().map(|fence| fence.is_some_and(|fence| !seen.insert(fence))).collect()
+    fences.into_iter().map(|fence| !seen.insert(fence)).collect()
 }
 
 /// What became of a write that is fenced by a token.

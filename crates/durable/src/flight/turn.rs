@@ -15,9 +15,9 @@ use crate::text::stored;
 use crate::token::TurnToken;
 
 /// A turn that has ended, as it is stored.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Ended {
-    pub(crate) token: Option<TurnToken>,
+    pub(crate) token: TurnToken,
     pub(crate) execution: i64,
     /// First and last event, how many, and the JSON of all. `None`: there are none.
     pub(crate) events: Option<(i64, i64, i32, String)>,
@@ -70,12 +70,12 @@ impl KeyChanges {
     }
 }
 
-/// What became of a turn.
+/// What became of something finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Acked {
     /// It happened.
     Done {
-        /// The instance's generation, if the turn began an execution.
+        /// The instance's generation, if it was a turn that began an execution.
         generation: Option<i64>,
         /// Messages that waited for the start of the instance are due.
         more: bool,
@@ -89,15 +89,11 @@ pub(crate) enum Acked {
 }
 
 impl Ended {
-    fn instance(&self) -> &str {
-        self.token.as_ref().map_or("", |token| token.instance.as_str())
-    }
-
     pub(super) fn bytes(&self) -> usize {
         let events = self.events.as_ref().map_or(0, |(_, _, _, json)| json.len());
         let sent: usize = self.work.iter().map(Work::bytes).chain(self.messages.iter().map(Message::bytes)).sum();
         let kept = self.output.as_ref().map_or(0, String::len);
-        self.instance().len() + events + sent + kept
+        self.token.instance.len() + events + sent + kept
     }
 
     /// `acked`: it has happened, or may have; `None`: it is about to.
@@ -112,7 +108,7 @@ impl Ended {
             rings.push(channels.workers.ring());
         }
         if self.status.is_some() || self.custom_status.is_some() {
-            rings.push(channels.instances.ring_keys([self.instance()]));
+            rings.push(channels.instances.ring_keys([self.token.instance.as_str()]));
         }
         rings
     }
@@ -123,7 +119,7 @@ pub(super) fn bind<'q>(query: Bound<'q>, turns: &[&'q Ended]) -> Bound<'q> {
     let again = turns.iter().filter(|turn| turn.sent.swap(true, Ordering::Relaxed)).count();
     observe::retried(again);
     let numbered = || (1i32..).zip(turns.iter().copied());
-    let fences = || turns.iter().map(|turn| turn.token.as_ref().map(|token| token.fence));
+    let fences = || turns.iter().map(|turn| turn.token.fence);
     let texts = |of: fn(&Ended) -> Option<&str>| turns.iter().map(|turn| of(turn)).collect::<Vec<_>>();
     let events = || turns.iter().map(|turn| turn.events.as_ref());
     let work: Vec<(i32, &Work)> = numbered().flat_map(|(turn, it)| it.work.iter().map(move |w| (turn, w))).collect();
@@ -134,7 +130,7 @@ pub(super) fn bind<'q>(query: Bound<'q>, turns: &[&'q Ended]) -> Bound<'q> {
     let keys: Vec<_> =
         numbered().flat_map(|(turn, it)| it.keys.changed.iter().map(move |(k, v)| (turn, k, v))).collect();
     query
-        .bind(turns.iter().map(|turn| turn.instance()).collect::<Vec<_>>())
+        .bind(turns.iter().map(|turn| turn.token.instance.as_str()).collect::<Vec<_>>())
         .bind(fences().collect::<Vec<_>>())
         .bind(repeated(fences()))
         .bind(turns.iter().map(|turn| turn.execution).collect::<Vec<_>>())
