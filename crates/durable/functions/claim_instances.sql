@@ -87,14 +87,12 @@ begin
 
         return query
         with batch as materialized (
-            select s.instance_id, min(s.visible_at) as due, max(s.attempt_count) + 1 as attempt, array_agg(s.id) as ids,
-                   array_agg(s.work_item) as items, bool_or(s.kind = 's') as starts
-            from (select q.instance_id, q.visible_at, q.attempt_count, q.id, q.work_item, q.kind
-                  from unnest(mine) as m (instance_id)
-                  cross join lateral (select q.* from {schema}.orchestrator_queue q
-                                      where q.instance_id = m.instance_id and q.visible_at <= now()
-                                      order by q.visible_at, q.id offset 0) q) s
-            group by s.instance_id
+            select m.instance_id, b.* from unnest(mine) as m (instance_id)
+            cross join lateral (
+                select min(q.visible_at) as due, max(q.attempt_count) + 1 as attempt, array_agg(q.id) as ids,
+                       array_agg(q.work_item order by q.visible_at, q.id) as items, bool_or(q.kind = 's') as starts
+                from {schema}.orchestrator_queue q where q.instance_id = m.instance_id and q.visible_at <= now()) b
+            where b.due is not null
         ), known as materialized (
             select b.*, i.orchestration_name, i.orchestration_version, i.generation, i.current_execution_id > 1 or i.status <> 'Running' as had_executions,
                    coalesce(i.current_execution_id, (select max(e.execution_id) from {schema}.executions e

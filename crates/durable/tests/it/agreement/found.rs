@@ -155,3 +155,33 @@ async fn the_end_of_a_long_turn_rings_nobody_elsewhere() {
     provider.flush().await;
     assert_eq!(heard_until("after").await, 0, "somebody elsewhere was woken");
 }
+
+/// The messages of a turn come in the order in which they were due, however the server groups them.
+/// Two instances are claimed at once, those that are due later by the name that sorts first, by a server that does not group by hashing.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_messages_of_a_turn_come_in_order_by_any_plan() {
+    const MESSAGES: usize = 50;
+    let fixture = Fixture::new().await;
+    for to in ["b", "a"] {
+        send(&fixture, Kind::Start, to).await;
+    }
+    for number in 1..MESSAGES {
+        for to in ["b", "a"] {
+            let item = message(Kind::Raised, to, &number.to_string(), 0);
+            fixture.provider.enqueue_for_orchestrator(item, None).await.expect("sent");
+        }
+    }
+    let schema = fixture.db.schema();
+    let mut transaction = fixture.db.database().pool().begin().await.expect("a transaction");
+    sqlx::query("set local enable_hashagg = off").execute(&mut *transaction).await.expect("set");
+    let claim = schema.sql(
+        "select messages from {schema}.claim_instances(20, 60000, null, null, null) where instance_id is not null",
+    );
+    let claimed: Vec<Vec<String>> = sqlx::query_scalar(&claim).fetch_all(&mut *transaction).await.expect("claimed");
+    let sent = schema.sql(
+        "select array_agg(work_item order by id) from {schema}.orchestrator_queue group by instance_id order by min(id)",
+    );
+    let sent: Vec<Vec<String>> = sqlx::query_scalar(&sent).fetch_all(&mut *transaction).await.expect("sent");
+    assert_eq!(claimed.iter().map(Vec::len).collect::<Vec<_>>(), [MESSAGES, MESSAGES]);
+    assert_eq!(claimed, sent);
+}
