@@ -175,40 +175,34 @@ impl ProviderAdmin for PostgresProvider {
 
     async fn get_system_metrics(&self) -> Result<SystemMetrics, ProviderError> {
         const OPERATION: &str = "get_system_metrics";
-        let (stir, lifetime) = (self.inner.stir(), self.inner.config.fallback_poll_interval);
-        if let Some(known) = self.inner.system_metrics.get(stir, lifetime) {
-            return Ok(known);
-        }
-        let row = self.row(OPERATION, &self.inner.queries.system_metrics, |query| query).await?;
-        let Some(row) = row else { return Ok(SystemMetrics::default()) };
-        let metrics = SystemMetrics {
-            total_instances: number(OPERATION, &row, 0)?,
-            running_instances: number(OPERATION, &row, 1)?,
-            completed_instances: number(OPERATION, &row, 2)?,
-            failed_instances: number(OPERATION, &row, 3)?,
-            total_executions: number(OPERATION, &row, 4)?,
-            total_events: number(OPERATION, &row, 5)?,
+        let ask = async {
+            let row = self.row(OPERATION, &self.inner.queries.system_metrics, |query| query).await?;
+            let row = row.ok_or_else(|| no_answer(OPERATION))?;
+            Ok(SystemMetrics {
+                total_instances: number(OPERATION, &row, 0)?,
+                running_instances: number(OPERATION, &row, 1)?,
+                completed_instances: number(OPERATION, &row, 2)?,
+                failed_instances: number(OPERATION, &row, 3)?,
+                total_executions: number(OPERATION, &row, 4)?,
+                total_events: number(OPERATION, &row, 5)?,
+            })
         };
-        self.inner.system_metrics.put(stir, &metrics);
-        Ok(metrics)
+        self.inner.system_metrics.get_or(self.inner.stir(), self.inner.config.fallback_poll_interval, ask).await
     }
 
     async fn get_queue_depths(&self) -> Result<QueueDepths, ProviderError> {
         const OPERATION: &str = "get_queue_depths";
-        let (stir, lifetime) = (self.inner.stir(), self.inner.config.fallback_poll_interval);
-        if let Some(known) = self.inner.queue_depths.get(stir, lifetime) {
-            return Ok(known);
-        }
-        let row = self.row(OPERATION, &self.inner.queries.queue_depths, |query| query).await?;
-        let Some(row) = row else { return Ok(QueueDepths::default()) };
-        let depths = QueueDepths {
-            orchestrator_queue: number(OPERATION, &row, 0)? as usize,
-            worker_queue: number(OPERATION, &row, 1)? as usize,
-            // Timers are messages that are not due yet.
-            timer_queue: 0,
+        let ask = async {
+            let row = self.row(OPERATION, &self.inner.queries.queue_depths, |query| query).await?;
+            let row = row.ok_or_else(|| no_answer(OPERATION))?;
+            Ok(QueueDepths {
+                orchestrator_queue: number(OPERATION, &row, 0)? as usize,
+                worker_queue: number(OPERATION, &row, 1)? as usize,
+                // Timers are messages that are not due yet.
+                timer_queue: 0,
+            })
         };
-        self.inner.queue_depths.put(stir, &depths);
-        Ok(depths)
+        self.inner.queue_depths.get_or(self.inner.stir(), self.inner.config.fallback_poll_interval, ask).await
     }
 
     async fn list_children(&self, instance_id: &str) -> Result<Vec<String>, ProviderError> {

@@ -87,6 +87,12 @@ struct Known {
     used: u64,
 }
 
+impl Known {
+    fn remembered(&self) -> Remembered {
+        Remembered { events: self.events.clone(), last: self.head.last, bytes: self.bytes }
+    }
+}
+
 impl Histories {
     pub(crate) fn new(bytes_max: usize) -> Histories {
         Histories { bytes_max, state: Mutex::default() }
@@ -105,8 +111,7 @@ impl Histories {
     pub(crate) fn recall(&self, instance: &str) -> Option<(Head, Remembered)> {
         let mut state = self.state();
         let known = state.known.get(instance)?;
-        let found =
-            (known.head, Remembered { events: known.events.clone(), last: known.head.last, bytes: known.bytes });
+        let found = (known.head, known.remembered());
         state.touch(instance);
         Some(found)
     }
@@ -120,7 +125,7 @@ impl Histories {
             state.remove(instance);
             return None;
         }
-        let found = Remembered { events: known.events.clone(), last: known.head.last, bytes: known.bytes };
+        let found = known.remembered();
         state.touch(instance);
         Some(found)
     }

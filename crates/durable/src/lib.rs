@@ -28,7 +28,6 @@ mod queries;
 mod read;
 mod send;
 mod session;
-mod sessions;
 mod stored;
 mod text;
 mod token;

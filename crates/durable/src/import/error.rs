@@ -1,4 +1,7 @@
 //! Why nothing, or not everything, was imported.
+//!
+//! Apart from [`crate::Error`]: an import is done once, by a person who reads why it was refused and what to do. Whoever only runs a provider
+//! should not have to think of a source that is leased.
 
 /// What keeps an import from beginning or going on. Nothing in the source has been changed, whatever it is.
 #[derive(Debug, thiserror::Error)]

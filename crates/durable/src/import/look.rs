@@ -7,7 +7,7 @@ use sqlx::{PgConnection, PgTransaction, Row};
 use super::count::Imported;
 use super::error::{Error, Result};
 use super::ledger::Position;
-use super::stage::STAGES;
+use super::stage::FIRST;
 
 /// What is read of the source, by table. duroxide-pg and duroxide-pg-opt number their migrations differently and
 /// have all of this alike; whose an activity is, only its work item says in both.
@@ -171,7 +171,7 @@ impl Looking {
     /// Whether the target has instances of the source that this import has not brought there.
     pub(super) async fn conflicts(&self, conn: &mut PgConnection, position: Option<&Position>) -> Result<()> {
         let (after, from) = match position {
-            Some(position) if position.stage != STAGES[0] => return Ok(()),
+            Some(position) if position.stage != FIRST => return Ok(()),
             Some(position) => position.after(),
             None => ("", true),
         };

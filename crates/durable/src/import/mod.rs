@@ -34,7 +34,7 @@ pub use error::{Error, Result};
 use crate::provider::PostgresProvider;
 use ledger::{Ledger, Position};
 use look::Looking;
-use stage::{STAGES, Stages};
+use stage::Stages;
 
 /// Instances, or rows of a queue, per transaction: enough to pay for its commit, and few enough that a break costs a second's work.
 const BATCH: u32 = 500;
@@ -109,7 +109,7 @@ impl PostgresProvider {
 
         let ledger = Ledger::new(&source.schema, target);
         let mut transaction = looking.begin(database).await?;
-        ledger.open(&mut transaction, STAGES[0]).await?;
+        ledger.open(&mut transaction, stage::FIRST).await?;
         let mut position = ledger.stand(&mut transaction).await?;
         looking.conflicts(&mut transaction, Some(&position)).await?;
         transaction.commit().await.map_err(pg::Error::from)?;

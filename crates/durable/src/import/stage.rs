@@ -11,21 +11,21 @@ use super::count::Imported;
 use super::error::Result;
 use super::ledger::Position;
 
-/// The stages in order, by the names they have in the ledger.
-pub(super) const STAGES: [&str; 4] = ["instances", "sessions", "activities", "messages"];
-/// After the last.
-pub(super) const DONE: &str = "done";
-/// What is carried over in which stage, as it is called where it is counted.
-const CARRIED: &[(&str, &[&str])] = &[
+/// The stages in order, by the names they have in the ledger, and what is carried over in each, as it is called where it is counted.
+const STAGES: [(&str, &[&str]); 4] = [
     ("instances", &["instances", "executions", "events", "keys"]),
     ("sessions", &["sessions"]),
     ("activities", &["activities"]),
     ("messages", &["messages"]),
 ];
+/// The first stage.
+pub(super) const FIRST: &str = STAGES[0].0;
+/// After the last.
+pub(super) const DONE: &str = "done";
 
 /// What has been carried over before a stage begins.
 pub(super) fn carried_before(stage: &str) -> impl Iterator<Item = &'static str> {
-    CARRIED.iter().take_while(move |(name, _)| *name != stage).flat_map(|(_, carried)| carried.iter().copied())
+    STAGES.iter().take_while(move |(name, _)| *name != stage).flat_map(|(_, carried)| carried.iter().copied())
 }
 
 /// Events per row of history. Ours are a row per turn; those of another provider come without turns, and this many are read and compressed well
@@ -56,7 +56,7 @@ enum Carry {
 
 /// All of them, for one source and one target.
 pub(super) struct Stages {
-    stages: [Stage; 4],
+    stages: [Stage; STAGES.len()],
     batch: i64,
 }
 
@@ -69,7 +69,7 @@ impl Stages {
             ("bytes_per_read", BYTES_PER_READ),
         ];
         let both = |text| target.sql_with(text, &vars);
-        let [instances, sessions, activities, messages] = STAGES;
+        let [instances, sessions, activities, messages] = STAGES.map(|(name, _)| name);
         let stages = [
             Stage {
                 name: instances,
