@@ -579,7 +579,7 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.claim_work(lanes text[], lease_ms bigint, owners text[], session_ms bigint[], floor_us bigint)
+CREATE OR REPLACE FUNCTION {schema}.claim_work(lanes text[], lease_ms bigint, owners text[], session_ms bigint[], ahead integer, floor_us bigint)
  RETURNS TABLE(next_due_ms double precision, due_us bigint, seat integer, instance_id text, id bigint, lock_token uuid, attempt integer, work_item text)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -607,8 +607,10 @@ begin
     -- A claim lost in a crash of the server is an activity executed twice, which is allowed: its commit need not be flushed.
     perform set_config('synchronous_commit', 'off', true);
     -- Who may take an activity of a session changes from look to look, so what one passes by is not for another to pass by.
-    if floor_us is not null and exists (select from {schema}.worker_queue q where q.session_id is not null) then
+    if (floor_us is not null or ahead > 0) and exists (select from {schema}.worker_queue q where q.session_id is not null) then
         bound := '-infinity';
+    else
+        wanted := wanted + ahead;
     end if;
     if lanes is null then
         with recursive lane as (
@@ -855,31 +857,40 @@ CREATE OR REPLACE FUNCTION {schema}.look_up(names text[], wants_events boolean[]
  SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
- SET enable_hashjoin TO 'off'
- SET enable_mergejoin TO 'off'
 AS $function$
 #variable_conflict use_column
+declare
+    execution  bigint;
+    generation bigint;
+    version    bigint;
+    custom     text;
+    last       bigint;
+    rows       text[];
 begin
-    return query
-    select array_agg(case when i.instance_id is null then
-                         case when w.events and (select true from {schema}.executions e where e.instance_id = w.instance_id limit 1)
-                              then '{"orphan": true}' else '{}' end
-                     else json_build_object(
-               'execution', i.current_execution_id, 'generation', i.generation, 'last', h.last_event_id, 'rows', h.rows,
-               'version', i.custom_status_version,
-               'custom', case when i.custom_status_version > w.status_after then i.custom_status end)::text end order by w.place),
-           pg_backend_pid()
-    from unnest(names, wants_events, known_executions, known_generations, known_last, seen_versions) with ordinality
-         as w (instance_id, events, execution_id, generation, last, status_after, place)
-    left join lateral (
-        select i.instance_id, i.current_execution_id, i.generation, i.custom_status_version, i.custom_status,
-               coalesce(i.current_execution_id = w.execution_id and i.generation = w.generation, false) as same
-        from {schema}.instances i where i.instance_id = w.instance_id offset 0) i on true
-    left join lateral (
-        select max(h.last_event_id) as last_event_id, array_agg(h.events order by h.event_id) as rows
-        from {schema}.history h
-        where w.events and h.instance_id = w.instance_id and h.execution_id = i.current_execution_id
-          and h.event_id > case when i.same then w.last else 0 end offset 0) h on true;
+    for place in 1 .. cardinality(names) loop
+        select i.current_execution_id, i.generation, i.custom_status_version,
+               case when i.custom_status_version > seen_versions[place] then i.custom_status end
+        into execution, generation, version, custom from {schema}.instances i where i.instance_id = names[place];
+        if not found then
+            outcomes[place] := case when wants_events[place] and (select true from {schema}.executions e where e.instance_id = names[place] limit 1)
+                                    then '{"orphan": true}' else '{}' end;
+            continue;
+        end if;
+        if not wants_events[place] then
+            last := null;
+            rows := null;
+        else
+            select max(h.last_event_id), array_agg(h.events) into last, rows
+            from (select h.last_event_id, h.events from {schema}.history h
+                  where h.instance_id = names[place] and h.execution_id = execution and h.event_id > case
+                      when execution = known_executions[place] and generation = known_generations[place] then known_last[place] else 0 end
+                  order by h.event_id) h;
+        end if;
+        outcomes[place] := json_build_object('execution', execution, 'generation', generation, 'last', last, 'rows', rows,
+                                             'version', version, 'custom', custom);
+    end loop;
+    backend := pg_backend_pid();
+    return next;
 end
 $function$;
 

@@ -1,6 +1,8 @@
 -- Lease the activities that have been due longest to the seats that ask, in order of waiting time, and say when the next is due.
 -- Seats: one of `owners` (null: takes no session) and `session_ms` each. An activity without a session goes to any seat; one of a session to a
 --        seat of the session's owner, or, if nobody has the session, to the first seat that may take one, which has it from then on.
+-- ahead: how many more to lease for seats that are about to ask; they are the seats after the last. None while an activity of a session is queued:
+--        who never waits would never see that its session has one.
 -- lanes: which tags; null: all there are.
 -- Rows:  one per activity, then one of nulls but for next_due_ms and, if nothing was left that is due, the time in due_us.
 -- Locks: the rows claimed, skip locked; an advisory lock per session and then its row, both tried and never waited for: acks take rows of sessions
@@ -10,7 +12,7 @@
 -- Cost:  4 of 5 000 due in 0.17 ms and 35 buffers, none due in 0.08 ms. With a bitmap scan, which the planner prefers for an empty table, 20 000 due cost
 --        20 ms; joined by key instead of tuple id, 140 ms.
 create or replace function {schema}.claim_work(
-    lanes text[], lease_ms bigint, owners text[], session_ms bigint[], floor_us bigint
+    lanes text[], lease_ms bigint, owners text[], session_ms bigint[], ahead integer, floor_us bigint
 ) returns table (
     next_due_ms float8, due_us bigint, seat integer, instance_id text, id bigint, lock_token uuid, attempt integer, work_item text
 )
@@ -35,8 +37,10 @@ begin
     -- A claim lost in a crash of the server is an activity executed twice, which is allowed: its commit need not be flushed.
     perform set_config('synchronous_commit', 'off', true);
     -- Who may take an activity of a session changes from look to look, so what one passes by is not for another to pass by.
-    if floor_us is not null and exists (select from {schema}.worker_queue q where q.session_id is not null) then
+    if (floor_us is not null or ahead > 0) and exists (select from {schema}.worker_queue q where q.session_id is not null) then
         bound := '-infinity';
+    else
+        wanted := wanted + ahead;
     end if;
     if lanes is null then
         with recursive lane as (

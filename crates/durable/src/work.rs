@@ -109,11 +109,13 @@ impl Claim for WorkClaim {
         let session_ms: Vec<i64> =
             seats.iter().map(|seat| seat.args.as_ref().as_ref().map_or(0, |(_, lease)| millis(*lease))).collect();
         let reading = self.floors.begin(key, Instant::now());
+        let ahead = if seats.len() == look.seats.len() { look.ahead } else { 0 };
         let query = sqlx::query(&self.claim)
             .bind(key.lanes.as_deref())
             .bind(millis(key.lease))
             .bind(&owners)
             .bind(session_ms)
+            .bind(ahead as i32)
             .bind(reading.floor_us);
         let rows = query.fetch_all(conn).await?;
         let (mut found, mut next_due_ms, mut now_us, mut oldest) = (Vec::new(), None, None, None);
@@ -130,7 +132,7 @@ impl Claim for WorkClaim {
             let text: &str = row.try_get("work_item")?;
             let item: Option<WorkItem> = serde_json::from_str(text).ok();
             if let Some(WorkItem::ActivityExecute { session_id: Some(_), .. }) = item
-                && let Some(owner) = owners[seat as usize]
+                && let Some(Some(owner)) = owners.get(seat as usize)
             {
                 self.sessions.claimed(owner);
             }
@@ -154,6 +156,14 @@ impl Claim for WorkClaim {
         sqlx::query(&self.give_back).bind(instances).bind(ids).bind(fences).execute(conn).await?;
         self.floors.forget();
         Ok(())
+    }
+
+    fn fits(&self, activity: &Activity, _: &Sessionful) -> bool {
+        matches!(activity.item, Some(WorkItem::ActivityExecute { session_id: None, .. }))
+    }
+
+    fn claims_ahead(&self) -> bool {
+        true
     }
 
     async fn sweep(&self, conn: &mut PgConnection, keys: &[WorkKey]) -> pg::Result<Vec<usize>> {

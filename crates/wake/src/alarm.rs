@@ -21,6 +21,8 @@ use crate::reason::Reason;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Alarm {
     Group(GroupId),
+    /// Something was taken ahead, and nobody came for it.
+    Ahead(GroupId),
     Poll,
     Fallback,
     Trailing,
@@ -67,10 +69,16 @@ impl<C: Claim> Inner<C> {
     /// Acts on everything that is due and answers when to come back.
     fn ring_alarms(&self) -> Option<Instant> {
         let now = Instant::now();
+        // Dropped after the lock, which giving back takes.
+        let mut overdue = Vec::new();
         let mut state = self.state();
         while let Some(alarm) = state.timers.pop_due(now) {
             match alarm {
                 Alarm::Group(id) => self.wake_group(&mut state, id, now),
+                Alarm::Ahead(id) => {
+                    overdue.extend(state.groups.get_mut(&id).map(|entry| entry.ahead.overdue(now)));
+                    self.settled(&mut state, id);
+                }
                 Alarm::Poll => self.poll(&mut state, now),
                 Alarm::Fallback => self.fall_back(&mut state, now),
                 Alarm::Trailing => self.trail(&mut state, now),
@@ -101,7 +109,7 @@ impl<C: Claim> Inner<C> {
         if state.groups.values().any(|entry| entry.group.is_asleep()) {
             self.arm_poll(state);
             self.sweep(state, Reason::Polled);
-        } else if state.hearing.is_some() && state.groups.values().all(|entry| entry.group.is_vacant()) {
+        } else if state.hearing.is_some() && state.groups.values().all(|entry| entry.is_vacant()) {
             self.feed(state, Event::LookEmpty, now);
             self.arm_poll(state);
         }

@@ -66,6 +66,12 @@ pub trait Claim: Send + Sync + 'static {
     fn fits(&self, _item: &Self::Item, _args: &Self::Args) -> bool {
         false
     }
+
+    /// Whether a look may take items ahead of the waiters that are about to come ([`Look::ahead`]). For items that are as good
+    /// a moment later, and that [`fits`](Self::fits) lets any waiter have: not for what is better claimed late, like a batch that still grows.
+    fn claims_ahead(&self) -> bool {
+        false
+    }
 }
 
 /// One look: for whom.
@@ -75,6 +81,9 @@ pub struct Look<K, A> {
     pub key: K,
     /// The waiters, in order of waiting time.
     pub seats: Vec<Seat<A>>,
+    /// How many items more may be taken for waiters that are about to come; zero unless the claim
+    /// [`claims_ahead`](Claim::claims_ahead) and its waiters crowd.
+    pub ahead: usize,
 }
 
 /// One waiter of a look.
@@ -117,7 +126,7 @@ impl<I> Looked<I> {
         Self::new(ms.filter(|ms| *ms < LATEST_MS).map(|ms| Duration::from_secs_f64(ms.max(0.0) / 1_000.0)))
     }
 
-    /// Gives an item to a seat. `lease` is after how long it is due again if nobody ends it: a waiter of this group must be
+    /// Gives an item to a seat, or, beyond the last seat, to who comes next. `lease` is after how long it is due again if nobody ends it: a waiter of this group must be
     /// there for it. `None` means never, as for an item that was ended by the claim itself.
     pub fn give(&mut self, seat: usize, item: I, lease: Option<Duration>) {
         self.items.push((seat, item));

@@ -16,6 +16,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
+use crate::ahead::Ahead;
 use crate::alarm::{Alarm, Sweep, keep_time};
 use crate::channel::{Ring, Topic};
 use crate::claim::{Claim, Claimed};
@@ -232,10 +233,19 @@ pub(crate) struct Entry<C: Claim> {
     pub(crate) key: C::Key,
     pub(crate) topics: Vec<Topic>,
     pub(crate) group: Group<Waiter<C>>,
+    /// In their guards: whatever becomes of the group, they find their way back.
+    pub(crate) ahead: Ahead<Claimed<C>>,
     /// Its loop is running: whoever gives it a reason to look need not start it.
     pub(crate) running: bool,
     /// Its place among the vacant groups, if it has one.
     pub(crate) vacant_since: Option<Instant>,
+}
+
+impl<C: Claim> Entry<C> {
+    /// Whether it may be forgotten without a loss.
+    pub(crate) fn is_vacant(&self) -> bool {
+        self.group.is_vacant() && self.ahead.is_empty()
+    }
 }
 
 /// A taken seat. Dropped, it is given up.
@@ -309,6 +319,17 @@ impl<C: Claim> Inner<C> {
         state.last_id += 1;
         let (seat, hearing) = (state.last_id, state.hearing);
         if let Some(entry) = state.groups.get_mut(&group) {
+            if self.claims_ahead() {
+                if !entry.is_vacant() {
+                    entry.ahead.arrived(now);
+                }
+                if let Some(item) = entry.ahead.take(|kept| kept.iter().all(|item| self.claim.fits(item, &args))) {
+                    drop(reply.send(Ok(Some(item))));
+                    self.settled(&mut state, group);
+                    drop(state);
+                    return Ok((Ticket { inner: self.clone(), group, seat }, answer));
+                }
+            }
             let newcomer = Newcomer { waiter: Waiter { args: Arc::new(args), reply }, want: want.max(1), sight, waits };
             entry.group.enroll(seat, newcomer, now, hearing, &self.rules);
         }
@@ -316,6 +337,11 @@ impl<C: Claim> Inner<C> {
         self.settled(&mut state, group);
         drop(state);
         Ok((Ticket { inner: self.clone(), group, seat }, answer))
+    }
+
+    /// Whether looks may take items ahead. Under [`Strategy::Broadcast`] every waiter looks for itself.
+    pub(crate) fn claims_ahead(&self) -> bool {
+        self.claim.claims_ahead() && self.options.strategy == Strategy::Competing
     }
 
     /// The group of a key; made, and subscribed to its topics, if there is none.
@@ -338,7 +364,8 @@ impl<C: Claim> Inner<C> {
         if !alone {
             state.ids.insert(key.clone(), id);
         }
-        state.groups.insert(id, Entry { key, topics, group: Group::new(now), running: false, vacant_since: None });
+        let (group, ahead) = (Group::new(now), Ahead::new(now));
+        state.groups.insert(id, Entry { key, topics, group, ahead, running: false, vacant_since: None });
         id
     }
 
@@ -365,9 +392,11 @@ impl<C: Claim> Inner<C> {
             let passage = self.underway.begin();
             self.runtime.spawn(me.arm_look_sleep(id, passage));
         }
-        let vacant = (entry.group.is_vacant() && !entry.running).then(|| entry.group.vacant_since());
+        let vacant = (entry.is_vacant() && !entry.running).then(|| entry.group.vacant_since());
         let before = std::mem::replace(&mut entry.vacant_since, vacant);
-        let at = entry.group.wake_at(&self.rules);
+        // Without waiters that is when it may be forgotten, which what it has taken ahead comes before.
+        let at = entry.group.wake_at(&self.rules).filter(|_| !entry.group.is_vacant() || entry.ahead.is_empty());
+        let kept_until = entry.ahead.until();
         let asleep = entry.group.is_asleep();
         if before != vacant {
             before.map(|since| state.vacant.remove(&(since, id)));
@@ -377,6 +406,7 @@ impl<C: Claim> Inner<C> {
             return self.forget(state, id);
         }
         self.set_alarm(state, Alarm::Group(id), at);
+        self.set_alarm(state, Alarm::Ahead(id), kept_until);
         if asleep {
             self.arm_fallback(state);
             self.arm_poll(state);
@@ -451,7 +481,7 @@ impl<C: Claim> Inner<C> {
 
     fn close(&self) {
         let now = Instant::now();
-        let mut waiters = Vec::new();
+        let (mut waiters, mut kept) = (Vec::new(), Vec::new());
         {
             let mut state = self.state();
             state.closed = true;
@@ -460,6 +490,7 @@ impl<C: Claim> Inner<C> {
             for id in everyone {
                 if let Some(entry) = state.groups.get_mut(&id) {
                     waiters.extend(entry.group.drain(now));
+                    kept.extend(entry.ahead.drain());
                     self.settled(&mut state, id);
                 }
             }
@@ -470,6 +501,7 @@ impl<C: Claim> Inner<C> {
         for waiter in waiters {
             drop(waiter.reply.send(Err(self.closed())));
         }
+        drop(kept);
     }
 }
 

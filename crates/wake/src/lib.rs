@@ -25,6 +25,7 @@
 //! Where to read on: the loop that waits is in `look.rs`; what it decides in `group.rs`; what happens by the clock in
 //! `alarm.rs`; how rings travel in `hub.rs`, `listener.rs` and `ringer.rs`; how writes travel in `flights.rs` and `plane.rs`.
 
+mod ahead;
 mod alarm;
 mod boarding;
 mod channel;

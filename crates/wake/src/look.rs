@@ -16,7 +16,7 @@ use std::time::Duration;
 use pg::Session;
 use tokio::time::Instant;
 
-use crate::claim::{Claim, Look, Looked, Seat};
+use crate::claim::{Claim, Claimed, Look, Looked, Seat};
 use crate::consumer::Inner;
 use crate::error::{Error, broken, is_about_connecting, within};
 use crate::group::{Answer, SeatId};
@@ -121,7 +121,8 @@ impl<C: Claim> Inner<C> {
             args: seat.waiter.args.clone(),
             waited: now.saturating_duration_since(seat.since),
         });
-        let look = Look { key: entry.key.clone(), seats: seats.collect() };
+        let ahead = if self.claims_ahead() { entry.ahead.room(now) } else { 0 };
+        let look = Look { key: entry.key.clone(), seats: seats.collect(), ahead };
         self.metrics.woken(begun.reason);
         let late = awake.saturating_duration_since(begun.asleep_since) > self.options.notify_delivery_timeout;
         let event = match begun.reason {
@@ -152,7 +153,7 @@ impl<C: Claim> Inner<C> {
             Err(_) => {
                 for (index, seat) in look.seats.iter().enumerate() {
                     let alone = Seat { want: seat.want, args: seat.args.clone(), waited: seat.waited };
-                    match self.look_once(line, &Look { key: look.key.clone(), seats: vec![alone] }).await {
+                    match self.look_once(line, &Look { key: look.key.clone(), seats: vec![alone], ahead: 0 }).await {
                         Ok(looked) => {
                             landed.items.extend(looked.items.into_iter().map(|(_, item)| (index, item)));
                             landed.next_due = earliest([landed.next_due, looked.next_due]);
@@ -202,10 +203,10 @@ impl<C: Claim> Inner<C> {
         let now = Instant::now();
         let found = landed.items.len();
         let mut by_seat: Vec<Vec<C::Item>> = armed.seats.iter().map(|_| Vec::new()).collect();
-        let mut orphans = Vec::new();
+        let (mut ahead, mut orphans) = (Vec::new(), Vec::new());
         for (seat, item) in landed.items {
-            // An item for a seat that does not exist is nobody's.
-            by_seat.get_mut(seat).unwrap_or(&mut orphans).push(item);
+            // An item for a seat that does not exist is for who comes next.
+            by_seat.get_mut(seat).unwrap_or(&mut ahead).push(item);
         }
         let short = by_seat.iter().zip(&armed.look.seats).any(|(got, seat)| got.len() < seat.want);
         let skipped = short && landed.next_due == Some(Duration::ZERO);
@@ -222,9 +223,10 @@ impl<C: Claim> Inner<C> {
 
         let (mut deliveries, mut refusals) = (Vec::new(), Vec::new());
         let mut state = self.state();
+        let closed = state.closed;
         let Some(entry) = state.groups.get_mut(&id) else {
             drop(state);
-            orphans.extend(by_seat.into_iter().flatten());
+            orphans.extend(by_seat.into_iter().flatten().chain(ahead));
             return self.give_back(armed.look.key, orphans);
         };
         if landed.failure.is_some() && !entry.group.is_failing() {
@@ -250,6 +252,17 @@ impl<C: Claim> Inner<C> {
             }
         };
         let dismissed = entry.group.end(answer, now, &self.rules);
+        for item in ahead {
+            // First those who came while the look was in the air.
+            if let Some(waiter) = entry.group.take_idle(now, |waiter| self.claim.fits(&item, &waiter.args)) {
+                deliveries.push((waiter.reply, vec![item]));
+            } else if self.claims_ahead() && !closed {
+                self.metrics.ahead.add(1);
+                entry.ahead.keep(Claimed::new(self.clone(), armed.look.key.clone(), vec![item]), now);
+            } else {
+                orphans.push(item);
+            }
+        }
         state.intentions -= deliveries.len() + refusals.len() + dismissed.len();
         if let Some(event) = event {
             self.feed(&mut state, event, now);

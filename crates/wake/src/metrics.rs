@@ -37,7 +37,8 @@ metrics! {
     SKIPPED_LOOKS = "reveille_wake_skipped_looks_total", "counter", "looks that found due rows locked by others, by consumer";
     SWEEPS = "reveille_wake_sweeps_total", "counter", "fallback and poll statements over all groups, by consumer";
     ITEMS = "reveille_wake_items_total", "counter", "items claimed, by consumer";
-    GIVEN_BACK = "reveille_wake_given_back_total", "counter", "items given back because their waiter went away, by consumer";
+    AHEAD = "reveille_wake_taken_ahead_total", "counter", "items claimed for waiters that were about to come, by consumer";
+    GIVEN_BACK = "reveille_wake_given_back_total", "counter", "items given back because their waiter went away or never came, by consumer";
     REFUSED = "reveille_wake_refused_total", "counter", "intentions refused because the registry was full, by consumer";
     GROUPS = "reveille_wake_groups", "gauge", "groups remembered, by consumer";
     INTENTIONS = "reveille_wake_intentions", "gauge", "waiting intentions, by consumer";
@@ -80,6 +81,7 @@ pub(crate) struct ConsumerMetrics {
     pub(crate) skipped_looks: Count,
     pub(crate) sweeps: Count,
     pub(crate) items: Count,
+    pub(crate) ahead: Count,
     pub(crate) given_back: Count,
     pub(crate) refused: Count,
     groups: ::metrics::Gauge,
@@ -126,7 +128,9 @@ pub struct Counts {
     pub sweeps: u64,
     /// Items claimed.
     pub items: u64,
-    /// Items given back because their waiter went away.
+    /// Of these, those for waiters that were about to come.
+    pub ahead: u64,
+    /// Items given back because their waiter went away or never came.
     pub given_back: u64,
     /// Intentions refused.
     pub refused: u64,
@@ -143,6 +147,7 @@ impl ConsumerMetrics {
             skipped_looks: Count::new(SKIPPED_LOOKS, consumer),
             sweeps: Count::new(SWEEPS, consumer),
             items: Count::new(ITEMS, consumer),
+            ahead: Count::new(AHEAD, consumer),
             given_back: Count::new(GIVEN_BACK, consumer),
             refused: Count::new(REFUSED, consumer),
             groups: ::metrics::gauge!(GROUPS, "consumer" => labelled()),
@@ -177,6 +182,7 @@ impl ConsumerMetrics {
             skipped_looks: self.skipped_looks.get(),
             sweeps: self.sweeps.get(),
             items: self.items.get(),
+            ahead: self.ahead.get(),
             given_back: self.given_back.get(),
             refused: self.refused.get(),
         }

@@ -4,6 +4,7 @@
 #[allow(unreachable_pub, dead_code)] // The product as the example has it; a test uses what it needs.
 mod jobs;
 
+mod ahead;
 mod claims;
 mod clocks;
 mod due;
