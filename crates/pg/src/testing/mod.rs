@@ -22,6 +22,7 @@
 
 mod address;
 mod cleaning;
+mod clock;
 mod counting;
 mod database;
 mod installation;
@@ -35,6 +36,7 @@ mod snapshot;
 
 use std::io::Write as _;
 
+pub use clock::WrongClock;
 pub use counting::CountingRole;
 pub use database::TestDb;
 pub use installation::installation_to_start;

@@ -1,7 +1,6 @@
 //! Processes whose clocks disagree: only the database's clock decides when a timer fires and when a lease ends.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,7 +11,7 @@ use duroxide::{
     ActivityContext, Client, Event, EventKind, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus,
     RuntimeOptions,
 };
-use tokio::process::Command;
+use pg::testing::WrongClock;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -25,31 +24,6 @@ use crate::fixture::Fixture;
 const HOUR: i64 = 3_600;
 /// How long the timers run.
 const DELAY: Duration = Duration::from_millis(1_500);
-/// What tells a process how wrong its clock is.
-const SKEW: &str = "CLOCK_SKEW";
-
-/// A library that sets a process's wall clock wrong. Removed when dropped.
-struct WrongClock(PathBuf);
-
-impl WrongClock {
-    /// Compiled by the C compiler that Rust links with; `None`, with a line that the test is skipped, where there is none or where
-    /// libraries cannot be put before others.
-    async fn compile() -> Option<WrongClock> {
-        let library = std::env::temp_dir().join(format!("wrong-clock-{}-durable.so", std::process::id()));
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wake/tests/it/clock.c");
-        let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).status().await;
-        if cfg!(target_os = "linux") && compiled.is_ok_and(|status| status.success()) {
-            return Some(WrongClock(library));
-        }
-        pg::testing::skip("a C compiler on Linux")
-    }
-}
-
-impl Drop for WrongClock {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
 
 /// By how many hours the clock that stamped an event is off.
 fn hours_off(event: &Event) -> i64 {
@@ -79,10 +53,8 @@ async fn timers_are_on_time_between_processes_whose_clocks_disagree() {
         return std::future::pending().await;
     }
     let Some(clock) = WrongClock::compile().await else { return };
-    let library = clock.0.to_str().expect("a plain path");
     let Fixture { db, provider } = Fixture::new().await;
-    let processes = [HOUR, -HOUR]
-        .map(|skew| Process::start(&db, ME, &[("LD_PRELOAD", library), (SKEW, skew.to_string().as_str())]));
+    let processes = [HOUR, -HOUR].map(|ahead| Process::start(&db, ME, &clock.ahead(ahead)));
     for process in &processes {
         assert_eq!(process.said(0).await, "ready");
     }
@@ -130,12 +102,11 @@ async fn leases_end_on_time_whatever_the_clock_of_their_holder() {
         return std::future::pending().await;
     }
     let Some(clock) = WrongClock::compile().await else { return };
-    let library = clock.0.to_str().expect("a plain path");
     let Fixture { db, provider } = Fixture::new().await;
-    for skew in [HOUR, -HOUR] {
-        let instance = format!("held {skew}");
+    for ahead in [HOUR, -HOUR] {
+        let instance = format!("held {ahead}");
         send(&provider, start(&instance, "")).await;
-        let other = Process::start(&db, ME, &[("LD_PRELOAD", library), (SKEW, skew.to_string().as_str())]);
+        let other = Process::start(&db, ME, &clock.ahead(ahead));
         assert_eq!(other.said(0).await, instance);
         let claimed = Instant::now();
         other.kill().await;

@@ -2,6 +2,7 @@
 //!
 //! A process of its own can be killed, and has a clock of its own; a program that exists only for that would be one more to build.
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::Stdio;
 
@@ -50,10 +51,10 @@ pub(super) struct Process {
 
 impl Process {
     /// Runs `test`, of this module's parent, once more as another process with further variables in its environment.
-    pub(super) fn start(db: &TestDb, test: &str, variables: &[(&str, &str)]) -> Process {
+    pub(super) fn start(db: &TestDb, test: &str, variables: &[(&str, OsString)]) -> Process {
         let mut command = Command::new(std::env::current_exe().expect("the path of this test"));
         command.args(["--exact", &format!("faults::{test}"), "--nocapture"]);
-        command.env(URL, db.url()).env(SCHEMA, db.schema().name()).envs(variables.iter().copied());
+        command.env(URL, db.url()).env(SCHEMA, db.schema().name()).envs(variables.iter().cloned());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().expect("it starts");
         let stdout = child.stdout.take().expect("stdout is piped");
