@@ -7,10 +7,11 @@
 //! A pool whose connections are all busy is a sign of much work, not of a database that is away: requests sent elsewhere
 //! would only move the crowd. Then the question is asked on a connection of its own.
 
-use std::{future::Future, io, pin::Pin, pin::pin, time::Duration};
+use std::{future::Future, pin::Pin, time::Duration};
 
 use pg::retry::{Policy, retry};
-use tokio::time::{sleep, timeout};
+use pg::within;
+use tokio::time::timeout;
 
 use crate::http::{Check, Verdict};
 
@@ -78,17 +79,6 @@ async fn ping(database: &pg::Database) -> pg::Result<()> {
         session.finish().await
     })
     .await
-}
-
-/// Runs `work` for no longer than `limit`. Time over is reported before `work` is dropped, so that whatever connection it
-/// holds is tested before anybody uses it again.
-pub(crate) async fn within<T>(limit: Duration, work: impl Future<Output = pg::Result<T>>) -> pg::Result<T> {
-    let mut work = pin!(work);
-    tokio::select! {
-        biased;
-        done = &mut work => done,
-        () = sleep(limit) => Err(sqlx::Error::Io(io::ErrorKind::TimedOut.into()).into()),
-    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 use std::{sync::Arc, time::Duration};
 
 use axum::Router;
-use pg::{Schema, retry::Backoff};
+use pg::{Schema, retry::Backoff, within};
 use tokio::{
     sync::oneshot,
     time::{sleep, timeout},
@@ -21,7 +21,7 @@ use crate::{
     error::{Error, explain},
     http::{App, Check, Health, Listener, Metrics},
     products::{self, Products},
-    reachable::{Reachable, within},
+    reachable::Reachable,
     shutdown::Shutdown,
 };
 

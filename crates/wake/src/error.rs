@@ -1,8 +1,6 @@
 //! What can go wrong between asking for work and getting it.
 
-use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The error of this crate. Each variant is a decision its caller can take.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -82,17 +80,6 @@ pub(crate) fn is_about_connecting(error: &pg::Error) -> bool {
         error,
         pg::Error::Rejected { .. } | pg::Error::OldServer { .. } | pg::Error::Config { .. } | pg::Error::Closed
     )
-}
-
-/// Runs `work` for no longer than `limit`. Time over is reported before `work` is dropped, so that whatever connection it
-/// holds is tested before it is used again.
-pub(crate) async fn within<T>(limit: Duration, work: impl Future<Output = pg::Result<T>>) -> pg::Result<T> {
-    let mut work = pin!(work);
-    tokio::select! {
-        biased;
-        done = &mut work => done,
-        () = tokio::time::sleep(limit) => Err(broken(std::io::ErrorKind::TimedOut, "no answer in time")),
-    }
 }
 
 /// A failure of our own making that means what a broken connection means: it may or may not have happened.

@@ -7,11 +7,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pg::{Database, Schema, Sql};
+use pg::{Database, Schema, Sql, within};
 use tokio::time::Instant;
 use uuid::Uuid;
-
-use crate::error::within;
 
 /// Outcomes are removed after this many attempts, or this long after the last removal if there was an attempt since.
 const PRUNE_AFTER: u64 = 1_000;

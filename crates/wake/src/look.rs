@@ -13,12 +13,12 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pg::Session;
+use pg::{Session, within};
 use tokio::time::Instant;
 
 use crate::claim::{Claim, Claimed, Look, Looked, Seat};
 use crate::consumer::Inner;
-use crate::error::{Error, broken, is_about_connecting, within};
+use crate::error::{Error, broken, is_about_connecting};
 use crate::group::{Answer, SeatId};
 use crate::hub::GroupId;
 use crate::mode::Event;

@@ -11,12 +11,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pg::Session;
 use pg::retry::Backoff;
+use pg::{Session, within};
 use tokio::time::{Instant, sleep};
 
 use crate::channel::{Ring, merge};
-use crate::error::{Error, broken, is_about_connecting, within};
+use crate::error::{Error, broken, is_about_connecting};
 use crate::flight::{Boarded, Flight, Landed};
 use crate::flights::{Inner, Passenger};
 use crate::hub::Announcement;

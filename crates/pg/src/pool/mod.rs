@@ -13,6 +13,7 @@ mod route;
 mod session;
 pub(crate) mod suspicion;
 mod url;
+mod within;
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use options::Startup;
 use route::Route;
 pub use session::Session;
 use url::Address;
+pub use within::within;
 
 use crate::{Error, Result};
 
