@@ -3,6 +3,7 @@
 mod agreement;
 mod calls;
 mod consistency;
+mod crowds;
 mod examples;
 mod faults;
 mod fixture;
@@ -10,6 +11,7 @@ mod idle;
 mod import;
 mod observability;
 mod races;
+mod remembering;
 mod scenarios;
 mod schema;
 mod seed;
