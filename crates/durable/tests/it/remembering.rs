@@ -70,7 +70,7 @@ async fn a_reader_is_sent_only_what_is_new() {
         "update {schema}.history set events = 'unreadable'",
         "alter table {schema}.history enable trigger user",
     ] {
-        sqlx::query(&db.schema().sql(statement)).execute(&mut *transaction).await.expect("unreadable");
+        sqlx::query(db.schema().sql(statement)).execute(&mut *transaction).await.expect("unreadable");
     }
     transaction.commit().await.expect("committed");
     for last in 1..=3 {
