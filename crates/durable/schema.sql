@@ -236,13 +236,16 @@ begin
                                                     order by y.event_id desc limit 1) then 'duplicate'
                              else 'ok' end
                     when l.instance_id is null then 'gone' end as verdict,
-               m.first_event is null or m.first_event = 1 or m.name is not null as begins,
-               m.status is not null or m.status_change or m.pinned is not null as changes
+               x.ended is null or m.name is not null as begins,
+               -- Events behind the end of an execution change how many it has.
+               m.status is not null or m.status_change or m.pinned is not null or coalesce(x.ended, false) and m.first_event is not null as changes
         from unnest(instances, tokens, again, executions, first_events, names, statuses, status_changes, pinned) with ordinality
              as m (instance_id, token, again, execution_id, first_event, name, status, status_change, pinned, place)
         left join lateral (select l.instance_id from {schema}.instance_locks l where l.instance_id = m.instance_id offset 0) l on true
         left join lateral (select l.instance_id, l.lock_token, l.locked_until, l.ctid as tid from {schema}.instance_locks l
                            where l.instance_id = m.instance_id for update skip locked) h on true
+        left join lateral (select e.event_count is not null as ended from {schema}.executions e
+                           where e.instance_id = m.instance_id and e.execution_id = m.execution_id offset 0) x on true
     )
     select array_agg(j.verdict order by j.place), array_agg(coalesce(j.verdict = 'ok', false) order by j.place), array_agg(j.tid order by j.place),
            bool_or(j.begins), bool_or(j.changes)
@@ -349,14 +352,16 @@ begin
             ended := array(select m.instance_id from unnest(instances, fine, statuses) as m (instance_id, fine, status)
                            where m.fine and m.status <> 'Running');
             update {schema}.executions e
-            set status = m.status, output = m.output, completed_at = case when m.status <> 'Running' then now() end,
-                event_count = case when m.status <> 'Running' then
+            set status = coalesce(m.status, e.status), output = case when m.status is null then e.output else m.output end,
+                completed_at = case when m.status is null then e.completed_at when m.status <> 'Running' then now() end,
+                event_count = case when coalesce(m.status, e.status) <> 'Running' then
                     coalesce((select sum(h.event_count) from {schema}.history h
                               where h.instance_id = m.instance_id and h.execution_id = m.execution_id), 0) end
-            from unnest(instances, fine, executions, statuses, outputs) as m (instance_id, fine, execution_id, status, output)
+            from unnest(instances, fine, executions, statuses, outputs, first_events)
+                 as m (instance_id, fine, execution_id, status, output, first_event)
             cross join lateral (select k.ctid as tid from {schema}.executions k
                                 where k.instance_id = m.instance_id and k.execution_id = m.execution_id offset 0) k
-            where m.fine and m.status is not null and e.ctid = k.tid;
+            where m.fine and e.ctid = k.tid and (m.status is not null or e.event_count is not null and m.first_event is not null);
         end if;
 
         if cardinality(work_turns) > 0 then
@@ -554,10 +559,12 @@ begin
         get diagnostics taken = row_count;
 
         if taken < cardinality(mine) then
-            -- Messages to instances that nobody has started yet: they wait for the start, out of the way. Those to a queue of an instance that nobody is
-            -- going to start are dropped.
+            -- Messages to instances that nobody has started yet: they wait for the start, out of the way. If all that are due are to a queue, and nobody is
+            -- going to start the instance, they are dropped.
             with lost as materialized (
-                select q.instance_id, bool_and(q.kind = 'q') as droppable, array_agg(q.tid) as tids from unnest(mine) as m (instance_id)
+                select q.instance_id, bool_and(q.kind = 'q' or q.kind = 'm' and q.visible_at > now()) as droppable,
+                       array_agg(q.tid) filter (where q.visible_at <= now()) as tids
+                from unnest(mine) as m (instance_id)
                 cross join lateral (select q.instance_id, q.kind, q.visible_at, q.ctid as tid from {schema}.orchestrator_queue q
                                     where q.instance_id = m.instance_id and q.visible_at < 'infinity' offset 0) q
                 where not exists (select from {schema}.instances i where i.instance_id = m.instance_id)
@@ -568,8 +575,7 @@ begin
                 where q.ctid = any (array(select t.tid from lost, unnest(lost.tids) as t (tid) where lost.droppable))
             )
             update {schema}.orchestrator_queue q set visible_at = 'infinity'
-            where q.ctid = any (array(select t.tid from lost, unnest(lost.tids) as t (tid) where not lost.droppable))
-              and q.visible_at <= now();
+            where q.ctid = any (array(select t.tid from lost, unnest(lost.tids) as t (tid) where not lost.droppable));
             soonest := now();
         end if;
     end if;
@@ -872,7 +878,7 @@ begin
                case when i.custom_status_version > seen_versions[place] then i.custom_status end
         into execution, generation, version, custom from {schema}.instances i where i.instance_id = names[place];
         if not found then
-            outcomes[place] := case when wants_events[place] and (select true from {schema}.executions e where e.instance_id = names[place] limit 1)
+            outcomes[place] := case when wants_events[place] and (select true from {schema}.history h where h.instance_id = names[place] limit 1)
                                     then '{"orphan": true}' else '{}' end;
             continue;
         end if;

@@ -117,10 +117,12 @@ begin
         get diagnostics taken = row_count;
 
         if taken < cardinality(mine) then
-            -- Messages to instances that nobody has started yet: they wait for the start, out of the way. Those to a queue of an instance that nobody is
-            -- going to start are dropped.
+            -- Messages to instances that nobody has started yet: they wait for the start, out of the way. If all that are due are to a queue, and nobody is
+            -- going to start the instance, they are dropped.
             with lost as materialized (
-                select q.instance_id, bool_and(q.kind = 'q') as droppable, array_agg(q.tid) as tids from unnest(mine) as m (instance_id)
+                select q.instance_id, bool_and(q.kind = 'q' or q.kind = 'm' and q.visible_at > now()) as droppable,
+                       array_agg(q.tid) filter (where q.visible_at <= now()) as tids
+                from unnest(mine) as m (instance_id)
                 cross join lateral (select q.instance_id, q.kind, q.visible_at, q.ctid as tid from {schema}.orchestrator_queue q
                                     where q.instance_id = m.instance_id and q.visible_at < 'infinity' offset 0) q
                 where not exists (select from {schema}.instances i where i.instance_id = m.instance_id)
@@ -131,8 +133,7 @@ begin
                 where q.ctid = any (array(select t.tid from lost, unnest(lost.tids) as t (tid) where lost.droppable))
             )
             update {schema}.orchestrator_queue q set visible_at = 'infinity'
-            where q.ctid = any (array(select t.tid from lost, unnest(lost.tids) as t (tid) where not lost.droppable))
-              and q.visible_at <= now();
+            where q.ctid = any (array(select t.tid from lost, unnest(lost.tids) as t (tid) where not lost.droppable));
             soonest := now();
         end if;
     end if;

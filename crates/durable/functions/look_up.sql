@@ -23,7 +23,7 @@ begin
                case when i.custom_status_version > seen_versions[place] then i.custom_status end
         into execution, generation, version, custom from {schema}.instances i where i.instance_id = names[place];
         if not found then
-            outcomes[place] := case when wants_events[place] and (select true from {schema}.executions e where e.instance_id = names[place] limit 1)
+            outcomes[place] := case when wants_events[place] and (select true from {schema}.history h where h.instance_id = names[place] limit 1)
                                     then '{"orphan": true}' else '{}' end;
             continue;
         end if;

@@ -23,7 +23,7 @@ pub(crate) struct Latest {
     /// `None`: it has none, or was not asked for.
     pub(crate) custom_status: Option<String>,
     pub(crate) custom_status_version: u64,
-    /// There is no instance, but an execution, begun by acks that never named its orchestration.
+    /// There is no instance, but a history: it was only appended, or acked without ever naming its orchestration.
     orphan: bool,
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Found {
     /// `None`: there is no instance; then there is nothing else.
     pub(crate) execution: Option<i64>,
     pub(crate) generation: Option<i64>,
-    /// There is no instance, but an execution.
+    /// There is no instance, but a history.
     #[serde(default)]
     pub(crate) orphan: bool,
     /// The last event among the rows; `None` if there are none.

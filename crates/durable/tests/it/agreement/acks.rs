@@ -1,6 +1,6 @@
 //! Acks of turns: from what a step says to everything that a turn commits.
 
-use duroxide::providers::{ExecutionMetadata, ProviderAdmin, ScheduledActivityIdentifier, WorkItem};
+use duroxide::providers::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};
 use duroxide::{Event, EventKind};
 use semver::Version;
 
@@ -27,7 +27,8 @@ impl Pair<'_> {
             None => Taken { instance: INSTANCES[0].to_owned(), execution: 1 },
         };
         let mut decided = self.decide(&taken, turn).await;
-        decided.spoil(&taken.instance, turn.fault);
+        let last = self.last_event(&taken.instance, decided.execution).await;
+        decided.spoil(&taken.instance, last, turn.fault);
         let ack = async |side: Side<'_>| {
             let fire_at = side.now_ms + TIMER.as_millis() as u64;
             let messages = decided.messages.iter().map(|(to, kind, data)| message(*kind, to, data, fire_at)).collect();
@@ -56,21 +57,17 @@ impl Pair<'_> {
             _ => taken.execution,
         };
         let last = self.last_event(instance, execution).await;
-        let begins = last == 0;
-        // A runtime writes nothing behind the end of an execution, unless it ends it again.
-        let info = self.memory.get_execution_info(instance, execution).await;
-        let silent = turn.status.is_none() && info.is_ok_and(|info| info.completed_at.is_some());
-        let changes: &[Change] = if silent { &[] } else { &turn.changes };
-
         let mut kinds = Vec::new();
-        if begins && (!exists || !changes.is_empty()) {
+        if !exists || turn.named && last == 0 {
             kinds.push(started("input", turn.cancel.len()));
         }
+        // A start is always the first event.
+        let first = last + 1 + u64::from(turn.gap && kinds.is_empty());
         let known = &self.activities;
         let picked = turn.cancel.iter().filter(|_| !known.is_empty()).map(|nth| known[nth % known.len()].clone());
         let (mut work, mut cancelled) = (Vec::new(), picked.collect::<Vec<_>>());
-        for change in changes {
-            let id = last + kinds.len() as u64 + 1;
+        for change in &turn.changes {
+            let id = first + kinds.len() as u64;
             let data = self.fresh();
             kinds.push(match *change {
                 Change::Raised => raised(data),
@@ -88,7 +85,7 @@ impl Pair<'_> {
             });
         }
 
-        let named = !exists || turn.named || begins;
+        let named = !exists || turn.named;
         let parent = turn.parent.map(|parent| INSTANCES[parent]).filter(|parent| *parent < instance);
         let pin = turn.pin.filter(|_| turn.execution != Which::Earlier);
         let metadata = ExecutionMetadata {
@@ -103,7 +100,7 @@ impl Pair<'_> {
             |(instance, execution_id, activity_id)| ScheduledActivityIdentifier { instance, execution_id, activity_id };
         Decided {
             execution,
-            events: numbered(instance, execution, last + 1, kinds),
+            events: numbered(instance, execution, first, kinds),
             work,
             messages: self.letters(instance, &turn.messages).await,
             cancelled: cancelled.into_iter().map(activity).collect(),
@@ -147,15 +144,14 @@ impl Pair<'_> {
 }
 
 impl Decided {
-    /// Makes it a turn that must be refused.
-    fn spoil(&mut self, instance: &str, fault: Option<Fault>) {
-        let first = self.events.first().map_or(1, Event::event_id);
+    /// Makes it a turn that must be refused; `last` is the last event before it.
+    fn spoil(&mut self, instance: &str, last: u64, fault: Option<Fault>) {
         let alone = |id| numbered(instance, self.execution, id, vec![raised("spoilt".to_owned())]);
         match fault {
             None => {}
             // Without an event before it, it would be no clash.
-            Some(Fault::Clash) if first == 1 => self.events = alone(0),
-            Some(Fault::Clash) => self.events.insert(0, alone(first - 1).remove(0)),
+            Some(Fault::Clash) if last == 0 => self.events = alone(0),
+            Some(Fault::Clash) => self.events.insert(0, alone(last).remove(0)),
             Some(Fault::Twice) => self.events.extend(self.events.last().cloned()),
             Some(Fault::NoId) => self.events = alone(0),
             Some(Fault::WorkForInstance) => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use duroxide::providers::{ExecutionMetadata, Provider, SessionFetchConfig, TagFilter};
+use duroxide::providers::{ExecutionMetadata, Provider, ProviderAdmin as _, SessionFetchConfig, TagFilter, WorkItem};
 use sqlx::postgres::PgListener;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -184,4 +184,42 @@ async fn the_messages_of_a_turn_come_in_order_by_any_plan() {
     let sent: Vec<Vec<String>> = sqlx::query_scalar(&sent).fetch_all(&mut *transaction).await.expect("sent");
     assert_eq!(claimed.iter().map(Vec::len).collect::<Vec<_>>(), [MESSAGES, MESSAGES]);
     assert_eq!(claimed, sent);
+}
+
+/// A message to a mailbox that comes before its instance is started is dropped, whatever else is on its way to the instance; unless that is
+/// its start: then it waits.
+/// One instance is sent something delayed, another its start; both then a message to a mailbox.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mailbox_is_kept_for_an_instance_that_is_about_to_start() {
+    let fixture = Fixture::new().await;
+    let provider = &fixture.provider;
+    let delayed = async |kind, to, by| {
+        provider.enqueue_for_orchestrator(message(kind, to, "x", 0), Some(by)).await.expect("sent");
+    };
+    delayed(Kind::Raised, "nothing", LEASE).await;
+    delayed(Kind::Start, "late", Duration::from_millis(500)).await;
+    for to in ["nothing", "late"] {
+        send(&fixture, Kind::Queue, to).await;
+    }
+    let (item, token, _) =
+        provider.fetch_orchestration_item(LEASE, PATIENCE, None).await.expect("a fetch").expect("a turn");
+    assert_eq!(item.instance, "late");
+    let events = numbered("late", 1, 1, vec![started("", 0)]);
+    provider.ack_orchestration_item(&token, 1, events, vec![], vec![], named(), vec![]).await.expect("acked");
+    let left = provider.get_queue_depths().await.expect("depths").orchestrator_queue;
+    assert_eq!(left, 2, "what is delayed, and the mailbox of what has started");
+    let fetched = provider.fetch_orchestration_item(LEASE, PATIENCE, None).await.expect("a fetch");
+    let messages = fetched.map(|(item, ..)| item.messages).expect("a turn");
+    assert!(matches!(messages[..], [WorkItem::QueueMessage { .. }]), "{messages:?}");
+}
+
+/// A history that was only appended is read like any other, though no turn has made an instance of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_history_that_was_only_appended_is_read() {
+    let Fixture { db: _db, provider } = Fixture::new().await;
+    let events = numbered("a", 1, 1, vec![started("", 0)]);
+    provider.append_with_execution("a", 1, events.clone()).await.expect("appended");
+    assert_eq!(provider.read_with_execution("a", 1).await.expect("read"), events);
+    assert_eq!(provider.read("a").await.expect("read"), events);
+    assert_eq!(provider.read_history("a").await.expect("read"), events);
 }

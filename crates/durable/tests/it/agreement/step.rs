@@ -153,6 +153,8 @@ pub(super) struct Turn {
     pub(super) execution: Which,
     /// Named though its instance exists already.
     pub(super) named: bool,
+    /// Its events leave out a number.
+    pub(super) gap: bool,
     pub(super) parent: Option<usize>,
     pub(super) pin: Option<u64>,
     pub(super) changes: Vec<Change>,

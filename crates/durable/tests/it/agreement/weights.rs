@@ -100,12 +100,13 @@ fn turn() -> impl Strategy<Value = Turn> {
         Just(Fault::WorkForInstance),
         Just(Fault::MessageForWorker),
     ];
-    let described = (execution, rarely(), option::weighted(0.3, instance()), option::weighted(0.3, 1..4_u64));
+    let described = (execution, rarely(), rarely(), option::weighted(0.3, instance()), option::weighted(0.3, 1..4_u64));
     let sent = (vec((instance(), kind()), 0..3), vec(0..8_usize, 0..2));
     (described, vec(change(), 0..5), sent, status, option::weighted(0.1, fault)).prop_map(
-        |((execution, named, parent, pin), changes, (messages, cancel), status, fault)| Turn {
+        |((execution, named, gap, parent, pin), changes, (messages, cancel), status, fault)| Turn {
             execution,
             named,
+            gap,
             parent,
             pin,
             changes,
