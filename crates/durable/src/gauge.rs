@@ -1,9 +1,9 @@
 //! Answers that still hold.
 //!
 //! The runtime asks every minute how many instances run and how much waits, whether anything happened or not. Both answers read whole tables, and an idle
-//! process must ask nothing. So an answer is given again while nothing can have changed it: this process has written nothing since, its dispatchers
-//! wait with a listener that hears, and none of them was made to look. What others did without ringing anybody is seen by the next fallback at the
-//! latest, like everything that is noticed by rings.
+//! process must ask nothing. So an answer is given again while nothing is known to have changed it: this process has written nothing since, its dispatchers
+//! wait with a listener that hears, and none of them was made to look. What others did without making anybody here look, such as a message that is due
+//! later, is told after the fallback interval at the latest.
 
 use std::sync::{Mutex, PoisonError};
 
