@@ -1,9 +1,8 @@
-//! Intentions: who waits for what, and how items reach them.
+//! Intentions: who waits for what.
 //!
 //! [`Consumer::claim`] takes a seat in the group of its key, in a bounded registry, and sleeps. A seat whose owner goes away
-//! leaves at once, and items on their way to it go to another waiter it fits, or back to the table: they must not sit out
-//! a lease. When to look is decided in [`group`](crate::group) and done in [`look`](crate::look); what happens by the clock
-//! is in [`alarm`](crate::alarm).
+//! leaves at once. When to look is decided in [`group`](crate::group) and done in [`look`](crate::look); how items reach a seat
+//! and come back from it is in [`handover`](crate::handover), what happens by the clock in [`alarm`](crate::alarm).
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -11,23 +10,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use pg::Database;
-use pg::retry::{Policy, retry};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::ahead::Ahead;
 use crate::alarm::{Alarm, Sweep, keep_time};
-use crate::channel::{Ring, Topic};
+use crate::channel::Topic;
 use crate::claim::{Claim, Claimed};
 use crate::error::{Error, Result, broken};
-use crate::group::{Dismissed, Group, Hearing, Newcomer, Rules, SeatId};
+use crate::group::{Group, Hearing, Newcomer, Rules, SeatId};
 use crate::hub::{Bell, GroupId, Hub, ListenerState};
 use crate::metrics::{ConsumerMetrics, Counts};
 use crate::mode::{Event, Mode};
 use crate::options::{AggressiveOn, BROADCAST_CAP, Options, Strategy};
 use crate::timer::Timers;
-use crate::underway::{Passage, Underway};
+use crate::underway::Underway;
 
 /// Looks of one consumer at a time, and at most half the pool: more would only queue up there, in front of the writes.
 const LOOKS_AT_A_TIME: usize = 16;
@@ -186,9 +184,6 @@ impl<C: Claim> Consumer<C> {
 }
 
 pub(crate) type Reply<C> = Result<Option<Claimed<C>>>;
-
-/// Items, and whom they are for.
-pub(crate) type Delivery<C> = (oneshot::Sender<Reply<C>>, Vec<<C as Claim>::Item>);
 
 pub(crate) struct Waiter<C: Claim> {
     pub(crate) args: Arc<C::Args>,
@@ -412,71 +407,6 @@ impl<C: Claim> Inner<C> {
             self.arm_poll(state);
         }
         self.metrics.size(state.groups.len(), state.intentions);
-    }
-
-    /// Sends answers. What cannot be delivered any more comes back and is given back, which takes the lock: never call it
-    /// under the lock.
-    pub(crate) fn deliver(self: &Arc<Self>, key: &C::Key, deliveries: Vec<Delivery<C>>) {
-        for (reply, items) in deliveries {
-            drop(reply.send(Ok(Some(Claimed::new(self.clone(), key.clone(), items)))));
-        }
-    }
-
-    pub(crate) fn dismiss(&self, dismissed: impl IntoIterator<Item = Dismissed<Waiter<C>>>) {
-        for Dismissed { waiter, failure } in dismissed {
-            let unavailable = |source| Err(Error::Unavailable { what: self.name.clone(), source });
-            drop(waiter.reply.send(failure.map_or(Ok(None), unavailable)));
-        }
-    }
-
-    /// Gives items back whose waiter is gone: to the next waiter they fit, or to the table.
-    pub(crate) fn give_back(self: &Arc<Self>, key: C::Key, items: Vec<C::Item>) {
-        self.metrics.given_back.add(items.len() as u64);
-        let now = Instant::now();
-        let (mut deliveries, mut homeless) = (Vec::new(), Vec::new());
-        {
-            let mut state = self.state();
-            let id = state.ids.get(&key).copied();
-            for item in items {
-                let entry = id.and_then(|id| state.groups.get_mut(&id));
-                let fits = |waiter: &Waiter<C>| self.claim.fits(&item, &waiter.args);
-                match entry.and_then(|entry| entry.group.take_idle(now, fits)) {
-                    Some(waiter) => deliveries.push((waiter.reply, vec![item])),
-                    None => homeless.push(item),
-                }
-            }
-            state.intentions -= deliveries.len();
-            if let Some(id) = id {
-                self.settled(&mut state, id);
-            }
-        }
-        self.deliver(&key, deliveries);
-        if !homeless.is_empty() {
-            let passage = self.underway.begin();
-            self.runtime.spawn(self.clone().return_to_table(key, homeless, passage));
-        }
-    }
-
-    async fn return_to_table(self: Arc<Self>, key: C::Key, items: Vec<C::Item>, _underway: Passage) {
-        let rings: Vec<Ring> = self.claim.topics(&key).into_iter().map(Topic::into_ring).collect();
-        let (channels, payloads) = crate::Wake::notifications(&rings);
-        let ring = self.hub.schema.sql(include_str!("../sql/ring.sql"));
-        let policy = Policy::default();
-        // It is rare, so it rings in its own transaction, and cannot be lost.
-        let returned = retry(&policy, "give_back", |_| {
-            self.within_time(async {
-                let mut transaction = self.db.begin().await?;
-                self.claim.give_back(&mut transaction, &items).await?;
-                sqlx::query(&ring).bind(&channels).bind(&payloads).execute(&mut *transaction).await?;
-                Ok(transaction.commit().await?)
-            })
-        });
-        if let Err(error) = returned.await {
-            let items = items.len();
-            tracing::warn!(consumer = &*self.name, %error, items, "could not be given back; their leases end by themselves");
-            return;
-        }
-        self.hub.ring_here(&rings, Instant::now());
     }
 
     fn close(&self) {

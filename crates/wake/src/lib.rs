@@ -36,6 +36,7 @@ mod error;
 mod flight;
 mod flights;
 mod group;
+mod handover;
 mod hub;
 mod listener;
 mod log;
