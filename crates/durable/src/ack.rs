@@ -95,9 +95,7 @@ impl PostgresProvider {
         uncounted: bool,
     ) -> Result<(), ProviderError> {
         let given_up = TurnToken::parse(lock_token).map(|token| (token.fence, GivenUp::turn(token, delay, uncounted)));
-        let abandoned = self.abandon("abandon_orchestration_item", &self.inner.abandons, given_up).await;
-        self.inner.turn_floors.forget();
-        abandoned
+        self.abandon("abandon_orchestration_item", &self.inner.abandons, given_up).await
     }
 
     pub(crate) async fn abandon_work(
@@ -107,9 +105,7 @@ impl PostgresProvider {
         uncounted: bool,
     ) -> Result<(), ProviderError> {
         let given_up = WorkToken::parse(token).map(|token| (token.fence, GivenUp::work(token, delay, uncounted)));
-        let abandoned = self.abandon("abandon_work_item", &self.inner.work_abandons, given_up).await;
-        self.inner.work_floors.forget();
-        abandoned
+        self.abandon("abandon_work_item", &self.inner.work_abandons, given_up).await
     }
 
     /// Gives up a lease; `None` for what is no token.

@@ -3,8 +3,9 @@
 //! A queue leaves what has been claimed and deleted in front of its index for as long as any transaction in the database is old enough to see
 //! it, and every claim wades through it: minutes of an idle transaction cost most of the throughput. Work is claimed in order of its due
 //! time, so nothing free is left far before what was claimed last: a claim reads from there, with a margin. What can lie before it all the
-//! same (a commit that took long, a lease that ended, an abandoned item in its old place) is found by a look without a floor, which is due
-//! a second after the last one while anybody looks at all.
+//! same (a commit that took long, a lease that ended, an item that another process gave back to its old place) is found by a look without a
+//! floor. As long as such a look costs little it is every one that does not follow closely on another; only where it has much to wade through they
+//! become rare, down to one a second.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -17,8 +18,11 @@ use tokio::time::Instant;
 const MARGIN: Duration = Duration::from_millis(500);
 /// What came no longer ago than this is surely not before a floor: the other half of the margin is for the commit that brought it.
 pub(crate) const RECENT: Duration = Duration::from_millis(MARGIN.as_millis() as u64 / 2);
-/// How long what lies before the floor may go unnoticed.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// A look without a floor is followed by looks with one for this many times as long as it took: they cost a twentieth of the time at most.
+const REST: u32 = 20;
+/// At least for this long, so that a slow moment of the machine is not taken for a slow look; and how long what lies before the floor may go unnoticed.
+const REST_SHORTEST: Duration = Duration::from_millis(20);
+const REST_LONGEST: Duration = Duration::from_secs(1);
 /// Groups remembered; beyond it all are forgotten, and look without a floor once.
 const GROUPS_MAX: usize = 1_000;
 
@@ -26,7 +30,8 @@ const GROUPS_MAX: usize = 1_000;
 struct Floor {
     /// By the database's clock, in microseconds of the Unix epoch.
     due_us: i64,
-    swept_at: Instant,
+    /// When to look without it.
+    sweep_at: Instant,
 }
 
 /// The floors of a consumer's groups.
@@ -58,7 +63,7 @@ impl<K: Eq + Hash + Clone> Floors<K> {
     pub(crate) fn begin(&self, key: &K, now: Instant) -> Reading {
         let Known { floors, epoch } = &*self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bounded = floors.get(key).and_then(|floor| {
-            let rest = SWEEP_EVERY.checked_sub(now.saturating_duration_since(floor.swept_at))?;
+            let rest = floor.sweep_at.checked_duration_since(now).filter(|rest| !rest.is_zero())?;
             Some((floor.due_us - MARGIN.as_micros() as i64, rest))
         });
         let (floor_us, next_sweep) = bounded.unzip();
@@ -73,6 +78,7 @@ impl<K: Eq + Hash + Clone> Floors<K> {
         reading: Reading,
         claimed_us: Option<i64>,
         now_us: Option<i64>,
+        now: Instant,
     ) -> Option<Duration> {
         let Known { floors, epoch } = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if reading.epoch != *epoch {
@@ -82,13 +88,16 @@ impl<K: Eq + Hash + Clone> Floors<K> {
         if floors.len() >= GROUPS_MAX {
             floors.clear();
         }
-        let swept_at = match reading.floor_us {
-            None => Some(reading.since),
-            Some(_) => floors.get(key).map(|floor| floor.swept_at),
+        let sweep_at = match reading.floor_us {
+            None => {
+                let took = now.saturating_duration_since(reading.since);
+                Some(now + (took * REST).clamp(REST_SHORTEST, REST_LONGEST))
+            }
+            Some(_) => floors.get(key).map(|floor| floor.sweep_at),
         };
         let due_us = claimed_us.or(now_us).or_else(|| floors.get(key).map(|floor| floor.due_us));
-        if let (Some(swept_at), Some(due_us)) = (swept_at, due_us) {
-            floors.insert(key.clone(), Floor { due_us, swept_at });
+        if let (Some(sweep_at), Some(due_us)) = (sweep_at, due_us) {
+            floors.insert(key.clone(), Floor { due_us, sweep_at });
         }
         reading.next_sweep
     }
@@ -105,22 +114,28 @@ impl<K: Eq + Hash + Clone> Floors<K> {
 mod tests {
     use super::*;
 
-    /// The first look reads everything, those of the next second from what was claimed on, and then one everything again.
+    /// The first look reads everything, those that follow closely from what was claimed on, and then one everything again: the later the longer it
+    /// takes, but not later than a second.
     #[tokio::test(start_paused = true)]
-    async fn a_look_a_second_reads_everything() {
-        let floors = Floors::new();
-        let first = floors.begin(&"key", Instant::now());
-        assert_eq!(first.floor_us, None);
-        assert_eq!(floors.end(&"key", first, Some(5_000_000), None), None, "it has seen everything");
-        tokio::time::advance(Duration::from_millis(400)).await;
-        let second = floors.begin(&"key", Instant::now());
-        assert_eq!(second.floor_us, Some(4_500_000));
-        let again = floors.end(&"key", second, Some(6_000_000), None);
-        assert_eq!(again, Some(Duration::from_millis(600)), "what lies before the floor is looked for in time");
-        tokio::time::advance(Duration::from_millis(500)).await;
-        assert_eq!(floors.begin(&"key", Instant::now()).floor_us, Some(5_500_000));
-        tokio::time::advance(Duration::from_millis(101)).await;
-        assert_eq!(floors.begin(&"key", Instant::now()).floor_us, None);
+    async fn looks_that_cost_much_are_rare() {
+        for (took_ms, rest_ms) in [(0, 20), (10, 200), (49, 980), (400, 1_000)] {
+            let floors = Floors::new();
+            let first = floors.begin(&"key", Instant::now());
+            assert_eq!(first.floor_us, None);
+            tokio::time::advance(Duration::from_millis(took_ms)).await;
+            let end = Instant::now();
+            assert_eq!(floors.end(&"key", first, Some(5_000_000), None, end), None, "it has seen everything");
+
+            tokio::time::advance(Duration::from_millis(rest_ms - 5)).await;
+            let second = floors.begin(&"key", Instant::now());
+            assert_eq!(second.floor_us, Some(4_500_000));
+            let again = floors.end(&"key", second, Some(6_000_000), None, Instant::now());
+            assert_eq!(again, Some(Duration::from_millis(5)), "what lies before the floor is looked for in time");
+            tokio::time::advance(Duration::from_millis(4)).await;
+            assert_eq!(floors.begin(&"key", Instant::now()).floor_us, Some(5_500_000));
+            tokio::time::advance(Duration::from_millis(1)).await;
+            assert_eq!(floors.begin(&"key", Instant::now()).floor_us, None, "after {took_ms} ms");
+        }
     }
 
     /// An abandoned item lies in its old place, before the floor.
@@ -128,7 +143,7 @@ mod tests {
     async fn forgotten_floors_bound_nothing() {
         let floors = Floors::new();
         let first = floors.begin(&1, Instant::now());
-        floors.end(&1, first, None, Some(9_000_000));
+        floors.end(&1, first, None, Some(9_000_000), Instant::now());
         assert_eq!(floors.begin(&1, Instant::now()).floor_us, Some(8_500_000));
         floors.forget();
         assert_eq!(floors.begin(&1, Instant::now()).floor_us, None);
@@ -140,15 +155,23 @@ mod tests {
         let floors = Floors::new();
         let everything = floors.begin(&1, Instant::now());
         floors.forget();
-        assert_eq!(floors.end(&1, everything, Some(9_000_000), None), None, "it has seen everything that rang before");
+        assert_eq!(
+            floors.end(&1, everything, Some(9_000_000), None, Instant::now()),
+            None,
+            "it has seen everything that rang before"
+        );
         let next = floors.begin(&1, Instant::now());
         assert_eq!(next.floor_us, None);
-        floors.end(&1, next, Some(9_000_000), None);
+        floors.end(&1, next, Some(9_000_000), None, Instant::now());
 
         let bounded = floors.begin(&1, Instant::now());
         assert_eq!(bounded.floor_us, Some(8_500_000));
         floors.forget();
-        assert_eq!(floors.end(&1, bounded, None, Some(9_500_000)), Some(Duration::ZERO), "it looks again at once");
+        assert_eq!(
+            floors.end(&1, bounded, None, Some(9_500_000), Instant::now()),
+            Some(Duration::ZERO),
+            "it looks again at once"
+        );
         assert_eq!(floors.begin(&1, Instant::now()).floor_us, None);
     }
 }

@@ -15,15 +15,14 @@ use crate::blocked::Blocked;
 use crate::config::{HISTORY_CACHE_BYTES, LongPollConfig, Migrations, Options};
 use crate::error::{Error, Result};
 use crate::flight::{Abandon, Commit, LookUp, SendWork};
-use crate::floor::Floors;
 use crate::gauge::{Gauge, Stir};
 use crate::history::Histories;
 use crate::lease::Leases;
 use crate::queries::Queries;
 use crate::session::Sessions;
-use crate::turn::{TurnClaim, TurnKey};
+use crate::turn::TurnClaim;
 use crate::wait::Watch;
-use crate::work::{WorkClaim, WorkKey};
+use crate::work::WorkClaim;
 
 /// The schema if none is named.
 const DEFAULT_SCHEMA: &str = "public";
@@ -68,8 +67,6 @@ pub(crate) struct Inner {
     pub(crate) look_ups: Flights<LookUp>,
     pub(crate) histories: Arc<Histories>,
     pub(crate) leases: Arc<Leases>,
-    pub(crate) turn_floors: Arc<Floors<TurnKey>>,
-    pub(crate) work_floors: Arc<Floors<WorkKey>>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) queries: Queries,
     pub(crate) system_metrics: Gauge<SystemMetrics>,
@@ -199,8 +196,16 @@ impl PostgresProvider {
                 watch: wake.consumer("instances", Watch::new(&schema, instances)),
                 commits: wake.flights("commit", commit, flying()),
                 work_sends: wake.flights("enqueue_for_worker", SendWork::new(&schema, workers.clone()), flying()),
-                abandons: wake.flights("abandon_orchestration_item", Abandon::turns(&schema, orchestrations), flying()),
-                work_abandons: wake.flights("abandon_work_item", Abandon::work(&schema, workers), flying()),
+                abandons: wake.flights(
+                    "abandon_orchestration_item",
+                    Abandon::turns(&schema, orchestrations, turn_floors),
+                    flying(),
+                ),
+                work_abandons: wake.flights(
+                    "abandon_work_item",
+                    Abandon::work(&schema, workers, work_floors),
+                    flying(),
+                ),
                 look_ups: wake.flights("look_up", LookUp::new(&schema), flying()),
                 queries: Queries::new(&schema),
                 system_metrics: Gauge::default(),
@@ -209,8 +214,6 @@ impl PostgresProvider {
                 config: options.long_poll,
                 histories,
                 leases,
-                turn_floors,
-                work_floors,
                 sessions,
                 channels,
                 wake,

@@ -273,7 +273,7 @@ impl Claim for TurnClaim {
             self.leases.granted(one.token.fence, key.lease);
         }
         let oldest = leased.iter().map(|one| one.due_us).min();
-        let sweep = self.floors.end(key, reading, oldest, now_us);
+        let sweep = self.floors.end(key, reading, oldest, now_us, Instant::now());
         let loaded = match self.load(&mut *conn, &leased).await {
             Ok(loaded) => loaded,
             Err(error) => {

@@ -21,9 +21,6 @@ use crate::text::stored;
 use crate::token::WorkToken;
 use crate::turn::looked;
 
-/// Seats per statement; further waiters are served by the next.
-const SEATS_MAX: usize = 200;
-
 /// What makes waiters equal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct WorkKey {
@@ -103,19 +100,18 @@ impl Claim for WorkClaim {
 
     async fn look(&self, conn: &mut PgConnection, look: &Look<WorkKey, Sessionful>) -> pg::Result<Looked<Activity>> {
         let key = &look.key;
-        let seats = &look.seats[..look.seats.len().min(SEATS_MAX)];
+        let seats = &look.seats;
         let owners: Vec<Option<&str>> =
             seats.iter().map(|seat| seat.args.as_ref().as_ref().map(|(owner, _)| owner.as_str())).collect();
         let session_ms: Vec<i64> =
             seats.iter().map(|seat| seat.args.as_ref().as_ref().map_or(0, |(_, lease)| millis(*lease))).collect();
         let reading = self.floors.begin(key, Instant::now());
-        let ahead = if seats.len() == look.seats.len() { look.ahead } else { 0 };
         let query = sqlx::query(&self.claim)
             .bind(key.lanes.as_deref())
             .bind(millis(key.lease))
             .bind(&owners)
             .bind(session_ms)
-            .bind(ahead as i32)
+            .bind(look.ahead as i32)
             .bind(reading.floor_us);
         let rows = query.fetch_all(conn).await?;
         let (mut found, mut next_due_ms, mut now_us, mut oldest) = (Vec::new(), None, None, None);
@@ -138,10 +134,8 @@ impl Claim for WorkClaim {
             }
             found.push((seat as usize, Activity { item, token, attempt: row.try_get::<i32, _>("attempt")? as u32 }));
         }
-        let sweep = self.floors.end(key, reading, oldest, now_us);
-        // Waiters who had no seat in this statement are owed a look.
-        let crowded = (seats.len() < look.seats.len()).then_some(0.0);
-        let mut looked = looked(next_due_ms.into_iter().chain(crowded).reduce(f64::min), sweep);
+        let sweep = self.floors.end(key, reading, oldest, now_us, Instant::now());
+        let mut looked = looked(next_due_ms, sweep);
         for (seat, activity) in found {
             looked.give(seat, activity, Some(key.lease));
         }

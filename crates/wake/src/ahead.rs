@@ -56,9 +56,9 @@ impl<I> Ahead<I> {
         self.kept.push_back((now + KEEP, item));
     }
 
-    /// The first item that fits somebody who just came.
-    pub(crate) fn take(&mut self, fits: impl Fn(&I) -> bool) -> Option<I> {
-        let place = self.kept.iter().position(|(_, item)| fits(item))?;
+    /// The first item that fits somebody who just came. What is overdue is on its way back, however late the clock is.
+    pub(crate) fn take(&mut self, now: Instant, fits: impl Fn(&I) -> bool) -> Option<I> {
+        let place = self.kept.iter().position(|(until, item)| *until > now && fits(item))?;
         self.kept.remove(place).map(|(_, item)| item)
     }
 
@@ -120,9 +120,10 @@ mod tests {
             ahead.keep(item, now + Duration::from_millis(u64::from(item)));
         }
         assert_eq!(ahead.room(now), MOST - 4);
-        assert_eq!(ahead.take(|item| item % 2 == 0), Some(2));
-        assert_eq!(ahead.take(|_| true), Some(1));
-        assert_eq!(ahead.take(|item| *item > 4), None);
+        assert_eq!(ahead.take(now, |item| item % 2 == 0), Some(2));
+        assert_eq!(ahead.take(now, |_| true), Some(1));
+        assert_eq!(ahead.take(now, |item| *item > 4), None);
+        assert_eq!(ahead.take(now + KEEP + Duration::from_millis(3), |item| *item == 3), None, "it is overdue");
         assert_eq!(ahead.until(), Some(now + KEEP + Duration::from_millis(3)));
         assert_eq!(ahead.overdue(now + KEEP), Vec::<u32>::new());
         assert_eq!(ahead.overdue(now + KEEP + Duration::from_millis(3)), vec![3]);

@@ -39,8 +39,9 @@ pub(crate) enum Sweep {
 
 /// Sleeps until the next alarm, again and again, until the consumer is gone.
 pub(crate) async fn keep_time<C: Claim>(inner: Weak<Inner<C>>, changed: Arc<Notify>) {
+    let keeper = Timekeeper(inner);
     loop {
-        let next = match inner.upgrade() {
+        let next = match keeper.0.upgrade() {
             Some(inner) => inner.ring_alarms(),
             None => return,
         };
@@ -52,6 +53,17 @@ pub(crate) async fn keep_time<C: Claim>(inner: Weak<Inner<C>>, changed: Arc<Noti
             },
             None => changed.notified().await,
         }
+    }
+}
+
+/// Whoever keeps the time of a consumer. What is taken ahead keeps the consumer alive and relies on its alarms; if the runtime ends they never come.
+struct Timekeeper<C: Claim>(Weak<Inner<C>>);
+
+impl<C: Claim> Drop for Timekeeper<C> {
+    fn drop(&mut self) {
+        let Some(inner) = self.0.upgrade() else { return };
+        let kept: Vec<_> = inner.state().groups.values_mut().map(|entry| entry.ahead.drain()).collect();
+        drop(kept);
     }
 }
 
@@ -67,16 +79,18 @@ impl<C: Claim> Inner<C> {
     }
 
     /// Acts on everything that is due and answers when to come back.
-    fn ring_alarms(&self) -> Option<Instant> {
+    fn ring_alarms(self: &Arc<Self>) -> Option<Instant> {
         let now = Instant::now();
-        // Dropped after the lock, which giving back takes.
         let mut overdue = Vec::new();
+        // Whoever closes the consumer waits for what is taken out here.
+        let _underway = self.underway.begin();
         let mut state = self.state();
         while let Some(alarm) = state.timers.pop_due(now) {
             match alarm {
                 Alarm::Group(id) => self.wake_group(&mut state, id, now),
                 Alarm::Ahead(id) => {
-                    overdue.extend(state.groups.get_mut(&id).map(|entry| entry.ahead.overdue(now)));
+                    overdue
+                        .extend(state.groups.get_mut(&id).map(|entry| (entry.key.clone(), entry.ahead.overdue(now))));
                     self.settled(&mut state, id);
                 }
                 Alarm::Poll => self.poll(&mut state, now),
@@ -84,7 +98,10 @@ impl<C: Claim> Inner<C> {
                 Alarm::Trailing => self.trail(&mut state, now),
             }
         }
-        state.timers.next()
+        let next = state.timers.next();
+        drop(state);
+        self.return_kept(overdue);
+        next
     }
 
     fn wake_group(&self, state: &mut State<C>, id: GroupId, now: Instant) {

@@ -318,7 +318,7 @@ impl<C: Claim> Inner<C> {
                 if !entry.is_vacant() {
                     entry.ahead.arrived(now);
                 }
-                if let Some(item) = entry.ahead.take(|kept| kept.iter().all(|item| self.claim.fits(item, &args))) {
+                if let Some(item) = entry.ahead.take(now, |kept| kept.iter().all(|item| self.claim.fits(item, &args))) {
                     drop(reply.send(Ok(Some(item))));
                     self.settled(&mut state, group);
                     drop(state);
@@ -409,7 +409,7 @@ impl<C: Claim> Inner<C> {
         self.metrics.size(state.groups.len(), state.intentions);
     }
 
-    fn close(&self) {
+    fn close(self: &Arc<Self>) {
         let now = Instant::now();
         let (mut waiters, mut kept) = (Vec::new(), Vec::new());
         {
@@ -420,7 +420,7 @@ impl<C: Claim> Inner<C> {
             for id in everyone {
                 if let Some(entry) = state.groups.get_mut(&id) {
                     waiters.extend(entry.group.drain(now));
-                    kept.extend(entry.ahead.drain());
+                    kept.push((entry.key.clone(), entry.ahead.drain()));
                     self.settled(&mut state, id);
                 }
             }
@@ -431,7 +431,7 @@ impl<C: Claim> Inner<C> {
         for waiter in waiters {
             drop(waiter.reply.send(Err(self.closed())));
         }
-        drop(kept);
+        self.return_kept(kept);
     }
 }
 

@@ -62,6 +62,16 @@ impl<C: Claim> Inner<C> {
         }
     }
 
+    /// Gives back what was taken ahead and nobody came for, what belongs together by one statement. Never call it under the lock.
+    pub(crate) fn return_kept(self: &Arc<Self>, kept: Vec<(C::Key, Vec<Claimed<C>>)>) {
+        for (key, claimed) in kept {
+            let items: Vec<C::Item> = claimed.into_iter().flat_map(Claimed::accept).collect();
+            if !items.is_empty() {
+                self.give_back(key, items);
+            }
+        }
+    }
+
     async fn return_to_table(self: Arc<Self>, key: C::Key, items: Vec<C::Item>, _underway: Passage) {
         let rings: Vec<Ring> = self.claim.topics(&key).into_iter().map(Topic::into_ring).collect();
         let (channels, payloads) = crate::Wake::notifications(&rings);

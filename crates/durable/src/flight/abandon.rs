@@ -1,5 +1,6 @@
 //! Turns and activities that are given up.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pg::{Schema, Sql};
@@ -8,12 +9,17 @@ use uuid::Uuid;
 use wake::{Boarded, Channel, Flight, Landed, Ring};
 
 use super::{Fenced, repeated};
+use crate::floor::Floors;
 use crate::message::millis;
 use crate::token::{TurnToken, WorkToken};
+use crate::turn::TurnKey;
+use crate::work::WorkKey;
 
 /// Gives up leases of one kind. The token fences it, and being given up twice changes nothing, so outcomes are not kept.
 pub(crate) struct Abandon {
     kind: Kind,
+    /// Tells the claims of this process that something old is free again.
+    forget: Box<dyn Fn() + Send + Sync>,
     channel: Channel,
     sql: Sql,
 }
@@ -48,12 +54,14 @@ impl GivenUp {
 }
 
 impl Abandon {
-    pub(crate) fn turns(schema: &Schema, channel: Channel) -> Abandon {
-        Abandon { kind: Kind::Turns, channel, sql: schema.sql(include_str!("../../sql/abandon_instances.sql")) }
+    pub(crate) fn turns(schema: &Schema, channel: Channel, floors: Arc<Floors<TurnKey>>) -> Abandon {
+        let sql = schema.sql(include_str!("../../sql/abandon_instances.sql"));
+        Abandon { kind: Kind::Turns, forget: Box::new(move || floors.forget()), channel, sql }
     }
 
-    pub(crate) fn work(schema: &Schema, channel: Channel) -> Abandon {
-        Abandon { kind: Kind::Work, channel, sql: schema.sql(include_str!("../../sql/abandon_work.sql")) }
+    pub(crate) fn work(schema: &Schema, channel: Channel, floors: Arc<Floors<WorkKey>>) -> Abandon {
+        let sql = schema.sql(include_str!("../../sql/abandon_work.sql"));
+        Abandon { kind: Kind::Work, forget: Box::new(move || floors.forget()), channel, sql }
     }
 }
 
@@ -70,6 +78,10 @@ impl Flight for Abandon {
     fn rings(&self, given_up: &GivenUp, outcome: Option<&Fenced>) -> Vec<Ring> {
         if outcome.is_some_and(|outcome| *outcome != Fenced::Done) {
             return Vec::new();
+        }
+        if outcome.is_some() {
+            // Before the ring: whoever it wakes reads from the old place on.
+            (self.forget)();
         }
         let due = self.channel.ring().after(given_up.delay.unwrap_or_default());
         // Messages that came while an instance was leased are free at once, whatever the delay of the turn's own.

@@ -15,9 +15,7 @@ use crate::fixture::{Fixture, PATIENCE, eventually};
 const LEASE: Duration = Duration::from_secs(120);
 /// Turns that one statement claims at most.
 const TURNS_MAX: i64 = 100;
-/// Activities that one statement claims at most.
-const SEATS_MAX: i64 = 200;
-/// Those who wait: more than one statement serves.
+/// Those who wait: more than one statement has turns for.
 const CROWD: usize = 250;
 
 /// Under it nothing but rings brings work: who was left over by a look would wait in vain.
@@ -35,7 +33,7 @@ async fn leases(db: &TestDb, table: &str) -> (i64, i64) {
     sqlx::query_as(db.schema().sql(&count)).fetch_one(db.database().pool()).await.expect("count")
 }
 
-/// A crowd for which there is work all at once is served, all of it, by statements of which none takes more than it may.
+/// A crowd for which there is work all at once is served, all of it, by statements for many, of which none takes more turns than it may.
 /// All wait before one ack sends everything: one activity for each, and later a start for each.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_is_served_by_bounded_statements() {
@@ -59,7 +57,7 @@ async fn a_crowd_is_served_by_bounded_statements() {
     workers.join_all().await;
     let (all, by_one) = leases(&db, "worker_queue").await;
     assert_eq!(all, CROWD as i64);
-    assert!((2..=SEATS_MAX).contains(&by_one), "one statement took {by_one} activities");
+    assert!(by_one > 1, "every activity had a statement of its own");
 
     send(&provider, raised("sender", "y")).await;
     let (_, token, _) = fetch(&provider, LEASE).await;

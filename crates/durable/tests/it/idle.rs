@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use durable::{LongPollConfig, Options, PostgresProvider};
+use duroxide::providers::{Provider, SessionFetchConfig, TagFilter};
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{Client, Event, EventKind, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
@@ -78,6 +79,25 @@ impl Apart {
         statements.retain(|(statement, _)| !statement.contains("clock_timestamp()"));
         statements
     }
+}
+
+/// Any number of worker slots, each the owner of its own sessions, asks nothing while there is nothing to do.
+/// The server counts what three hundred of them ask who wait in one process.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_of_slots_asks_nothing() {
+    let Some(apart) = Apart::start().await else { return };
+    let mut slots = JoinSet::new();
+    for number in 0..300 {
+        let client = apart.client.clone();
+        slots.spawn(async move {
+            let owner_id = format!("slot-{number}");
+            let session = SessionFetchConfig { owner_id, lock_timeout: PATIENCE };
+            client.fetch_work_item(PATIENCE, PATIENCE, Some(&session), &TagFilter::DefaultOnly).await
+        });
+    }
+    apart.nothing_is_asked().await;
+    assert!(slots.try_join_next().is_none(), "all of them wait");
+    apart.runtime.shutdown(Some(0)).await;
 }
 
 /// Whoever waits for an orchestration's end asks nothing until it is there, also while its status changes and before it is even started.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use pg::testing::TestDb;
-use pg::{Migrator, Sql};
+use pg::{Database, Migrator, Sql};
 use sqlx::PgConnection;
+use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wake::{Channel, Claim, Consumer, Look, Looked, Payload, Topic, Wake};
@@ -59,14 +60,18 @@ impl Claim for Tickets {
 }
 
 async fn tickets(db: &TestDb) -> (Wake, Consumer<Tickets>) {
-    Migrator::new(db.schema(), vec![Wake::component()]).run(db.database()).await.expect("make the engine's tables");
+    tickets_of(db, db.database()).await
+}
+
+async fn tickets_of(db: &TestDb, database: &Database) -> (Wake, Consumer<Tickets>) {
+    Migrator::new(db.schema(), vec![Wake::component()]).run(database).await.expect("make the engine's tables");
     let table = format!(
         "create table {{schema}}.ticket (id bigint primary key, taken integer not null default 0); \
          insert into {{schema}}.ticket select generate_series(1, {TICKETS}); \
          create index on {{schema}}.ticket (id) where taken = 0"
     );
     Stranger::of(db).await.run(&table).await;
-    let wake = Wake::start(db.database(), db.schema(), options());
+    let wake = Wake::start(database, db.schema(), options());
     let take = "update {schema}.ticket set taken = taken + 1 where id in ( \
                   select id from {schema}.ticket where taken = 0 order by id limit $1 for update skip locked) returning id";
     let give_back = "update {schema}.ticket set taken = taken - 1 where id = any ($1::bigint[])";
@@ -132,6 +137,31 @@ async fn a_dropped_consumer_gives_back_what_was_taken_ahead() {
     let taken = crowd(&consumer).await;
     drop((wake, consumer));
     eventually("the rest is back", async || out(&db).await == taken).await;
+}
+
+/// A runtime that ends at once, with something taken ahead, leaves nothing of the consumer behind: its connections are closed.
+#[test]
+fn a_runtime_that_ends_leaves_nothing_behind() {
+    let here = Runtime::new().expect("a runtime");
+    let db = here.block_on(TestDb::new());
+    let name = format!("ahead-{}", std::process::id());
+    let ends = Runtime::new().expect("a runtime");
+    ends.block_on(async {
+        let options = pg::Options { application_name: name.clone(), ..pg::Options::default() };
+        let database = Database::connect(db.url(), options).await.expect("connect");
+        let (_wake, consumer) = tickets_of(&db, &database).await;
+        crowd(&consumer).await;
+    });
+    ends.shutdown_background();
+    here.block_on(async {
+        let open = "select count(*) from pg_stat_activity where application_name = $1";
+        eventually("its connections are closed", async || {
+            let open: i64 =
+                sqlx::query_scalar(open).bind(&name).fetch_one(db.database().pool()).await.expect("a count");
+            open == 0
+        })
+        .await;
+    });
 }
 
 /// Who takes one ticket after the other, alone, is given what it asks for: the next one is somebody else's as well.
