@@ -182,7 +182,7 @@ CREATE OR REPLACE FUNCTION {schema}.abandon_work(flight uuid, channels text[], p
 AS $function$
 begin
     if patient then
-        perform from unnest(instances, ids) as m (instance_id, id)
+        perform from (select * from unnest(instances, ids) as m (instance_id, id) order by m.instance_id, m.id) m
         cross join lateral (select from {schema}.worker_queue q where q.instance_id = m.instance_id and q.id = m.id for update) q;
     end if;
     with judged as materialized (
@@ -420,7 +420,7 @@ declare
     sessions text[];
 begin
     if patient then
-        perform from unnest(instances, ids) as m (instance_id, id)
+        perform from (select * from unnest(instances, ids) as m (instance_id, id) order by m.instance_id, m.id) m
         cross join lateral (select from {schema}.worker_queue q where q.instance_id = m.instance_id and q.id = m.id for update) q;
     end if;
     with asked as materialized (
@@ -447,6 +447,10 @@ begin
     select array_agg(j.verdict order by j.place), array_agg(distinct j.session_id) filter (where j.verdict = 'ok' and j.session_id is not null)
     into outcomes, sessions from judged j;
     if sessions is not null then
+        -- In the order of a renewal, which has several too.
+        if cardinality(sessions) > 1 then
+            perform from {schema}.sessions s where s.session_id = any (sessions) and s.locked_until > now() order by s.session_id for update;
+        end if;
         update {schema}.sessions s set last_activity_at = now() where s.session_id = any (sessions) and s.locked_until > now();
     end if;
     return outcomes;
@@ -757,10 +761,11 @@ begin
     if cardinality(ids) <= 1000 then
         perform pg_advisory_xact_lock(hashtextextended({schema_text} || '/' || i.id, 1)) from (select unnest(ids) as id order by 1) i;
     else
-        lock table {schema}.instance_locks in share row exclusive mode;
+        -- Against row locks too: an ack that has some would wait for this lock, and this for its rows.
+        lock table {schema}.instance_locks in exclusive mode;
     end if;
     perform from {schema}.instance_locks l where l.instance_id = any (ids) order by l.instance_id for update;
-    perform from {schema}.instances i where i.instance_id = any (ids) order by i.instance_id for update;
+    perform from {schema}.instances i where i.instance_id = any (ids) order by i.instance_id collate "C" for update;
     if not force then
         select 'running', i.instance_id into problem, subject from {schema}.instances i
         where i.instance_id = any (ids) and i.status = 'Running' order by 2 limit 1;
@@ -774,6 +779,7 @@ begin
     end if;
     delete from {schema}.instance_locks l where l.instance_id = any (ids);
     with gone as (delete from {schema}.orchestrator_queue q where q.instance_id = any (ids) returning 1) select count(*) into messages from gone;
+    perform from {schema}.worker_queue q where q.instance_id = any (ids) order by q.instance_id, q.id for update;
     with gone as (delete from {schema}.worker_queue q where q.instance_id = any (ids) returning 1) select messages + count(*) into messages from gone;
     with gone as (delete from {schema}.history h where h.instance_id = any (ids) returning h.event_count)
     select coalesce(sum(event_count), 0) into events from gone;
@@ -906,6 +912,8 @@ CREATE OR REPLACE FUNCTION {schema}.prune_executions(ids text[], keep_last bigin
  SET search_path TO 'reveille_own'
 AS $function$
 begin
+    perform from {schema}.instance_locks l where l.instance_id = any (ids) order by l.instance_id for update;
+    perform from {schema}.instances i where i.instance_id = any (ids) order by i.instance_id collate "C" for update;
     select count(*) into instances from {schema}.instances i where i.instance_id = any (ids);
     with old as materialized (
         select e.instance_id, e.execution_id, e.status, e.completed_at,

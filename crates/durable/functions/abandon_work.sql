@@ -10,7 +10,7 @@ language plpgsql set search_path = reveille_own set plan_cache_mode = force_gene
 as $$
 begin
     if patient then
-        perform from unnest(instances, ids) as m (instance_id, id)
+        perform from (select * from unnest(instances, ids) as m (instance_id, id) order by m.instance_id, m.id) m
         cross join lateral (select from {schema}.worker_queue q where q.instance_id = m.instance_id and q.id = m.id for update) q;
     end if;
     with judged as materialized (

@@ -11,7 +11,7 @@ declare
     sessions text[];
 begin
     if patient then
-        perform from unnest(instances, ids) as m (instance_id, id)
+        perform from (select * from unnest(instances, ids) as m (instance_id, id) order by m.instance_id, m.id) m
         cross join lateral (select from {schema}.worker_queue q where q.instance_id = m.instance_id and q.id = m.id for update) q;
     end if;
     with asked as materialized (
@@ -38,6 +38,10 @@ begin
     select array_agg(j.verdict order by j.place), array_agg(distinct j.session_id) filter (where j.verdict = 'ok' and j.session_id is not null)
     into outcomes, sessions from judged j;
     if sessions is not null then
+        -- In the order of a renewal, which has several too.
+        if cardinality(sessions) > 1 then
+            perform from {schema}.sessions s where s.session_id = any (sessions) and s.locked_until > now() order by s.session_id for update;
+        end if;
         update {schema}.sessions s set last_activity_at = now() where s.session_id = any (sessions) and s.locked_until > now();
     end if;
     return outcomes;

@@ -1,11 +1,15 @@
 -- Removes executions that have ended, with their histories, but never an instance's current one. keep_last: nor the last so many (null: none);
 -- before_ms: nor those that ended later.
+-- Locks: leases and then instances, as an ack does, the latter in the byte order of a flight; histories when nobody else can want them. The trigger on
+--        `history` changes instances that are locked by then.
 create or replace function {schema}.prune_executions(
     ids text[], keep_last bigint, before_ms bigint, out instances bigint, out executions bigint, out events bigint
 )
 language plpgsql set search_path = reveille_own
 as $$
 begin
+    perform from {schema}.instance_locks l where l.instance_id = any (ids) order by l.instance_id for update;
+    perform from {schema}.instances i where i.instance_id = any (ids) order by i.instance_id collate "C" for update;
     select count(*) into instances from {schema}.instances i where i.instance_id = any (ids);
     with old as materialized (
         select e.instance_id, e.execution_id, e.status, e.completed_at,

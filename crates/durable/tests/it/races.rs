@@ -1,11 +1,15 @@
 //! Claims of several processes at the same moment as acks: what has been done is not done again.
 
+mod deadlocks;
+
 use std::collections::HashSet;
 use std::time::Duration;
 
 use durable::{LongPollConfig, PostgresProvider};
 use duroxide::providers::{Provider, ProviderAdmin as _, SessionFetchConfig, TagFilter, WorkItem};
 use duroxide::{Event, EventKind, INITIAL_EXECUTION_ID};
+use pg::testing::TestDb;
+use sqlx::{Postgres, Transaction};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -18,10 +22,58 @@ const TURNS: usize = 600;
 /// Those who fetch, in each of two processes.
 const FETCHERS: usize = 4;
 /// The lease: ends after the test.
-const LEASE: Duration = Duration::from_secs(120);
+pub(crate) const LEASE: Duration = Duration::from_secs(120);
 
 /// A claim that waits for nobody is done by then, and one that waits for a lock is not.
 const SOON: Duration = Duration::from_secs(5);
+
+/// One side of a race, which goes on when the test says so.
+struct Side {
+    transaction: Transaction<'static, Postgres>,
+    backend: i32,
+}
+
+impl Side {
+    async fn begin(db: &TestDb) -> Side {
+        let mut transaction = db.database().pool().begin().await.expect("a transaction");
+        let backend =
+            sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut *transaction).await.expect("a number");
+        Side { transaction, backend }
+    }
+
+    /// Runs a statement of the schema. How many rows it met.
+    async fn run(&mut self, db: &TestDb, sql: &str) -> u64 {
+        let done = sqlx::query(db.schema().sql(sql)).execute(&mut *self.transaction).await;
+        done.unwrap_or_else(|error| panic!("{sql}: {error}")).rows_affected()
+    }
+
+    /// Until somebody waits for a lock of this side.
+    async fn is_waited_for(&self, db: &TestDb) {
+        let waiting =
+            "select exists (select from pg_locks l where not l.granted and $1 = any (pg_blocking_pids(l.pid)))";
+        eventually("the other side waits", async || {
+            let asked = sqlx::query_scalar(waiting).bind(self.backend).fetch_one(db.database().pool()).await;
+            asked.expect("whether somebody waits")
+        })
+        .await;
+    }
+
+    async fn commit(self) {
+        self.transaction.commit().await.expect("committed");
+    }
+}
+
+/// Runs a statement of the schema by itself.
+async fn run(db: &TestDb, sql: &str) {
+    let done = sqlx::query(db.schema().sql(sql)).execute(db.database().pool()).await;
+    done.unwrap_or_else(|error| panic!("{sql}: {error}"));
+}
+
+/// A number that a statement of the schema answers.
+async fn number(db: &TestDb, sql: &str) -> i64 {
+    let asked = sqlx::query_scalar(db.schema().sql(sql)).fetch_one(db.database().pool()).await;
+    asked.unwrap_or_else(|error| panic!("{sql}: {error}"))
+}
 
 /// A turn that ends its orchestration.
 fn whole(instance: &str) -> Done {
