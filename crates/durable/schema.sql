@@ -144,23 +144,24 @@ begin
         perform from {schema}.instance_locks l where l.instance_id = any (instances) order by l.instance_id for update;
     end if;
     with judged as materialized (
-        select m.place, m.instance_id, m.delay_ms, m.uncounted, h.message_ids, h.tid,
+        select m.place, m.instance_id, m.delay_ms, m.uncounted, h.message_ids, greatest(now(), h.locked_until) as latest, h.tid,
                case when h.instance_id is not null then case when h.lock_token is distinct from m.token or m.again then 'gone' else 'ok' end
                     when l.instance_id is null then 'gone' end as verdict
         from unnest(instances, tokens, again, delays_ms, uncounted) with ordinality
              as m (instance_id, token, again, delay_ms, uncounted, place)
         left join lateral (select l.instance_id from {schema}.instance_locks l where l.instance_id = m.instance_id offset 0) l on true
-        left join lateral (select l.instance_id, l.lock_token, l.message_ids, l.ctid as tid from {schema}.instance_locks l
+        left join lateral (select l.instance_id, l.lock_token, l.locked_until, l.message_ids, l.ctid as tid from {schema}.instance_locks l
                            where l.instance_id = m.instance_id for update skip locked) h on true
     ), given_up as (
         delete from {schema}.instance_locks l where l.ctid = any (array(select j.tid from judged j where j.verdict = 'ok'))
     ), again as (
+        -- They were due before the end of the lease, but perhaps not by now: the clock may have been set back.
         update {schema}.orchestrator_queue q
         set visible_at = coalesce(now() + m.delay_ms * interval '1 ms', q.visible_at),
             attempt_count = q.attempt_count + (not m.uncounted)::int
         from (select j.delay_ms, j.uncounted, q.tid from judged j cross join lateral (
                   select q.ctid as tid from {schema}.orchestrator_queue q
-                  where q.instance_id = j.instance_id and q.visible_at <= now() and q.id = any (j.message_ids) offset 0) q
+                  where q.instance_id = j.instance_id and q.visible_at <= j.latest and q.id = any (j.message_ids) offset 0) q
               where j.verdict = 'ok' and (j.delay_ms is not null or not j.uncounted)) m
         where q.ctid = m.tid
     )
@@ -222,7 +223,7 @@ declare
 begin
     if patient then
         perform from {schema}.instance_locks l where l.instance_id = any (instances) order by l.instance_id for update;
-        perform from unnest(cancel_instances, cancel_executions, cancel_activities) as c (instance_id, execution_id, activity_id)
+        perform from (select * from unnest(cancel_instances, cancel_executions, cancel_activities) as c (instance_id, execution_id, activity_id) order by 1, 2, 3) c
         cross join lateral (select from {schema}.worker_queue q where q.instance_id = c.instance_id
                             and q.execution_id = c.execution_id and q.activity_id = c.activity_id for update) q;
     end if;
@@ -273,16 +274,16 @@ begin
     end if;
 
     if true = any (fine) then
-        -- By their place in the table, which cannot change: leases are locked, and messages belong to a lease.
+        -- By their place in the table, which cannot change: leases are locked, and messages belong to a lease. The clock may have been set back since.
         with leases as (
             delete from {schema}.instance_locks l
             where l.ctid = any (array(select m.tid from unnest(tids, fine) as m (tid, fine) where m.fine))
-            returning l.instance_id, l.message_ids
+            returning l.instance_id, l.message_ids, greatest(now(), l.locked_until) as latest
         ), messages as (
             delete from {schema}.orchestrator_queue q where q.ctid = any (array(
                 select q.tid from leases l cross join lateral (
                     select q.ctid as tid from {schema}.orchestrator_queue q
-                    where q.instance_id = l.instance_id and q.visible_at <= now() and q.id = any (l.message_ids) offset 0) q))
+                    where q.instance_id = l.instance_id and q.visible_at <= l.latest and q.id = any (l.message_ids) offset 0) q))
         )
         insert into {schema}.history (instance_id, execution_id, event_id, last_event_id, event_count, events)
         select m.instance_id, m.execution_id, m.first_event, m.last_event, m.event_count, m.events
@@ -573,6 +574,8 @@ begin
                                     where q.instance_id = m.instance_id and q.visible_at < 'infinity' offset 0) q
                 where not exists (select from {schema}.instances i where i.instance_id = m.instance_id)
                   and not exists (select from {schema}.executions e where e.instance_id = m.instance_id)
+                  -- Nor those that somebody has leased with the start, which has come since this claim began.
+                  and not exists (select from {schema}.instance_locks l where l.instance_id = m.instance_id)
                 group by q.instance_id having not bool_or(q.kind = 's' and q.visible_at <= now())
             ), dropped as (
                 delete from {schema}.orchestrator_queue q
@@ -632,9 +635,9 @@ begin
         select coalesce(array_agg(lane.lane), '{}') into lanes from lane where lane.lane is not null;
     end if;
 
-    -- What may be taken, oldest first, and whether that is all that may be. What is due and not locked here is wanted by nobody, or in
-    -- somebody's hands this moment: then the next is due now. Otherwise it is one of the future, or one that is leased, itself or its session,
-    -- until then.
+    -- What may be taken, oldest first, and whether that is all that may be. More is read than wanted, because others may have the first in their hands
+    -- this moment. What is due and not locked here is wanted by nobody, or in such hands: then the next is due now. Otherwise it is one of the future,
+    -- or one that is leased until then, itself or its session: the later of both.
     with due as materialized (
         select c.* from unnest(lanes) as l (lane) cross join lateral (
             select q.instance_id, q.id, q.visible_at, q.session_id from {schema}.worker_queue q
@@ -643,18 +646,19 @@ begin
               and (q.session_id is null
                    or takers <> '{}' and coalesce((select s.worker_id = any (takers) from {schema}.sessions s
                                                    where s.session_id = q.session_id and s.locked_until > now()), true))
-            order by q.visible_at limit wanted + 1) c
-        order by c.visible_at, c.id limit wanted + 1
+            order by q.visible_at limit wanted * 2 + 16) c
+        order by c.visible_at, c.id limit wanted * 2 + 16
     ), mine as materialized (
-        select d.id, d.session_id, q.tid, row_number() over (order by d.visible_at, d.id) as place from due d
+        -- No more than wanted are locked: in the order in which they come, because sorting or numbering them here would lock them all first.
+        select d.id, d.session_id, d.visible_at, q.tid from due d
         cross join lateral (select q.ctid as tid from {schema}.worker_queue q where q.instance_id = d.instance_id and q.id = d.id
                             and (q.locked_until is null or q.locked_until <= now()) for update skip locked) q
-        order by d.visible_at, d.id limit wanted
+        limit wanted
     ), counted as materialized (
         select array_agg(m.id order by m.place) as ids, array_agg(m.tid order by m.place) as tids,
                array_agg(m.session_id order by m.place) as sessions, array_agg(m.place::int order by m.place) as seats,
                count(m.session_id) > 0 as sessionful, count(*) as taken
-        from mine m
+        from (select m.*, row_number() over (order by m.visible_at, m.id) as place from mine m) m
     )
     select c.ids, c.tids, c.sessions, case when not c.sessionful then c.seats end,
            case when (select count(*) from due) > c.taken then now()
@@ -663,8 +667,8 @@ begin
                           select q.visible_at from {schema}.worker_queue q
                           where q.lane = l.lane and q.visible_at > now() order by q.visible_at limit 1) future on true
                       left join lateral (
-                          select min(coalesce(q.locked_until, (select s.locked_until from {schema}.sessions s where s.session_id = q.session_id)))
-                              as until
+                          select min(greatest(q.locked_until, (select s.locked_until from {schema}.sessions s
+                                                               where s.session_id = q.session_id and s.worker_id <> all (takers)))) as until
                           from {schema}.worker_queue q
                           where q.lane = l.lane and q.visible_at <= now() and q.visible_at >= bound
                             and (q.session_id is null or takers <> '{}')
@@ -778,9 +782,10 @@ begin
         return;
     end if;
     delete from {schema}.instance_locks l where l.instance_id = any (ids);
-    with gone as (delete from {schema}.orchestrator_queue q where q.instance_id = any (ids) returning 1) select count(*) into messages from gone;
+    -- Activities before messages: one that is being acked sends one more.
     perform from {schema}.worker_queue q where q.instance_id = any (ids) order by q.instance_id, q.id for update;
-    with gone as (delete from {schema}.worker_queue q where q.instance_id = any (ids) returning 1) select messages + count(*) into messages from gone;
+    with gone as (delete from {schema}.worker_queue q where q.instance_id = any (ids) returning 1) select count(*) into messages from gone;
+    with gone as (delete from {schema}.orchestrator_queue q where q.instance_id = any (ids) returning 1) select messages + count(*) into messages from gone;
     with gone as (delete from {schema}.history h where h.instance_id = any (ids) returning h.event_count)
     select coalesce(sum(event_count), 0) into events from gone;
     with gone as (delete from {schema}.executions e where e.instance_id = any (ids) returning 1) select count(*) into executions from gone;

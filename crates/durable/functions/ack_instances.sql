@@ -1,8 +1,8 @@
 -- Part of `commit`. Ends turns: for each, its messages go, its events are appended, its execution and status are written, and what it sends
 -- out is sent. `again`: the same token came before, in this flight.
--- Outcomes: `ok`, and the instance's generation if the turn began an execution; `more` and that: the same, and messages that waited for the start are due; `gone`: the lease is somebody else's or ended by an ack;
--- `expired`: it has ended by itself; `duplicate`: an event with such an id exists; null: somebody else has a row of it locked. Decided from
--- columns of the locked lease, and from the history, which nobody but its holder appends to.
+-- Outcomes: `ok`, and the instance's generation if the turn began an execution; `more` and that: the same, and messages that waited for the start are due;
+-- `gone`: the lease is somebody else's or ended by an ack; `expired`: it has ended by itself; `duplicate`: an event with such an id exists; null: somebody else
+-- has a row of it locked. Decided from columns of the locked lease, and from the history, which nobody but its holder appends to.
 -- Arguments come in groups of arrays: the turns, whose place is their name (from 1); then what they send and change, each with its turn.
 -- Locks: leases in order of their names, then activities to cancel; other rows belong to a leased instance alone.
 -- Cost:  most of it is starting statements, so each part runs only if there is something for it.
@@ -30,7 +30,7 @@ declare
 begin
     if patient then
         perform from {schema}.instance_locks l where l.instance_id = any (instances) order by l.instance_id for update;
-        perform from unnest(cancel_instances, cancel_executions, cancel_activities) as c (instance_id, execution_id, activity_id)
+        perform from (select * from unnest(cancel_instances, cancel_executions, cancel_activities) as c (instance_id, execution_id, activity_id) order by 1, 2, 3) c
         cross join lateral (select from {schema}.worker_queue q where q.instance_id = c.instance_id
                             and q.execution_id = c.execution_id and q.activity_id = c.activity_id for update) q;
     end if;
@@ -81,16 +81,16 @@ begin
     end if;
 
     if true = any (fine) then
-        -- By their place in the table, which cannot change: leases are locked, and messages belong to a lease.
+        -- By their place in the table, which cannot change: leases are locked, and messages belong to a lease. The clock may have been set back since.
         with leases as (
             delete from {schema}.instance_locks l
             where l.ctid = any (array(select m.tid from unnest(tids, fine) as m (tid, fine) where m.fine))
-            returning l.instance_id, l.message_ids
+            returning l.instance_id, l.message_ids, greatest(now(), l.locked_until) as latest
         ), messages as (
             delete from {schema}.orchestrator_queue q where q.ctid = any (array(
                 select q.tid from leases l cross join lateral (
                     select q.ctid as tid from {schema}.orchestrator_queue q
-                    where q.instance_id = l.instance_id and q.visible_at <= now() and q.id = any (l.message_ids) offset 0) q))
+                    where q.instance_id = l.instance_id and q.visible_at <= l.latest and q.id = any (l.message_ids) offset 0) q))
         )
         insert into {schema}.history (instance_id, execution_id, event_id, last_event_id, event_count, events)
         select m.instance_id, m.execution_id, m.first_event, m.last_event, m.event_count, m.events

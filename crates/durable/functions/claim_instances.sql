@@ -127,6 +127,8 @@ begin
                                     where q.instance_id = m.instance_id and q.visible_at < 'infinity' offset 0) q
                 where not exists (select from {schema}.instances i where i.instance_id = m.instance_id)
                   and not exists (select from {schema}.executions e where e.instance_id = m.instance_id)
+                  -- Nor those that somebody has leased with the start, which has come since this claim began.
+                  and not exists (select from {schema}.instance_locks l where l.instance_id = m.instance_id)
                 group by q.instance_id having not bool_or(q.kind = 's' and q.visible_at <= now())
             ), dropped as (
                 delete from {schema}.orchestrator_queue q

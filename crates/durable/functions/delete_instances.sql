@@ -30,9 +30,10 @@ begin
         return;
     end if;
     delete from {schema}.instance_locks l where l.instance_id = any (ids);
-    with gone as (delete from {schema}.orchestrator_queue q where q.instance_id = any (ids) returning 1) select count(*) into messages from gone;
+    -- Activities before messages: one that is being acked sends one more.
     perform from {schema}.worker_queue q where q.instance_id = any (ids) order by q.instance_id, q.id for update;
-    with gone as (delete from {schema}.worker_queue q where q.instance_id = any (ids) returning 1) select messages + count(*) into messages from gone;
+    with gone as (delete from {schema}.worker_queue q where q.instance_id = any (ids) returning 1) select count(*) into messages from gone;
+    with gone as (delete from {schema}.orchestrator_queue q where q.instance_id = any (ids) returning 1) select messages + count(*) into messages from gone;
     with gone as (delete from {schema}.history h where h.instance_id = any (ids) returning h.event_count)
     select coalesce(sum(event_count), 0) into events from gone;
     with gone as (delete from {schema}.executions e where e.instance_id = any (ids) returning 1) select count(*) into executions from gone;

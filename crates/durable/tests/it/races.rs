@@ -1,6 +1,7 @@
 //! Claims of several processes at the same moment as acks: what has been done is not done again.
 
 mod deadlocks;
+mod interleaved;
 
 use std::collections::HashSet;
 use std::time::Duration;
