@@ -832,7 +832,9 @@ CREATE OR REPLACE FUNCTION {schema}.events(instance text)
  STABLE
 AS $function$
     select h.execution_id, (e.event ->> 'event_id')::bigint, e.event ->> 'type', e.event
-    from {schema}.history h cross join json_array_elements(h.events::json) with ordinality as e (event, place)
+    from {schema}.history h cross join json_array_elements(
+        case when strpos(h.events, '\u0000') = 0 then h.events
+             else regexp_replace(h.events, '(?<!\\)((?:\\\\)*)\\u0000', '\1\\ufffd', 'g') end::json) with ordinality as e (event, place)
     where h.instance_id = instance order by h.execution_id, h.event_id, e.place
 $function$;
 

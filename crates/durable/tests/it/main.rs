@@ -10,6 +10,7 @@ mod fixture;
 mod idle;
 mod import;
 mod observability;
+mod psql;
 mod races;
 mod remembering;
 mod scenarios;
