@@ -161,7 +161,7 @@ begin
             attempt_count = q.attempt_count + (not m.uncounted)::int
         from (select j.delay_ms, j.uncounted, q.tid from judged j cross join lateral (
                   select q.ctid as tid from {schema}.orchestrator_queue q
-                  where q.instance_id = j.instance_id and q.visible_at <= j.latest and q.id = any (j.message_ids) offset 0) q
+                  where q.instance_id = j.instance_id and (q.instance_id, q.visible_at) <= (j.instance_id, j.latest) and q.id = any (j.message_ids) offset 0) q
               where j.verdict = 'ok' and (j.delay_ms is not null or not j.uncounted)) m
         where q.ctid = m.tid
     )
@@ -283,7 +283,7 @@ begin
             delete from {schema}.orchestrator_queue q where q.ctid = any (array(
                 select q.tid from leases l cross join lateral (
                     select q.ctid as tid from {schema}.orchestrator_queue q
-                    where q.instance_id = l.instance_id and q.visible_at <= l.latest and q.id = any (l.message_ids) offset 0) q))
+                    where q.instance_id = l.instance_id and (q.instance_id, q.visible_at) <= (l.instance_id, l.latest) and q.id = any (l.message_ids) offset 0) q))
         )
         insert into {schema}.history (instance_id, execution_id, event_id, last_event_id, event_count, events)
         select m.instance_id, m.execution_id, m.first_event, m.last_event, m.event_count, m.events
@@ -317,7 +317,7 @@ begin
                 update {schema}.orchestrator_queue q set visible_at = now() where q.ctid = any (array(
                     select q.tid from upserted u cross join lateral (
                         select q.ctid as tid from {schema}.orchestrator_queue q
-                        where q.instance_id = u.instance_id and q.visible_at = 'infinity' offset 0) q))
+                        where q.instance_id = u.instance_id and (q.instance_id, q.visible_at) >= (u.instance_id, 'infinity') offset 0) q))
                 returning q.instance_id
             )
             select array_agg(case when o.outcome <> 'ok' or u.generation is null then o.outcome
@@ -499,9 +499,9 @@ begin
           and (not r.stale or (
                exists (select from {schema}.instance_locks l where l.instance_id = r.instance_id for update skip locked)
                and cardinality(array(select 1 from {schema}.orchestrator_queue q
-                                     where q.instance_id = r.instance_id and q.visible_at <= now() for update skip locked))
+                                     where q.instance_id = r.instance_id and (q.instance_id, q.visible_at) <= (r.instance_id, now()) for update skip locked))
                    = (select count(*) from {schema}.orchestrator_queue q
-                      where q.instance_id = r.instance_id and q.visible_at <= now())))
+                      where q.instance_id = r.instance_id and (q.instance_id, q.visible_at) <= (r.instance_id, now()))))
         limit wanted
     ), counted as materialized (
         select array_agg(k.instance_id) as mine, bool_or(k.stale) as stale, count(*) as taken from locked k
@@ -529,7 +529,7 @@ begin
             update {schema}.orchestrator_queue q set attempt_count = q.attempt_count + 1 where q.ctid = any (array(
                 select q.tid from over o cross join lateral (
                     select q.ctid as tid from {schema}.orchestrator_queue q
-                    where q.instance_id = o.instance_id and q.visible_at <= now() and q.id = any (o.message_ids) offset 0) q));
+                    where q.instance_id = o.instance_id and (q.instance_id, q.visible_at) <= (o.instance_id, now()) and q.id = any (o.message_ids) offset 0) q));
         end if;
 
         return query
@@ -538,7 +538,7 @@ begin
             cross join lateral (
                 select min(q.visible_at) as due, max(q.attempt_count) + 1 as attempt, array_agg(q.id) as ids,
                        array_agg(q.work_item order by q.visible_at, q.id) as items, bool_or(q.kind = 's') as starts
-                from {schema}.orchestrator_queue q where q.instance_id = m.instance_id and q.visible_at <= now()) b
+                from {schema}.orchestrator_queue q where q.instance_id = m.instance_id and (q.instance_id, q.visible_at) <= (m.instance_id, now())) b
             where b.due is not null
         ), known as materialized (
             select b.*, i.orchestration_name, i.orchestration_version, i.generation, i.current_execution_id > 1 or i.status <> 'Running' as had_executions,
@@ -571,7 +571,7 @@ begin
                        array_agg(q.tid) filter (where q.visible_at <= now()) as tids
                 from unnest(mine) as m (instance_id)
                 cross join lateral (select q.instance_id, q.kind, q.visible_at, q.ctid as tid from {schema}.orchestrator_queue q
-                                    where q.instance_id = m.instance_id and q.visible_at < 'infinity' offset 0) q
+                                    where q.instance_id = m.instance_id and (q.instance_id, q.visible_at) < (m.instance_id, 'infinity') offset 0) q
                 where not exists (select from {schema}.instances i where i.instance_id = m.instance_id)
                   and not exists (select from {schema}.executions e where e.instance_id = m.instance_id)
                   -- Nor those that somebody has leased with the start, which has come since this claim began.

@@ -30,7 +30,7 @@ begin
             attempt_count = q.attempt_count + (not m.uncounted)::int
         from (select j.delay_ms, j.uncounted, q.tid from judged j cross join lateral (
                   select q.ctid as tid from {schema}.orchestrator_queue q
-                  where q.instance_id = j.instance_id and q.visible_at <= j.latest and q.id = any (j.message_ids) offset 0) q
+                  where q.instance_id = j.instance_id and (q.instance_id, q.visible_at) <= (j.instance_id, j.latest) and q.id = any (j.message_ids) offset 0) q
               where j.verdict = 'ok' and (j.delay_ms is not null or not j.uncounted)) m
         where q.ctid = m.tid
     )

@@ -90,7 +90,7 @@ begin
             delete from {schema}.orchestrator_queue q where q.ctid = any (array(
                 select q.tid from leases l cross join lateral (
                     select q.ctid as tid from {schema}.orchestrator_queue q
-                    where q.instance_id = l.instance_id and q.visible_at <= l.latest and q.id = any (l.message_ids) offset 0) q))
+                    where q.instance_id = l.instance_id and (q.instance_id, q.visible_at) <= (l.instance_id, l.latest) and q.id = any (l.message_ids) offset 0) q))
         )
         insert into {schema}.history (instance_id, execution_id, event_id, last_event_id, event_count, events)
         select m.instance_id, m.execution_id, m.first_event, m.last_event, m.event_count, m.events
@@ -124,7 +124,7 @@ begin
                 update {schema}.orchestrator_queue q set visible_at = now() where q.ctid = any (array(
                     select q.tid from upserted u cross join lateral (
                         select q.ctid as tid from {schema}.orchestrator_queue q
-                        where q.instance_id = u.instance_id and q.visible_at = 'infinity' offset 0) q))
+                        where q.instance_id = u.instance_id and (q.instance_id, q.visible_at) >= (u.instance_id, 'infinity') offset 0) q))
                 returning q.instance_id
             )
             select array_agg(case when o.outcome <> 'ok' or u.generation is null then o.outcome

@@ -7,7 +7,8 @@
 --        rows stays in the index while any transaction is old enough to see it.
 -- Plans: made once, perhaps while the tables were empty, and used when they are full. So the due are ordered by their time alone, which the index
 --        gives; with the id as well they are all read and sorted. Lookups by key are lateral subqueries with `offset 0`, which keeps the
---        direction, and whole-table scans and joins are off.
+--        direction, and whole-table scans and joins are off. The messages of an instance are bounded by a pair, (instance_id, visible_at), which only the primary
+--        key can serve: by the time alone, the planner takes an empty table's orchestrator_queue_due, and then reads what is due for everybody.
 -- Index: orchestrator_queue_due forwards from the floor; primary keys of instance_locks and instances for each message read; the primary key of
 --        orchestrator_queue for each instance taken; that of history backwards for its last row.
 -- Cost:  with a million instances, ten million rows of history and a million future timers: 4 of 5 000 due in 0.6 ms and 244 buffers (0.3 ms to find,
@@ -52,9 +53,9 @@ begin
           and (not r.stale or (
                exists (select from {schema}.instance_locks l where l.instance_id = r.instance_id for update skip locked)
                and cardinality(array(select 1 from {schema}.orchestrator_queue q
-                                     where q.instance_id = r.instance_id and q.visible_at <= now() for update skip locked))
+                                     where q.instance_id = r.instance_id and (q.instance_id, q.visible_at) <= (r.instance_id, now()) for update skip locked))
                    = (select count(*) from {schema}.orchestrator_queue q
-                      where q.instance_id = r.instance_id and q.visible_at <= now())))
+                      where q.instance_id = r.instance_id and (q.instance_id, q.visible_at) <= (r.instance_id, now()))))
         limit wanted
     ), counted as materialized (
         select array_agg(k.instance_id) as mine, bool_or(k.stale) as stale, count(*) as taken from locked k
@@ -82,7 +83,7 @@ begin
             update {schema}.orchestrator_queue q set attempt_count = q.attempt_count + 1 where q.ctid = any (array(
                 select q.tid from over o cross join lateral (
                     select q.ctid as tid from {schema}.orchestrator_queue q
-                    where q.instance_id = o.instance_id and q.visible_at <= now() and q.id = any (o.message_ids) offset 0) q));
+                    where q.instance_id = o.instance_id and (q.instance_id, q.visible_at) <= (o.instance_id, now()) and q.id = any (o.message_ids) offset 0) q));
         end if;
 
         return query
@@ -91,7 +92,7 @@ begin
             cross join lateral (
                 select min(q.visible_at) as due, max(q.attempt_count) + 1 as attempt, array_agg(q.id) as ids,
                        array_agg(q.work_item order by q.visible_at, q.id) as items, bool_or(q.kind = 's') as starts
-                from {schema}.orchestrator_queue q where q.instance_id = m.instance_id and q.visible_at <= now()) b
+                from {schema}.orchestrator_queue q where q.instance_id = m.instance_id and (q.instance_id, q.visible_at) <= (m.instance_id, now())) b
             where b.due is not null
         ), known as materialized (
             select b.*, i.orchestration_name, i.orchestration_version, i.generation, i.current_execution_id > 1 or i.status <> 'Running' as had_executions,
@@ -124,7 +125,7 @@ begin
                        array_agg(q.tid) filter (where q.visible_at <= now()) as tids
                 from unnest(mine) as m (instance_id)
                 cross join lateral (select q.instance_id, q.kind, q.visible_at, q.ctid as tid from {schema}.orchestrator_queue q
-                                    where q.instance_id = m.instance_id and q.visible_at < 'infinity' offset 0) q
+                                    where q.instance_id = m.instance_id and (q.instance_id, q.visible_at) < (m.instance_id, 'infinity') offset 0) q
                 where not exists (select from {schema}.instances i where i.instance_id = m.instance_id)
                   and not exists (select from {schema}.executions e where e.instance_id = m.instance_id)
                   -- Nor those that somebody has leased with the start, which has come since this claim began.
