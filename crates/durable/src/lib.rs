@@ -20,6 +20,7 @@ mod floor;
 mod gauge;
 mod history;
 pub mod import;
+mod item;
 mod lease;
 mod message;
 mod observe;

@@ -1,9 +1,10 @@
-//! duroxide's work items, as they are stored.
+//! Messages and activities on their way to their tables.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use duroxide::providers::{ProviderError, WorkItem};
 
+use crate::item;
 use crate::text::stored;
 
 /// A delay beyond this is as good as this: a hundred years, which every timestamp can hold.
@@ -63,7 +64,7 @@ impl Message {
             (None, WorkItem::TimerFired { fire_at_ms, .. }) => Due::At { unix_ms: *fire_at_ms },
             (None, _) => Due::After(Duration::ZERO),
         };
-        Ok(Message { instance: stored(instance).into_owned(), due, item: json(operation, item)? })
+        Ok(Message { instance: stored(instance).into_owned(), due, item: json(operation, item, instance)? })
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -117,7 +118,7 @@ impl Work {
             activity: *id as i64,
             lane: lane(tag.as_deref()),
             session: session_id.as_deref().map(|session| stored(session).into_owned()),
-            item: json(operation, item)?,
+            item: json(operation, item, instance)?,
         })
     }
 
@@ -131,8 +132,8 @@ pub(crate) fn lane(tag: Option<&str>) -> String {
     tag.map_or_else(String::new, |tag| format!("#{}", stored(tag)))
 }
 
-fn json(operation: &'static str, item: &WorkItem) -> Result<String, ProviderError> {
-    serde_json::to_string(item).map_err(|error| {
+fn json(operation: &'static str, item: &WorkItem, instance: &str) -> Result<String, ProviderError> {
+    item::write(item, instance).map_err(|error| {
         ProviderError::permanent(operation, format!("the work item cannot be written as JSON: {error}"))
     })
 }

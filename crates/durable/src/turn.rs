@@ -19,6 +19,7 @@ use wake::{Channel, Claim, Look, Looked, Topic};
 use crate::blocked::Blocked;
 use crate::floor::{Floors, Reading};
 use crate::history::{Head, Histories, Remembered};
+use crate::item;
 use crate::lease::Leases;
 use crate::message::millis;
 use crate::stored::Execution;
@@ -232,7 +233,8 @@ impl Leased {
 
     /// A message that cannot be read is left out, and goes with the turn: it must not stall its instance.
     fn message(&self, text: &str) -> Option<WorkItem> {
-        serde_json::from_str(text)
+        let instance = restored(self.token.instance.clone());
+        item::read(text, &instance)
             .inspect_err(|error| {
                 let column = error.column();
                 tracing::error!(instance_id = %self.token.instance, column, "a message cannot be read and is dropped");

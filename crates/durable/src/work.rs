@@ -14,10 +14,11 @@ use uuid::Uuid;
 use wake::{Channel, Claim, Look, Looked, Topic};
 
 use crate::floor::Floors;
+use crate::item;
 use crate::lease::Leases;
 use crate::message::{lane, millis};
 use crate::session::Sessions;
-use crate::text::stored;
+use crate::text::{restored, stored};
 use crate::token::WorkToken;
 use crate::turn::looked;
 
@@ -126,7 +127,7 @@ impl Claim for WorkClaim {
             let token = WorkToken { fence: row.try_get("lock_token")?, id: row.try_get("id")?, instance };
             self.leases.granted(token.fence, key.lease);
             let text: &str = row.try_get("work_item")?;
-            let item: Option<WorkItem> = serde_json::from_str(text).ok();
+            let item: Option<WorkItem> = item::read(text, &restored(token.instance.clone())).ok();
             if let Some(WorkItem::ActivityExecute { session_id: Some(_), .. }) = item
                 && let Some(Some(owner)) = owners.get(seat as usize)
             {

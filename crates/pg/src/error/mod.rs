@@ -7,6 +7,8 @@
 
 pub mod sqlstate;
 
+use std::fmt;
+
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
 use crate::migrate::Refusal;
@@ -28,7 +30,7 @@ const QUEUE_FULL_ROUTINE: &str = "PreCommit_Notify";
 const POOLER_REFUSES_SETTINGS: &str = "unsupported startup parameter";
 
 /// What went wrong, as a decision.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// An option or a part of the URL is wrong. Correct it; nothing was sent.
@@ -219,6 +221,13 @@ impl Error {
             Error::Migration(refusal) => refusal.cause()?.said(),
             _ => None,
         }
+    }
+}
+
+/// As [`causes`] tells it. The driver's own form has the server's details, and those quote rows: what users have written.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Error({})", causes(self))
     }
 }
 

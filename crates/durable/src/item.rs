@@ -1,0 +1,113 @@
+//! Work items as they are stored: duroxide's JSON, without the instance that the row names already.
+//!
+//! A fan-out of five sends eleven of them, and each would repeat the name beside itself: a twentieth of all that is written. It is left out where
+//! serde writes it, first in the item, and put back when it is read. A text that has it (carried over from another provider, or written by
+//! hand) is read as well.
+
+use std::borrow::Cow;
+
+use duroxide::providers::WorkItem;
+
+/// What an item begins with that names its instance, and is never left out.
+const NAMED: [&str; 2] = ["\"instance\":", "\"parent_instance\":"];
+
+/// # Errors
+/// If the item cannot be written as JSON, which none of duroxide's cannot.
+pub(crate) fn write(item: &WorkItem, instance: &str) -> serde_json::Result<String> {
+    let mut text = serde_json::to_string(item)?;
+    let name = name(instance)?;
+    if let Some(at) = fields(&text).filter(|at| text[*at..].starts_with(&name)) {
+        text.replace_range(at..at + name.len(), "");
+    }
+    Ok(text)
+}
+
+/// # Errors
+/// If the text is no item this version knows.
+pub(crate) fn read(text: &str, instance: &str) -> serde_json::Result<WorkItem> {
+    let whole = match fields(text).filter(|at| !NAMED.iter().any(|named| text[*at..].starts_with(named))) {
+        Some(at) => Cow::Owned(format!("{}{}{}", &text[..at], name(instance)?, &text[at..])),
+        None => Cow::Borrowed(text),
+    };
+    // By hand the fields may come in another order, and then the name is in it twice.
+    serde_json::from_str(&whole).or_else(|error| serde_json::from_str(text).map_err(|_| error))
+}
+
+/// The instance as the first field of an item.
+fn name(instance: &str) -> serde_json::Result<String> {
+    Ok(format!("{}{},", NAMED[0], serde_json::to_string(instance)?))
+}
+
+/// Where the fields of an item begin, as serde writes it: `{"Kind":{`.
+fn fields(text: &str) -> Option<usize> {
+    const AFTER_KIND: &str = "\":{";
+    let kind = text.strip_prefix("{\"")?;
+    let length = kind.find('"')?;
+    kind[length..].starts_with(AFTER_KIND).then_some(2 + length + AFTER_KIND.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn items(instance: &str) -> Vec<WorkItem> {
+        let instance = || instance.to_owned();
+        vec![
+            WorkItem::ActivityCompleted { instance: instance(), execution_id: 1, id: 2, result: "\u{0}\":{".into() },
+            WorkItem::ActivityExecute {
+                instance: instance(),
+                execution_id: 1,
+                id: 2,
+                name: "a".into(),
+                input: "{\"instance\":".into(),
+                session_id: None,
+                tag: None,
+            },
+            WorkItem::CancelInstance { instance: instance(), reason: "r".into() },
+            WorkItem::SubOrchCompleted {
+                parent_instance: instance(),
+                parent_execution_id: 1,
+                parent_id: 2,
+                result: "r".into(),
+            },
+        ]
+    }
+
+    /// What is written is read back the same, whatever the instance is called and whosever item it is; and so is duroxide's own form.
+    #[test]
+    fn items_survive() {
+        for instance in ["order-42", "", "\"},{\":", "\u{0}\u{1F600}/'", "instance"] {
+            for item in items(instance) {
+                let text = write(&item, instance).expect("write");
+                assert_eq!(read(&text, instance).expect("read"), item, "{text}");
+                let own = serde_json::to_string(&item).expect("duroxide's own form");
+                assert_eq!(read(&own, instance).expect("read"), item, "{own}");
+                let of_another = write(&item, "another").expect("write");
+                assert_eq!(read(&of_another, "another").expect("read"), item, "{of_another}");
+            }
+        }
+    }
+
+    /// The name is left out, and nothing else.
+    #[test]
+    fn the_name_is_left_out() {
+        let item = WorkItem::CancelInstance { instance: "order-42".into(), reason: "order-42".into() };
+        assert_eq!(write(&item, "order-42").expect("write"), r#"{"CancelInstance":{"reason":"order-42"}}"#);
+    }
+
+    /// By hand an item may be written otherwise: with spaces, or with its fields in another order.
+    #[test]
+    fn items_written_by_hand_are_read() {
+        let item = WorkItem::CancelInstance { instance: "a".into(), reason: "r".into() };
+        for text in [
+            r#" { "CancelInstance" : { "instance" : "a", "reason" : "r" } }"#,
+            r#"{"CancelInstance":{"reason":"r","instance":"a"}}"#,
+            r#"{"CancelInstance":{ "instance":"a","reason":"r"}}"#,
+        ] {
+            assert_eq!(read(text, "b").expect("read"), item, "{text}");
+        }
+        for text in ["", "{}", "null", r#"{"Unheard":{"instance":"a"}}"#, r#"{"CancelInstance":{}}"#] {
+            assert!(read(text, "a").is_err(), "{text}");
+        }
+    }
+}
