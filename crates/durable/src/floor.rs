@@ -5,7 +5,7 @@
 //! time, so nothing free is left far before what was claimed last: a claim reads from there, with a margin. What can lie before it all the
 //! same (a commit that took long, a lease that ended, an item that another process gave back to its old place) is found by a look without a
 //! floor. As long as such a look costs little it is every one that does not follow closely on another; only where it has much to wade through they
-//! become rare, down to one a second.
+//! become rare, down to one in five seconds.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -14,15 +14,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How far before the last claim it is still read: longer than a commit takes as a rule.
-const MARGIN: Duration = Duration::from_millis(500);
+/// How far before the last claim it is still read: longer than a commit takes as a rule. What was done within it is waded through at every look.
+const MARGIN: Duration = Duration::from_millis(200);
 /// What came no longer ago than this is surely not before a floor: the other half of the margin is for the commit that brought it.
 pub(crate) const RECENT: Duration = Duration::from_millis(MARGIN.as_millis() as u64 / 2);
 /// A look without a floor is followed by looks with one for this many times as long as it took: they cost a twentieth of the time at most.
 const REST: u32 = 20;
 /// At least for this long, so that a slow moment of the machine is not taken for a slow look; and how long what lies before the floor may go unnoticed.
 const REST_SHORTEST: Duration = Duration::from_millis(20);
-const REST_LONGEST: Duration = Duration::from_secs(1);
+const REST_LONGEST: Duration = Duration::from_secs(5);
 /// Groups remembered; beyond it all are forgotten, and look without a floor once.
 const GROUPS_MAX: usize = 1_000;
 
@@ -115,10 +115,10 @@ mod tests {
     use super::*;
 
     /// The first look reads everything, those that follow closely from what was claimed on, and then one everything again: the later the longer it
-    /// takes, but not later than a second.
+    /// takes, but not later than five seconds.
     #[tokio::test(start_paused = true)]
     async fn looks_that_cost_much_are_rare() {
-        for (took_ms, rest_ms) in [(0, 20), (10, 200), (49, 980), (400, 1_000)] {
+        for (took_ms, rest_ms) in [(0, 20), (10, 200), (49, 980), (400, 5_000)] {
             let floors = Floors::new();
             let first = floors.begin(&"key", Instant::now());
             assert_eq!(first.floor_us, None);
@@ -128,11 +128,11 @@ mod tests {
 
             tokio::time::advance(Duration::from_millis(rest_ms - 5)).await;
             let second = floors.begin(&"key", Instant::now());
-            assert_eq!(second.floor_us, Some(4_500_000));
+            assert_eq!(second.floor_us, Some(4_800_000));
             let again = floors.end(&"key", second, Some(6_000_000), None, Instant::now());
             assert_eq!(again, Some(Duration::from_millis(5)), "what lies before the floor is looked for in time");
             tokio::time::advance(Duration::from_millis(4)).await;
-            assert_eq!(floors.begin(&"key", Instant::now()).floor_us, Some(5_500_000));
+            assert_eq!(floors.begin(&"key", Instant::now()).floor_us, Some(5_800_000));
             tokio::time::advance(Duration::from_millis(1)).await;
             assert_eq!(floors.begin(&"key", Instant::now()).floor_us, None, "after {took_ms} ms");
         }
@@ -144,7 +144,7 @@ mod tests {
         let floors = Floors::new();
         let first = floors.begin(&1, Instant::now());
         floors.end(&1, first, None, Some(9_000_000), Instant::now());
-        assert_eq!(floors.begin(&1, Instant::now()).floor_us, Some(8_500_000));
+        assert_eq!(floors.begin(&1, Instant::now()).floor_us, Some(8_800_000));
         floors.forget();
         assert_eq!(floors.begin(&1, Instant::now()).floor_us, None);
     }
@@ -165,7 +165,7 @@ mod tests {
         floors.end(&1, next, Some(9_000_000), None, Instant::now());
 
         let bounded = floors.begin(&1, Instant::now());
-        assert_eq!(bounded.floor_us, Some(8_500_000));
+        assert_eq!(bounded.floor_us, Some(8_800_000));
         floors.forget();
         assert_eq!(
             floors.end(&1, bounded, None, Some(9_500_000), Instant::now()),

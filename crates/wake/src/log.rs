@@ -2,6 +2,9 @@
 //!
 //! A process needs the outcome of an attempt only until it knows it, so it removes its own by a range of ids, up to its oldest
 //! attempt in the air; clocks play no part. What a process that died has left is removed by age, once, by the next one.
+//!
+//! A range begins where the last one ended: while some transaction is old enough to see them, removed rows stay in the index, and a range from the
+//! beginning wades through all of them.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,6 +17,8 @@ use uuid::Uuid;
 /// Outcomes are removed after this many attempts, or this long after the last removal if there was an attempt since.
 const PRUNE_AFTER: u64 = 1_000;
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
+/// Every so many removals one begins at the beginning, for the attempt that was given up and committed after all.
+const PRUNE_WHOLE: u64 = 64;
 /// How long settling may take before it is tried anew: it waits for an attempt that is just committing.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -38,6 +43,37 @@ struct State {
     in_the_air: BTreeSet<u64>,
     since_prune: u64,
     pruned_at: Option<Instant>,
+    prunes: u64,
+    /// Before this all have been removed.
+    pruned_to: u64,
+}
+
+/// Attempts whose outcomes are to be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Range {
+    from: u64,
+    to: u64,
+    /// It is the first time.
+    first: bool,
+}
+
+impl State {
+    /// An attempt has ended. What to remove, if it is time to.
+    fn ended(&mut self, number: u64, now: Instant) -> Option<Range> {
+        self.in_the_air.remove(&number);
+        self.since_prune += 1;
+        let first = self.pruned_at.is_none();
+        let overdue = self.pruned_at.is_none_or(|at| now.saturating_duration_since(at) >= PRUNE_EVERY);
+        if !overdue && self.since_prune < PRUNE_AFTER {
+            return None;
+        }
+        self.since_prune = 0;
+        self.pruned_at = Some(now);
+        self.prunes += 1;
+        let from = if self.prunes.is_multiple_of(PRUNE_WHOLE) { 0 } else { self.pruned_to };
+        let to = self.in_the_air.first().copied().unwrap_or(self.last + 1);
+        Some(Range { from, to, first })
+    }
 }
 
 /// An attempt whose outcome may still be needed. Dropped, it is not.
@@ -100,43 +136,64 @@ impl Shared {
         Uuid::from_u64_pair(self.node, number)
     }
 
-    /// The ids to remove, if it is time to; and whether it is the first time.
-    fn prunable(&self, ended: u64, now: Instant) -> Option<(Uuid, Uuid, bool)> {
-        let mut state = self.state();
-        state.in_the_air.remove(&ended);
-        state.since_prune += 1;
-        let first = state.pruned_at.is_none();
-        let overdue = state.pruned_at.is_none_or(|at| now.saturating_duration_since(at) >= PRUNE_EVERY);
-        if !overdue && state.since_prune < PRUNE_AFTER {
-            return None;
-        }
-        state.since_prune = 0;
-        state.pruned_at = Some(now);
-        let oldest = state.in_the_air.first().copied().unwrap_or(state.last + 1);
-        Some((self.id(0), self.id(oldest), first))
-    }
-
-    async fn prune(self: Arc<Self>, from: Uuid, to: Uuid, first: bool) {
+    async fn prune(self: Arc<Self>, Range { from, to, first }: Range) {
         let pruning = async {
             let mut session = self.db.session().await?;
-            sqlx::query(&self.prune).bind(from).bind(to).execute(&mut *session).await?;
+            sqlx::query(&self.prune).bind(self.id(from)).bind(self.id(to)).execute(&mut *session).await?;
             if first {
                 sqlx::query(&self.prune_dead).execute(&mut *session).await?;
             }
             session.finish().await
         };
-        if let Err(error) = within(SETTLE_TIMEOUT, pruning).await {
-            tracing::debug!(%error, "kept outcomes could not be removed; a later flight does it");
+        match within(SETTLE_TIMEOUT, pruning).await {
+            Ok(()) => {
+                let mut state = self.state();
+                state.pruned_to = state.pruned_to.max(to);
+            }
+            Err(error) => tracing::debug!(%error, "kept outcomes could not be removed; a later flight does it"),
         }
     }
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        let Some((from, to, first)) = self.shared.prunable(self.number, Instant::now()) else { return };
+        let ended = self.shared.state().ended(self.number, Instant::now());
+        let Some(range) = ended else { return };
         // Flights run inside the runtime; should it be going away, the next process removes what is left.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(self.shared.clone().prune(from, to, first));
+            runtime.spawn(self.shared.clone().prune(range));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fly(state: &mut State) -> u64 {
+        state.last += 1;
+        state.in_the_air.insert(state.last);
+        state.last
+    }
+
+    /// A range ends at the oldest attempt in the air and begins where the last one that succeeded ended; now and then at the beginning.
+    #[tokio::test(start_paused = true)]
+    async fn ranges_follow_each_other() {
+        let (mut state, now) = (State::default(), Instant::now());
+        let only = fly(&mut state);
+        assert_eq!(state.ended(only, now), Some(Range { from: 0, to: 2, first: true }));
+        state.pruned_to = 2;
+        let stays = fly(&mut state);
+        let mut ranges = Vec::new();
+        for _ in 0..PRUNE_AFTER * PRUNE_WHOLE {
+            let number = fly(&mut state);
+            ranges.extend(state.ended(number, now));
+        }
+        assert_eq!(ranges[0], Range { from: 2, to: stays, first: false });
+        assert_eq!(ranges[1].from, 2, "nobody said that the last one succeeded");
+        assert_eq!(ranges[PRUNE_WHOLE as usize - 2].from, 0);
+        assert_eq!(ranges.len() as u64, PRUNE_WHOLE);
+        let since = state.ended(stays, now + PRUNE_EVERY);
+        assert_eq!(since, Some(Range { from: 2, to: state.last + 1, first: false }), "a minute later anyway");
     }
 }
