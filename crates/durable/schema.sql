@@ -139,33 +139,40 @@ CREATE OR REPLACE FUNCTION {schema}.abandon_instances(flight uuid, channels text
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
 AS $function$
+declare
+    tids tid[];
 begin
     if patient then
         perform from {schema}.instance_locks l where l.instance_id = any (instances) order by l.instance_id for update;
     end if;
     with judged as materialized (
-        select m.place, m.instance_id, m.delay_ms, m.uncounted, h.message_ids, greatest(now(), h.locked_until) as latest, h.tid,
+        select m.place, h.tid,
                case when h.instance_id is not null then case when h.lock_token is distinct from m.token or m.again then 'gone' else 'ok' end
                     when l.instance_id is null then 'gone' end as verdict
-        from unnest(instances, tokens, again, delays_ms, uncounted) with ordinality
-             as m (instance_id, token, again, delay_ms, uncounted, place)
+        from unnest(instances, tokens, again) with ordinality as m (instance_id, token, again, place)
         left join lateral (select l.instance_id from {schema}.instance_locks l where l.instance_id = m.instance_id offset 0) l on true
-        left join lateral (select l.instance_id, l.lock_token, l.locked_until, l.message_ids, l.ctid as tid from {schema}.instance_locks l
+        left join lateral (select l.instance_id, l.lock_token, l.ctid as tid from {schema}.instance_locks l
                            where l.instance_id = m.instance_id for update skip locked) h on true
-    ), given_up as (
-        delete from {schema}.instance_locks l where l.ctid = any (array(select j.tid from judged j where j.verdict = 'ok'))
-    ), again as (
-        -- They were due before the end of the lease, but perhaps not by now: the clock may have been set back.
-        update {schema}.orchestrator_queue q
-        set visible_at = coalesce(now() + m.delay_ms * interval '1 ms', q.visible_at),
-            attempt_count = q.attempt_count + (not m.uncounted)::int
-        from (select j.delay_ms, j.uncounted, q.tid from judged j cross join lateral (
-                  select q.ctid as tid from {schema}.orchestrator_queue q
-                  where q.instance_id = j.instance_id and (q.instance_id, q.visible_at) <= (j.instance_id, j.latest) and q.id = any (j.message_ids) offset 0) q
-              where j.verdict = 'ok' and (j.delay_ms is not null or not j.uncounted)) m
-        where q.ctid = m.tid
     )
-    select array_agg(j.verdict order by j.place) into outcomes from judged j;
+    select array_agg(j.verdict order by j.place), array_agg(j.tid order by j.place) into outcomes, tids from judged j;
+    -- In a statement of its own, as in ack_work.
+    with given_up as (
+        delete from {schema}.instance_locks l
+        where l.ctid = any (array(select j.tid from unnest(outcomes, tids) as j (verdict, tid) where j.verdict = 'ok'))
+        returning l.instance_id, l.message_ids, greatest(now(), l.locked_until) as latest
+    )
+    -- They were due before the end of the lease, but perhaps not by now: the clock may have been set back.
+    update {schema}.orchestrator_queue q
+    set visible_at = coalesce(now() + m.delay_ms * interval '1 ms', q.visible_at),
+        attempt_count = q.attempt_count + (not m.uncounted)::int
+    from (select j.delay_ms, j.uncounted, q.tid
+          from unnest(outcomes, instances, delays_ms, uncounted) as j (verdict, instance_id, delay_ms, uncounted)
+          join given_up l on l.instance_id = j.instance_id
+          cross join lateral (
+              select q.ctid as tid from {schema}.orchestrator_queue q
+              where q.instance_id = l.instance_id and (q.instance_id, q.visible_at) <= (l.instance_id, l.latest) and q.id = any (l.message_ids) offset 0) q
+          where j.verdict = 'ok' and (j.delay_ms is not null or not j.uncounted)) m
+    where q.ctid = m.tid;
     backend := {schema}.land(flight, outcomes, channels, payloads);
     return next;
 end
@@ -181,28 +188,30 @@ CREATE OR REPLACE FUNCTION {schema}.abandon_work(flight uuid, channels text[], p
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
 AS $function$
+declare
+    tids tid[];
 begin
     if patient then
         perform from (select * from unnest(instances, ids) as m (instance_id, id) order by m.instance_id, m.id) m
         cross join lateral (select from {schema}.worker_queue q where q.instance_id = m.instance_id and q.id = m.id for update) q;
     end if;
     with judged as materialized (
-        select m.place, m.delay_ms, m.uncounted, h.tid,
+        select m.place, h.tid,
                case when h.id is not null then case when h.lock_token is distinct from m.token or m.again then 'gone' else 'ok' end
                     when q.id is null then 'gone' end as verdict
-        from unnest(instances, ids, tokens, again, delays_ms, uncounted) with ordinality
-             as m (instance_id, id, token, again, delay_ms, uncounted, place)
+        from unnest(instances, ids, tokens, again) with ordinality as m (instance_id, id, token, again, place)
         left join lateral (select q.id from {schema}.worker_queue q where q.instance_id = m.instance_id and q.id = m.id offset 0) q on true
         left join lateral (select q.id, q.lock_token, q.ctid as tid from {schema}.worker_queue q
                            where q.instance_id = m.instance_id and q.id = m.id for update skip locked) h on true
-    ), given_up as (
-        update {schema}.worker_queue q
-        set lock_token = null, locked_until = null,
-            visible_at = coalesce(now() + j.delay_ms * interval '1 ms', q.visible_at),
-            attempt_count = q.attempt_count - j.uncounted::int
-        from judged j where j.verdict = 'ok' and q.ctid = j.tid
     )
-    select array_agg(j.verdict order by j.place) into outcomes from judged j;
+    select array_agg(j.verdict order by j.place), array_agg(j.tid order by j.place) into outcomes, tids from judged j;
+    -- In a statement of its own, as in ack_work.
+    update {schema}.worker_queue q
+    set lock_token = null, locked_until = null,
+        visible_at = coalesce(now() + j.delay_ms * interval '1 ms', q.visible_at),
+        attempt_count = q.attempt_count - j.uncounted::int
+    from unnest(outcomes, tids, delays_ms, uncounted) as j (verdict, tid, delay_ms, uncounted)
+    where j.verdict = 'ok' and q.ctid = j.tid;
     backend := {schema}.land(flight, outcomes, channels, payloads);
     return next;
 end
@@ -418,35 +427,38 @@ CREATE OR REPLACE FUNCTION {schema}.ack_work(patient boolean, instances text[], 
 AS $function$
 declare
     outcomes text[];
+    tids     tid[];
     sessions text[];
 begin
     if patient then
         perform from (select * from unnest(instances, ids) as m (instance_id, id) order by m.instance_id, m.id) m
         cross join lateral (select from {schema}.worker_queue q where q.instance_id = m.instance_id and q.id = m.id for update) q;
     end if;
-    with asked as materialized (
-        select * from unnest(instances, ids, tokens, again, receivers, items) with ordinality
-            as m (instance_id, id, token, again, receiver, item, place)
-    ), judged as materialized (
-        select a.place, a.receiver, a.item, h.session_id, h.tid,
+    with judged as materialized (
+        select a.place, h.session_id, h.tid,
                case when h.id is not null then case when h.lock_token is distinct from a.token or a.again then 'gone'
                                                     when h.locked_until <= clock_timestamp() then 'expired'
                                                     else 'ok' end
                     when q.id is null then 'gone' end as verdict
-        from asked a
+        from unnest(instances, ids, tokens, again) with ordinality as a (instance_id, id, token, again, place)
         left join lateral (select q.id from {schema}.worker_queue q where q.instance_id = a.instance_id and q.id = a.id offset 0) q on true
         left join lateral (select q.id, q.lock_token, q.locked_until, q.session_id, q.ctid as tid from {schema}.worker_queue q
                            where q.instance_id = a.instance_id and q.id = a.id for update skip locked) h on true
-    ), ended as (
-        -- By their place in the table, which cannot change while they are locked.
-        delete from {schema}.worker_queue q where q.ctid = any (array(select j.tid from judged j where j.verdict = 'ok'))
-    ), told as (
-        insert into {schema}.orchestrator_queue (instance_id, visible_at, work_item)
-        select j.receiver, now() + j.place * interval '1 us', j.item from judged j
-        where j.verdict = 'ok' and j.item is not null order by j.place
     )
-    select array_agg(j.verdict order by j.place), array_agg(distinct j.session_id) filter (where j.verdict = 'ok' and j.session_id is not null)
-    into outcomes, sessions from judged j;
+    select array_agg(j.verdict order by j.place), array_agg(j.tid) filter (where j.verdict = 'ok'),
+           array_agg(distinct j.session_id) filter (where j.verdict = 'ok' and j.session_id is not null)
+    into outcomes, tids, sessions from judged j;
+    if tids is not null then
+        -- By their place in the table, which cannot change while they are locked. In a statement of its own: the one that locked them does not see
+        -- what a renewal wrote while it began, and would leave such a row where it is.
+        with ended as (
+            delete from {schema}.worker_queue q where q.ctid = any (tids)
+        )
+        insert into {schema}.orchestrator_queue (instance_id, visible_at, work_item)
+        select j.receiver, now() + j.place * interval '1 us', j.item
+        from unnest(outcomes, receivers, items) with ordinality as j (verdict, receiver, item, place)
+        where j.verdict = 'ok' and j.item is not null order by j.place;
+    end if;
     if sessions is not null then
         -- In the order of a renewal, which has several too.
         if cardinality(sessions) > 1 then
@@ -556,7 +568,7 @@ begin
             on conflict (instance_id) do nothing
             returning instance_locks.instance_id, instance_locks.lock_token
         )
-        select null::float8, (extract(epoch from k.due) * 1000000)::bigint, k.instance_id, t.lock_token, k.attempt, k.items,
+        select null::float8, (extract(epoch from greatest(k.due, 'epoch')) * 1000000)::bigint, k.instance_id, t.lock_token, k.attempt, k.items,
                k.orchestration_name, k.orchestration_version, k.execution_id, k.generation,
                (select h.last_event_id from {schema}.history h
                 where h.instance_id = k.instance_id and h.execution_id = k.execution_id order by h.event_id desc limit 1), k.had_executions, null::boolean
@@ -711,7 +723,7 @@ begin
         update {schema}.worker_queue q
         set lock_token = gen_random_uuid(), locked_until = now() + lease_ms * interval '1 ms', attempt_count = q.attempt_count + 1
         where q.ctid = any (tids) and seats[array_position(ids, q.id)] is not null
-        returning null::float8, (extract(epoch from q.visible_at) * 1000000)::bigint, seats[array_position(ids, q.id)] - 1, q.instance_id, q.id,
+        returning null::float8, (extract(epoch from greatest(q.visible_at, 'epoch')) * 1000000)::bigint, seats[array_position(ids, q.id)] - 1, q.instance_id, q.id,
                   q.lock_token, q.attempt_count, q.work_item;
     end if;
     next_due_ms := extract(epoch from soonest - now()) * 1000;

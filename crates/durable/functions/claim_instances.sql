@@ -110,7 +110,7 @@ begin
             on conflict (instance_id) do nothing
             returning instance_locks.instance_id, instance_locks.lock_token
         )
-        select null::float8, (extract(epoch from k.due) * 1000000)::bigint, k.instance_id, t.lock_token, k.attempt, k.items,
+        select null::float8, (extract(epoch from greatest(k.due, 'epoch')) * 1000000)::bigint, k.instance_id, t.lock_token, k.attempt, k.items,
                k.orchestration_name, k.orchestration_version, k.execution_id, k.generation,
                (select h.last_event_id from {schema}.history h
                 where h.instance_id = k.instance_id and h.execution_id = k.execution_id order by h.event_id desc limit 1), k.had_executions, null::boolean

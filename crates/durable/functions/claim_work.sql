@@ -128,7 +128,7 @@ begin
         update {schema}.worker_queue q
         set lock_token = gen_random_uuid(), locked_until = now() + lease_ms * interval '1 ms', attempt_count = q.attempt_count + 1
         where q.ctid = any (tids) and seats[array_position(ids, q.id)] is not null
-        returning null::float8, (extract(epoch from q.visible_at) * 1000000)::bigint, seats[array_position(ids, q.id)] - 1, q.instance_id, q.id,
+        returning null::float8, (extract(epoch from greatest(q.visible_at, 'epoch')) * 1000000)::bigint, seats[array_position(ids, q.id)] - 1, q.instance_id, q.id,
                   q.lock_token, q.attempt_count, q.work_item;
     end if;
     next_due_ms := extract(epoch from soonest - now()) * 1000;

@@ -11,7 +11,7 @@ use duroxide::providers::{ExecutionMetadata, ProviderError, ScheduledActivityIde
 use duroxide::{Event, EventKind};
 use pg::retry::Policy;
 use sqlx::postgres::PgRow;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 use wake::Flights;
 
@@ -162,7 +162,7 @@ impl PostgresProvider {
         if renewed == 0 {
             return Err(refused());
         }
-        self.inner.leases.granted(fence, lease);
+        self.inner.leases.granted(fence, lease, Instant::now());
         Ok(())
     }
 

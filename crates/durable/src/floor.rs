@@ -20,9 +20,11 @@ const MARGIN: Duration = Duration::from_millis(200);
 pub(crate) const RECENT: Duration = Duration::from_millis(MARGIN.as_millis() as u64 / 2);
 /// A look without a floor is followed by looks with one for this many times as long as it took: they cost a twentieth of the time at most.
 const REST: u32 = 20;
-/// At least for this long, so that a slow moment of the machine is not taken for a slow look; and how long what lies before the floor may go unnoticed.
+/// At least for this long; and how long what lies before the floor may go unnoticed.
 const REST_SHORTEST: Duration = Duration::from_millis(20);
 const REST_LONGEST: Duration = Duration::from_secs(5);
+/// How many times longer it may be than the one before: a look that waited, for a lock or the machine, is not one that waded.
+const REST_GROWTH: u32 = 4;
 /// Groups remembered; beyond it all are forgotten, and look without a floor once.
 const GROUPS_MAX: usize = 1_000;
 
@@ -32,6 +34,8 @@ struct Floor {
     due_us: i64,
     /// When to look without it.
     sweep_at: Instant,
+    /// How long that was after the last such look.
+    rest: Duration,
 }
 
 /// The floors of a consumer's groups.
@@ -53,6 +57,13 @@ pub(crate) struct Reading {
     since: Instant,
     next_sweep: Option<Duration>,
     epoch: u64,
+}
+
+impl Reading {
+    /// When the look was sent.
+    pub(crate) fn since(&self) -> Instant {
+        self.since
+    }
 }
 
 impl<K: Eq + Hash + Clone> Floors<K> {
@@ -88,16 +99,19 @@ impl<K: Eq + Hash + Clone> Floors<K> {
         if floors.len() >= GROUPS_MAX {
             floors.clear();
         }
-        let sweep_at = match reading.floor_us {
+        let before = floors.get(key).copied();
+        let sweep = match reading.floor_us {
             None => {
                 let took = now.saturating_duration_since(reading.since);
-                Some(now + (took * REST).clamp(REST_SHORTEST, REST_LONGEST))
+                let most = REST_LONGEST.min(before.map_or(REST_SHORTEST, |floor| floor.rest) * REST_GROWTH);
+                let rest = (took * REST).clamp(REST_SHORTEST, most);
+                Some((now + rest, rest))
             }
-            Some(_) => floors.get(key).map(|floor| floor.sweep_at),
+            Some(_) => before.map(|floor| (floor.sweep_at, floor.rest)),
         };
-        let due_us = claimed_us.or(now_us).or_else(|| floors.get(key).map(|floor| floor.due_us));
-        if let (Some(sweep_at), Some(due_us)) = (sweep_at, due_us) {
-            floors.insert(key.clone(), Floor { due_us, sweep_at });
+        let due_us = claimed_us.or(now_us).or_else(|| before.map(|floor| floor.due_us));
+        if let (Some((sweep_at, rest)), Some(due_us)) = (sweep, due_us) {
+            floors.insert(key.clone(), Floor { due_us, sweep_at, rest });
         }
         reading.next_sweep
     }
@@ -115,11 +129,11 @@ mod tests {
     use super::*;
 
     /// The first look reads everything, those that follow closely from what was claimed on, and then one everything again: the later the longer it
-    /// takes, but not later than five seconds.
+    /// takes, but not later than five seconds, nor much later than before.
     #[tokio::test(start_paused = true)]
     async fn looks_that_cost_much_are_rare() {
-        for (took_ms, rest_ms) in [(0, 20), (10, 200), (49, 980), (400, 5_000)] {
-            let floors = Floors::new();
+        let floors = Floors::new();
+        for (took_ms, rest_ms) in [(0, 20), (400, 80), (10, 200), (400, 800), (400, 3_200), (400, 5_000), (49, 980)] {
             let first = floors.begin(&"key", Instant::now());
             assert_eq!(first.floor_us, None);
             tokio::time::advance(Duration::from_millis(took_ms)).await;

@@ -7,8 +7,9 @@
 use std::borrow::Cow;
 
 use duroxide::providers::WorkItem;
+use serde_json::Value;
 
-/// What an item begins with that names its instance, and is never left out.
+/// An item that begins with one of these has its name.
 const NAMED: [&str; 2] = ["\"instance\":", "\"parent_instance\":"];
 
 /// # Errors
@@ -29,8 +30,15 @@ pub(crate) fn read(text: &str, instance: &str) -> serde_json::Result<WorkItem> {
         Some(at) => Cow::Owned(format!("{}{}{}", &text[..at], name(instance)?, &text[at..])),
         None => Cow::Borrowed(text),
     };
-    // By hand the fields may come in another order, and then the name is in it twice.
-    serde_json::from_str(&whole).or_else(|error| serde_json::from_str(text).map_err(|_| error))
+    serde_json::from_str(&whole).or_else(|error| by_hand(text, instance).ok_or(error))
+}
+
+/// An item that somebody has rewritten: with its fields in another order, or spaces between them, with its name or without.
+fn by_hand(text: &str, instance: &str) -> Option<WorkItem> {
+    let mut item: Value = serde_json::from_str(text).ok()?;
+    let fields = item.as_object_mut()?.values_mut().next()?.as_object_mut()?;
+    fields.entry("instance").or_insert_with(|| instance.into());
+    serde_json::from_value(item).ok()
 }
 
 /// The instance as the first field of an item.
@@ -106,6 +114,8 @@ mod tests {
         ] {
             assert_eq!(read(text, "b").expect("read"), item, "{text}");
         }
+        let by_jsonb = r#"{"CancelInstance": {"reason": "r"}}"#;
+        assert_eq!(read(by_jsonb, "a").expect("read"), item, "{by_jsonb}");
         for text in ["", "{}", "null", r#"{"Unheard":{"instance":"a"}}"#, r#"{"CancelInstance":{}}"#] {
             assert!(read(text, "a").is_err(), "{text}");
         }

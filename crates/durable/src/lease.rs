@@ -25,8 +25,8 @@ struct Lease {
 }
 
 impl Leases {
-    /// A lease was granted or renewed just now.
-    pub(crate) fn granted(&self, fence: Uuid, lease: Duration) {
+    /// A lease was granted or renewed just now, by a statement that was sent at `since`.
+    pub(crate) fn granted(&self, fence: Uuid, lease: Duration, since: Instant) {
         let now = Instant::now();
         // A lease too long for the clock never ends here.
         let Some(end) = now.checked_add(lease) else { return };
@@ -34,7 +34,7 @@ impl Leases {
         if leases.len() >= TIDY_AT {
             leases.retain(|_, lease| lease.end > now);
         }
-        leases.entry(fence).or_insert(Lease { since: now, end }).end = end;
+        leases.entry(fence).or_insert(Lease { since, end }).end = end;
     }
 
     /// The lease is over, by an ack or otherwise.
@@ -64,9 +64,9 @@ mod tests {
     async fn a_lease_ends_after_its_last_renewal() {
         let (leases, fence) = (Leases::default(), Uuid::from_u128(1));
         assert!(!leases.has_surely_ended(fence));
-        leases.granted(fence, Duration::from_secs(5));
+        leases.granted(fence, Duration::from_secs(5), Instant::now());
         tokio::time::advance(Duration::from_secs(4)).await;
-        leases.granted(fence, Duration::from_secs(5));
+        leases.granted(fence, Duration::from_secs(5), Instant::now());
         tokio::time::advance(Duration::from_secs(4)).await;
         assert!(!leases.has_surely_ended(fence));
         tokio::time::advance(Duration::from_secs(1)).await;

@@ -272,7 +272,7 @@ impl Claim for TurnClaim {
         let key = &look.key;
         let Claimed { leased, next_due_ms, now_us, reading } = self.claim(conn, look).await?;
         for one in &leased {
-            self.leases.granted(one.token.fence, key.lease);
+            self.leases.granted(one.token.fence, key.lease, reading.since());
         }
         let oldest = leased.iter().map(|one| one.due_us).min();
         let sweep = self.floors.end(key, reading, oldest, now_us, Instant::now());
@@ -293,6 +293,10 @@ impl Claim for TurnClaim {
     async fn give_back(&self, conn: &mut PgConnection, turns: &[Turn]) -> pg::Result<()> {
         let tokens: Vec<&TurnToken> = turns.iter().map(|turn| &turn.token).collect();
         self.release(conn, &tokens).await
+    }
+
+    fn given_back(&self) {
+        self.floors.forget();
     }
 
     async fn sweep(&self, conn: &mut PgConnection, keys: &[TurnKey]) -> pg::Result<Vec<usize>> {

@@ -125,7 +125,7 @@ impl Claim for WorkClaim {
             let due_us: i64 = row.try_get("due_us")?;
             oldest = Some(oldest.map_or(due_us, |oldest: i64| oldest.min(due_us)));
             let token = WorkToken { fence: row.try_get("lock_token")?, id: row.try_get("id")?, instance };
-            self.leases.granted(token.fence, key.lease);
+            self.leases.granted(token.fence, key.lease, reading.since());
             let text: &str = row.try_get("work_item")?;
             let item: Option<WorkItem> = item::read(text, &restored(token.instance.clone())).ok();
             if let Some(WorkItem::ActivityExecute { session_id: Some(_), .. }) = item
@@ -149,8 +149,11 @@ impl Claim for WorkClaim {
         let ids: Vec<i64> = tokens.clone().map(|token| token.id).collect();
         let fences: Vec<Uuid> = tokens.map(|token| token.fence).collect();
         sqlx::query(&self.give_back).bind(instances).bind(ids).bind(fences).execute(conn).await?;
-        self.floors.forget();
         Ok(())
+    }
+
+    fn given_back(&self) {
+        self.floors.forget();
     }
 
     fn fits(&self, activity: &Activity, _: &Sessionful) -> bool {

@@ -62,7 +62,11 @@ struct Timekeeper<C: Claim>(Weak<Inner<C>>);
 impl<C: Claim> Drop for Timekeeper<C> {
     fn drop(&mut self) {
         let Some(inner) = self.0.upgrade() else { return };
-        let kept: Vec<_> = inner.state().groups.values_mut().map(|entry| entry.ahead.drain()).collect();
+        let kept: Vec<_> = {
+            let mut state = inner.state();
+            state.closed = true;
+            state.groups.values_mut().map(|entry| entry.ahead.drain()).collect()
+        };
         drop(kept);
     }
 }

@@ -49,6 +49,9 @@ pub trait Claim: Send + Sync + 'static {
     /// Makes items that nobody took due again as they were, without counting the attempt, fenced by their tokens.
     fn give_back(&self, conn: &mut PgConnection, items: &[Self::Item]) -> impl Future<Output = pg::Result<()>> + Send;
 
+    /// Items have been given back: it is committed, and nobody has been rung yet. For what is remembered of where to look.
+    fn given_back(&self) {}
+
     /// Which of these keys have something due, as places in `keys`, by one statement for all of them: the fallback, the look
     /// after another process may have died between writing and ringing, and the poll where nothing can be heard. A key too
     /// many costs a look.
@@ -138,7 +141,7 @@ impl<I> Looked<I> {
     pub fn deal<K, A>(mut self, look: &Look<K, A>, items: Vec<I>, lease: Option<Duration>) -> Self {
         let wants: Vec<usize> = look.seats.iter().map(|seat| seat.want).collect();
         let seats = share::deal(items.len(), &wants);
-        // What was claimed beyond what anybody wanted goes to nobody, and so back to the table.
+        // What was claimed beyond what anybody wanted is for who comes next, or goes back to the table.
         for (seat, item) in seats.into_iter().chain(std::iter::repeat(NOBODY)).zip(items) {
             self.give(seat, item, lease);
         }

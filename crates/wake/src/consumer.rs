@@ -114,8 +114,8 @@ impl<C: Claim> Consumer<C> {
 
     /// Claims up to `want` items now or as soon as there are some.
     ///
-    /// `Ok(None)` means the deadline. A waiter that joins a group known to be empty makes no query; in every other case
-    /// at least one look is made for it, and a look under way at the deadline is waited for, up to a second. A deadline that
+    /// `Ok(None)` means the deadline. A waiter that joins a group known to be empty makes no query, nor does one for whom
+    /// something was [claimed ahead](Claim::claims_ahead); in every other case at least one look is made for it, and a look under way at the deadline is waited for, up to a second. A deadline that
     /// is not in the future means [`claim_now`](Self::claim_now).
     ///
     /// # Errors
@@ -153,7 +153,7 @@ impl<C: Claim> Consumer<C> {
         answered.unwrap_or_else(|_| Err(self.inner.closed()))
     }
 
-    /// Claims up to `want` items that are there now; always looks. `Ok(None)` means there were none.
+    /// Claims up to `want` items that are there now; looks, unless something was claimed ahead. `Ok(None)` means there were none.
     ///
     /// # Errors
     /// As [`claim`](Self::claim); a failure is not absorbed.

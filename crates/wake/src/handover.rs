@@ -91,6 +91,7 @@ impl<C: Claim> Inner<C> {
             tracing::warn!(consumer = &*self.name, %error, items, "could not be given back; their leases end by themselves");
             return;
         }
+        self.claim.given_back();
         self.hub.ring_here(&rings, Instant::now());
     }
 }

@@ -76,12 +76,12 @@ impl Flight for Abandon {
     }
 
     fn rings(&self, given_up: &GivenUp, outcome: Option<&Fenced>) -> Vec<Ring> {
+        if outcome.is_some() {
+            // Before the ring: whoever it wakes reads from the old place on. However it ended: an attempt before may have done it.
+            (self.forget)();
+        }
         if outcome.is_some_and(|outcome| *outcome != Fenced::Done) {
             return Vec::new();
-        }
-        if outcome.is_some() {
-            // Before the ring: whoever it wakes reads from the old place on.
-            (self.forget)();
         }
         let due = self.channel.ring().after(given_up.delay.unwrap_or_default());
         // Messages that came while an instance was leased are free at once, whatever the delay of the turn's own.

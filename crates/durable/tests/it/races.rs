@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::calls::{Done, ack, activity, identity, send_work, start};
+use crate::calls::{Done, ack, activity, begin, fetch_work, identity, send_work, start};
 use crate::fixture::{Elsewhere, Fixture, PATIENCE, eventually};
 
 /// Orchestrations of one turn each.
@@ -216,4 +216,34 @@ async fn a_claim_passes_by_a_session_that_is_locked() {
     holder.rollback().await.expect("rolled back");
     let second = fetches.join_next().await.expect("one more").expect("no panic");
     assert_eq!(second.0, 2);
+}
+
+/// An activity whose lease is renewed in the moment of its ack ends all the same, and so does one that is given up then.
+/// Many times over each is renewed by three and ended by one, all at once. What ended is gone, what was given up is free.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_in_the_moment_of_the_end_changes_nothing() {
+    const ROUNDS: u64 = 150;
+    let Fixture { db, provider } = Fixture::new().await;
+    begin(&provider, "i", LEASE).await;
+    for round in 0..ROUNDS {
+        send_work(&provider, activity("i", 10 + round)).await;
+        let (_, token, _) = fetch_work(&provider, LEASE).await;
+        let mut renewals = JoinSet::new();
+        for _ in 0..3 {
+            let (provider, token) = (provider.clone(), token.clone());
+            renewals.spawn(async move { drop(provider.renew_work_item_lock(&token, LEASE * 2).await) });
+        }
+        if round % 2 == 0 {
+            provider.ack_work_item(&token, None).await.expect("a fresh lease");
+            renewals.join_all().await;
+            assert_eq!(number(&db, "select count(*) from {schema}.worker_queue").await, 0, "round {round}");
+        } else {
+            provider.abandon_work_item(&token, None, true).await.expect("a fresh lease");
+            renewals.join_all().await;
+            assert_eq!(number(&db, "select count(*) from {schema}.worker_queue where locked_until is null").await, 1);
+            let (_, token, attempt) = fetch_work(&provider, LEASE).await;
+            assert_eq!(attempt, 1);
+            provider.ack_work_item(&token, None).await.expect("a fresh lease");
+        }
+    }
 }

@@ -19,7 +19,7 @@ const TICKETS: i64 = 100_000;
 const ENOUGH: i64 = 2_000;
 
 /// Tickets, each for one person.
-struct Tickets {
+pub(crate) struct Tickets {
     channel: Channel,
     take: Sql,
     give_back: Sql,
@@ -59,7 +59,7 @@ impl Claim for Tickets {
     }
 }
 
-async fn tickets(db: &TestDb) -> (Wake, Consumer<Tickets>) {
+pub(crate) async fn tickets(db: &TestDb) -> (Wake, Consumer<Tickets>) {
     tickets_of(db, db.database()).await
 }
 
@@ -82,7 +82,7 @@ async fn tickets_of(db: &TestDb, database: &Database) -> (Wake, Consumer<Tickets
 }
 
 /// Eight take tickets as fast as they can, until [`ENOUGH`] are taken. Answers how many that were.
-async fn crowd(consumer: &Consumer<Tickets>) -> i64 {
+pub(crate) async fn crowd(consumer: &Consumer<Tickets>) -> i64 {
     let taken = Arc::new(AtomicI64::new(0));
     let mut people = JoinSet::new();
     for _ in 0..8 {

@@ -10,6 +10,7 @@ use metrics::{
 use pg::Database;
 use pg::testing::{Proxy, TestDb};
 
+use crate::ahead::{crowd, tickets};
 use crate::fixture::{Stranger, briefly_polling, eventually, hearing, options, start_hearing, take, waiter, waiting};
 
 /// Remembers the names and kinds under which something was recorded.
@@ -133,6 +134,11 @@ async fn every_metric_is_recorded_by_a_run_that_has_everything() {
     eventually("it sweeps", async || jobs.claims.counts().sweeps > 0).await;
     stranger.insert("fails").await;
     fails.await.expect("served");
+
+    // A crowd that is claimed for ahead.
+    let crowded = TestDb::new().await;
+    let (_wake, tickets) = tickets(&crowded).await;
+    crowd(&tickets).await;
 
     let recorded = recorded.0.lock().expect("no panic").clone();
     let documented: BTreeSet<(String, &str)> =
