@@ -193,10 +193,10 @@ async fn orchestrations_complete_although_connections_break_around_their_commits
     let mut cuts = Vec::new();
     for number in 0..ORCHESTRATIONS {
         let (one, other) = (SIDES[number % 2], SIDES[(number / 2) % 2]);
-        cuts.push(way.cut(one, &format!(r#""StartOrchestration":{{"instance":"count-{number}","#)));
-        cuts.push(
-            way.cut(other, &format!(r#""ActivityExecute":{{"instance":"count-{number}","execution_id":1,"id":2,"#)),
-        );
+        // Each counts from its own number, which is its input and that of its first activities.
+        let from = |item: &str, fields: &str| format!(r#""{item}":{{{fields},"input":"{number}""#);
+        cuts.push(way.cut(one, &from("StartOrchestration", r#""orchestration":"Count""#)));
+        cuts.push(way.cut(other, &from("ActivityExecute", r#""execution_id":1,"id":2,"name":"Step""#)));
     }
     load.complete(ORCHESTRATIONS).await;
     assert_eq!(load.executed(), ORCHESTRATIONS * ACTIVITIES);

@@ -59,7 +59,8 @@ async fn a_minute_of_an_idle_runtime_makes_no_statement() {
     // After a due time was heard, the listener reads the server's clock with its next heartbeat, once.
     sleep(wake::Options::default().heartbeat_interval).await;
     eventually("sessions have been asked for", async || {
-        role.calls_matching("with renewed as").await > 0 && role.calls_matching("with gone as").await > 0
+        let asked = async |name| role.calls_matching(name).await > 0;
+        asked("/* renew_session_lock */").await && asked("/* cleanup_orphaned_sessions */").await
     })
     .await;
     settled(&role).await;
