@@ -13,8 +13,8 @@ use sqlx::{Postgres, Row};
 
 use crate::provider::PostgresProvider;
 
-/// A statement with its arguments.
-type Bound<'q> = Query<'q, Postgres, PgArguments>;
+/// A statement with its arguments, or some of them.
+pub(crate) type Bound<'q> = Query<'q, Postgres, PgArguments>;
 
 macro_rules! queries {
     ($($name:ident = $file:literal),* $(,)?) => {
@@ -61,30 +61,23 @@ impl PostgresProvider {
     ///
     /// # Errors
     /// The last one, if the database is away for longer or refuses.
-    pub(crate) async fn rows<'q, F>(
+    pub(crate) async fn rows<'q>(
         &self,
         operation: &'static str,
         sql: &Sql,
-        bind: F,
-    ) -> Result<Vec<PgRow>, ProviderError>
-    where
-        F: Fn(Bound<'q>) -> Bound<'q>,
-    {
-        let policy = Policy::default();
-        let asked = retry(&policy, operation, |_| self.sent(bind(sqlx::query(sql)))).await;
+        bind: impl Fn(Bound<'q>) -> Bound<'q>,
+    ) -> Result<Vec<PgRow>, ProviderError> {
+        let asked = retry(&Policy::default(), operation, |_| self.sent(bind(sqlx::query(sql)))).await;
         asked.map_err(|error| crate::error::database(operation, &error))
     }
 
     /// As [`rows`](Self::rows), for one row at most.
-    pub(crate) async fn row<'q, F>(
+    pub(crate) async fn row<'q>(
         &self,
         operation: &'static str,
         sql: &Sql,
-        bind: F,
-    ) -> Result<Option<PgRow>, ProviderError>
-    where
-        F: Fn(Bound<'q>) -> Bound<'q>,
-    {
+        bind: impl Fn(Bound<'q>) -> Bound<'q>,
+    ) -> Result<Option<PgRow>, ProviderError> {
         Ok(self.rows(operation, sql, bind).await?.into_iter().next())
     }
 
@@ -92,15 +85,12 @@ impl PostgresProvider {
     ///
     /// # Errors
     /// As [`rows`](Self::rows); and if the answer was lost, which the message says.
-    pub(crate) async fn change<'q, F>(
+    pub(crate) async fn change<'q>(
         &self,
         operation: &'static str,
         sql: &Sql,
-        bind: F,
-    ) -> Result<Option<PgRow>, ProviderError>
-    where
-        F: Fn(Bound<'q>) -> Bound<'q>,
-    {
+        bind: impl Fn(Bound<'q>) -> Bound<'q>,
+    ) -> Result<Option<PgRow>, ProviderError> {
         let policy = Policy::default();
         let changed = retry(&policy, operation, |_| async {
             match self.sent(bind(sqlx::query(sql))).await {

@@ -71,7 +71,8 @@ pub trait Claim: Send + Sync + 'static {
     }
 
     /// Whether a look may take items ahead of the waiters that are about to come ([`Look::ahead`]). For items that are as good
-    /// a moment later, and that [`fits`](Self::fits) lets any waiter have: not for what is better claimed late, like a batch that still grows.
+    /// a moment later, and that [`fits`](Self::fits) lets any waiter have: not for what is better claimed late, like a batch that
+    /// still grows.
     fn claims_ahead(&self) -> bool {
         false
     }
@@ -129,8 +130,9 @@ impl<I> Looked<I> {
         Self::new(ms.filter(|ms| *ms < LATEST_MS).map(|ms| Duration::from_secs_f64(ms.max(0.0) / 1_000.0)))
     }
 
-    /// Gives an item to a seat, or, beyond the last seat, to who comes next. `lease` is after how long it is due again if nobody ends it: a waiter of this group must be
-    /// there for it. `None` means never, as for an item that was ended by the claim itself.
+    /// Gives an item to a seat, or, beyond the last seat, to who comes next. `lease` is after how long it is due again if
+    /// nobody ends it: a waiter of this group must be there for it. `None` means never, as for an item that was ended by the claim
+    /// itself.
     pub fn give(&mut self, seat: usize, item: I, lease: Option<Duration>) {
         self.items.push((seat, item));
         self.due_again = earliest([self.due_again, lease]);

@@ -115,8 +115,9 @@ impl<C: Claim> Consumer<C> {
     /// Claims up to `want` items now or as soon as there are some.
     ///
     /// `Ok(None)` means the deadline. A waiter that joins a group known to be empty makes no query, nor does one for whom
-    /// something was [claimed ahead](Claim::claims_ahead); in every other case at least one look is made for it, and a look under way at the deadline is waited for, up to a second. A deadline that
-    /// is not in the future means [`claim_now`](Self::claim_now).
+    /// something was [claimed ahead](Claim::claims_ahead); in every other case at least one look is made for it, and a look under
+    /// way at the deadline is waited for, up to a second. A deadline that is not in the future means
+    /// [`claim_now`](Self::claim_now).
     ///
     /// # Errors
     /// [`Error::Full`] beyond `max_intentions`; [`Error::Refused`] if the database refuses this claim; [`Error::Unavailable`]

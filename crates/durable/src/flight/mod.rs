@@ -8,9 +8,6 @@ mod turn;
 
 use std::collections::HashSet;
 
-use sqlx::Postgres;
-use sqlx::postgres::PgArguments;
-use sqlx::query::Query;
 use uuid::Uuid;
 
 pub(crate) use abandon::{Abandon, GivenUp};
@@ -18,9 +15,6 @@ pub(crate) use commit::{Commit, Done, Finished};
 pub(crate) use look_up::{Found, LookUp, Wanted};
 pub(crate) use send_work::SendWork;
 pub(crate) use turn::{Acked, Ended, KeyChanges};
-
-/// A statement with some of its arguments.
-type Bound<'q> = Query<'q, Postgres, PgArguments>;
 
 /// Which members present a token that one before them presents: the first is the one that counts.
 fn repeated(fences: impl IntoIterator<Item = Uuid>) -> Vec<bool> {

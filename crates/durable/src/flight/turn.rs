@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use duroxide::{Event, EventKind};
 use wake::Ring;
 
+use super::repeated;
 use super::send_work::WorkColumns;
-use super::{Bound, repeated};
 use crate::message::{Message, Work, millis};
 use crate::observe;
 use crate::provider::Channels;
+use crate::queries::Bound;
 use crate::text::stored;
 use crate::token::TurnToken;
 
