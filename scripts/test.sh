@@ -46,7 +46,7 @@ without_nextest() {
 if has cargo-nextest; then
     cargo nextest run --workspace --profile "$SUITE"
 elif [ "$SUITE" = core ]; then
-    without_nextest --package reveille-pg --package reveille-wake
+    without_nextest --package reveille-pg --package reveille-wake --package reveille-durable
 else
     without_nextest --workspace
 fi
