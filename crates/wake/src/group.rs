@@ -363,10 +363,10 @@ impl<W> Group<W> {
         }
     }
 
-    /// What a look that found nothing more adds to what was known before it.
+    /// What a look that found nothing more adds to what was known before it; if it was for everybody that was known for, it takes its place.
     fn learnt(&self, before: Known, look: &InTheAir, until: Option<Instant>, now: Instant) -> Empty {
         let mut empty = match before {
-            Known::Empty(mut before) if look.adds => {
+            Known::Empty(mut before) if look.adds && !before.sights.iter().all(|sight| look.sights.contains(sight)) => {
                 if before.sights.len() >= SIGHTS_MAX {
                     before.sights.clear();
                 }

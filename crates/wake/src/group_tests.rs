@@ -190,6 +190,27 @@ fn a_due_hint_outlives_a_look_for_others() {
     assert_eq!(group.wake_at(&RULES), Some(now + ms(500)));
 }
 
+/// A look for newcomers that is for everybody the group knows something for replaces what it knew: what was taken and has been ended meanwhile is not
+/// looked for when its lease would have.
+#[test]
+fn a_look_for_everybody_outdates_the_end_of_leases() {
+    let (mut group, now) = asleep(None);
+    sighted(&mut group, 2, "x", now);
+    group.begin(now, HEARS);
+    group.leave(2, now);
+    group.end(served(None, Some(ms(300))), now, &RULES);
+    assert_eq!(group.wake_at(&RULES), Some(now + ms(300)));
+    sighted(&mut group, 3, "y", now);
+    group.begin(now, HEARS);
+    group.end(empty(None), now, &RULES);
+    assert_eq!(group.wake_at(&RULES), Some(now + ms(300)), "x was not asked for");
+    sighted(&mut group, 4, "x", now);
+    sighted(&mut group, 5, "z", now);
+    group.begin(now, HEARS);
+    group.end(empty(None), now, &RULES);
+    assert_eq!(group.wake_at(&RULES), None, "x, y and z were");
+}
+
 /// A failed look is repeated after a pause; newcomers meanwhile wait for that instead of asking as well, and a deadline
 /// that passes says what failed.
 #[test]
