@@ -83,6 +83,12 @@ pub struct Landed {
 }
 
 impl Landed {
+    /// An answer put together from several: one outcome per member in order, `None` for one whose row was locked, and the backend that rang, if
+    /// any did.
+    pub fn new(outcomes: Vec<Option<String>>, backend: Option<i32>) -> Landed {
+        Landed { outcomes, backend: backend.and_then(|pid| u32::try_from(pid).ok()) }
+    }
+
     /// Reads the answer of a statement made by [`Boarded::query`].
     ///
     /// # Errors

@@ -1,0 +1,787 @@
+-- What the migrations and functions lead to, as the server describes it. Made by a test: do not edit.
+
+create table {schema}.buffered (
+    id bigint not null generated always as identity,
+    queue text not null,
+    partition text not null,
+    message_id uuid not null,
+    transaction_id text not null,
+    trace_id text,
+    producer text,
+    payload bytea not null,
+    encrypted boolean not null,
+    created_at timestamp with time zone not null default now(),
+    constraint buffered_pkey PRIMARY KEY (id)
+);
+
+create table {schema}.consumer (
+    id integer not null generated always as identity,
+    queue_id integer not null,
+    name text not null,
+    mode text not null,
+    since timestamp with time zone,
+    created_at timestamp with time zone not null default now(),
+    constraint consumer_pkey PRIMARY KEY (id),
+    constraint consumer_queue_id_fkey FOREIGN KEY (queue_id) REFERENCES {schema}.queue(id) ON DELETE CASCADE
+);
+CREATE INDEX consumer_by_name ON {schema}.consumer USING btree (md5(name));
+CREATE UNIQUE INDEX consumer_name ON {schema}.consumer USING btree (queue_id, md5(name));
+
+create table {schema}.cursor (
+    partition_id bigint not null,
+    consumer_id integer not null,
+    version bigint not null default 0,
+    due_at timestamp with time zone not null,
+    "position" bigint not null,
+    lease_id uuid,
+    lease_end bigint,
+    last_lease uuid,
+    retries integer not null default 0,
+    read_at timestamp with time zone,
+    constraint cursor_consumer_id_fkey FOREIGN KEY (consumer_id) REFERENCES {schema}.consumer(id) ON DELETE CASCADE,
+    constraint cursor_pkey PRIMARY KEY (partition_id, consumer_id, version)
+) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, fillfactor=70, vacuum_truncate=off);
+CREATE INDEX cursor_due ON {schema}.cursor USING btree (consumer_id, due_at) WHERE (due_at < 'infinity'::timestamp with time zone);
+CREATE INDEX cursor_lease ON {schema}.cursor USING btree (lease_id) WHERE (lease_id IS NOT NULL);
+
+create table {schema}.dead_letter (
+    id bigint not null generated always as identity,
+    queue_id integer not null,
+    partition_id bigint not null,
+    consumer text not null,
+    message_offset bigint not null,
+    message_id uuid not null,
+    transaction_id text not null,
+    trace_id text,
+    producer text,
+    encrypted boolean not null,
+    payload bytea not null,
+    error text,
+    retries integer not null,
+    created_at timestamp with time zone not null,
+    failed_at timestamp with time zone not null default now(),
+    constraint dead_letter_pkey PRIMARY KEY (id),
+    constraint dead_letter_queue_id_fkey FOREIGN KEY (queue_id) REFERENCES {schema}.queue(id) ON DELETE CASCADE
+);
+CREATE INDEX dead_letter_partition ON {schema}.dead_letter USING btree (partition_id);
+CREATE INDEX dead_letter_queue ON {schema}.dead_letter USING btree (queue_id, id);
+
+create table {schema}.flight (
+    id uuid not null,
+    outcomes text[] not null,
+    landed_at timestamp with time zone not null default now(),
+    constraint flight_pkey PRIMARY KEY (id)
+) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, vacuum_truncate=off);
+
+create table {schema}.maintenance (
+    name text not null,
+    enabled boolean not null,
+    constraint maintenance_pkey PRIMARY KEY (name)
+);
+
+create table {schema}.migration (
+    component text not null,
+    number integer,
+    name text not null,
+    hash text not null,
+    applied_at timestamp with time zone not null default now(),
+    constraint migration_number_check CHECK ((number > 0))
+);
+CREATE UNIQUE INDEX migration_function ON {schema}.migration USING btree (component, name) WHERE (number IS NULL);
+CREATE UNIQUE INDEX migration_number ON {schema}.migration USING btree (component, number) WHERE (number IS NOT NULL);
+
+create table {schema}.partition (
+    id bigint not null generated always as identity,
+    queue_id integer not null,
+    name text not null,
+    first_offset bigint not null default 0,
+    created_at timestamp with time zone not null default now(),
+    constraint partition_pkey PRIMARY KEY (id),
+    constraint partition_queue_id_fkey FOREIGN KEY (queue_id) REFERENCES {schema}.queue(id) ON DELETE CASCADE
+);
+CREATE UNIQUE INDEX partition_name ON {schema}.partition USING btree (queue_id, md5(name));
+
+create table {schema}.queue (
+    id integer not null generated always as identity,
+    name text not null,
+    namespace text not null default ''::text,
+    task text not null default ''::text,
+    lease_seconds integer not null default 300,
+    retry_limit integer not null default 3,
+    retry_delay_ms integer,
+    max_size bigint not null default 0,
+    ttl_seconds integer,
+    dead_letter_queue boolean not null default false,
+    dlq_after_max_retries boolean not null default false,
+    priority integer not null default 0,
+    delayed_processing_seconds integer not null default 0,
+    window_buffer_seconds integer not null default 0,
+    retention_seconds integer not null default 0,
+    completed_retention_seconds integer not null default 0,
+    retention_enabled boolean not null default false,
+    encryption_enabled boolean not null default false,
+    max_wait_time_seconds integer not null default 0,
+    created_at timestamp with time zone not null default now(),
+    constraint queue_pkey PRIMARY KEY (id)
+);
+CREATE UNIQUE INDEX queue_name ON {schema}.queue USING btree (md5(name));
+CREATE INDEX queue_namespace ON {schema}.queue USING btree (md5(namespace));
+CREATE INDEX queue_task ON {schema}.queue USING btree (md5(task));
+
+create table {schema}.segment (
+    partition_id bigint not null,
+    first_offset bigint not null,
+    next_offset bigint not null,
+    created_at timestamp with time zone not null,
+    encrypted boolean not null,
+    hashes bigint[] not null,
+    ids uuid[] not null,
+    transaction_ids text[] storage external not null,
+    trace_ids text[],
+    producers text[],
+    payloads bytea[] storage external not null,
+    constraint segment_pkey PRIMARY KEY (partition_id, first_offset)
+) with (autovacuum_vacuum_insert_scale_factor=0.1, toast_tuple_target=8160);
+
+create table {schema}.trace (
+    id bigint not null generated always as identity,
+    partition_id bigint not null,
+    transaction_id text not null,
+    consumer text not null,
+    event_type text not null,
+    data text not null,
+    worker text,
+    names text[] not null,
+    created_at timestamp with time zone not null default now(),
+    constraint trace_partition_id_fkey FOREIGN KEY (partition_id) REFERENCES {schema}.partition(id) ON DELETE CASCADE,
+    constraint trace_pkey PRIMARY KEY (id)
+);
+CREATE INDEX trace_message ON {schema}.trace USING btree (partition_id, md5(transaction_id));
+
+create table {schema}.trace_name (
+    name text not null,
+    trace_id bigint not null,
+    constraint trace_name_trace_id_fkey FOREIGN KEY (trace_id) REFERENCES {schema}.trace(id) ON DELETE CASCADE
+);
+CREATE INDEX trace_name_name ON {schema}.trace_name USING btree (md5(name), trace_id);
+CREATE INDEX trace_name_trace ON {schema}.trace_name USING btree (trace_id);
+
+CREATE OR REPLACE FUNCTION {schema}.ack(flight uuid, channels text[], payloads text[], patient boolean, partitions bigint[], groups text[], leases uuid[], lasts integer[], hashes bigint[], statuses text[], errors text[])
+ RETURNS TABLE(outcomes text[], backend integer)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+    member   record;
+    source   record;
+    mine     record;
+    message  record;
+    verdicts text[];
+    first    integer := 1;
+    low      bigint;
+    place    bigint;
+    charged  integer;
+    stopped  text;
+    done     boolean;
+    due      timestamptz;
+begin
+    outcomes := array_fill(null::text, array[cardinality(partitions)]);
+    for member in
+        select m.*, coalesce(lag(m.last) over (order by m.place), 0) + 1 as first
+        from unnest(partitions, groups, leases, lasts) with ordinality as m (partition_id, group_name, lease_id, last, place) order by m.place
+    loop
+        select p.id, p.queue_id, p.first_offset, q.retry_limit, q.retry_delay_ms, q.delayed_processing_seconds, q.window_buffer_seconds into source
+        from {schema}.partition p join {schema}.queue q on q.id = p.queue_id where p.id = member.partition_id;
+        if not found then
+            outcomes[member.place] := 'p';
+            continue;
+        end if;
+        -- Whose it is: a lease says so itself, while it lasts.
+        select k.id, k.name into message from {schema}.consumer k
+        where k.queue_id = source.queue_id and k.id = coalesce(
+            (select c.consumer_id from {schema}.cursor c where c.lease_id = member.lease_id and c.partition_id = member.partition_id),
+            (select g.id from {schema}.consumer g
+             where g.queue_id = source.queue_id and md5(g.name) = md5(coalesce(member.group_name, '__QUEUE_MODE__'))
+               and g.name = coalesce(member.group_name, '__QUEUE_MODE__')));
+        if not found then
+            outcomes[member.place] := 'g';
+            continue;
+        end if;
+        if patient then
+            select c.* into mine from {schema}.cursor c
+            where c.partition_id = member.partition_id and c.consumer_id = message.id order by c.version desc limit 1 for update;
+        else
+            select c.* into mine from {schema}.cursor c
+            where c.partition_id = member.partition_id and c.consumer_id = message.id order by c.version desc limit 1 for update skip locked;
+        end if;
+        if not found then
+            continue;
+        end if;
+        outcomes[member.place] := message.name;
+        place := mine.position;
+        charged := mine.retries;
+        stopped := null;
+        done := member.lease_id is not null and member.lease_id is distinct from mine.lease_id;
+        verdicts := array_fill('u'::text, array[member.last - member.first + 1]);
+        -- From where the messages can be: of a lease that is over, up to a batch before.
+        low := case when done then mine.position - 10000 else mine.position end;
+        low := coalesce((select max(s.first_offset) from {schema}.segment s where s.partition_id = member.partition_id and s.first_offset <= low), low);
+        for message in
+            select m.place, m.status, m.error, s.message_offset from unnest(hashes[member.first:member.last], statuses[member.first:member.last],
+                errors[member.first:member.last]) with ordinality as m (hash, status, error, place)
+            join (select h.hash, s.first_offset + h.place - 1 as message_offset from {schema}.segment s
+                  cross join lateral unnest(s.hashes) with ordinality as h (hash, place)
+                  where s.partition_id = member.partition_id and s.first_offset >= low
+                    and s.first_offset < case when done then mine.position when mine.lease_id is null then mine.position + 10000 else mine.lease_end end
+                 ) s on s.hash = m.hash
+            order by s.message_offset
+        loop
+            verdicts[message.place] := case
+                -- An ack that was heard before, or that a later one covered.
+                when message.message_offset < mine.position and (not done or mine.last_lease = member.lease_id) then 'o'
+                when done then 'l'
+                when mine.lease_id is not null and message.message_offset >= mine.lease_end then 'u'
+                when stopped is not null and message.status in ('c', 'd') then 'b'
+                else 'o' end;
+            continue when verdicts[message.place] <> 'o' or done or stopped is not null or message.message_offset < mine.position;
+            if message.status = 'f' and charged >= source.retry_limit and message.message_offset = place then
+                verdicts[message.place] := 'd';
+            elsif message.status = 'd' then
+                verdicts[message.place] := 'd';
+            elsif message.status in ('f', 'r') then
+                stopped := message.status;
+                if message.status = 'f' then
+                    charged := charged + 1;
+                end if;
+                continue;
+            end if;
+            if verdicts[message.place] = 'd' then
+                insert into {schema}.dead_letter (queue_id, partition_id, consumer, message_offset, message_id, transaction_id, trace_id, producer,
+                                                  encrypted, payload, error, retries, created_at)
+                select source.queue_id, s.partition_id, outcomes[member.place], message.message_offset, s.ids[i.i], s.transaction_ids[i.i], s.trace_ids[i.i],
+                       s.producers[i.i], s.encrypted, s.payloads[i.i], message.error, charged, s.created_at
+                from (select * from {schema}.segment s where s.partition_id = member.partition_id and s.first_offset <= message.message_offset
+                      order by s.first_offset desc limit 1) s
+                cross join lateral (select (message.message_offset - s.first_offset + 1)::integer as i) i
+                where s.ids[i.i] is not null;
+            end if;
+            place := message.message_offset + 1;
+            charged := 0;
+        end loop;
+        if done then
+            outcomes[member.place] := 'l' || array_to_string(verdicts, '') || outcomes[member.place];
+            continue;
+        end if;
+        if stopped is not null or mine.lease_id is null or place >= mine.lease_end then
+            due := case when mine.lease_id is null and stopped is null and mine.due_at > now() then mine.due_at
+                        when stopped = 'f' then now() + coalesce(source.retry_delay_ms, 0) * interval '1 ms'
+                        when stopped = 'r' then now()
+                        else {schema}.due_after(member.partition_id, place, source.delayed_processing_seconds, source.window_buffer_seconds) end;
+            update {schema}.cursor c
+            set version = c.version + 1, position = place, retries = charged, due_at = due, lease_id = null, lease_end = null,
+                last_lease = coalesce(mine.lease_id, mine.last_lease)
+            where c.partition_id = mine.partition_id and c.consumer_id = mine.consumer_id and c.version = mine.version;
+            outcomes[member.place] := case when due < 'infinity' then 'R' else 'r' end || array_to_string(verdicts, '') || outcomes[member.place];
+        else
+            if place > mine.position then
+                update {schema}.cursor c set version = c.version + 1, position = place, retries = charged
+                where c.partition_id = mine.partition_id and c.consumer_id = mine.consumer_id and c.version = mine.version;
+            end if;
+            outcomes[member.place] := 'k' || array_to_string(verdicts, '') || outcomes[member.place];
+        end if;
+    end loop;
+    backend := {schema}.land(flight, outcomes, channels, payloads);
+    return next;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.backlog(queue_id integer)
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+AS $function$
+    select coalesce(sum(greatest(l.next_offset - coalesce(c.position, p.first_offset), 0)), 0)::bigint
+    from {schema}.partition p
+    cross join lateral (select s.next_offset from {schema}.segment s where s.partition_id = p.id order by s.first_offset desc limit 1) l
+    left join lateral (
+        select min(n.position) as position from {schema}.consumer k
+        cross join lateral (select c.position from {schema}.cursor c where c.partition_id = p.id and c.consumer_id = k.id
+                            order by c.version desc limit 1) n
+        where k.queue_id = p.queue_id) c on true
+    where p.queue_id = backlog.queue_id
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.claim(source_queue text, source_partition text, source_namespace text, source_task text, group_name text, modes text[], sinces timestamp with time zone[], leases uuid[], leases_ms bigint[], batches integer[], widths integer[], autos boolean[])
+ RETURNS TABLE(next_due_ms double precision, seat integer, lease_ms bigint, queue_name text, partition_id bigint, partition_name text, consumer_id integer, version bigint, first_offset bigint, created_at timestamp with time zone, encrypted boolean, retries integer, ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[])
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+    wanted    integer := (select sum(w) from unnest(widths) as w);
+    soonest   timestamptz := 'infinity';
+    place     integer := 0;
+    own       integer;
+    source    record;
+    candidate record;
+    mine      record;
+    part      record;
+    room      integer;
+    upto      bigint;
+    last      bigint;
+    due       timestamptz;
+    empty     boolean;
+begin
+    if exists (select from {schema}.maintenance m where m.name = 'pop' and m.enabled) then
+        return next;
+        return;
+    end if;
+    for source in
+        select q.* from {schema}.queue q where md5(q.name) = md5(source_queue) and q.name = source_queue
+        union all
+        select * from (
+            select q.* from {schema}.queue q
+            where source_queue is null and (source_namespace is null or md5(q.namespace) = md5(source_namespace) and q.namespace = source_namespace)
+              and (source_task is null or md5(q.task) = md5(source_task) and q.task = source_task)
+            order by q.priority desc, q.id) q
+    loop
+        select k.id into own from {schema}.consumer k
+        where k.queue_id = source.id and md5(k.name) = md5(group_name) and k.name = group_name;
+        if not found then
+            own := {schema}.subscribe(source.id, group_name, modes[1], sinces[1]);
+            continue when own is null;
+        end if;
+        for candidate in
+            select * from (
+                select c.partition_id, c.version from {schema}.cursor c
+                where source_partition is null and c.consumer_id = own and c.due_at <= now() and c.due_at < 'infinity'
+                order by c.due_at limit wanted * 2 + 16) c
+            union all
+            select n.partition_id, n.version from {schema}.partition p
+            cross join lateral (select c.partition_id, c.version, c.due_at from {schema}.cursor c
+                                where c.partition_id = p.id and c.consumer_id = own order by c.version desc limit 1) n
+            where p.queue_id = source.id and md5(p.name) = md5(source_partition) and p.name = source_partition and n.due_at <= now()
+        loop
+            if wanted <= 0 then
+                soonest := now();
+                exit;
+            end if;
+            select c.* into mine from {schema}.cursor c
+            where c.partition_id = candidate.partition_id and c.consumer_id = own and c.version = candidate.version for update skip locked;
+            if not found then
+                soonest := now();
+                continue;
+            end if;
+            due := null;
+            if source.window_buffer_seconds > 0 then
+                -- It yields nothing until its newest message is old enough.
+                select s.created_at + source.window_buffer_seconds * interval '1 s' into due from {schema}.segment s
+                where s.partition_id = mine.partition_id order by s.first_offset desc limit 1;
+                if due > now() then
+                    update {schema}.cursor c set version = c.version + 1, due_at = due, lease_id = null, lease_end = null
+                    where c.partition_id = mine.partition_id and c.consumer_id = own and c.version = mine.version;
+                    continue;
+                end if;
+            end if;
+            -- Whose it is: in turn, of those who have room.
+            loop
+                place := place % cardinality(widths) + 1;
+                exit when widths[place] > 0;
+            end loop;
+            room := batches[place];
+            upto := mine.position;
+            empty := true;
+            for part in
+                select s.* from {schema}.segment s
+                where s.partition_id = mine.partition_id and s.next_offset > mine.position and s.first_offset >= coalesce(
+                    (select max(f.first_offset) from {schema}.segment f where f.partition_id = mine.partition_id and f.first_offset <= mine.position),
+                    mine.position)
+                  and s.created_at <= now() - source.delayed_processing_seconds * interval '1 s'
+                order by s.first_offset limit room
+            loop
+                first_offset := greatest(upto, part.first_offset);
+                last := least(part.next_offset, first_offset + room);
+                ids := part.ids[first_offset - part.first_offset + 1 : last - part.first_offset];
+                room := room - (last - first_offset);
+                upto := last;
+                -- Of what was deleted only the place is left.
+                if array_remove(ids, null) <> '{}' then
+                    if empty then
+                        empty := false;
+                        partition_name := (select p.name from {schema}.partition p where p.id = mine.partition_id);
+                        lease_ms := coalesce(leases_ms[place], source.lease_seconds * 1000::bigint);
+                    end if;
+                    seat := place - 1;
+                    queue_name := source.name;
+                    partition_id := mine.partition_id;
+                    consumer_id := own;
+                    version := mine.version + 1;
+                    created_at := part.created_at;
+                    encrypted := part.encrypted;
+                    retries := mine.retries;
+                    transaction_ids := part.transaction_ids[first_offset - part.first_offset + 1 : last - part.first_offset];
+                    trace_ids := part.trace_ids[first_offset - part.first_offset + 1 : last - part.first_offset];
+                    producers := part.producers[first_offset - part.first_offset + 1 : last - part.first_offset];
+                    payloads := part.payloads[first_offset - part.first_offset + 1 : last - part.first_offset];
+                    return next;
+                end if;
+                exit when room = 0;
+            end loop;
+            if empty then
+                due := {schema}.due_after(mine.partition_id, upto, source.delayed_processing_seconds, source.window_buffer_seconds);
+                if due > now() or upto > mine.position or mine.lease_id is not null then
+                    update {schema}.cursor c set version = c.version + 1, position = upto, due_at = due, lease_id = null, lease_end = null
+                    where c.partition_id = mine.partition_id and c.consumer_id = own and c.version = mine.version;
+                end if;
+                soonest := least(soonest, due);
+                continue;
+            end if;
+            if autos[place] then
+                update {schema}.cursor c set version = c.version + 1, position = upto, read_at = now(), retries = 0, lease_id = null, lease_end = null,
+                       due_at = {schema}.due_after(mine.partition_id, upto, source.delayed_processing_seconds, source.window_buffer_seconds)
+                where c.partition_id = mine.partition_id and c.consumer_id = own and c.version = mine.version;
+            else
+                update {schema}.cursor c set version = c.version + 1, read_at = now(), lease_id = leases[place], lease_end = upto,
+                       due_at = now() + lease_ms * interval '1 ms'
+                where c.partition_id = mine.partition_id and c.consumer_id = own and c.version = mine.version;
+            end if;
+            wanted := wanted - 1;
+            widths[place] := widths[place] - 1;
+            batches[place] := room;
+            if room = 0 then
+                wanted := wanted - widths[place];
+                widths[place] := 0;
+            end if;
+        end loop;
+        if soonest > now() then
+            soonest := least(soonest,
+                (select c.due_at from {schema}.cursor c
+                 where source_partition is null and c.consumer_id = own and c.due_at > now() and c.due_at < 'infinity' order by c.due_at limit 1),
+                (select n.due_at from {schema}.partition p
+                 cross join lateral (select c.due_at from {schema}.cursor c
+                                     where c.partition_id = p.id and c.consumer_id = own order by c.version desc limit 1) n
+                 where p.queue_id = source.id and md5(p.name) = md5(source_partition) and p.name = source_partition));
+        end if;
+    end loop;
+    next_due_ms := case when soonest < 'infinity' then extract(epoch from soonest - now()) * 1000 end;
+    seat := null;
+    return next;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.due_after(partition_id bigint, place bigint, delayed_seconds integer, window_seconds integer)
+ RETURNS timestamp with time zone
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_variable
+declare
+    newest  record;
+    oldest  timestamptz;
+begin
+    for attempt in 1..2 loop
+        select s.next_offset, s.created_at into newest from {schema}.segment s
+        where s.partition_id = due_after.partition_id order by s.first_offset desc limit 1;
+        if newest.next_offset > place then
+            if window_seconds > 0 then
+                return greatest(newest.created_at + window_seconds * interval '1 s', now());
+            end if;
+            if delayed_seconds = 0 then
+                return now();
+            end if;
+            select s.created_at into oldest from {schema}.segment s
+            where s.partition_id = due_after.partition_id and s.next_offset > place and s.first_offset >= coalesce(
+                (select max(f.first_offset) from {schema}.segment f where f.partition_id = due_after.partition_id and f.first_offset <= place), place)
+            order by s.first_offset limit 1;
+            return greatest(oldest + delayed_seconds * interval '1 s', now());
+        end if;
+        -- Lock first, decide next.
+        if attempt = 1 then
+            perform from {schema}.partition p where p.id = due_after.partition_id for no key update skip locked;
+            if not found then
+                return now();
+            end if;
+        end if;
+    end loop;
+    return 'infinity';
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.extend(lease uuid, lease_ms bigint)
+ RETURNS TABLE(partition_id bigint, until timestamp with time zone)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+#variable_conflict use_column
+begin
+    return query
+    update {schema}.cursor c
+    set version = c.version + 1,
+        due_at = greatest(c.due_at, now() + coalesce(extend.lease_ms, (select q.lease_seconds * 1000::bigint from {schema}.consumer k
+                                                                        join {schema}.queue q on q.id = k.queue_id where k.id = c.consumer_id)) * interval '1 ms')
+    where c.lease_id = extend.lease
+    returning c.partition_id, c.due_at;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.land(flight uuid, outcomes text[], channels text[], payloads text[])
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+begin
+    if flight is not null then
+        insert into {schema}.flight (id, outcomes) values (flight, outcomes);
+    end if;
+    if cardinality(channels) > 0 then
+        perform {schema}.ring(channels, payloads);
+    end if;
+    return pg_backend_pid();
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.offset_at(partition_id bigint, since timestamp with time zone, head bigint)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+#variable_conflict use_column
+declare
+    low    bigint;
+    high   bigint := head;
+    middle record;
+begin
+    select s.first_offset into low from {schema}.segment s where s.partition_id = offset_at.partition_id order by s.first_offset limit 1;
+    while low < high loop
+        -- The last segment that begins at or before the middle.
+        select s.first_offset, s.next_offset, s.created_at into middle from {schema}.segment s
+        where s.partition_id = offset_at.partition_id and s.first_offset <= (low + high) / 2 order by s.first_offset desc limit 1;
+        if middle.created_at >= since then
+            high := middle.first_offset;
+        else
+            low := middle.next_offset;
+        end if;
+    end loop;
+    return coalesce(low, head);
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.open_partitions(queues text[], partitions text[], namespaces text[], tasks text[])
+ RETURNS TABLE(place integer, partition_id bigint, namespace text, task text, encrypted boolean, made boolean)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+#variable_conflict use_column
+declare
+    new bigint[] := '{}';
+begin
+    if exists (select from unnest(queues, partitions) as n (queue, partition) where not exists (
+        select from {schema}.queue q join {schema}.partition p on p.queue_id = q.id
+        where md5(q.name) = md5(n.queue) and q.name = n.queue and md5(p.name) = md5(n.partition) and p.name = n.partition))
+    then
+        insert into {schema}.queue (name, namespace, task)
+        select n.queue, n.namespace, n.task from unnest(queues, namespaces, tasks) as n (queue, namespace, task)
+        where not exists (select from {schema}.queue q where md5(q.name) = md5(n.queue))
+        group by n.queue, n.namespace, n.task order by n.queue
+        on conflict (md5(name)) do nothing;
+        perform from {schema}.queue q where md5(q.name) = any (array(select md5(n) from unnest(queues) as n)) order by q.id for key share;
+        with made as (
+            insert into {schema}.partition (queue_id, name)
+            select distinct q.id, n.partition from unnest(queues, partitions) as n (queue, partition)
+            join {schema}.queue q on md5(q.name) = md5(n.queue) and q.name = n.queue
+            where not exists (select from {schema}.partition p where p.queue_id = q.id and md5(p.name) = md5(n.partition))
+            order by q.id, n.partition
+            on conflict (queue_id, md5(name)) do nothing
+            returning id
+        )
+        select coalesce(array_agg(id), '{}') into new from made;
+        insert into {schema}.cursor (partition_id, consumer_id, position, due_at)
+        select p.id, c.id, 0, 'infinity' from {schema}.partition p join {schema}.consumer c on c.queue_id = p.queue_id where p.id = any (new);
+    end if;
+    return query
+    select n.place::integer, p.id, q.namespace, q.task, q.encryption_enabled, p.id = any (new)
+    from unnest(queues, partitions) with ordinality as n (queue, partition, place)
+    join {schema}.queue q on md5(q.name) = md5(n.queue) and q.name = n.queue
+    join {schema}.partition p on p.queue_id = q.id and md5(p.name) = md5(n.partition) and p.name = n.partition
+    order by n.place;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.push(flight uuid, channels text[], payloads text[], patient boolean, partitions bigint[], known bigint[], sealed boolean[], lasts integer[], ids uuid[], transaction_ids text[], hashes bigint[], bodies bytea[], trace_ids text[], producers text[])
+ RETURNS TABLE(place integer, verdict text, first_offset bigint, unseen bigint[], unseen_from bigint, backend integer)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+    held     bigint[];
+    moment   timestamptz;
+begin
+    if patient then
+        held := array(select p.id from unnest(partitions) as n (id)
+                      cross join lateral (select p.id from {schema}.partition p where p.id = n.id for no key update) p);
+    else
+        for attempt in 1..4 loop
+            held := array(select p.id from unnest(partitions) as n (id)
+                          cross join lateral (select p.id from {schema}.partition p where p.id = n.id for no key update skip locked) p);
+            exit when cardinality(held) = cardinality(partitions) or attempt = 4
+                   or cardinality(held) = (select count(*) from unnest(partitions) as n (id) join {schema}.partition p on p.id = n.id);
+            perform pg_sleep(0.002);
+        end loop;
+    end if;
+    moment := clock_timestamp();
+    return query
+    with head as materialized (
+        select n.place, n.id, n.known, n.last, coalesce(lag(n.last) over (order by n.place), 0) + 1 as first, p.queue_id,
+               coalesce(s.next_offset, p.first_offset) as offset, greatest(s.created_at, moment) as created_at, n.sealed,
+               case when p.id is null then case when exists (select from {schema}.partition a where a.id = n.id) then 'locked' else 'gone' end
+                    when q.encryption_enabled <> n.sealed then 'gone'
+                    when q.max_size > 0 and {schema}.backlog(q.id) >= q.max_size then 'full' end as verdict
+        from unnest(partitions, known, sealed, lasts) with ordinality as n (id, known, sealed, last, place)
+        left join lateral (select p.id, p.queue_id, p.first_offset from {schema}.partition p where p.id = n.id and p.id = any (held)) p on true
+        left join lateral (select q.id, q.encryption_enabled, q.max_size from {schema}.queue q where q.id = p.queue_id) q on true
+        left join lateral (select s.next_offset, s.created_at from {schema}.segment s where s.partition_id = p.id
+                           order by s.first_offset desc limit 1) s on true
+    ), judged as materialized (
+        select h.*, u.hashes as unseen, u.first as unseen_from,
+               coalesce(h.verdict, case when u.hashes && push.hashes[h.first:h.last] then 'stale' else 'ok' end) as fate
+        from head h
+        left join lateral (
+            select array_agg(x.hash order by s.first_offset, x.place) as hashes, min(s.first_offset) as first from {schema}.segment s
+            cross join lateral unnest(s.hashes) with ordinality as x (hash, place)
+            where s.partition_id = h.id and s.first_offset >= h.known and s.first_offset < h.offset
+        ) u on h.offset > h.known and h.verdict is null
+    ), written as (
+        insert into {schema}.segment (partition_id, first_offset, next_offset, created_at, encrypted, hashes, ids, transaction_ids, trace_ids, producers, payloads)
+        select j.id, j.offset, j.offset + (j.last - j.first + 1), j.created_at, j.sealed,
+               push.hashes[j.first:j.last], push.ids[j.first:j.last], push.transaction_ids[j.first:j.last],
+               nullif(push.trace_ids[j.first:j.last], array_fill(null::text, array[j.last - j.first + 1])),
+               nullif(push.producers[j.first:j.last], array_fill(null::text, array[j.last - j.first + 1])),
+               push.bodies[j.first:j.last]
+        from judged j where j.fate = 'ok'
+    ), woken as (
+        -- None is changed by anybody else meanwhile: whoever made it infinite had the partition.
+        update {schema}.cursor c set version = c.version + 1,
+               due_at = w.created_at + greatest(w.delayed_processing_seconds, w.window_buffer_seconds) * interval '1 s'
+        from (
+            select n.partition_id, n.consumer_id, n.version, j.created_at, q.delayed_processing_seconds, q.window_buffer_seconds
+            from judged j
+            cross join lateral (select q.delayed_processing_seconds, q.window_buffer_seconds from {schema}.queue q where q.id = j.queue_id offset 0) q
+            cross join lateral (select k.id from {schema}.consumer k where k.queue_id = j.queue_id offset 0) k
+            cross join lateral (select c.partition_id, c.consumer_id, c.version, c.due_at from {schema}.cursor c
+                                where c.partition_id = j.id and c.consumer_id = k.id order by c.version desc limit 1) n
+            where j.fate = 'ok' and n.due_at = 'infinity'
+        ) w
+        where c.partition_id = w.partition_id and c.consumer_id = w.consumer_id and c.version = w.version
+    )
+    select j.place::integer, j.fate, case when j.fate = 'ok' then j.offset end, j.unseen, j.unseen_from, pg_backend_pid() from judged j order by j.place;
+    perform {schema}.land(flight, array[]::text[], channels, payloads);
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.release(leases uuid[], partitions bigint[], consumers integer[], versions bigint[], positions bigint[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+begin
+    update {schema}.cursor c set version = c.version + 1, due_at = now(), lease_id = null, lease_end = null
+    where c.lease_id = any (leases);
+    update {schema}.cursor c set version = c.version + 1, due_at = now(), position = n.position
+    from unnest(partitions, consumers, versions, positions) as n (partition_id, consumer_id, version, position)
+    where c.partition_id = n.partition_id and c.consumer_id = n.consumer_id and c.version = n.version;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.ring(channels text[], payloads text[])
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+    select pg_notify(channel,
+                     case when payload ~ '^\+[0-9]{1,15}$'
+                          then ((extract(epoch from now()) * 1000)::bigint + substr(payload, 2)::bigint)::text
+                          else payload end)
+    from unnest(channels, payloads) as rung (channel, payload)
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.ring_by_trigger()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+    perform pg_notify(tg_argv[0], coalesce(tg_argv[1], ''));
+    return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.shelve(queue text, partition text, encrypted boolean, ids uuid[], transaction_ids text[], trace_ids text[], producers text[], bodies bytea[])
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+begin
+    perform from {schema}.maintenance m where m.name = 'push' and m.enabled for share;
+    if not found then
+        return false;
+    end if;
+    insert into {schema}.buffered (queue, partition, encrypted, message_id, transaction_id, trace_id, producer, payload)
+    select shelve.queue, shelve.partition, shelve.encrypted, m.id, m.transaction_id, m.trace_id, m.producer, m.body
+    from unnest(ids, transaction_ids, trace_ids, producers, bodies) with ordinality as m (id, transaction_id, trace_id, producer, body, place)
+    order by m.place;
+    return true;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.subscribe(queue_id integer, group_name text, mode text, since timestamp with time zone)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+#variable_conflict use_column
+declare
+    own integer;
+    still bigint[];
+begin
+    perform from {schema}.queue q where q.id = subscribe.queue_id for update;
+    if not found then
+        return null;
+    end if;
+    select c.id into own from {schema}.consumer c
+    where c.queue_id = subscribe.queue_id and md5(c.name) = md5(group_name) and c.name = group_name;
+    if found then
+        return own;
+    end if;
+    insert into {schema}.consumer (queue_id, name, mode, since) values (subscribe.queue_id, group_name, subscribe.mode, subscribe.since)
+    returning id into own;
+    still := array(select p.id from {schema}.partition p where p.queue_id = subscribe.queue_id order by p.id for no key update skip locked);
+    insert into {schema}.cursor (partition_id, consumer_id, position, due_at)
+    select p.id, own, b.position, case when b.position >= h.head and p.id = any (still) then 'infinity' else now() end
+    from {schema}.partition p
+    left join lateral (select s.next_offset from {schema}.segment s where s.partition_id = p.id order by s.first_offset desc limit 1) l on true
+    cross join lateral (select coalesce(l.next_offset, p.first_offset) as head) h
+    cross join lateral (select case subscribe.mode
+        when 'new' then h.head
+        when 'timestamp' then {schema}.offset_at(p.id, subscribe.since, h.head)
+        else p.first_offset end as position) b
+    where p.queue_id = subscribe.queue_id;
+    return own;
+end
+$function$;

@@ -1,0 +1,313 @@
+//! Ending messages, or refusing them: one update per partition and consumer group.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures_util::future::try_join_all;
+use pg::{Schema, Sql};
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres, Row};
+use uuid::Uuid;
+use wake::{Boarded, Channel, Flight, Landed, Ring};
+
+use crate::error::{Error, Result};
+use crate::id::PartitionId;
+use crate::name::{check, hash};
+use crate::place::Place;
+use crate::queues::Queues;
+
+/// What a consumer says of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum AckStatus {
+    /// It is done, and everything before it in its partition.
+    #[default]
+    Completed,
+    /// It could not be done: it comes again until the queue's `retryLimit`, and goes to the dead letters then.
+    Failed,
+    /// It cannot be done: it goes to the dead letters at once.
+    DeadLetter,
+    /// It comes again, and nothing is charged.
+    Retry,
+}
+
+impl AckStatus {
+    fn letter(self) -> &'static str {
+        match self {
+            AckStatus::Completed => "c",
+            AckStatus::Failed => "f",
+            AckStatus::DeadLetter => "d",
+            AckStatus::Retry => "r",
+        }
+    }
+}
+
+/// An ack of one message.
+#[derive(Debug, Clone)]
+pub struct Ack {
+    /// Which message: its transaction id,
+    pub transaction_id: String,
+    /// and its partition.
+    pub partition_id: PartitionId,
+    /// What is said of it.
+    pub status: AckStatus,
+    /// Under which lease it was read. With it an ack that comes too late is refused; without it, it is not fenced.
+    pub lease_id: Option<Uuid>,
+    /// Whose consumer group; `None`: whose the lease is, or else the queue itself.
+    pub group: Option<String>,
+    /// Why it failed.
+    pub error: Option<String>,
+}
+
+/// The answer to an ack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Acked {
+    /// Whether it counts, or why it does not.
+    pub outcome: std::result::Result<(), AckRefusal>,
+    /// Whether the message went to the dead letters.
+    pub dead_lettered: bool,
+    /// Whether the partition is free again for the group.
+    pub lease_released: bool,
+    /// The queue, if the partition exists.
+    pub queue: Option<String>,
+    /// The partition.
+    pub partition: Option<String>,
+}
+
+/// Why an ack does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AckRefusal {
+    /// Nothing is known under that id.
+    #[error("there is no such partition")]
+    NoPartition,
+    /// Nobody has read for this group.
+    #[error("the queue has no such consumer group")]
+    NoGroup,
+    /// It ran out, was ended, or never was. Others may have the messages: wait for their redelivery.
+    #[error("the lease is over")]
+    LeaseOver,
+    /// An earlier message of the same partition was refused in the same call; this one comes again behind it.
+    #[error("an earlier message of the partition failed; this one will be delivered again")]
+    BehindFailure,
+    /// It is not a message that this lease, or this group, can end.
+    #[error("the message is not among those delivered")]
+    NotDelivered,
+}
+
+impl Queues {
+    /// Acks messages. Each has an honest answer of its own, in order.
+    ///
+    /// The acks of one partition, group and lease count together: the last completed message ends all before it, unless one of those failed in the same call. An ack that is
+    /// sent again because its answer was lost counts again, and changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what cannot be meant; else the database's, and then nothing may have been acked, or some.
+    pub async fn ack(&self, acks: Vec<Ack>) -> Result<Vec<Acked>> {
+        let inner = &self.inner;
+        let mut session = inner.db.session().await?;
+        let members = self.members(&mut session, &acks).await?;
+        session.finish().await?;
+        let flights = members.flown.into_iter().map(|(member, places)| async {
+            let fate = inner.acks.submit(member).await?;
+            Ok::<_, Error>((fate, places))
+        });
+        let mut answers = members.answers;
+        for (fate, places) in try_join_all(flights).await? {
+            fate.answer(&places, &mut answers);
+        }
+        Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(Acked::no_partition)).collect())
+    }
+
+    /// Acks inside the caller's own transaction: they count, and whoever can read on is woken, exactly if it commits.
+    ///
+    /// # Errors
+    /// As [`ack`](Self::ack).
+    pub async fn ack_in(&self, conn: &mut PgConnection, acks: &[Ack]) -> Result<Vec<Acked>> {
+        let inner = &self.inner;
+        let members = self.members(conn, acks).await?;
+        let flight = Acks::new(&inner.schema, inner.channel.clone());
+        let loads: Vec<&Member> = members.flown.iter().map(|(member, _)| member).collect();
+        let possible: Vec<Ring> = loads.iter().flat_map(|member| flight.rings(member, None)).collect();
+        let (channels, payloads) = wake::Wake::notifications(&possible);
+        let query = sqlx::query(&flight.ack).bind(None::<Uuid>).bind(&channels).bind(&payloads).bind(true);
+        let outcomes: Vec<Option<String>> = bound(query, &loads).fetch_one(conn).await?.try_get(0)?;
+        let mut answers = members.answers;
+        for ((member, places), outcome) in members.flown.iter().zip(outcomes) {
+            flight.outcome(member, &outcome.unwrap_or_default()).answer(places, &mut answers);
+        }
+        Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(Acked::no_partition)).collect())
+    }
+
+    /// The acks by partition, group and lease, with the places of each in the request.
+    async fn members(&self, conn: &mut PgConnection, acks: &[Ack]) -> Result<Members> {
+        for ack in acks {
+            check("transactionId", &ack.transaction_id)?;
+            ack.group.as_deref().map_or(Ok(()), |group| check("consumerGroup", group))?;
+        }
+        let number = |ack: &Ack| self.inner.ids.number(ack.partition_id);
+        let mut numbers: Vec<i64> = acks.iter().filter_map(number).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let places = self.inner.locate(conn, &numbers).await?;
+        let mut flown: Vec<(Member, Vec<usize>)> = Vec::new();
+        let mut known: HashMap<(i64, Option<&str>, Option<Uuid>), usize> = HashMap::new();
+        for (index, ack) in acks.iter().enumerate() {
+            let Some(place) = number(ack).and_then(|number| places.get(&number)) else { continue };
+            // A lease knows whose it is.
+            let key = (place.id, ack.group.as_deref().filter(|_| ack.lease_id.is_none()), ack.lease_id);
+            let at = *known.entry(key).or_insert_with(|| {
+                let (group, lease) = (ack.group.clone(), ack.lease_id);
+                flown.push((Member { place: place.clone(), group, lease, said: Vec::new() }, Vec::new()));
+                flown.len() - 1
+            });
+            let (member, indexes) = &mut flown[at];
+            member.group = member.group.take().or_else(|| ack.group.clone());
+            // What PostgreSQL cannot store of an explanation is left out of it.
+            let error = ack.error.as_ref().map(|error| error.replace('\0', "\u{fffd}"));
+            member.said.push(Said { hash: hash(&ack.transaction_id), status: ack.status, error });
+            indexes.push(index);
+        }
+        flown.sort_by_key(|(member, _)| member.place.id);
+        Ok(Members { flown, answers: acks.iter().map(|_| None).collect() })
+    }
+}
+
+struct Members {
+    flown: Vec<(Member, Vec<usize>)>,
+    answers: Vec<Option<Acked>>,
+}
+
+impl Acked {
+    fn no_partition() -> Acked {
+        let outcome = Err(AckRefusal::NoPartition);
+        Acked { outcome, dead_lettered: false, lease_released: false, queue: None, partition: None }
+    }
+}
+
+/// What is said of messages of one partition, group and lease.
+pub(crate) struct Member {
+    place: Arc<Place>,
+    group: Option<String>,
+    lease: Option<Uuid>,
+    said: Vec<Said>,
+}
+
+struct Said {
+    hash: i64,
+    status: AckStatus,
+    error: Option<String>,
+}
+
+/// What became of it.
+pub(crate) struct Fate {
+    place: Arc<Place>,
+    released: bool,
+    /// There is something to read for the group.
+    more: bool,
+    group: String,
+    each: Vec<char>,
+    all: Option<AckRefusal>,
+}
+
+impl Fate {
+    fn answer(&self, places: &[usize], answers: &mut [Option<Acked>]) {
+        for (at, place) in places.iter().enumerate() {
+            let outcome = match (self.all, self.each.get(at)) {
+                (Some(refusal), _) => Err(refusal),
+                (None, Some('o' | 'd')) => Ok(()),
+                (None, Some('l')) => Err(AckRefusal::LeaseOver),
+                (None, Some('b')) => Err(AckRefusal::BehindFailure),
+                (None, _) => Err(AckRefusal::NotDelivered),
+            };
+            answers[*place] = Some(Acked {
+                outcome,
+                dead_lettered: self.each.get(at) == Some(&'d'),
+                lease_released: self.released && outcome.is_ok(),
+                queue: Some(self.place.queue.clone()),
+                partition: Some(self.place.partition.clone()),
+            });
+        }
+    }
+}
+
+/// Sends acks.
+pub(crate) struct Acks {
+    channel: Channel,
+    ack: Sql,
+}
+
+impl Acks {
+    pub(crate) fn new(schema: &Schema, channel: Channel) -> Acks {
+        Acks { channel, ack: schema.sql(include_str!("../sql/ack.sql")) }
+    }
+}
+
+fn bound<'q>(query: Query<'q, Postgres, PgArguments>, members: &[&'q Member]) -> Query<'q, Postgres, PgArguments> {
+    let said = || members.iter().flat_map(|member| &member.said);
+    let mut last = 0;
+    let lasts: Vec<i32> = members
+        .iter()
+        .map(|member| {
+            last += member.said.len() as i32;
+            last
+        })
+        .collect();
+    query
+        .bind(members.iter().map(|member| member.place.id).collect::<Vec<_>>())
+        .bind(members.iter().map(|member| member.group.as_deref()).collect::<Vec<_>>())
+        .bind(members.iter().map(|member| member.lease).collect::<Vec<_>>())
+        .bind(lasts)
+        .bind(said().map(|said| said.hash).collect::<Vec<_>>())
+        .bind(said().map(|said| said.status.letter()).collect::<Vec<_>>())
+        .bind(said().map(|said| said.error.as_deref()).collect::<Vec<_>>())
+}
+
+impl Flight for Acks {
+    type Member = Member;
+    type Key = (i64, Option<String>, Option<Uuid>);
+    type Outcome = Fate;
+    // Sent again it finds that its lease was the last, and changes nothing.
+    const KEPT: bool = false;
+
+    fn key(&self, member: &Member) -> Self::Key {
+        (member.place.id, member.group.clone(), member.lease)
+    }
+
+    fn bytes(&self, member: &Member) -> usize {
+        member.said.iter().map(|said| 32 + said.error.as_ref().map_or(0, String::len)).sum()
+    }
+
+    fn rings(&self, member: &Member, fate: Option<&Fate>) -> Vec<Ring> {
+        match fate {
+            // Whose it is may be known by the lease alone: then whoever waits for the queue looks.
+            None => match &member.group {
+                Some(group) => vec![member.place.freed(&self.channel, group)],
+                None => vec![member.place.pushed(&self.channel)],
+            },
+            Some(fate) if fate.more => vec![member.place.freed(&self.channel, &fate.group)],
+            Some(_) => Vec::new(),
+        }
+    }
+
+    async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Member>) -> pg::Result<Landed> {
+        Landed::of(&bound(boarded.query(&self.ack), &boarded.members).fetch_one(conn).await?)
+    }
+
+    fn outcome(&self, member: &Member, text: &str) -> Fate {
+        let mut letters = text.chars();
+        let first = letters.next();
+        let each: Vec<char> = letters.by_ref().take(member.said.len()).collect();
+        Fate {
+            place: member.place.clone(),
+            released: matches!(first, Some('R' | 'r')),
+            more: first == Some('R'),
+            group: letters.collect(),
+            each,
+            all: match first {
+                None | Some('p') => Some(AckRefusal::NoPartition),
+                Some('g') => Some(AckRefusal::NoGroup),
+                Some(_) => None,
+            },
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What can go wrong, as a decision of the caller.
+
+/// The error of this crate.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Something in the request cannot be meant. Nothing was changed; correct it.
+    #[error("{what}: {reason}")]
+    Invalid {
+        /// Which part of the request.
+        what: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// The queue wants its messages encrypted, and this process has no key. Nothing was stored.
+    #[error("queue {queue:?} is encrypted and this process has no encryption key")]
+    NoKey {
+        /// The queue.
+        queue: String,
+    },
+
+    /// A stored message cannot be decrypted with the key of this process.
+    #[error("a message of queue {queue:?} cannot be decrypted with the key of this process")]
+    WrongKey {
+        /// The queue.
+        queue: String,
+    },
+
+    /// The transaction was rolled back as a whole: one of its operations could not be done.
+    #[error("{reason}")]
+    RolledBack {
+        /// Which, and why.
+        reason: String,
+    },
+
+    /// The engine could not carry out a wait or a write.
+    #[error(transparent)]
+    Wake(#[from] wake::Error),
+
+    /// The database failed a statement. The source says whether to try again.
+    #[error(transparent)]
+    Database(#[from] pg::Error),
+}
+
+impl Error {
+    /// Whether the same call may succeed later without anybody correcting anything.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Error::Wake(error) => error.is_transient(),
+            Error::Database(error) => error.is_transient(),
+            Error::Invalid { .. } | Error::NoKey { .. } | Error::WrongKey { .. } | Error::RolledBack { .. } => false,
+        }
+    }
+
+    pub(crate) fn invalid(what: &'static str, reason: impl Into<String>) -> Error {
+        Error::Invalid { what, reason: reason.into() }
+    }
+}
+
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        Error::Database(error.into())
+    }
+}
+
+/// The result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

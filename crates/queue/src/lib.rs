@@ -1,0 +1,32 @@
+//! A message queue on PostgreSQL whose parked consumers cost nothing and wake in milliseconds.
+//!
+//! [`Queues`] is the engine: push, pop, ack, leases, consumer groups, dead letters. Messages of a partition are read in the order in which they were committed, by any number of
+//! consumer groups, each at its own pace; a duplicate of a message is recognised by its transaction id; a message that keeps failing goes to the dead letters.
+//!
+//! Where to read on: what is stored in `migrations/`; how it is appended, leased and ended in `functions/`, one file each with its reasons; how duplicates are recognised without an
+//! index entry for each message in `seen.rs`. Everything that waits, rings and groups is the engine's: see the crate `wake`.
+
+mod ack;
+mod error;
+mod id;
+mod lane;
+mod lease;
+mod message;
+mod name;
+mod place;
+mod pop;
+mod push;
+mod queries;
+mod queues;
+mod seal;
+mod seen;
+mod send;
+
+pub use ack::{Ack, AckRefusal, AckStatus, Acked};
+pub use error::{Error, Result};
+pub use id::PartitionId;
+pub use lease::Extended;
+pub use message::{Message, NewMessage, PushStatus, Pushed};
+pub use name::{DEFAULT_PARTITION, LENGTH_MAX, QUEUE_MODE};
+pub use pop::{BATCH_MAX, Batch, LONGEST, PARTITIONS_MAX, Pop, Source, Subscription};
+pub use queues::{Options, Queues};

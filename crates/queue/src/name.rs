@@ -1,0 +1,98 @@
+//! Names of queues, partitions and consumer groups: what is allowed, and what they say.
+//!
+//! Anything text may be is a name: slashes, quotes, emoji. Two things are refused, each with its reason: NUL, which PostgreSQL cannot store, and
+//! more than [`LENGTH_MAX`] characters, which no person has typed.
+
+use sha2::{Digest, Sha256};
+
+use crate::error::{Error, Result};
+
+/// The partition of a message that names none.
+pub const DEFAULT_PARTITION: &str = "Default";
+/// The consumer group of who names none.
+pub const QUEUE_MODE: &str = "__QUEUE_MODE__";
+/// The longest name, in characters.
+pub const LENGTH_MAX: usize = 1_000;
+
+/// Refuses a name that cannot be stored, or that is empty.
+pub(crate) fn check(what: &'static str, name: &str) -> Result<()> {
+    if name.is_empty() {
+        return Err(Error::invalid(what, "it is empty"));
+    }
+    check_text(what, name)
+}
+
+/// Refuses text that cannot be stored.
+pub(crate) fn check_text(what: &'static str, text: &str) -> Result<()> {
+    if text.contains('\0') {
+        return Err(Error::invalid(what, "it contains a NUL character, which PostgreSQL cannot store"));
+    }
+    let length = text.chars().count();
+    if length > LENGTH_MAX {
+        return Err(Error::invalid(what, format!("it has {length} characters; the limit is {LENGTH_MAX}")));
+    }
+    Ok(())
+}
+
+/// The namespace and the task that the name of a queue says: its first two dotted parts.
+pub(crate) fn dotted(queue: &str) -> (&str, &str) {
+    let Some((namespace, rest)) = queue.split_once('.') else { return ("", "") };
+    (namespace, rest.split('.').next().unwrap_or_default())
+}
+
+/// A short key for a topic of the wake engine, the same in every process: names may be longer than a notification, and hold anything.
+pub(crate) fn topic(kind: char, parts: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    let short: String = hash.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{kind}{short}")
+}
+
+/// By what a transaction id is recognised: 64 bits of its hash. Whoever finds an equal one compares the ids.
+pub(crate) fn hash(transaction_id: &str) -> i64 {
+    let digest = Sha256::digest(transaction_id);
+    let mut first = [0; 8];
+    first.copy_from_slice(&digest[..8]);
+    i64::from_be_bytes(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names with none, one and several dots.
+    #[test]
+    fn the_first_dotted_parts_are_namespace_and_task() {
+        for (queue, said) in [
+            ("orders", ("", "")),
+            ("shop.orders", ("shop", "orders")),
+            ("shop.orders.eu", ("shop", "orders")),
+            (".x", ("", "x")),
+            ("x.", ("x", "")),
+        ] {
+            assert_eq!(dotted(queue), said, "{queue}");
+        }
+    }
+
+    /// The limits themselves are names; what is beyond them is refused and says why.
+    #[test]
+    fn names_that_cannot_be_stored_are_refused_with_the_reason() {
+        check("queue", "a/b \"c\" 🐘").expect("anything else is a name");
+        check("queue", &"🐘".repeat(LENGTH_MAX)).expect("as long as it may be");
+        for (name, reason) in [("", "empty"), ("a\0b", "NUL"), (&*"x".repeat(LENGTH_MAX + 1), "1001 characters")] {
+            let error = check("queue", name).expect_err(reason).to_string();
+            assert!(error.starts_with("queue: ") && error.contains(reason), "{error}");
+        }
+    }
+
+    /// Where one name ends and the next begins must count.
+    #[test]
+    fn topics_of_different_names_differ() {
+        assert_ne!(topic('p', &["ab", "c"]), topic('p', &["a", "bc"]));
+        assert_ne!(topic('q', &["ab"]), topic('n', &["ab"]));
+        assert_eq!(topic('q', &["ab"]).len(), 17);
+    }
+}

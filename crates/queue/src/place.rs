@@ -1,0 +1,150 @@
+//! Where partitions are: their numbers by their names, and back.
+//!
+//! A partition is made by the first push that names it, and its number never changes; so it is asked for once and remembered. What is remembered may be old in two ways: the
+//! queue was deleted, or asks for encryption since. Both the push notices under the partition's lock, and then the place is asked for again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sqlx::{PgConnection, Row};
+use wake::{Channel, Ring};
+
+use crate::error::{Error, Result};
+use crate::name::{dotted, topic};
+use crate::queues::Inner;
+
+/// Places remembered; beyond it all are forgotten and asked for again.
+const PLACES_MAX: usize = 100_000;
+
+/// A partition.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) id: i64,
+    pub(crate) queue: String,
+    pub(crate) partition: String,
+    pub(crate) encrypted: bool,
+    /// Whom a push here may wake.
+    topics: [String; 5],
+}
+
+impl Place {
+    fn new(id: i64, queue: &str, partition: &str, spaces: (&str, &str), encrypted: bool) -> Place {
+        let (namespace, task) = spaces;
+        let topics = [
+            topic('q', &[queue]),
+            topic('p', &[queue, partition]),
+            topic('n', &[namespace]),
+            topic('t', &[task]),
+            topic('b', &[namespace, task]),
+        ];
+        Place { id, queue: queue.to_owned(), partition: partition.to_owned(), encrypted, topics }
+    }
+
+    /// Something was pushed here.
+    pub(crate) fn pushed(&self, channel: &Channel) -> Ring {
+        channel.ring_keys(self.topics.iter().map(String::as_str))
+    }
+
+    /// A consumer group can read here again.
+    pub(crate) fn freed(&self, channel: &Channel, group: &str) -> Ring {
+        freed(channel, &self.queue, group)
+    }
+}
+
+/// A consumer group can read again somewhere in a queue.
+pub(crate) fn freed(channel: &Channel, queue: &str, group: &str) -> Ring {
+    channel.ring_keys([topic('g', &[queue, group]).as_str(), topic('s', &[group]).as_str()])
+}
+
+/// The places this process knows.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    by_name: HashMap<String, HashMap<String, Arc<Place>>>,
+    by_id: HashMap<i64, Arc<Place>>,
+}
+
+impl Places {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn named(&self, queue: &str, partition: &str) -> Option<Arc<Place>> {
+        self.known().by_name.get(queue)?.get(partition).cloned()
+    }
+
+    pub(crate) fn numbered(&self, id: i64) -> Option<Arc<Place>> {
+        self.known().by_id.get(&id).cloned()
+    }
+
+    fn remember(&self, place: &Arc<Place>) {
+        let mut known = self.known();
+        if known.by_id.len() >= PLACES_MAX {
+            *known = Known::default();
+        }
+        known.by_id.insert(place.id, place.clone());
+        known.by_name.entry(place.queue.clone()).or_default().insert(place.partition.clone(), place.clone());
+    }
+
+    /// Something about the queue has changed.
+    pub(crate) fn forget(&self, queue: &str) {
+        let mut known = self.known();
+        for place in known.by_name.remove(queue).unwrap_or_default().into_values() {
+            known.by_id.remove(&place.id);
+        }
+    }
+}
+
+impl Inner {
+    /// The partitions of these names, in order; made if there are none.
+    pub(crate) async fn open(&self, names: &[(&str, &str)]) -> Result<Vec<Arc<Place>>> {
+        let known: Vec<Option<Arc<Place>>> =
+            names.iter().map(|(queue, partition)| self.places.named(queue, partition)).collect();
+        if known.iter().all(Option::is_some) {
+            return Ok(known.into_iter().flatten().collect());
+        }
+        let mut session = self.db.session().await?;
+        let (queues, partitions): (Vec<&str>, Vec<&str>) = names.iter().copied().unzip();
+        let (namespaces, tasks): (Vec<&str>, Vec<&str>) = queues.iter().map(|queue| dotted(queue)).unzip();
+        let query = sqlx::query(&self.sql.open_partitions).bind(&queues).bind(&partitions).bind(namespaces).bind(tasks);
+        let rows = query.fetch_all(&mut *session).await?;
+        session.finish().await?;
+        if rows.len() < names.len() {
+            return Err(Error::invalid("queue", "it is being deleted, or its name was made to clash with another"));
+        }
+        let mut places = Vec::with_capacity(names.len());
+        for (row, (queue, partition)) in rows.iter().zip(names) {
+            let spaces = (row.try_get("namespace")?, row.try_get("task")?);
+            let id = row.try_get("partition_id")?;
+            if row.try_get("made")? {
+                self.seen().learn(id, 0, &[], true);
+            }
+            let place = Arc::new(Place::new(id, queue, partition, spaces, row.try_get("encrypted")?));
+            self.places.remember(&place);
+            places.push(place);
+        }
+        Ok(places)
+    }
+
+    /// The partitions of these numbers, as far as there are such.
+    pub(crate) async fn locate(&self, conn: &mut PgConnection, ids: &[i64]) -> Result<HashMap<i64, Arc<Place>>> {
+        let mut found: HashMap<i64, Arc<Place>> =
+            ids.iter().filter_map(|id| Some((*id, self.places.numbered(*id)?))).collect();
+        let missing: Vec<i64> = ids.iter().copied().filter(|id| !found.contains_key(id)).collect();
+        if missing.is_empty() {
+            return Ok(found);
+        }
+        for row in sqlx::query(&self.sql.locate_partitions).bind(missing).fetch_all(conn).await? {
+            let (id, queue, partition): (i64, &str, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+            let spaces = (row.try_get(3)?, row.try_get(4)?);
+            let place = Arc::new(Place::new(id, queue, partition, spaces, row.try_get(5)?));
+            self.places.remember(&place);
+            found.insert(id, place);
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,314 @@
+//! Appending messages: one statement for everything that waits to be pushed.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pg::{Schema, Sql};
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres, Row};
+use uuid::Uuid;
+use wake::{Boarded, Channel, Flight, Landed, Ring};
+
+use crate::lane::{Extra, Lane, Verdict};
+use crate::place::Place;
+use crate::seen::Seen;
+
+/// How often a flight tries again because others appended what it was about to: each time it knows more.
+const ROUNDS_MAX: usize = 10;
+
+/// A message as it is stored.
+#[derive(Debug, Clone)]
+pub(crate) struct Sealed {
+    pub(crate) id: Uuid,
+    pub(crate) transaction_id: String,
+    pub(crate) hash: i64,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) trace_id: Option<String>,
+    pub(crate) producer: Option<String>,
+}
+
+/// Messages of one request for one partition.
+pub(crate) struct Load {
+    pub(crate) place: Arc<Place>,
+    pub(crate) messages: Vec<Sealed>,
+    /// They waited for the end of maintenance.
+    pub(crate) drains: bool,
+}
+
+/// What became of a load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Each message is stored, or the id of the one it is a duplicate of.
+    Stored(Vec<Option<Uuid>>),
+    /// The partition is not what it was: ask for it again.
+    Gone,
+    /// The queue has its `maxSize`.
+    Full,
+    /// Pushes are under maintenance.
+    Shelved,
+}
+
+/// Appends loads; dedups them.
+pub(crate) struct Push {
+    channel: Channel,
+    seen: Arc<Mutex<Seen>>,
+    push: Sql,
+    hashes: Sql,
+    originals: Sql,
+}
+
+impl Push {
+    pub(crate) fn new(schema: &Schema, channel: Channel, seen: Arc<Mutex<Seen>>) -> Push {
+        Push {
+            channel,
+            seen,
+            push: schema.sql(include_str!("../sql/push.sql")),
+            hashes: schema.sql(include_str!("../sql/hashes.sql")),
+            originals: schema.sql(include_str!("../sql/originals.sql")),
+        }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Appends inside a transaction that is not ours to commit: nothing of it is remembered.
+    pub(crate) async fn append_in(
+        &self,
+        conn: &mut PgConnection,
+        loads: &[&Load],
+        rings: &(Vec<String>, Vec<String>),
+    ) -> pg::Result<Vec<Fate>> {
+        let (channels, payloads) = rings;
+        let query = || sqlx::query(&self.push).bind(None::<Uuid>).bind(channels).bind(payloads).bind(true);
+        let (fates, _) = self.append(conn, loads, query, false).await?;
+        Ok(fates.into_iter().map(|fate| fate.unwrap_or(Fate::Gone)).collect())
+    }
+
+    /// Appends loads, which are in order of their partitions. `None`: somebody else has the partition. And the backend, if it has been asked to append anything.
+    async fn append<'q>(
+        &self,
+        conn: &mut PgConnection,
+        loads: &[&'q Load],
+        query: impl Fn() -> Query<'q, Postgres, PgArguments>,
+        commits: bool,
+    ) -> pg::Result<(Vec<Option<Fate>>, Option<i32>)> {
+        let mut lanes = Lane::of(loads);
+        let mut backend = None;
+        for _ in 0..ROUNDS_MAX {
+            self.prepare(conn, &mut lanes, commits).await?;
+            let mut sent: Vec<&mut Lane<'_>> = lanes.iter_mut().filter(|lane| lane.is_eager()).collect();
+            if sent.is_empty() {
+                break;
+            }
+            let rows = bound(query(), &sent).fetch_all(&mut *conn).await?;
+            if rows.is_empty() {
+                sent.iter_mut().for_each(|lane| lane.ended = Some(Some(Fate::Shelved)));
+            }
+            for row in rows {
+                let place: i32 = row.try_get("place")?;
+                let Some(lane) = sent.get_mut(place as usize - 1) else { continue };
+                if let Some(unseen) = row.try_get::<Option<Vec<Option<i64>>>, _>("unseen")? {
+                    lane.extra.skip_to(row.try_get("unseen_from")?);
+                    lane.extra.extend(unseen);
+                }
+                match row.try_get("verdict")? {
+                    "ok" => lane.appended(row.try_get("first_offset")?),
+                    "stale" => {}
+                    "locked" => lane.ended = Some(None),
+                    "full" => lane.ended = Some(Some(Fate::Full)),
+                    _ => lane.ended = Some(Some(Fate::Gone)),
+                }
+                backend = row.try_get("backend")?;
+            }
+        }
+        if commits {
+            let mut seen = self.seen();
+            for lane in &lanes {
+                lane.teach(&mut seen);
+            }
+        }
+        let mut fates: Vec<Option<Fate>> = Vec::with_capacity(loads.len());
+        for lane in lanes {
+            lane.tell(&mut fates);
+        }
+        Ok((fates, backend))
+    }
+
+    /// Finds out what of the lanes is stored already.
+    async fn prepare(&self, conn: &mut PgConnection, lanes: &mut [Lane<'_>], commits: bool) -> pg::Result<()> {
+        let mut cold: HashMap<i64, &mut Lane<'_>> = HashMap::new();
+        {
+            let mut seen = self.seen();
+            for lane in lanes.iter_mut().filter(|lane| lane.ended.is_none() && lane.extra.from.is_none()) {
+                match seen.upto(lane.place.id) {
+                    Some(upto) => lane.extra = Extra { begins: false, ..Extra::from(upto) },
+                    None => drop(cold.insert(lane.place.id, lane)),
+                }
+            }
+        }
+        if !cold.is_empty() {
+            let ids: Vec<i64> = cold.keys().copied().collect();
+            for row in sqlx::query(&self.hashes).bind(ids).fetch_all(&mut *conn).await? {
+                let Some(lane) = cold.get_mut(&row.try_get(0)?) else { continue };
+                if lane.extra.from.is_none() {
+                    lane.extra = Extra::from(row.try_get(1)?);
+                }
+                let (first, hashes): (i64, Option<Vec<Option<i64>>>) = (row.try_get(2)?, row.try_get(3)?);
+                lane.extra.skip_to(first);
+                lane.extra.extend(hashes.unwrap_or_default());
+            }
+            // There is no such partition any more.
+            for lane in cold.into_values().filter(|lane| lane.extra.from.is_none()) {
+                lane.ended = Some(Some(Fate::Gone));
+            }
+        }
+        let mut doubts: Vec<(usize, usize, i64)> = Vec::new();
+        {
+            let seen = self.seen();
+            for (at, lane) in lanes.iter_mut().enumerate().filter(|(_, lane)| lane.ended.is_none()) {
+                lane.fresh.clear();
+                let mut own: HashMap<&str, usize> = HashMap::new();
+                for (index, message) in lane.messages.iter().enumerate() {
+                    if let Some(first) = own.get(message.transaction_id.as_str()) {
+                        lane.verdicts[index] = Verdict::SameAs(*first);
+                        continue;
+                    }
+                    own.insert(&message.transaction_id, index);
+                    let known = || seen.offset(lane.place.id, message.hash);
+                    match lane.extra.offsets.get(&message.hash).copied().or_else(known) {
+                        Some(offset) => doubts.push((at, index, offset)),
+                        None => lane.fresh.push(index),
+                    }
+                    lane.verdicts[index] = Verdict::Fresh;
+                }
+            }
+        }
+        if doubts.is_empty() {
+            return Ok(());
+        }
+        let partitions: Vec<i64> = doubts.iter().map(|(at, ..)| lanes[*at].place.id).collect();
+        let offsets: Vec<i64> = doubts.iter().map(|(.., offset)| *offset).collect();
+        let rows = sqlx::query(&self.originals).bind(partitions).bind(offsets).fetch_all(conn).await?;
+        let mut originals: HashMap<usize, (Uuid, String)> = HashMap::new();
+        for row in rows {
+            let place: i64 = row.try_get(0)?;
+            originals.insert(place as usize - 1, (row.try_get(1)?, row.try_get(2)?));
+        }
+        for (doubt, (at, index, _)) in doubts.into_iter().enumerate() {
+            let lane = &mut lanes[at];
+            let message = lane.messages[index];
+            match originals.remove(&doubt) {
+                // Stored by an earlier attempt whose answer was lost.
+                Some((id, _)) if id == message.id => lane.verdicts[index] = Verdict::Stored,
+                Some((id, transaction)) if transaction == message.transaction_id => {
+                    lane.verdicts[index] = Verdict::DuplicateOf(id);
+                }
+                found => {
+                    if found.is_none() && commits {
+                        self.seen().unlearn(lane.place.id, message.hash);
+                    }
+                    lane.fresh.push(index);
+                }
+            }
+        }
+        lanes.iter_mut().for_each(|lane| lane.fresh.sort_unstable());
+        Ok(())
+    }
+}
+
+fn bound<'q>(query: Query<'q, Postgres, PgArguments>, lanes: &[&mut Lane<'q>]) -> Query<'q, Postgres, PgArguments> {
+    let fresh = || lanes.iter().flat_map(|lane| lane.fresh.iter().map(|index| lane.messages[*index]));
+    let mut last = 0;
+    let lasts: Vec<i32> = lanes
+        .iter()
+        .map(|lane| {
+            last += lane.fresh.len() as i32;
+            last
+        })
+        .collect();
+    query
+        .bind(lanes.iter().map(|lane| lane.place.id).collect::<Vec<_>>())
+        .bind(lanes.iter().map(|lane| lane.extra.upto).collect::<Vec<_>>())
+        .bind(lanes.iter().map(|lane| lane.place.encrypted).collect::<Vec<_>>())
+        .bind(lasts)
+        .bind(fresh().map(|message| message.id).collect::<Vec<_>>())
+        .bind(fresh().map(|message| message.transaction_id.as_str()).collect::<Vec<_>>())
+        .bind(fresh().map(|message| message.hash).collect::<Vec<_>>())
+        .bind(fresh().map(|message| message.payload.as_slice()).collect::<Vec<_>>())
+        .bind(fresh().map(|message| message.trace_id.as_deref()).collect::<Vec<_>>())
+        .bind(fresh().map(|message| message.producer.as_deref()).collect::<Vec<_>>())
+        .bind(lanes.iter().all(|lane| lane.drains))
+}
+
+impl Flight for Push {
+    type Member = Load;
+    type Key = i64;
+    type Outcome = Fate;
+    // Sent again it finds its own messages, by their ids.
+    const KEPT: bool = false;
+
+    fn key(&self, load: &Load) -> i64 {
+        load.place.id
+    }
+
+    fn bytes(&self, load: &Load) -> usize {
+        load.messages.iter().map(|message| message.payload.len() + message.transaction_id.len() + 64).sum()
+    }
+
+    fn rings(&self, load: &Load, fate: Option<&Fate>) -> Vec<Ring> {
+        let rings = match fate {
+            None => true,
+            Some(Fate::Stored(originals)) => originals.iter().any(Option::is_none),
+            Some(_) => false,
+        };
+        if rings { vec![load.place.pushed(&self.channel)] } else { Vec::new() }
+    }
+
+    async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Load>) -> pg::Result<Landed> {
+        let (fates, backend) = self.append(conn, &boarded.members, || boarded.query(&self.push), true).await?;
+        Ok(Landed::new(fates.iter().map(|fate| fate.as_ref().map(written)).collect(), backend))
+    }
+
+    fn outcome(&self, _: &Load, text: &str) -> Fate {
+        read(text)
+    }
+}
+
+fn written(fate: &Fate) -> String {
+    match fate {
+        Fate::Stored(originals) => {
+            let each = originals.iter().map(|original| original.map_or_else(String::new, |id| id.to_string()));
+            format!("s{}", each.collect::<Vec<_>>().join(","))
+        }
+        Fate::Gone => "g".to_owned(),
+        Fate::Full => "f".to_owned(),
+        Fate::Shelved => "m".to_owned(),
+    }
+}
+
+fn read(text: &str) -> Fate {
+    match text.split_at_checked(1) {
+        Some(("s", each)) => Fate::Stored(each.split(',').map(|id| id.parse().ok()).collect()),
+        Some(("f", _)) => Fate::Full,
+        Some(("m", _)) => Fate::Shelved,
+        _ => Fate::Gone,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever becomes of a load must survive being an outcome of a flight, which is text.
+    #[test]
+    fn a_fate_is_read_as_it_was_written() {
+        let some = Some(Uuid::new_v4());
+        for fate in
+            [Fate::Stored(vec![None, some, None]), Fate::Stored(vec![None]), Fate::Gone, Fate::Full, Fate::Shelved]
+        {
+            assert_eq!(read(&written(&fate)), fate);
+        }
+    }
+}

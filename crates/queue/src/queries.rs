@@ -1,0 +1,45 @@
+//! What is in the schema, and the statements that are neither a claim nor part of a flight.
+
+use pg::{Function, Migration, Schema, Sql};
+
+macro_rules! queries {
+    ($($name:ident = $file:literal),* $(,)?) => {
+        /// The statements, rendered for one schema.
+        pub(crate) struct Queries {
+            $(pub(crate) $name: Sql,)*
+        }
+
+        impl Queries {
+            pub(crate) fn new(schema: &Schema) -> Queries {
+                Queries { $($name: schema.sql(include_str!(concat!("../sql/", $file, ".sql"))),)* }
+            }
+        }
+    };
+}
+
+queries! {
+    open_partitions = "open_partitions",
+    locate_partitions = "locate_partitions",
+    shelve = "shelve",
+    release = "release",
+    extend = "extend",
+}
+
+pub(crate) const MIGRATIONS: &[Migration] = &[
+    Migration { number: 1, name: "log", sql: include_str!("../migrations/0001_log.sql") },
+    Migration { number: 2, name: "around", sql: include_str!("../migrations/0002_around.sql") },
+];
+
+pub(crate) const FUNCTIONS: &[Function] = &[
+    Function { name: "offset_at", sql: include_str!("../functions/offset_at.sql") },
+    Function { name: "due_after", sql: include_str!("../functions/due_after.sql") },
+    Function { name: "subscribe", sql: include_str!("../functions/subscribe.sql") },
+    Function { name: "open_partitions", sql: include_str!("../functions/open_partitions.sql") },
+    Function { name: "backlog", sql: include_str!("../functions/backlog.sql") },
+    Function { name: "push", sql: include_str!("../functions/push.sql") },
+    Function { name: "shelve", sql: include_str!("../functions/shelve.sql") },
+    Function { name: "claim", sql: include_str!("../functions/claim.sql") },
+    Function { name: "ack", sql: include_str!("../functions/ack.sql") },
+    Function { name: "release", sql: include_str!("../functions/release.sql") },
+    Function { name: "extend", sql: include_str!("../functions/extend.sql") },
+];

@@ -1,0 +1,165 @@
+//! The queues of one database and schema: how they are opened, and what they hold.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pg::{Component, Database, Migrator, Schema};
+use wake::{Channel, Consumer, FlightOptions, Flights, Payload, Wake};
+
+use crate::ack::Acks;
+use crate::error::Result;
+use crate::id::Ids;
+use crate::place::Places;
+use crate::pop::Pops;
+use crate::push::Push;
+use crate::queries::{FUNCTIONS, MIGRATIONS, Queries};
+use crate::seal::Seal;
+use crate::seen::Seen;
+
+/// Everything that can be set. `Options::default()` is what to start with.
+#[derive(Clone)]
+pub struct Options {
+    /// About waiting: how many may, and how they are woken.
+    pub wake: wake::Options,
+    /// The key of queues that want encryption.
+    pub encryption_key: Option<[u8; 32]>,
+    /// Memory for the hashes of transaction ids, 24 bytes each. A partition whose hashes are not in memory is read again, so it should hold those of the messages of all partitions that
+    /// are pushed to.
+    pub dedup_cache_bytes: usize,
+    /// How long a write is tried while the database is away.
+    pub give_up_after: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            wake: wake::Options::default(),
+            encryption_key: None,
+            dedup_cache_bytes: 128 << 20,
+            give_up_after: Duration::from_secs(30),
+        }
+    }
+}
+
+/// The message queues of one database and schema. Cheap to clone; all clones are one.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # use queue::{Ack, AckStatus, NewMessage, Options, Pop, Queues, Source};
+/// # use serde_json::value::to_raw_value;
+/// # async fn example(db: pg::Database, schema: pg::Schema) -> queue::Result<()> {
+/// let queues = Queues::open(db, schema, Options::default()).await?;
+/// let order = to_raw_value(&42).expect("a number is JSON");
+/// queues.push(vec![NewMessage::new("orders", order)]).await?;
+///
+/// let soon = tokio::time::Instant::now() + Duration::from_secs(30);
+/// if let Some(batch) = queues.pop(Pop::new(Source::queue("orders")), Some(soon)).await? {
+///     let ack = |message: &queue::Message| Ack {
+///         transaction_id: message.transaction_id.clone(),
+///         partition_id: message.partition_id,
+///         lease_id: batch.lease_id,
+///         status: AckStatus::Completed,
+///         group: None,
+///         error: None,
+///     };
+///     queues.ack(batch.messages.iter().map(ack).collect()).await?;
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Queues {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) db: Database,
+    pub(crate) schema: Schema,
+    pub(crate) wake: Wake,
+    pub(crate) channel: Channel,
+    pub(crate) ids: Ids,
+    pub(crate) seal: Arc<Seal>,
+    pub(crate) places: Places,
+    seen: Arc<Mutex<Seen>>,
+    pub(crate) push: Push,
+    pub(crate) pushes: Flights<Push>,
+    pub(crate) pops: Consumer<Pops>,
+    pub(crate) acks: Flights<Acks>,
+    pub(crate) sql: Queries,
+}
+
+impl Queues {
+    /// Opens the queues of a schema and brings it up to date.
+    ///
+    /// # Errors
+    /// If the database cannot be reached or the schema not brought up to date; the message says what to do.
+    pub async fn open(db: Database, schema: Schema, options: Options) -> Result<Queues> {
+        Migrator::new(&schema, Self::components(&schema)).run(&db).await?;
+        Ok(Self::start(&db, &schema, options))
+    }
+
+    /// Opens the queues of a schema that is up to date, or will be when they are used. Returns at once.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn start(db: &Database, schema: &Schema, options: Options) -> Queues {
+        let wake = Wake::start(db, schema, options.wake);
+        let channel = wake.channel("queue", Payload::Keys);
+        let seen = Arc::new(Mutex::new(Seen::new(options.dedup_cache_bytes)));
+        let flying = FlightOptions { give_up_after: options.give_up_after, ..FlightOptions::default() };
+        let push = || Push::new(schema, channel.clone(), seen.clone());
+        let inner = Inner {
+            ids: Ids::of(schema.name()),
+            seal: Arc::new(Seal::new(options.encryption_key.as_ref())),
+            places: Places::default(),
+            pushes: wake.flights("push", push(), flying.clone()),
+            pops: wake.consumer("pop", Pops::new(schema, channel.clone())),
+            acks: wake.flights("ack", Acks::new(schema, channel.clone()), flying),
+            push: push(),
+            sql: Queries::new(schema),
+            db: db.clone(),
+            schema: schema.clone(),
+            wake,
+            channel,
+            seen,
+        };
+        Queues { inner: Arc::new(inner) }
+    }
+
+    /// What this crate and its engine need in a schema, in order.
+    pub fn components(_: &Schema) -> Vec<Component> {
+        let queue = Component { name: "queue", migrations: MIGRATIONS, functions: FUNCTIONS, vars: Vec::new() };
+        vec![Wake::component(), queue]
+    }
+
+    /// How the engine is doing.
+    pub fn health(&self) -> wake::Health {
+        self.inner.wake.health()
+    }
+
+    /// What pops have counted since the start.
+    pub fn pops(&self) -> wake::Counts {
+        self.inner.pops.counts()
+    }
+
+    /// Ends every wait, as if its time were up, refuses new ones, and returns when what was leased for nobody is back.
+    pub async fn close(&self) {
+        self.inner.pops.close().await;
+    }
+
+    /// Returns when every ring for other processes has been sent.
+    pub async fn flush(&self) {
+        self.inner.wake.flush().await;
+    }
+}
+
+impl Inner {
+    pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Queues {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queues").field("db", &self.inner.db).field("schema", &self.inner.schema).finish()
+    }
+}

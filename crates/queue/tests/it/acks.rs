@@ -1,0 +1,170 @@
+//! What becomes of messages.
+
+use std::time::Duration;
+
+use queue::{Ack, AckRefusal, AckStatus, Pop};
+use tokio::time::Instant;
+
+use crate::fixture::{Fixture, end, message, now, of, push, say, soon, transactions};
+
+fn outcomes(acked: &[queue::Acked]) -> Vec<Result<(), AckRefusal>> {
+    acked.iter().map(|acked| acked.outcome).collect()
+}
+
+/// An ack ends all messages before it; the rest stays leased until it is ended too.
+#[tokio::test]
+async fn an_ack_is_cumulative() {
+    let queues = Fixture::new().await;
+    push(&queues, "q", "p", &["1", "2", "3"]).await;
+    let batch = now(&queues, of("q", "g", 3)).await.expect("messages");
+    let acked = queues.ack(say(&batch, &batch.messages[1..2], AckStatus::Completed)).await.expect("acked");
+    assert_eq!((outcomes(&acked), acked[0].lease_released), (vec![Ok(())], false));
+    assert_eq!((acked[0].queue.as_deref(), acked[0].partition.as_deref()), (Some("q"), Some("p")));
+    assert!(now(&queues, of("q", "g", 3)).await.is_none(), "still leased");
+    let late = queues.ack(say(&batch, &batch.messages[..1], AckStatus::Completed)).await.expect("acked");
+    assert_eq!(outcomes(&late), [Ok(())], "it was covered");
+    let last = queues.ack(say(&batch, &batch.messages[2..], AckStatus::Completed)).await.expect("acked");
+    assert_eq!((outcomes(&last), last[0].lease_released), (vec![Ok(())], true));
+    assert!(now(&queues, of("q", "g", 3)).await.is_none(), "everything is done");
+}
+
+/// Within one call a later completed message never skips an earlier failed one, whatever order they are named in.
+#[tokio::test]
+async fn nothing_is_skipped_behind_a_failure() {
+    let queues = Fixture::new().await;
+    push(&queues, "q", "p", &["1", "2", "3", "4"]).await;
+    let batch = now(&queues, of("q", "g", 4)).await.expect("messages");
+    let mut acks = say(&batch, &batch.messages, AckStatus::Completed);
+    acks[1].status = AckStatus::Failed;
+    acks.reverse();
+    let acked = queues.ack(acks).await.expect("acked");
+    let behind = Err(AckRefusal::BehindFailure);
+    assert_eq!(outcomes(&acked), [behind, behind, Ok(()), Ok(())]);
+    assert!(acked[3].lease_released);
+    let again = soon(&queues, of("q", "g", 4)).await;
+    assert_eq!((transactions(&again), again.messages[0].retries), (vec!["2", "3", "4"], 1));
+}
+
+/// A message that fails once more than the queue's limit goes to the dead letters with all it had, and the next comes.
+#[tokio::test]
+async fn who_fails_too_often_is_a_dead_letter() {
+    let queues = Fixture::new().await;
+    push(&queues, "q", "p", &["bad", "good"]).await;
+    queues.set("q", "retry_limit = 2").await;
+    for delivery in 0..3 {
+        let batch = soon(&queues, of("q", "g", 1)).await;
+        assert_eq!((transactions(&batch), batch.messages[0].retries), (vec!["bad"], delivery));
+        let acked = end(&queues, &batch, AckStatus::Failed).await;
+        assert_eq!(acked[0].dead_lettered, delivery == 2);
+    }
+    let next = soon(&queues, of("q", "g", 1)).await;
+    assert_eq!((transactions(&next), next.messages[0].retries), (vec!["good"], 0));
+    let dead =
+        "select count(*) from {schema}.dead_letter where transaction_id = 'bad' and consumer = 'g' and retries = 2
+                and error = 'broken' and convert_from(payload, 'UTF8') = '\"bad\"'";
+    assert_eq!(queues.count(dead).await, 1);
+    assert_eq!(transactions(&soon(&queues, of("q", "other", 9)).await), ["bad", "good"], "dead to g only");
+}
+
+/// A message may be sent to the dead letters at once, and be asked for again without being charged.
+#[tokio::test]
+async fn dead_at_once_and_again_for_free() {
+    let queues = Fixture::new().await;
+    push(&queues, "q", "p", &["1", "2"]).await;
+    let batch = now(&queues, of("q", "g", 2)).await.expect("messages");
+    let mut acks = say(&batch, &batch.messages, AckStatus::Retry);
+    acks[0].status = AckStatus::DeadLetter;
+    let acked = queues.ack(acks).await.expect("acked");
+    assert_eq!(acked.iter().map(|acked| acked.dead_lettered).collect::<Vec<_>>(), [true, false]);
+    let again = soon(&queues, of("q", "g", 2)).await;
+    assert_eq!((transactions(&again), again.messages[0].retries), (vec!["2"], 0));
+    assert_eq!(queues.count("select count(*) from {schema}.dead_letter").await, 1);
+}
+
+/// A failed message comes after the queue's `retryDelay`, and wakes who waits for it then.
+#[tokio::test]
+async fn a_retry_waits_for_its_delay() {
+    let queues = Fixture::new().await;
+    push(&queues, "q", "p", &["1"]).await;
+    queues.set("q", "retry_delay_ms = 400").await;
+    end(&queues, &soon(&queues, of("q", "g", 1)).await, AckStatus::Failed).await;
+    let since = Instant::now();
+    assert!(now(&queues, of("q", "g", 1)).await.is_none());
+    soon(&queues, of("q", "g", 1)).await;
+    let waited = since.elapsed();
+    assert!(waited > Duration::from_millis(350) && waited < Duration::from_secs(2), "{waited:?}");
+}
+
+/// An ack under a lease that is over changes nothing and says so; one that was heard before is heard again.
+#[tokio::test]
+async fn acks_are_fenced_and_may_be_repeated() {
+    let queues = Fixture::new().await;
+    push(&queues, "q", "p", &["1", "2", "3"]).await;
+    let short = Pop { lease: Some(Duration::from_millis(50)), ..of("q", "g", 2) };
+    let lost = now(&queues, short).await.expect("messages");
+    let held = soon(&queues, of("q", "g", 2)).await;
+    assert_eq!(transactions(&held), ["1", "2"]);
+    let over = Err(AckRefusal::LeaseOver);
+    let say_lost = || say(&lost, &lost.messages, AckStatus::Completed);
+    let unheard = queues.ack(say_lost()).await.expect("answered");
+    assert_eq!(outcomes(&unheard).iter().filter(|outcome| outcome.is_ok()).count(), 0, "{unheard:?}");
+    end(&queues, &held, AckStatus::Completed).await;
+    end(&queues, &held, AckStatus::Completed).await;
+    assert_eq!(outcomes(&queues.ack(say_lost()).await.expect("answered")), [over, over]);
+    let third = soon(&queues, of("q", "g", 2)).await;
+    assert_eq!(transactions(&third), ["3"]);
+}
+
+/// What cannot be acked is told apart: no such partition, no such group, a message that was not delivered.
+#[tokio::test]
+async fn refusals_say_why() {
+    let queues = Fixture::new().await;
+    let others = Fixture::new().await;
+    push(&queues, "q", "p", &["1", "2"]).await;
+    let foreign = push(&others, "q", "p", &["1"]).await[0].partition_id;
+    let batch = now(&queues, of("q", "g", 1)).await.expect("a message");
+    let ack = say(&batch, &batch.messages, AckStatus::Completed).remove(0);
+    let acks = vec![
+        Ack { partition_id: foreign, ..ack.clone() },
+        Ack { group: Some("nobody".to_owned()), lease_id: None, ..ack.clone() },
+        Ack { transaction_id: "2".to_owned(), ..ack.clone() },
+        Ack { transaction_id: "unknown".to_owned(), ..ack.clone() },
+        Ack { group: None, ..ack },
+    ];
+    let acked = queues.ack(acks).await.expect("answered");
+    let expected = [
+        Err(AckRefusal::NoPartition),
+        Err(AckRefusal::NoGroup),
+        Err(AckRefusal::NotDelivered),
+        Err(AckRefusal::NotDelivered),
+        Ok(()),
+    ];
+    assert_eq!(outcomes(&acked), expected, "the last is known by its lease");
+}
+
+/// Pushes and acks in the caller's transaction happen with it, or not at all; and they ring with it.
+#[tokio::test]
+async fn in_the_callers_transaction() {
+    let queues = Fixture::new().await;
+    push(&queues, "in", "p", &["1"]).await;
+    let pool = queues.db.database().pool().clone();
+    for commits in [false, true] {
+        let batch = soon(&queues, of("in", "g", 1)).await;
+        let mut tx = pool.begin().await.expect("a transaction");
+        let acked = queues.ack_in(&mut tx, &say(&batch, &batch.messages, AckStatus::Completed)).await.expect("acked");
+        assert_eq!(outcomes(&acked), [Ok(())]);
+        queues.push_in(&mut tx, vec![message("out", "p", "done")]).await.expect("pushed");
+        assert!(now(&queues, of("out", "g", 1)).await.is_none(), "not yet");
+        if commits {
+            let (woken, ()) = tokio::join!(soon(&queues, of("out", "g", 1)), async {
+                tx.commit().await.expect("committed");
+            });
+            assert_eq!(transactions(&woken), ["done"]);
+            assert!(now(&queues, of("in", "g", 1)).await.is_none(), "acked");
+        } else {
+            tx.rollback().await.expect("rolled back");
+            end(&queues, &batch, AckStatus::Retry).await;
+        }
+    }
+    assert_eq!(crate::fixture::statuses(&push(&queues, "out", "p", &["done"]).await), [queue::PushStatus::Duplicate]);
+}

@@ -1,0 +1,72 @@
+//! Order is commit order, and nothing is lost or comes twice.
+
+use std::collections::HashMap;
+
+use queue::{AckStatus, Pop};
+use tokio::time::Instant;
+
+use crate::fixture::{Elsewhere, Fixture, PATIENCE, end, message, of};
+
+/// Producers of two processes push to few partitions while consumers of two groups read: each group gets every message once, each producer's messages in its order, and offsets without
+/// a gap.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_group_reads_everything_in_order() {
+    const PRODUCERS: usize = 6;
+    const EACH: usize = 60;
+    let here = Fixture::new().await;
+    let there = Elsewhere::start(&here.db).await;
+    let both = [here.queues.clone(), there.queues.clone()];
+    let producers: Vec<_> = (0..PRODUCERS)
+        .map(|producer| {
+            let queues = both[producer % 2].clone();
+            tokio::spawn(async move {
+                for number in 0..EACH {
+                    let partition = format!("p{}", producer % 3);
+                    queues.push(vec![message("q", &partition, &format!("{producer}:{number}"))]).await.expect("pushed");
+                }
+            })
+        })
+        .collect();
+    let mut readers = Vec::new();
+    for group in ["a", "b"] {
+        for queues in &both {
+            let queues = queues.clone();
+            readers.push(tokio::spawn(async move {
+                let mut read: Vec<(String, i64, String)> = Vec::new();
+                let idle = || Some(Instant::now() + std::time::Duration::from_secs(3));
+                while let Some(batch) =
+                    queues.pop(Pop { partitions: 2, ..of("q", group, 5) }, idle()).await.expect("a pop")
+                {
+                    for message in &batch.messages {
+                        read.push((message.partition.clone(), message.offset, message.transaction_id.clone()));
+                    }
+                    end(&queues, &batch, AckStatus::Completed).await;
+                }
+                (group, read)
+            }));
+        }
+    }
+    for producer in producers {
+        tokio::time::timeout(PATIENCE, producer).await.expect("in time").expect("no panic");
+    }
+    let mut groups: HashMap<&str, Vec<(String, i64, String)>> = HashMap::new();
+    for reader in readers {
+        let (group, read) = tokio::time::timeout(PATIENCE, reader).await.expect("in time").expect("no panic");
+        groups.entry(group).or_default().extend(read);
+    }
+    for (group, mut read) in groups {
+        read.sort();
+        assert_eq!(read.len(), PRODUCERS * EACH, "{group} reads each once");
+        let mut next: HashMap<String, i64> = HashMap::new();
+        let mut numbers: HashMap<String, usize> = HashMap::new();
+        for (partition, offset, transaction) in read {
+            let expected = next.entry(partition).or_default();
+            assert_eq!(offset, *expected, "{group}");
+            *expected += 1;
+            let (producer, number) = transaction.split_once(':').expect("producer and number");
+            let expected = numbers.entry(producer.to_owned()).or_default();
+            assert_eq!(number, expected.to_string(), "{group} reads {producer} in order");
+            *expected += 1;
+        }
+    }
+}

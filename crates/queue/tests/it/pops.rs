@@ -1,0 +1,307 @@
+//! Reading: who gets what, and when.
+
+use std::time::Duration;
+
+use queue::{AckStatus, BATCH_MAX, Error, Pop, Source, Subscription};
+use time::OffsetDateTime;
+use tokio::time::{Instant, timeout};
+
+use crate::fixture::{Elsewhere, Fixture, MOMENT, PATIENCE, end, json, message, now, of, push, soon, transactions};
+
+/// Everything a producer gave comes back, byte by byte where that matters.
+#[tokio::test]
+async fn a_message_comes_back_as_it_went_in() {
+    let queues = Fixture::new().await;
+    let payloads = ["null", "{}", "{\"b\":1, \"a\": [1.0e2, \"\\u0000 🐘\"]}", "\"text\"", "0", "false"];
+    let mut messages = Vec::new();
+    for payload in payloads {
+        let mut message = message("shop.orders", "a/b \"c\" 🐘", payload);
+        message.payload = json(payload);
+        messages.push(message);
+    }
+    messages[1].trace_id = Some("trace".to_owned());
+    messages[2].producer = Some("somebody".to_owned());
+    let pushed = queues.push(messages).await.expect("pushed");
+    let batch = soon(&queues, of("shop.orders", "g", BATCH_MAX)).await;
+    let back: Vec<&str> = batch.messages.iter().map(|message| message.payload.get()).collect();
+    assert_eq!(back, payloads);
+    assert_eq!(transactions(&batch), payloads);
+    let [first, second, third, ..] = &batch.messages[..] else { panic!("six messages") };
+    assert_eq!((first.id, first.partition_id), (pushed[0].message_id, pushed[0].partition_id));
+    assert_eq!((first.trace_id.as_deref(), second.trace_id.as_deref()), (None, Some("trace")));
+    assert_eq!((second.producer.as_deref(), third.producer.as_deref()), (None, Some("somebody")));
+    assert_eq!((first.queue.as_str(), first.partition.as_str()), ("shop.orders", "a/b \"c\" 🐘"));
+    assert!((OffsetDateTime::now_utc() - first.created_at).abs() < PATIENCE, "{}", first.created_at);
+}
+
+/// While somebody has a partition nobody else of the group gets it; its end frees it.
+#[tokio::test]
+async fn a_leased_partition_is_nobody_elses() {
+    let queues = Fixture::new().await;
+    push(&queues, "q", "p", &["1", "2", "3"]).await;
+    let batch = now(&queues, of("q", "g", 2)).await.expect("two messages");
+    assert_eq!(transactions(&batch), ["1", "2"]);
+    assert!(now(&queues, of("q", "g", 2)).await.is_none(), "leased");
+    assert!(now(&queues, of("q", "other", 2)).await.is_some(), "to g only");
+    end(&queues, &batch, AckStatus::Completed).await;
+    assert_eq!(transactions(&soon(&queues, of("q", "g", 2)).await), ["3"]);
+}
+
+/// A lease that ends gives the same messages again in the same order, to who waits for them, without anybody doing anything.
+#[tokio::test]
+async fn the_end_of_a_lease_wakes_who_waits() {
+    let queues = Fixture::new().await;
+    push(&queues, "q", "p", &["1", "2"]).await;
+    let short = Pop { lease: Some(Duration::from_millis(200)), ..of("q", "g", 10) };
+    let first = now(&queues, short).await.expect("messages");
+    let since = Instant::now();
+    let again = soon(&queues, of("q", "g", 10)).await;
+    assert!(since.elapsed() < Duration::from_secs(2), "at the end of the lease, not at a fallback");
+    assert_eq!(transactions(&again), transactions(&first));
+    assert_eq!(again.messages[0].retries, 0, "nothing is charged");
+    assert_ne!(again.lease_id, first.lease_id);
+}
+
+/// An extended lease lasts, and a lease that is over cannot be extended.
+#[tokio::test]
+async fn a_lease_can_be_extended() {
+    let queues = Fixture::new().await;
+    push(&queues, "q", "p", &["1"]).await;
+    let short = Pop { lease: Some(MOMENT), ..of("q", "g", 10) };
+    let batch = now(&queues, short).await.expect("a message");
+    let lease = batch.lease_id.expect("a lease");
+    let extended = queues.extend(lease, Some(Duration::from_secs(60))).await.expect("extended").expect("alive");
+    assert!(extended.until > OffsetDateTime::now_utc() + Duration::from_secs(50));
+    assert_eq!(extended.partitions, 1);
+    let shorter = queues.extend(lease, Some(Duration::from_secs(1))).await.expect("asked").expect("alive");
+    assert_eq!(shorter.until, extended.until, "it never becomes shorter");
+    let waited = queues.pop(of("q", "g", 1), Some(Instant::now() + MOMENT * 2)).await.expect("a pop");
+    assert!(waited.is_none(), "leased beyond its first end");
+    end(&queues, &batch, AckStatus::Completed).await;
+    assert_eq!(queues.extend(lease, None).await.expect("asked"), None);
+}
+
+/// A pop that waits is woken by a push of this process and of another, before any poll could.
+#[tokio::test]
+async fn a_push_wakes_a_waiting_pop_here_and_elsewhere() {
+    let here = Fixture::new().await;
+    let there = Elsewhere::start(&here.db).await;
+    for (round, queues) in [&here.queues, &there.queues].into_iter().enumerate() {
+        for source in [Source::queue("q"), Source::partition("q", "p")] {
+            let name = format!("{round} {source:?}");
+            let pop = Pop { source, ..of("q", "g", 1) };
+            let (batch, ()) = tokio::join!(soon(queues, pop), async {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                push(&here, "q", "p", &[&name]).await;
+            });
+            assert_eq!(transactions(&batch), [name]);
+            end(queues, &batch, AckStatus::Completed).await;
+        }
+    }
+}
+
+/// Waiters of one queue get a partition each; together they ask once.
+#[tokio::test]
+async fn many_waiters_are_one_claim() {
+    let queues = Fixture::new().await;
+    push(&queues, "q", "p0", &["warm"]).await;
+    end(&queues, &soon(&queues, of("q", "g", 1)).await, AckStatus::Completed).await;
+    let waiters: Vec<_> = (0..20)
+        .map(|_| {
+            let queues = queues.queues.clone();
+            tokio::spawn(async move { soon(&queues, of("q", "g", 10)).await })
+        })
+        .collect();
+    pg::testing::eventually("all wait", async || {
+        queues.health().consumers.iter().map(|consumer| consumer.intentions).sum::<usize>() == 20
+    })
+    .await;
+    let before = queues.pops().looks;
+    let names: Vec<String> = (0..20).map(|n| format!("p{n}")).collect();
+    let messages = names.iter().flat_map(|name| ["a", "b"].map(|which| message("q", name, which)));
+    queues.push(messages.collect()).await.expect("pushed");
+    let mut partitions = Vec::new();
+    for waiter in waiters {
+        let batch = timeout(PATIENCE, waiter).await.expect("in time").expect("no panic");
+        assert_eq!(transactions(&batch), ["a", "b"]);
+        partitions.push(batch.messages[0].partition.clone());
+    }
+    partitions.sort();
+    partitions.dedup();
+    assert_eq!(partitions.len(), 20, "a partition each");
+    let looks = queues.pops().looks - before;
+    assert!(looks <= 5, "{looks} looks for 20 waiters");
+}
+
+/// A pop may take several partitions under one lease, and no more messages than its batch.
+#[tokio::test]
+async fn a_pop_of_several_partitions() {
+    let queues = Fixture::new().await;
+    for partition in ["a", "b", "c", "d"] {
+        push(&queues, "q", partition, &["1", "2"]).await;
+    }
+    let wide = Pop { partitions: 3, ..of("q", "g", 5) };
+    let batch = now(&queues, wide.clone()).await.expect("messages");
+    assert_eq!((batch.partitions, transactions(&batch)), (3, vec!["1", "2", "1", "2", "1"]));
+    let rest = now(&queues, wide).await.expect("messages");
+    assert_eq!((rest.partitions, transactions(&rest)), (1, vec!["1", "2"]), "the others are leased");
+    assert_eq!(
+        queues.extend(batch.lease_id.expect("a lease"), None).await.expect("asked").expect("alive").partitions,
+        3
+    );
+    end(&queues, &batch, AckStatus::Completed).await;
+    assert_eq!(transactions(&soon(&queues, of("q", "g", 5)).await), ["2"], "of the partition that was cut");
+}
+
+/// The partition that has waited longest comes first: none starves, however busy the others are.
+#[tokio::test]
+async fn partitions_come_in_turn() {
+    let queues = Fixture::new().await;
+    for partition in ["a", "b", "c"] {
+        push(&queues, "q", partition, &["1", "2", "3"]).await;
+    }
+    let mut order = Vec::new();
+    for _ in 0..9 {
+        let batch = now(&queues, of("q", "g", 1)).await.expect("a message");
+        order.push(batch.messages[0].partition.clone());
+        end(&queues, &batch, AckStatus::Completed).await;
+    }
+    let round: Vec<String> = order[..3].to_vec();
+    let mut sorted = round.clone();
+    sorted.sort();
+    assert_eq!(sorted, ["a", "b", "c"]);
+    assert_eq!(order, [round.clone(), round.clone(), round].concat());
+}
+
+/// A group starts where it says when it is first seen, and what it says later means nothing.
+#[tokio::test]
+async fn a_group_starts_where_it_subscribed() {
+    let queues = Fixture::new().await;
+    push(&queues, "q", "p", &["1"]).await;
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let between = OffsetDateTime::now_utc();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    push(&queues, "q", "p", &["2"]).await;
+    let with = |group: &str, subscription| Pop { subscription, ..of("q", group, 10) };
+    assert!(now(&queues, with("new", Subscription::New)).await.is_none());
+    let since = now(&queues, with("since", Subscription::Since(between))).await.expect("one message");
+    assert_eq!(transactions(&since), ["2"]);
+    let all = now(&queues, with("all", Subscription::All)).await.expect("both");
+    assert_eq!(transactions(&all), ["1", "2"]);
+    push(&queues, "q", "p", &["3"]).await;
+    push(&queues, "q", "later", &["4"]).await;
+    let mut new = transactions(&soon(&queues, with("new", Subscription::All)).await).join(" ");
+    new += transactions(&soon(&queues, with("new", Subscription::All)).await).join(" ").as_str();
+    assert!(["34", "43"].contains(&new.as_str()), "{new}");
+}
+
+/// Messages consumed as they are read need no ack and have no lease.
+#[tokio::test]
+async fn auto_ack_consumes_with_the_pop() {
+    let queues = Fixture::new().await;
+    push(&queues, "q", "p", &["1", "2", "3"]).await;
+    let auto = Pop { auto_ack: true, ..of("q", "g", 2) };
+    let batch = now(&queues, auto.clone()).await.expect("messages");
+    assert_eq!((batch.lease_id, transactions(&batch)), (None, vec!["1", "2"]));
+    assert_eq!(transactions(&now(&queues, auto.clone()).await.expect("the rest")), ["3"]);
+    assert!(now(&queues, auto).await.is_none());
+}
+
+/// What was claimed for a pop that goes away in that moment is not lost, nor does it sit out a lease.
+/// Many pops are dropped at random moments while messages come; then all are popped.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_dropped_pop_had_comes_back() {
+    let queues = Fixture::new().await;
+    let names: Vec<String> = (0..60).map(|n| n.to_string()).collect();
+    for (round, auto_ack) in [false, true].into_iter().enumerate() {
+        let queue = format!("q{round}");
+        for name in &names {
+            let pop = Pop { auto_ack, ..of(&queue, "g", 1) };
+            let popper = tokio::spawn({
+                let queues = queues.queues.clone();
+                async move { queues.pop(pop, Some(Instant::now() + PATIENCE)).await }
+            });
+            let pushed = async {
+                push(&queues, &queue, "p", &[name]).await;
+            };
+            let dropped = async {
+                tokio::time::sleep(Duration::from_micros(fastrand::u64(0..4_000))).await;
+                popper.abort();
+            };
+            tokio::join!(pushed, dropped);
+            // One that was quicker has it: it gives it back as a client would that does not want it.
+            if let Ok(Ok(Some(batch))) = popper.await {
+                if auto_ack {
+                    push(&queues, &queue, "p", &[&format!("{name} again")]).await;
+                } else {
+                    end(&queues, &batch, AckStatus::Retry).await;
+                }
+            }
+        }
+        let mut found = 0;
+        while found < names.len() {
+            let batch = soon(&queues, Pop { auto_ack: true, ..of(&queue, "g", 100) }).await;
+            found += batch.messages.len();
+        }
+    }
+}
+
+/// A namespace or task is read across its queues, those of a higher priority first; queues that come later are noticed.
+#[tokio::test]
+async fn a_namespace_is_read_by_priority() {
+    let queues = Fixture::new().await;
+    let space = |namespace: Option<&str>, task: Option<&str>| Pop {
+        source: Source::Space { namespace: namespace.map(str::to_owned), task: task.map(str::to_owned) },
+        ..of("", "g", 10)
+    };
+    push(&queues, "shop.mail", "p", &["low"]).await;
+    push(&queues, "shop.orders.eu", "p", &["high"]).await;
+    push(&queues, "bank.orders", "p", &["other"]).await;
+    queues.set("shop.orders.eu", "priority = 5").await;
+    let first = now(&queues, space(Some("shop"), None)).await.expect("a message");
+    assert_eq!(transactions(&first), ["high"]);
+    let second = now(&queues, space(Some("shop"), None)).await.expect("a message");
+    assert_eq!(transactions(&second), ["low"]);
+    let task = now(&queues, space(None, Some("orders"))).await.expect("a message");
+    assert_eq!(transactions(&task), ["other"]);
+    end(&queues, &first, AckStatus::Completed).await;
+    let (batch, ()) = tokio::join!(soon(&queues, space(Some("shop"), Some("new"))), async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        push(&queues, "shop.new.thing", "p", &["born"]).await;
+    });
+    assert_eq!(transactions(&batch), ["born"]);
+    let neither = queues.pop(space(None, None), None).await;
+    assert!(matches!(neither, Err(Error::Invalid { what: "namespace", .. })), "{neither:?}");
+}
+
+/// A delayed message is invisible until it is old enough, and then it is there without anybody asking.
+#[tokio::test]
+async fn delayed_messages_come_when_they_are_due() {
+    let queues = Fixture::new().await;
+    push(&queues, "q", "p", &["0"]).await;
+    end(&queues, &soon(&queues, of("q", "g", 1)).await, AckStatus::Completed).await;
+    queues.set("q", "delayed_processing_seconds = 1").await;
+    let since = Instant::now();
+    push(&queues, "q", "p", &["1"]).await;
+    assert!(now(&queues, of("q", "g", 1)).await.is_none());
+    assert_eq!(transactions(&soon(&queues, of("q", "g", 1)).await), ["1"]);
+    let waited = since.elapsed();
+    assert!(waited >= Duration::from_millis(990) && waited < Duration::from_secs(3), "{waited:?}");
+}
+
+/// A partition yields nothing while its newest message is younger than the window.
+#[tokio::test]
+async fn a_window_waits_for_quiet() {
+    let queues = Fixture::new().await;
+    push(&queues, "q", "p", &["0"]).await;
+    end(&queues, &soon(&queues, of("q", "g", 1)).await, AckStatus::Completed).await;
+    queues.set("q", "window_buffer_seconds = 1").await;
+    push(&queues, "q", "p", &["1"]).await;
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    let since = Instant::now();
+    push(&queues, "q", "p", &["2"]).await;
+    let batch = soon(&queues, of("q", "g", 10)).await;
+    assert_eq!(transactions(&batch), ["1", "2"]);
+    let waited = since.elapsed();
+    assert!(waited >= Duration::from_millis(990) && waited < Duration::from_secs(3), "{waited:?}");
+}
