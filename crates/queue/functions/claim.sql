@@ -28,6 +28,7 @@ declare
     mine      record;
     part      record;
     room      integer;
+    begins    bigint;
     upto      bigint;
     last      bigint;
     due       timestamptz;
@@ -92,41 +93,51 @@ begin
             room := batches[place];
             upto := mine.position;
             empty := true;
-            for part in
-                select s.* from {schema}.segment s
-                where s.partition_id = mine.partition_id and s.next_offset > mine.position and s.first_offset >= coalesce(
-                    (select max(f.first_offset) from {schema}.segment f where f.partition_id = mine.partition_id and f.first_offset <= mine.position),
-                    mine.position)
-                  and s.created_at <= now() - source.delayed_processing_seconds * interval '1 s'
-                order by s.first_offset limit room
             loop
-                first_offset := greatest(upto, part.first_offset);
-                last := least(part.next_offset, first_offset + room);
-                ids := part.ids[first_offset - part.first_offset + 1 : last - part.first_offset];
-                room := room - (last - first_offset);
-                upto := last;
-                -- Of what was deleted only the place is left.
-                if array_remove(ids, null) <> '{}' then
-                    if empty then
-                        empty := false;
-                        partition_name := (select p.name from {schema}.partition p where p.id = mine.partition_id);
-                        lease_ms := coalesce(leases_ms[place], source.lease_seconds * 1000::bigint);
+                begins := upto;
+                for part in
+                    select s.* from {schema}.segment s
+                    where s.partition_id = mine.partition_id and s.next_offset > begins and s.first_offset >= coalesce(
+                        (select max(f.first_offset) from {schema}.segment f where f.partition_id = mine.partition_id and f.first_offset <= begins), begins)
+                      and s.created_at <= now() - source.delayed_processing_seconds * interval '1 s'
+                    order by s.first_offset limit room
+                loop
+                    first_offset := greatest(upto, part.first_offset);
+                    -- Of what was deleted only the place is left: what comes first is a message.
+                    while empty and first_offset < part.next_offset and part.ids[first_offset - part.first_offset + 1] is null loop
+                        first_offset := first_offset + 1;
+                    end loop;
+                    last := least(part.next_offset, first_offset + room);
+                    ids := part.ids[first_offset - part.first_offset + 1 : last - part.first_offset];
+                    room := room - (last - first_offset);
+                    upto := last;
+                    if array_remove(ids, null) <> '{}' then
+                        if empty then
+                            empty := false;
+                            begins := first_offset;
+                            -- What failed before may be gone.
+                            mine.retries := case when begins > mine.position then 0 else mine.retries end;
+                            partition_name := (select p.name from {schema}.partition p where p.id = mine.partition_id);
+                            lease_ms := coalesce(leases_ms[place], source.lease_seconds * 1000::bigint);
+                        end if;
+                        seat := place - 1;
+                        queue_name := source.name;
+                        partition_id := mine.partition_id;
+                        consumer_id := own;
+                        version := mine.version + 1;
+                        created_at := part.created_at;
+                        encrypted := part.encrypted;
+                        retries := mine.retries;
+                        transaction_ids := part.transaction_ids[first_offset - part.first_offset + 1 : last - part.first_offset];
+                        trace_ids := part.trace_ids[first_offset - part.first_offset + 1 : last - part.first_offset];
+                        producers := part.producers[first_offset - part.first_offset + 1 : last - part.first_offset];
+                        payloads := part.payloads[first_offset - part.first_offset + 1 : last - part.first_offset];
+                        return next;
                     end if;
-                    seat := place - 1;
-                    queue_name := source.name;
-                    partition_id := mine.partition_id;
-                    consumer_id := own;
-                    version := mine.version + 1;
-                    created_at := part.created_at;
-                    encrypted := part.encrypted;
-                    retries := mine.retries;
-                    transaction_ids := part.transaction_ids[first_offset - part.first_offset + 1 : last - part.first_offset];
-                    trace_ids := part.trace_ids[first_offset - part.first_offset + 1 : last - part.first_offset];
-                    producers := part.producers[first_offset - part.first_offset + 1 : last - part.first_offset];
-                    payloads := part.payloads[first_offset - part.first_offset + 1 : last - part.first_offset];
-                    return next;
-                end if;
-                exit when room = 0;
+                    exit when room = 0;
+                end loop;
+                -- If all of it was deleted, what comes behind it?
+                exit when not empty or upto = begins;
             end loop;
             if empty then
                 due := {schema}.due_after(mine.partition_id, upto, source.delayed_processing_seconds, source.window_buffer_seconds);
@@ -142,8 +153,8 @@ begin
                        due_at = {schema}.due_after(mine.partition_id, upto, source.delayed_processing_seconds, source.window_buffer_seconds)
                 where c.partition_id = mine.partition_id and c.consumer_id = own and c.version = mine.version;
             else
-                update {schema}.cursor c set version = c.version + 1, read_at = now(), lease_id = leases[place], lease_end = upto,
-                       due_at = now() + lease_ms * interval '1 ms'
+                update {schema}.cursor c set version = c.version + 1, position = begins, retries = mine.retries, read_at = now(),
+                       lease_id = leases[place], lease_end = upto, due_at = now() + lease_ms * interval '1 ms'
                 where c.partition_id = mine.partition_id and c.consumer_id = own and c.version = mine.version;
             end if;
             wanted := wanted - 1;

@@ -7,7 +7,9 @@
 //! index entry for each message in `seen.rs`. Everything that waits, rings and groups is the engine's: see the crate `wake`.
 
 mod ack;
+mod configure;
 mod error;
+mod group;
 mod id;
 mod lane;
 mod lease;
@@ -17,13 +19,17 @@ mod place;
 mod pop;
 mod push;
 mod queries;
+mod question;
 mod queues;
+mod removal;
 mod seal;
 mod seen;
 mod send;
 
 pub use ack::{Ack, AckRefusal, AckStatus, Acked};
+pub use configure::{Change, Configured, Settings};
 pub use error::{Error, Result};
+pub use group::{Group, Lagging, Seek};
 pub use id::PartitionId;
 pub use lease::Extended;
 pub use message::{Message, NewMessage, PushStatus, Pushed};

@@ -23,6 +23,18 @@ queries! {
     shelve = "shelve",
     release = "release",
     extend = "extend",
+    configure = "configure",
+    find_queue = "find_queue",
+    heads = "heads",
+    remove_queue = "remove_queue",
+    sweep_removed = "sweep_removed",
+    trim = "trim",
+    seek = "seek",
+    unsubscribe = "unsubscribe",
+    find_consumers = "find_consumers",
+    resubscribe = "resubscribe",
+    lags = "lags",
+    lagging = "lagging",
 }
 
 pub(crate) const MIGRATIONS: &[Migration] = &[
@@ -42,4 +54,10 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "ack", sql: include_str!("../functions/ack.sql") },
     Function { name: "release", sql: include_str!("../functions/release.sql") },
     Function { name: "extend", sql: include_str!("../functions/extend.sql") },
+    Function { name: "configure", sql: include_str!("../functions/configure.sql") },
+    Function { name: "remove_queue", sql: include_str!("../functions/remove_queue.sql") },
+    Function { name: "sweep_removed", sql: include_str!("../functions/sweep_removed.sql") },
+    Function { name: "trim", sql: include_str!("../functions/trim.sql") },
+    Function { name: "seek", sql: include_str!("../functions/seek.sql") },
+    Function { name: "unsubscribe", sql: include_str!("../functions/unsubscribe.sql") },
 ];

@@ -1,6 +1,7 @@
 //! The engine against a real PostgreSQL.
 
 mod acks;
+mod configure;
 mod dedup;
 mod fixture;
 mod order;
