@@ -545,6 +545,23 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.counts(queue_id integer)
+ RETURNS TABLE(partitions bigint, total bigint, unfinished bigint, processing bigint)
+ LANGUAGE sql
+ STABLE
+AS $function$
+    select count(*), coalesce(sum(h.head - p.first_offset), 0)::bigint, coalesce(sum(h.head - c.position), 0)::bigint,
+           coalesce(sum(least(c.leased, h.head - c.position)), 0)::bigint
+    from {schema}.partition p
+    left join lateral (select s.next_offset from {schema}.segment s where s.partition_id = p.id order by s.first_offset desc limit 1) l on true
+    cross join lateral (select coalesce(l.next_offset, p.first_offset) as head) h
+    cross join lateral (
+        select coalesce(least(greatest(min(c.position), p.first_offset), h.head), p.first_offset) as position,
+               coalesce(max(c.lease_end - greatest(c.position, p.first_offset)) filter (where c.lease_id is not null and c.due_at > now()), 0) as leased
+        from {schema}.cursor c where c.partition_id = p.id) c
+    where p.queue_id = counts.queue_id
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.due_after(partition_id bigint, place bigint, delayed_seconds integer, window_seconds integer)
  RETURNS timestamp with time zone
  LANGUAGE plpgsql

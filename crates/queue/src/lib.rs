@@ -22,6 +22,7 @@ mod queries;
 mod question;
 mod queues;
 mod removal;
+mod resources;
 mod seal;
 mod seen;
 mod send;
@@ -36,3 +37,6 @@ pub use message::{Message, NewMessage, PushStatus, Pushed};
 pub use name::{DEFAULT_PARTITION, LENGTH_MAX, QUEUE_MODE};
 pub use pop::{BATCH_MAX, Batch, LONGEST, PARTITIONS_MAX, Pop, Source, Subscription};
 pub use queues::{Options, Queues};
+pub use resources::{
+    Counts, CursorState, Depth, Listed, Overview, PAGE_MAX, Page, PartitionState, QueueDetail, QueueState, Space,
+};

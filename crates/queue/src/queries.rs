@@ -35,6 +35,13 @@ queries! {
     resubscribe = "resubscribe",
     lags = "lags",
     lagging = "lagging",
+    overview = "overview",
+    list_queues = "list_queues",
+    namespaces = "namespaces",
+    tasks = "tasks",
+    partition_states = "partition_states",
+    depth = "depth",
+    count_dead_letters = "count_dead_letters",
 }
 
 pub(crate) const MIGRATIONS: &[Migration] = &[
@@ -54,6 +61,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "ack", sql: include_str!("../functions/ack.sql") },
     Function { name: "release", sql: include_str!("../functions/release.sql") },
     Function { name: "extend", sql: include_str!("../functions/extend.sql") },
+    Function { name: "counts", sql: include_str!("../functions/counts.sql") },
     Function { name: "configure", sql: include_str!("../functions/configure.sql") },
     Function { name: "remove_queue", sql: include_str!("../functions/remove_queue.sql") },
     Function { name: "sweep_removed", sql: include_str!("../functions/sweep_removed.sql") },

@@ -4,6 +4,8 @@ mod acks;
 mod configure;
 mod dedup;
 mod fixture;
+mod groups;
 mod order;
 mod pops;
+mod resources;
 mod schema;
