@@ -8,12 +8,14 @@
 
 mod ack;
 mod configure;
+mod dead_letter;
 mod error;
 mod group;
 mod id;
 mod lane;
 mod lease;
 mod message;
+mod messages;
 mod name;
 mod place;
 mod pop;
@@ -29,11 +31,15 @@ mod send;
 
 pub use ack::{Ack, AckRefusal, AckStatus, Acked};
 pub use configure::{Change, Configured, Settings};
+pub use dead_letter::{DeadLetter, DeadLetterFilter, Replayed};
 pub use error::{Error, Result};
 pub use group::{Group, Lagging, Seek};
 pub use id::PartitionId;
 pub use lease::Extended;
 pub use message::{Message, NewMessage, PushStatus, Pushed};
+pub use messages::{
+    ListedMessage, MessageDetail, MessageFilter, MessageState, MessageStatus, Reader, ReadingMode, Retried,
+};
 pub use name::{DEFAULT_PARTITION, LENGTH_MAX, QUEUE_MODE};
 pub use pop::{BATCH_MAX, Batch, LONGEST, PARTITIONS_MAX, Pop, Source, Subscription};
 pub use queues::{Options, Queues};

@@ -42,6 +42,17 @@ queries! {
     partition_states = "partition_states",
     depth = "depth",
     count_dead_letters = "count_dead_letters",
+    list_messages = "list_messages",
+    reading_modes = "reading_modes",
+    find_message = "find_message",
+    message_readers = "message_readers",
+    erase_message = "erase_message",
+    bury_message = "bury_message",
+    retry_now = "retry_now",
+    list_dead_letters = "list_dead_letters",
+    take_dead_letters = "take_dead_letters",
+    purge_dead_letters = "purge_dead_letters",
+    delete_dead_letters = "delete_dead_letters",
 }
 
 pub(crate) const MIGRATIONS: &[Migration] = &[

@@ -2,9 +2,11 @@
 
 mod acks;
 mod configure;
+mod dead_letters;
 mod dedup;
 mod fixture;
 mod groups;
+mod messages;
 mod order;
 mod pops;
 mod resources;
