@@ -28,6 +28,7 @@ mod resources;
 mod seal;
 mod seen;
 mod send;
+mod trace;
 
 pub use ack::{Ack, AckRefusal, AckStatus, Acked};
 pub use configure::{Change, Configured, Settings};
@@ -46,3 +47,4 @@ pub use queues::{Options, Queues};
 pub use resources::{
     Counts, CursorState, Depth, Listed, Overview, PAGE_MAX, Page, PartitionState, QueueDetail, QueueState, Space,
 };
+pub use trace::{NewTrace, Period, Trace, TraceName};

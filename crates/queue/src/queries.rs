@@ -53,6 +53,10 @@ queries! {
     take_dead_letters = "take_dead_letters",
     purge_dead_letters = "purge_dead_letters",
     delete_dead_letters = "delete_dead_letters",
+    add_trace = "add_trace",
+    traces_of = "traces_of",
+    traces_named = "traces_named",
+    trace_names = "trace_names",
 }
 
 pub(crate) const MIGRATIONS: &[Migration] = &[

@@ -11,3 +11,4 @@ mod order;
 mod pops;
 mod resources;
 mod schema;
+mod traces;
