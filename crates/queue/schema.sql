@@ -698,7 +698,7 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.push(flight uuid, channels text[], payloads text[], patient boolean, partitions bigint[], known bigint[], sealed boolean[], lasts integer[], ids uuid[], transaction_ids text[], hashes bigint[], bodies bytea[], trace_ids text[], producers text[])
+CREATE OR REPLACE FUNCTION {schema}.push(flight uuid, channels text[], payloads text[], patient boolean, partitions bigint[], known bigint[], sealed boolean[], lasts integer[], ids uuid[], transaction_ids text[], hashes bigint[], bodies bytea[], trace_ids text[], producers text[], drains boolean)
  RETURNS TABLE(place integer, verdict text, first_offset bigint, unseen bigint[], unseen_from bigint, backend integer)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -732,7 +732,7 @@ begin
                coalesce(s.next_offset, p.first_offset) as offset, greatest(s.created_at, moment) as created_at, n.sealed,
                case when p.id is null then case when exists (select from {schema}.partition a where a.id = n.id) then 'locked' else 'gone' end
                     when q.encryption_enabled <> n.sealed then 'gone'
-                    when q.max_size > 0 and {schema}.backlog(q.id) >= q.max_size then 'full' end as verdict
+                    when q.max_size > 0 and not drains and {schema}.backlog(q.id) >= q.max_size then 'full' end as verdict
         from unnest(partitions, known, sealed, lasts) with ordinality as n (id, known, sealed, last, place)
         left join lateral (select p.id, p.queue_id, p.first_offset from {schema}.partition p where p.id = n.id and p.id = any (held)) p on true
         left join lateral (select q.id, q.encryption_enabled, q.max_size from {schema}.queue q where q.id = p.queue_id) q on true

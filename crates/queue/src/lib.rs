@@ -14,6 +14,7 @@ mod group;
 mod id;
 mod lane;
 mod lease;
+mod maintenance;
 mod message;
 mod messages;
 mod name;
@@ -37,6 +38,7 @@ pub use error::{Error, Result};
 pub use group::{Group, Lagging, Seek};
 pub use id::PartitionId;
 pub use lease::Extended;
+pub use maintenance::Maintenance;
 pub use message::{Message, NewMessage, PushStatus, Pushed};
 pub use messages::{
     ListedMessage, MessageDetail, MessageFilter, MessageState, MessageStatus, Reader, ReadingMode, Retried,

@@ -57,6 +57,12 @@ queries! {
     traces_of = "traces_of",
     traces_named = "traces_named",
     trace_names = "trace_names",
+    maintenance = "maintenance",
+    set_maintenance = "set_maintenance",
+    lock_drain = "lock_drain",
+    lock_switch = "lock_switch",
+    take_buffered = "take_buffered",
+    delete_buffered = "delete_buffered",
 }
 
 pub(crate) const MIGRATIONS: &[Migration] = &[

@@ -6,6 +6,7 @@ mod dead_letters;
 mod dedup;
 mod fixture;
 mod groups;
+mod maintenance;
 mod messages;
 mod order;
 mod pops;
