@@ -599,6 +599,54 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.evict(partitions bigint[], consumers integer[])
+ RETURNS TABLE(queue text, consumer text, messages bigint, due boolean)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+    source record;
+    mine   record;
+    head   bigint;
+    floor  bigint;
+    target bigint;
+    ahead  timestamptz;
+begin
+    for source in
+        select p.id, p.first_offset, k.id as consumer_id, k.name, q.name as queue, q.max_wait_time_seconds, q.delayed_processing_seconds, q.window_buffer_seconds
+        from unnest(partitions, consumers) as n (partition_id, consumer_id)
+        join {schema}.partition p on p.id = n.partition_id
+        join {schema}.queue q on q.id = p.queue_id
+        join {schema}.consumer k on k.id = n.consumer_id
+        where q.max_wait_time_seconds > 0
+        order by p.id, k.id
+    loop
+        select c.* into mine from {schema}.cursor c
+        where c.partition_id = source.id and c.consumer_id = source.consumer_id order by c.version desc limit 1 for update skip locked;
+        continue when not found or mine.lease_id is not null and mine.due_at > now();
+        select s.next_offset into head from {schema}.segment s where s.partition_id = source.id order by s.first_offset desc limit 1;
+        continue when not found;
+        target := {schema}.offset_at(source.id, now() - source.max_wait_time_seconds * interval '1 s', head);
+        floor := greatest(mine.position, source.first_offset);
+        continue when target <= floor;
+        ahead := {schema}.due_after(source.id, target, source.delayed_processing_seconds, source.window_buffer_seconds);
+        update {schema}.cursor c set version = c.version + 1, position = target, due_at = ahead, lease_id = null, lease_end = null, retries = 0
+        where c.partition_id = mine.partition_id and c.consumer_id = mine.consumer_id and c.version = mine.version;
+        queue := source.queue;
+        consumer := source.name;
+        messages := target - floor;
+        due := ahead < 'infinity';
+        return next;
+    end loop;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.extend(lease uuid, lease_ms bigint)
  RETURNS TABLE(partition_id bigint, until timestamp with time zone)
  LANGUAGE plpgsql

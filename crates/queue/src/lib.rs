@@ -26,6 +26,7 @@ mod question;
 mod queues;
 mod removal;
 mod resources;
+mod retention;
 mod seal;
 mod seen;
 mod send;
@@ -49,4 +50,5 @@ pub use queues::{Options, Queues};
 pub use resources::{
     Counts, CursorState, Depth, Listed, Overview, PAGE_MAX, Page, PartitionState, QueueDetail, QueueState, Space,
 };
+pub use retention::{Housekeeping, RetentionOptions};
 pub use trace::{NewTrace, Period, Trace, TraceName};

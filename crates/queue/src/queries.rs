@@ -63,6 +63,11 @@ queries! {
     lock_switch = "lock_switch",
     take_buffered = "take_buffered",
     delete_buffered = "delete_buffered",
+    lock_house = "lock_house",
+    expired = "expired",
+    overdue = "overdue",
+    evict = "evict",
+    forget_traces = "forget_traces",
 }
 
 pub(crate) const MIGRATIONS: &[Migration] = &[
@@ -87,6 +92,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "remove_queue", sql: include_str!("../functions/remove_queue.sql") },
     Function { name: "sweep_removed", sql: include_str!("../functions/sweep_removed.sql") },
     Function { name: "trim", sql: include_str!("../functions/trim.sql") },
+    Function { name: "evict", sql: include_str!("../functions/evict.sql") },
     Function { name: "seek", sql: include_str!("../functions/seek.sql") },
     Function { name: "unsubscribe", sql: include_str!("../functions/unsubscribe.sql") },
 ];

@@ -11,5 +11,6 @@ mod messages;
 mod order;
 mod pops;
 mod resources;
+mod retention;
 mod schema;
 mod traces;
