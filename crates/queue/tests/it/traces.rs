@@ -67,7 +67,7 @@ async fn names_of_traces_are_found() {
     };
     let (order, user) = (("Order".to_owned(), 2, 2), ("user".to_owned(), 1, 1));
     assert_eq!(names(None, Period::default()).await, [user.clone(), order.clone()]);
-    assert_eq!(names(Some("oRD"), Period::default()).await, [order.clone()]);
+    assert_eq!(names(Some("oRD"), Period::default()).await, vec![order.clone()]);
     assert_eq!(names(None, Period { from: Some(middle), before: None }).await, [user]);
     assert_eq!(names(None, Period { from: None, before: Some(middle) }).await, [order]);
 }
