@@ -8,6 +8,7 @@
 
 mod ack;
 mod error;
+pub mod http;
 mod id;
 mod lane;
 mod lease;
@@ -21,6 +22,7 @@ mod queues;
 mod seal;
 mod seen;
 mod send;
+mod transaction;
 
 pub use ack::{Ack, AckRefusal, AckStatus, Acked};
 pub use error::{Error, Result};
@@ -30,3 +32,4 @@ pub use message::{Message, NewMessage, PushStatus, Pushed};
 pub use name::{DEFAULT_PARTITION, LENGTH_MAX, QUEUE_MODE};
 pub use pop::{BATCH_MAX, Batch, LONGEST, PARTITIONS_MAX, Pop, Source, Subscription};
 pub use queues::{Options, Queues};
+pub use transaction::{Done, Operation};

@@ -23,6 +23,8 @@ queries! {
     shelve = "shelve",
     release = "release",
     extend = "extend",
+    required_leases = "required_leases",
+    transaction_status = "transaction_status",
 }
 
 pub(crate) const MIGRATIONS: &[Migration] = &[
