@@ -17,6 +17,7 @@ use crate::queues::Queues;
 /// An ack of one message.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = AckRequest)]
 pub(super) struct Said<'a> {
     /// The message, as it was popped,
     #[serde(borrow, default)]
@@ -47,6 +48,7 @@ pub(super) struct Said<'a> {
 /// Acks of several messages.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = AckBatchRequest)]
 struct Batch<'a> {
     /// Whose acks they are that name no group.
     #[serde(borrow, default)]
@@ -59,6 +61,7 @@ struct Batch<'a> {
 /// The answer to an ack.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = AckResult)]
 pub(super) struct Told {
     /// Its place in the request.
     index: usize,

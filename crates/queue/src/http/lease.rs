@@ -19,6 +19,7 @@ use crate::queues::Queues;
 
 /// For how long.
 #[derive(Deserialize, ToSchema)]
+#[schema(as = ExtendRequest)]
 struct Wish {
     /// Seconds from now; without it, as long as the queue's leases are. A lease never becomes shorter.
     seconds: Option<f64>,
@@ -27,6 +28,7 @@ struct Wish {
 /// What became of a lease. The time is there under each name that a client of the field reads.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = ExtendResult)]
 pub(super) struct Extended {
     lease_id: String,
     /// Whether it lasts longer now.

@@ -68,6 +68,7 @@ struct Space {
 /// Messages, leased to whoever asked.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = PopResult)]
 struct Popped<'a> {
     success: bool,
     /// The queue, the partition and its id of the first message.
@@ -85,6 +86,7 @@ struct Popped<'a> {
 /// A message.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = PoppedMessage)]
 struct Delivered<'a> {
     id: String,
     transaction_id: &'a str,

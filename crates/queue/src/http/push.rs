@@ -17,6 +17,7 @@ use crate::queues::Queues;
 
 /// Messages to push.
 #[derive(Deserialize, ToSchema)]
+#[schema(as = PushRequest)]
 pub(super) struct Items<'a> {
     #[serde(borrow)]
     items: Option<Vec<Item<'a>>>,
@@ -25,6 +26,7 @@ pub(super) struct Items<'a> {
 /// A message to push.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = PushItem)]
 pub(super) struct Item<'a> {
     /// The queue; made if there is none of that name.
     #[serde(borrow)]
@@ -66,6 +68,7 @@ impl Item<'_> {
 
 /// What became of a message.
 #[derive(Serialize, ToSchema)]
+#[schema(as = PushResult)]
 pub(super) struct Told {
     /// Its place in the request.
     index: usize,

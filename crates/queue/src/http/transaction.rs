@@ -18,6 +18,7 @@ use crate::transaction::{Done, Operation};
 /// What is to happen together.
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = TransactionRequest)]
 struct Wish<'a> {
     /// `{"type": "push", "items": […]}` as for a push, or `{"type": "ack", …}` as for an ack.
     #[serde(borrow)]
@@ -51,6 +52,7 @@ struct Items<'a> {
 /// What became of it.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = TransactionResult)]
 pub(super) struct Told {
     transaction_id: String,
     /// Whether all of it happened. If not, nothing did.
@@ -65,6 +67,7 @@ pub(super) struct Told {
 /// A message, or an ack.
 #[derive(Serialize, ToSchema)]
 #[serde(tag = "type", rename_all = "lowercase")]
+#[schema(as = TransactionPart)]
 enum Part {
     Push(push::Told),
     Ack(ack::Told),
