@@ -6,3 +6,4 @@ mod fixture;
 mod order;
 mod pops;
 mod schema;
+mod transactions;

@@ -92,7 +92,7 @@ fn fits(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
     let schema = resolved(document, schema);
     let known = known(document, schema);
     if let Some(object) = value.as_object().filter(|_| !known.is_empty()) {
-        for key in object.keys().filter(|key| !known.contains(&key.as_str())) {
+        if let Some(key) = object.keys().find(|key| !known.contains(&key.as_str())) {
             return Err(format!("{key} is not described"));
         }
     }
