@@ -11,6 +11,7 @@ mod configure;
 mod dead_letter;
 mod error;
 mod group;
+pub mod http;
 mod id;
 mod lane;
 mod lease;
@@ -31,6 +32,7 @@ mod seal;
 mod seen;
 mod send;
 mod trace;
+mod transaction;
 
 pub use ack::{Ack, AckRefusal, AckStatus, Acked};
 pub use configure::{Change, Configured, Settings};
@@ -52,3 +54,4 @@ pub use resources::{
 };
 pub use retention::{Housekeeping, RetentionOptions};
 pub use trace::{NewTrace, Period, Trace, TraceName};
+pub use transaction::{Done, Operation};

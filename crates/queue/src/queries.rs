@@ -68,6 +68,8 @@ queries! {
     overdue = "overdue",
     evict = "evict",
     forget_traces = "forget_traces",
+    required_leases = "required_leases",
+    transaction_status = "transaction_status",
 }
 
 pub(crate) const MIGRATIONS: &[Migration] = &[

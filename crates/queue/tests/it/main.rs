@@ -14,3 +14,4 @@ mod resources;
 mod retention;
 mod schema;
 mod traces;
+mod transactions;
