@@ -68,6 +68,8 @@ queries! {
     overdue = "overdue",
     evict = "evict",
     forget_traces = "forget_traces",
+    database_state = "database_state",
+    table_states = "table_states",
     required_leases = "required_leases",
     transaction_status = "transaction_status",
 }
