@@ -43,19 +43,23 @@ pub(crate) fn metrics() -> impl Iterator<Item = &'static Metric> {
 pub(crate) struct Settings {
     pub(crate) queue: queue::Options,
     pub(crate) queue_http: queue::http::Options,
+    pub(crate) retention: queue::RetentionOptions,
 }
 
 /// Everything that runs, until it is stopped or dropped.
 pub(crate) struct Products {
     queues: Queues,
     queue_http: queue::http::Options,
+    _house: queue::Housekeeping,
 }
 
 impl Products {
     /// Starts everything. Returns at once: what needs the database waits for it by itself.
     pub(crate) fn start(database: &pg::Database, schema: &Schema, settings: Settings) -> Self {
-        let Settings { queue, queue_http } = settings;
-        Self { queues: Queues::start(database, schema, queue), queue_http }
+        let Settings { queue, queue_http, retention } = settings;
+        let queues = Queues::start(database, schema, queue);
+        let _house = queues.keep_house(&retention);
+        Self { queues, queue_http, _house }
     }
 
     /// Answers whoever waits, and refuses further waits: what follows can then be waited for.

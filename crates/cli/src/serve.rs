@@ -71,8 +71,11 @@ impl Settings {
         queue: &config::Queue,
     ) -> Result<Self, Error> {
         let max_body_bytes = server.max_body_bytes();
-        let products =
-            products::Settings { queue: queue.options()?, queue_http: queue::http::Options { max_body_bytes } };
+        let products = products::Settings {
+            queue: queue.options()?,
+            queue_http: queue::http::Options { max_body_bytes },
+            retention: queue.retention(),
+        };
         let (pool_size, shutdown_delay) = (database.pool_size(), server.shutdown_delay);
         Ok(Self { pool_size, shutdown_delay, max_body_bytes, products })
     }

@@ -66,6 +66,14 @@ pub struct MessageFilter {
     pub before: Option<OffsetDateTime>,
 }
 
+impl MessageFilter {
+    fn check(&self) -> Result<()> {
+        let names =
+            [("queue", &self.queue), ("partition", &self.partition), ("ns", &self.namespace), ("task", &self.task)];
+        names.into_iter().try_for_each(|(what, name)| check_text(what, name.as_deref().unwrap_or_default()))
+    }
+}
+
 /// A message, and what becomes of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageState {
@@ -203,15 +211,7 @@ impl Queues {
     /// # Errors
     /// [`Error::Invalid`] for what is no name; else the database's.
     pub async fn messages(&self, filter: &MessageFilter, page: Page) -> Result<Vec<ListedMessage>> {
-        let names = [
-            ("queue", &filter.queue),
-            ("partition", &filter.partition),
-            ("ns", &filter.namespace),
-            ("task", &filter.task),
-        ];
-        for (what, name) in names {
-            check_text(what, name.as_deref().unwrap_or_default())?;
-        }
+        filter.check()?;
         let inner = &self.inner;
         let query = || {
             sqlx::query(&inner.sql.list_messages)
@@ -242,6 +242,7 @@ impl Queues {
     /// # Errors
     /// The database's.
     pub async fn reading_mode(&self, filter: &MessageFilter) -> Result<ReadingMode> {
+        filter.check()?;
         let inner = &self.inner;
         let query = || {
             let query = sqlx::query(&inner.sql.reading_modes).bind(&filter.queue);

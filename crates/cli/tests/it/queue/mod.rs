@@ -1,6 +1,7 @@
 //! The queue's wire contract, against real servers: what clients in the field send, and what they must read.
 
 mod acks;
+mod admin;
 mod away;
 mod document;
 mod fixture;

@@ -1,0 +1,61 @@
+//! `/traces…`.
+
+use serde_json::{Value, json};
+
+use super::super::fixture::{Server, assert_refused, each};
+use super::{Described, column};
+
+/// What a consumer notes is found by its message, by its names, and the names are; slashes that nobody escaped belong to them.
+/// Sends what the clients in the field send.
+#[tokio::test]
+async fn traces_are_noted_and_found() {
+    let server = Server::start().await;
+    let described = Described::of(&server).await;
+    let partition = server.push("q", "p", &["x/y"]).await[0]["partition_id"].as_str().expect("an id").to_owned();
+    let note = |names: Value, data: Value| json!({"transactionId": "x/y", "partitionId": partition, "consumerGroup": "__QUEUE_MODE__", "traceNames": names, "eventType": "info", "data": data});
+    let told = described.tell("/traces", "traces", &note(json!(["order/7", "b"]), json!({"text": "hello"})), 201).await;
+    assert_eq!(told["success"], true);
+    assert_eq!(server.post("traces", &note(Value::Null, Value::Null)).await.status, 201);
+    let route = "/traces/{partitionId}/{transactionId}";
+    for path in ["x/y", "x%2Fy"] {
+        let told = described.ask("GET", route, &format!("traces/{partition}/{path}")).await;
+        assert_eq!(
+            (each(&told["traces"], "data"), &told["total"]),
+            (vec![&json!({"text": "hello"}), &Value::Null], &json!(2))
+        );
+        assert_eq!(told["traces"][0]["traceNames"], json!(["b", "order/7"]));
+    }
+    for path in ["order/7", "order%2F7"] {
+        let told =
+            described.ask("GET", "/traces/by-name/{name}", &format!("traces/by-name/{path}?limit=5&offset=0")).await;
+        assert_eq!(each(&told["traces"], "transactionId"), ["x/y"]);
+    }
+    let names = described.ask("GET", "/traces/names", "traces/names?limit=5&search=ORD").await;
+    assert_eq!(
+        (column(&names["names"], "name"), column(&names["names"], "traceCount")),
+        (json!(["order/7"]), json!([1]))
+    );
+    assert_eq!(server.get("traces/by-name/b?from=2030-01-01").await.json()["total"], 0);
+}
+
+/// What cannot be noted is refused by name.
+/// A table of it.
+#[tokio::test]
+async fn traces_that_cannot_be_meant_are_refused() {
+    let server = Server::start().await;
+    let partition = server.push("q", "p", &["1"]).await[0]["partition_id"].as_str().expect("an id").to_owned();
+    let none = "0197a5a0-0000-8000-8000-000000000000";
+    for (body, status, said) in [
+        (json!({}), 400, "partitionId"),
+        (json!({"partitionId": partition}), 400, "transactionId"),
+        (json!({"partitionId": "p", "transactionId": "1"}), 400, "partitionId"),
+        (json!({"partitionId": none, "transactionId": "1"}), 404, "no such partition"),
+        (json!({"partitionId": partition, "transactionId": "1", "traceNames": [""]}), 400, "traceNames"),
+        (json!({"partitionId": partition, "transactionId": "1", "traceNames": "one"}), 400, "the body cannot be read"),
+        (json!({"partitionId": partition, "transactionId": "1", "eventType": "\u{0}"}), 400, "eventType"),
+    ] {
+        assert_refused(&server.post("traces", &body).await, status, said);
+    }
+    assert_refused(&server.get("traces/not-a-partition/1").await, 400, "partitionId");
+    assert_refused(&server.get("traces/names?from=then").await, 400, "from");
+}
