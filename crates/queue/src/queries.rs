@@ -21,7 +21,6 @@ queries! {
     open_partitions = "open_partitions",
     locate_partitions = "locate_partitions",
     shelve = "shelve",
-    release = "release",
     extend = "extend",
 }
 
@@ -38,7 +37,10 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "backlog", sql: include_str!("../functions/backlog.sql") },
     Function { name: "push", sql: include_str!("../functions/push.sql") },
     Function { name: "shelve", sql: include_str!("../functions/shelve.sql") },
+    Function { name: "put_off", sql: include_str!("../functions/put_off.sql") },
+    Function { name: "lease_partitions", sql: include_str!("../functions/lease_partitions.sql") },
     Function { name: "claim", sql: include_str!("../functions/claim.sql") },
+    Function { name: "locate", sql: include_str!("../functions/locate.sql") },
     Function { name: "ack", sql: include_str!("../functions/ack.sql") },
     Function { name: "release", sql: include_str!("../functions/release.sql") },
     Function { name: "extend", sql: include_str!("../functions/extend.sql") },
