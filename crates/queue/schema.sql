@@ -315,8 +315,8 @@ AS $function$
     where p.queue_id = backlog.queue_id
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.claim(source_queue text, source_partition text, group_name text, modes text[], sinces timestamp with time zone[], leases uuid[], leases_ms bigint[], batches integer[], widths integer[])
- RETURNS TABLE(next_due_ms double precision, seat integer, lease_ms bigint, queue_name text, partition_id bigint, partition_name text, consumer_id integer, version bigint, first_offset bigint, created_at timestamp with time zone, encrypted boolean, retries integer, ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[])
+CREATE OR REPLACE FUNCTION {schema}.claim(source_queue text, source_partition text, group_name text, modes text[], sinces timestamp with time zone[], leases uuid[], leases_ms bigint[], batches integer[], widths integer[], floor_us bigint)
+ RETURNS TABLE(next_due_ms double precision, due_us bigint, seat integer, lease_ms bigint, queue_name text, partition_id bigint, partition_name text, consumer_id integer, version bigint, first_offset bigint, created_at timestamp with time zone, encrypted boolean, retries integer, ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[])
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
@@ -332,6 +332,7 @@ declare
     turns   integer[] := array(select w.seat from unnest(widths) with ordinality as w (width, seat), generate_series(1, w.width) as round order by round, w.seat);
     -- Segments of a partition at most.
     most    integer := least((select max(b) from unnest(batches) as b), 256);
+    bound   timestamptz := coalesce(to_timestamp(floor_us / 1000000.0), '-infinity');
     soonest timestamptz;
     own     integer;
     source  record;
@@ -349,7 +350,7 @@ begin
             with mine as materialized (
                 select c.*, d.due_at from (
                     select c.partition_id, c.version, c.due_at from {schema}.cursor c
-                    where c.consumer_id = own and c.due_at <= now() and c.due_at < 'infinity' order by c.due_at limit cardinality(widths) * 2 + 16) d
+                    where c.consumer_id = own and c.due_at <= now() and c.due_at >= bound and c.due_at < 'infinity' order by c.due_at limit cardinality(widths) * 2 + 16) d
                 cross join lateral (select c.partition_id, c.version, c.position, c.retries from {schema}.cursor c
                                     where c.partition_id = d.partition_id and c.consumer_id = own and c.version = d.version for update skip locked) c
                 limit cardinality(widths)
@@ -370,7 +371,7 @@ begin
                 from seated t
                 where c.partition_id = t.partition_id and c.consumer_id = own and c.version = t.version
             )
-            select null::float8, t.seat - 1, coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint), source.name, t.partition_id, p.name, own, t.version + 1,
+            select null::float8, (extract(epoch from greatest(t.due_at, 'epoch')) * 1000000)::bigint, t.seat - 1, coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint), source.name, t.partition_id, p.name, own, t.version + 1,
                    s.first_offset + s.skip, s.created_at, s.encrypted, t.retries,
                    s.ids[s.skip + 1 : s.skip + s.amount], s.transaction_ids[s.skip + 1 : s.skip + s.amount],
                    s.trace_ids[s.skip + 1 : s.skip + s.amount], s.producers[s.skip + 1 : s.skip + s.amount], s.payloads[s.skip + 1 : s.skip + s.amount]
@@ -386,7 +387,9 @@ begin
         end if;
         for attempt in 1..2 loop
             if source_partition is null then
-                soonest := (select c.due_at from {schema}.cursor c where c.consumer_id = own and c.due_at < 'infinity' order by c.due_at limit 1);
+                soonest := (select c.due_at from {schema}.cursor c
+                            where c.consumer_id = own and c.due_at >= bound and c.due_at < 'infinity' and (floor_us is null or c.due_at <= now())
+                            order by c.due_at limit 1);
             else
                 soonest := (select n.due_at from {schema}.partition p
                             cross join lateral (select c.due_at from {schema}.cursor c
@@ -395,9 +398,10 @@ begin
             end if;
             exit when served or soonest is null or soonest > now();
             served := true;
-            return query select * from {schema}.lease_partitions(own, source.id, source_partition, leases, leases_ms, batches, turns);
+            return query select * from {schema}.lease_partitions(own, source.id, source_partition, leases, leases_ms, batches, turns, bound);
         end loop;
     end if;
+    due_us := case when soonest is null or soonest > now() then (extract(epoch from now()) * 1000000)::bigint end;
     next_due_ms := case when soonest < 'infinity' then greatest(extract(epoch from soonest - now()) * 1000, 0) end;
     return next;
 end
@@ -472,8 +476,8 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.lease_partitions(own integer, source_id integer, source_partition text, leases uuid[], leases_ms bigint[], batches integer[], turns integer[])
- RETURNS TABLE(next_due_ms double precision, seat integer, lease_ms bigint, queue_name text, partition_id bigint, partition_name text, consumer_id integer, version bigint, first_offset bigint, created_at timestamp with time zone, encrypted boolean, retries integer, ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[])
+CREATE OR REPLACE FUNCTION {schema}.lease_partitions(own integer, source_id integer, source_partition text, leases uuid[], leases_ms bigint[], batches integer[], turns integer[], bound timestamp with time zone)
+ RETURNS TABLE(next_due_ms double precision, due_us bigint, seat integer, lease_ms bigint, queue_name text, partition_id bigint, partition_name text, consumer_id integer, version bigint, first_offset bigint, created_at timestamp with time zone, encrypted boolean, retries integer, ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[])
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
@@ -493,7 +497,7 @@ begin
     with due as materialized (
         select * from (
             select c.partition_id, c.version, c.due_at from {schema}.cursor c
-            where source_partition is null and c.consumer_id = own and c.due_at <= now() and c.due_at < 'infinity'
+            where source_partition is null and c.consumer_id = own and c.due_at <= now() and c.due_at >= bound and c.due_at < 'infinity'
             order by c.due_at limit cardinality(turns) * 2 + 16) c
         union all
         select n.partition_id, n.version, n.due_at from {schema}.partition p
@@ -530,7 +534,7 @@ begin
     )
     select (select array_agg(r.partition_id) from readable r where r.upto is null) as idle,
            array_agg(t.partition_id order by t.turn) as partitions, array_agg(t.version order by t.turn) as versions, array_agg(t.position order by t.turn) as positions,
-           array_agg(t.last order by t.turn) as lasts, array_agg(t.seat order by t.turn) as seats, array_agg(t.retries order by t.turn) as retries
+           array_agg(t.last order by t.turn) as lasts, array_agg(t.seat order by t.turn) as seats, array_agg(t.retries order by t.turn) as retries, array_agg(t.due_at order by t.turn) as dues
     into found from taken t;
     if found.partitions is not null then
         return query
@@ -542,12 +546,12 @@ begin
             from unnest(found.partitions, found.versions, found.lasts, found.seats) as t (partition_id, version, last, seat)
             where c.partition_id = t.partition_id and c.consumer_id = own and c.version = t.version
         )
-        select null::float8, t.seat - 1, coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint), source.name, t.partition_id, p.name, own, t.version + 1,
+        select null::float8, (extract(epoch from greatest(t.due_at, 'epoch')) * 1000000)::bigint, t.seat - 1, coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint), source.name, t.partition_id, p.name, own, t.version + 1,
                t.position + s.first - 1, s.created_at, s.encrypted, t.retries,
                s.ids[s.skip + 1 : s.skip + s.amount], s.transaction_ids[s.skip + 1 : s.skip + s.amount],
                s.trace_ids[s.skip + 1 : s.skip + s.amount], s.producers[s.skip + 1 : s.skip + s.amount], s.payloads[s.skip + 1 : s.skip + s.amount]
-        from unnest(found.partitions, found.versions, found.positions, found.lasts, found.seats, found.retries) with ordinality
-            as t (partition_id, version, position, last, seat, retries, turn)
+        from unnest(found.partitions, found.versions, found.positions, found.lasts, found.seats, found.retries, found.dues) with ordinality
+            as t (partition_id, version, position, last, seat, retries, due_at, turn)
         join {schema}.partition p on p.id = t.partition_id
         cross join lateral (
             select s.*, greatest(t.position - s.first_offset, 0)::integer as skip, greatest(s.first_offset - t.position, 0) + 1 as first,

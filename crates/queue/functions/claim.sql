@@ -2,16 +2,18 @@
 -- Source: a queue, and one partition of it or any.
 -- Seats:  `leases`: what each lease is called; `leases_ms`: for how long, null for what the queue says; `batches`: messages at most; `widths`: partitions at most;
 --         Each seat gets a partition before any gets a second. `modes`, `sinces`: where a group begins that does not exist yet; the first seat's count.
--- Rows:   one per segment and seat, in order, with the messages of the seat; then one of nulls but for next_due_ms.
+-- Floor:  what was due before it is not read, and neither is what is due later than now: see crates/wake/src/floor.rs.
+-- Rows:   one per segment and seat, in order, with the messages of the seat and when they became due; then one of nulls but for next_due_ms and, if nothing was left that is
+--         due, the time in due_us.
 -- Locks:  cursors, skip locked; of a partition that turns out to be empty its row, skip locked.
 -- Index:  cursor_due forwards; then primary keys.
 -- Cost:   the usual case is one statement for all seats, and a small one: half of what a statement costs here is making its plan ready. Everything else, and what that one
 --         found nothing to read in, is in lease_partitions.
 create or replace function {schema}.claim(
     source_queue text, source_partition text, group_name text,
-    modes text[], sinces timestamptz[], leases uuid[], leases_ms bigint[], batches integer[], widths integer[]
+    modes text[], sinces timestamptz[], leases uuid[], leases_ms bigint[], batches integer[], widths integer[], floor_us bigint
 ) returns table (
-    next_due_ms float8, seat integer, lease_ms bigint, queue_name text, partition_id bigint, partition_name text, consumer_id integer, version bigint,
+    next_due_ms float8, due_us bigint, seat integer, lease_ms bigint, queue_name text, partition_id bigint, partition_name text, consumer_id integer, version bigint,
     first_offset bigint, created_at timestamptz, encrypted boolean, retries integer,
     ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[]
 )
@@ -24,6 +26,7 @@ declare
     turns   integer[] := array(select w.seat from unnest(widths) with ordinality as w (width, seat), generate_series(1, w.width) as round order by round, w.seat);
     -- Segments of a partition at most.
     most    integer := least((select max(b) from unnest(batches) as b), 256);
+    bound   timestamptz := coalesce(to_timestamp(floor_us / 1000000.0), '-infinity');
     soonest timestamptz;
     own     integer;
     source  record;
@@ -41,7 +44,7 @@ begin
             with mine as materialized (
                 select c.*, d.due_at from (
                     select c.partition_id, c.version, c.due_at from {schema}.cursor c
-                    where c.consumer_id = own and c.due_at <= now() and c.due_at < 'infinity' order by c.due_at limit cardinality(widths) * 2 + 16) d
+                    where c.consumer_id = own and c.due_at <= now() and c.due_at >= bound and c.due_at < 'infinity' order by c.due_at limit cardinality(widths) * 2 + 16) d
                 cross join lateral (select c.partition_id, c.version, c.position, c.retries from {schema}.cursor c
                                     where c.partition_id = d.partition_id and c.consumer_id = own and c.version = d.version for update skip locked) c
                 limit cardinality(widths)
@@ -62,7 +65,7 @@ begin
                 from seated t
                 where c.partition_id = t.partition_id and c.consumer_id = own and c.version = t.version
             )
-            select null::float8, t.seat - 1, coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint), source.name, t.partition_id, p.name, own, t.version + 1,
+            select null::float8, (extract(epoch from greatest(t.due_at, 'epoch')) * 1000000)::bigint, t.seat - 1, coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint), source.name, t.partition_id, p.name, own, t.version + 1,
                    s.first_offset + s.skip, s.created_at, s.encrypted, t.retries,
                    s.ids[s.skip + 1 : s.skip + s.amount], s.transaction_ids[s.skip + 1 : s.skip + s.amount],
                    s.trace_ids[s.skip + 1 : s.skip + s.amount], s.producers[s.skip + 1 : s.skip + s.amount], s.payloads[s.skip + 1 : s.skip + s.amount]
@@ -78,7 +81,9 @@ begin
         end if;
         for attempt in 1..2 loop
             if source_partition is null then
-                soonest := (select c.due_at from {schema}.cursor c where c.consumer_id = own and c.due_at < 'infinity' order by c.due_at limit 1);
+                soonest := (select c.due_at from {schema}.cursor c
+                            where c.consumer_id = own and c.due_at >= bound and c.due_at < 'infinity' and (floor_us is null or c.due_at <= now())
+                            order by c.due_at limit 1);
             else
                 soonest := (select n.due_at from {schema}.partition p
                             cross join lateral (select c.due_at from {schema}.cursor c
@@ -87,9 +92,10 @@ begin
             end if;
             exit when served or soonest is null or soonest > now();
             served := true;
-            return query select * from {schema}.lease_partitions(own, source.id, source_partition, leases, leases_ms, batches, turns);
+            return query select * from {schema}.lease_partitions(own, source.id, source_partition, leases, leases_ms, batches, turns, bound);
         end loop;
     end if;
+    due_us := case when soonest is null or soonest > now() then (extract(epoch from now()) * 1000000)::bigint end;
     next_due_ms := case when soonest < 'infinity' then greatest(extract(epoch from soonest - now()) * 1000, 0) end;
     return next;
 end

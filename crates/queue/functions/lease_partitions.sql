@@ -1,9 +1,9 @@
 -- Leases partitions of one queue to the seats that `turns` names, each in its turn: see functions/claim.sql. Here is what a queue may ask for (a delay, a window), what a seat may
 -- (several partitions, one in particular), and what to do about a partition that is due and has nothing to read.
 create or replace function {schema}.lease_partitions(
-    own integer, source_id integer, source_partition text, leases uuid[], leases_ms bigint[], batches integer[], turns integer[]
+    own integer, source_id integer, source_partition text, leases uuid[], leases_ms bigint[], batches integer[], turns integer[], bound timestamptz
 ) returns table (
-    next_due_ms float8, seat integer, lease_ms bigint, queue_name text, partition_id bigint, partition_name text, consumer_id integer, version bigint,
+    next_due_ms float8, due_us bigint, seat integer, lease_ms bigint, queue_name text, partition_id bigint, partition_name text, consumer_id integer, version bigint,
     first_offset bigint, created_at timestamptz, encrypted boolean, retries integer,
     ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[]
 )
@@ -20,7 +20,7 @@ begin
     with due as materialized (
         select * from (
             select c.partition_id, c.version, c.due_at from {schema}.cursor c
-            where source_partition is null and c.consumer_id = own and c.due_at <= now() and c.due_at < 'infinity'
+            where source_partition is null and c.consumer_id = own and c.due_at <= now() and c.due_at >= bound and c.due_at < 'infinity'
             order by c.due_at limit cardinality(turns) * 2 + 16) c
         union all
         select n.partition_id, n.version, n.due_at from {schema}.partition p
@@ -57,7 +57,7 @@ begin
     )
     select (select array_agg(r.partition_id) from readable r where r.upto is null) as idle,
            array_agg(t.partition_id order by t.turn) as partitions, array_agg(t.version order by t.turn) as versions, array_agg(t.position order by t.turn) as positions,
-           array_agg(t.last order by t.turn) as lasts, array_agg(t.seat order by t.turn) as seats, array_agg(t.retries order by t.turn) as retries
+           array_agg(t.last order by t.turn) as lasts, array_agg(t.seat order by t.turn) as seats, array_agg(t.retries order by t.turn) as retries, array_agg(t.due_at order by t.turn) as dues
     into found from taken t;
     if found.partitions is not null then
         return query
@@ -69,12 +69,12 @@ begin
             from unnest(found.partitions, found.versions, found.lasts, found.seats) as t (partition_id, version, last, seat)
             where c.partition_id = t.partition_id and c.consumer_id = own and c.version = t.version
         )
-        select null::float8, t.seat - 1, coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint), source.name, t.partition_id, p.name, own, t.version + 1,
+        select null::float8, (extract(epoch from greatest(t.due_at, 'epoch')) * 1000000)::bigint, t.seat - 1, coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint), source.name, t.partition_id, p.name, own, t.version + 1,
                t.position + s.first - 1, s.created_at, s.encrypted, t.retries,
                s.ids[s.skip + 1 : s.skip + s.amount], s.transaction_ids[s.skip + 1 : s.skip + s.amount],
                s.trace_ids[s.skip + 1 : s.skip + s.amount], s.producers[s.skip + 1 : s.skip + s.amount], s.payloads[s.skip + 1 : s.skip + s.amount]
-        from unnest(found.partitions, found.versions, found.positions, found.lasts, found.seats, found.retries) with ordinality
-            as t (partition_id, version, position, last, seat, retries, turn)
+        from unnest(found.partitions, found.versions, found.positions, found.lasts, found.seats, found.retries, found.dues) with ordinality
+            as t (partition_id, version, position, last, seat, retries, due_at, turn)
         join {schema}.partition p on p.id = t.partition_id
         cross join lateral (
             select s.*, greatest(t.position - s.first_offset, 0)::integer as skip, greatest(s.first_offset - t.position, 0) + 1 as first,

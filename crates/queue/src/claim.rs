@@ -12,8 +12,9 @@ use pg::{Schema, Sql};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
+use tokio::time::Instant;
 use uuid::Uuid;
-use wake::{Channel, Claim, Look, Looked, Topic};
+use wake::{Channel, Claim, Floors, Look, Looked, Topic};
 
 use crate::id::Ids;
 use crate::message::{Message, Stored};
@@ -52,6 +53,8 @@ pub(crate) struct Pops {
     channel: Channel,
     ids: Ids,
     lost: Mutex<Vec<Uuid>>,
+    /// Of sources that are any partition of a queue.
+    floors: Floors<Key>,
     claim: Sql,
     due_queues: Sql,
     release: Sql,
@@ -65,6 +68,7 @@ impl Pops {
             channel,
             ids: Ids::of(schema.name()),
             lost: Mutex::default(),
+            floors: Floors::new(),
             claim: schema.sql(include_str!("../sql/claim.sql")),
             due_queues: schema.sql(include_str!("../sql/due_queues.sql")),
             release: schema.sql(include_str!("../sql/release.sql")),
@@ -97,6 +101,9 @@ struct Found {
     /// For each seat what it has and for how long.
     seats: Vec<Option<(Leased, Duration)>>,
     next_due_ms: Option<f64>,
+    /// When the oldest of it became due, by the database's clock; and that clock, if nothing else is due.
+    oldest_us: Option<i64>,
+    now_us: Option<i64>,
 }
 
 impl Found {
@@ -127,9 +134,21 @@ impl Claim for Pops {
             self.release(conn, &lost.leases).await?;
             lost.leases.clear();
         }
-        let mut found = Found { seats: look.seats.iter().map(|_| None).collect(), next_due_ms: None };
+        let mut found = Found {
+            seats: look.seats.iter().map(|_| None).collect(),
+            next_due_ms: None,
+            oldest_us: None,
+            now_us: None,
+        };
         match look.key.source.parts() {
-            [Some(queue), partition, ..] => self.take(conn, look, queue, partition, &mut found).await?,
+            [Some(queue), None, ..] => {
+                let reading = self.floors.begin(&look.key, Instant::now());
+                self.take(conn, look, (queue, None), reading.floor_us, &mut found).await?;
+                let (oldest, now) = (found.oldest_us, found.now_us);
+                let sweep = self.floors.end(&look.key, reading, oldest, now, Instant::now());
+                found.due(sweep.map(|sweep| sweep.as_secs_f64() * 1_000.0));
+            }
+            [Some(queue), partition, ..] => self.take(conn, look, (queue, partition), None, &mut found).await?,
             [_, _, namespace, task] => {
                 let query = sqlx::query(&self.due_queues).bind(namespace).bind(task).bind(&look.key.group);
                 for row in query.fetch_all(&mut *conn).await? {
@@ -139,7 +158,7 @@ impl Claim for Pops {
                         found.due(Some(due_ms));
                         continue;
                     }
-                    match self.take(conn, look, row.try_get(0)?, None, &mut found).await {
+                    match self.take(conn, look, (row.try_get(0)?, None), None, &mut found).await {
                         // What was taken from other queues must not be lost with it.
                         Err(_) if found.seats.iter().any(Option::is_some) => {
                             found.due(Some(0.0));
@@ -183,8 +202,8 @@ impl Pops {
         &self,
         conn: &mut PgConnection,
         look: &Look<Key, Args>,
-        queue: &str,
-        partition: Option<&str>,
+        (queue, partition): (&str, Option<&str>),
+        floor_us: Option<i64>,
         found: &mut Found,
     ) -> pg::Result<()> {
         let places: Vec<usize> = (0..look.seats.len()).filter(|seat| found.seats[*seat].is_none()).collect();
@@ -206,13 +225,17 @@ impl Pops {
             .bind(&named.leases)
             .bind(seats().map(|args| args.lease.map(|lease| lease.as_millis() as i64)).collect::<Vec<_>>())
             .bind(seats().map(|args| args.batch as i32).collect::<Vec<_>>())
-            .bind(seats().map(|args| args.partitions as i32).collect::<Vec<_>>());
+            .bind(seats().map(|args| args.partitions as i32).collect::<Vec<_>>())
+            .bind(floor_us);
         let rows = query.fetch_all(&mut *conn).await?;
         for row in &rows {
             let Some(seat) = row.try_get::<Option<i32>, _>("seat")?.map(|seat| seat as usize) else {
                 found.due(row.try_get("next_due_ms")?);
+                found.now_us = row.try_get("due_us")?;
                 continue;
             };
+            let due_us: i64 = row.try_get("due_us")?;
+            found.oldest_us = Some(found.oldest_us.map_or(due_us, |oldest| oldest.min(due_us)));
             let (place, lease_id) = (places[seat], named.leases[seat]);
             let lease = Duration::from_millis(row.try_get::<i64, _>("lease_ms")? as u64);
             let (leased, shortest) = found.seats[place]
