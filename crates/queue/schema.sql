@@ -127,6 +127,11 @@ CREATE UNIQUE INDEX queue_name ON {schema}.queue USING btree (md5(name));
 CREATE INDEX queue_namespace ON {schema}.queue USING btree (md5(namespace));
 CREATE INDEX queue_task ON {schema}.queue USING btree (md5(task));
 
+create table {schema}.removed_partition (
+    partition_id bigint not null,
+    constraint removed_partition_pkey PRIMARY KEY (partition_id)
+);
+
 create table {schema}.segment (
     partition_id bigint not null,
     first_offset bigint not null,
@@ -203,7 +208,9 @@ begin
         join {schema}.queue q on q.id = k.queue_id
         where c.lease_id = member.lease_id and c.partition_id = member.partition_id for update of c skip locked;
         if not found then
-            continue when exists (select from {schema}.cursor c where c.lease_id = member.lease_id and c.partition_id = member.partition_id);
+            continue when not patient and exists (
+                select from {schema}.cursor c join {schema}.consumer k on k.id = c.consumer_id
+                where c.lease_id = member.lease_id and c.partition_id = member.partition_id);
             select p.queue_id, k.id, k.name, q.retry_limit, q.retry_delay_ms, q.delayed_processing_seconds, q.window_buffer_seconds into message
             from {schema}.partition p
             join {schema}.queue q on q.id = p.queue_id
@@ -222,7 +229,10 @@ begin
                    message.window_buffer_seconds into mine
             from {schema}.cursor c
             where c.partition_id = member.partition_id and c.consumer_id = message.id order by c.version desc limit 1 for update skip locked;
-            continue when not found;
+            if not found then
+                outcomes[member.place] := case when patient then 'g' end;
+                continue;
+            end if;
         end if;
         outcomes[member.place] := mine.name;
         place := mine.position;
@@ -304,7 +314,7 @@ CREATE OR REPLACE FUNCTION {schema}.backlog(queue_id integer)
  LANGUAGE sql
  STABLE
 AS $function$
-    select coalesce(sum(greatest(l.next_offset - coalesce(c.position, p.first_offset), 0)), 0)::bigint
+    select coalesce(sum(greatest(l.next_offset - greatest(c.position, p.first_offset), 0)), 0)::bigint
     from {schema}.partition p
     cross join lateral (select s.next_offset from {schema}.segment s where s.partition_id = p.id order by s.first_offset desc limit 1) l
     left join lateral (
@@ -405,6 +415,74 @@ begin
     next_due_ms := case when soonest < 'infinity' then greatest(extract(epoch from soonest - now()) * 1000, 0) end;
     return next;
 end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.configure(queue text, namespace text, task text, own_namespace text, own_task text, lease_seconds integer, retry_limit integer, retry_delay_ms integer, max_size bigint, ttl_seconds integer, dead_letter_queue boolean, dlq_after_max_retries boolean, priority integer, delayed_processing_seconds integer, window_buffer_seconds integer, retention_seconds integer, completed_retention_seconds integer, retention_enabled boolean, encryption_enabled boolean, max_wait_time_seconds integer)
+ RETURNS SETOF {schema}.queue
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+#variable_conflict use_column
+declare
+    old     {schema}.queue;
+    new     {schema}.queue;
+    waiting record;
+begin
+    insert into {schema}.queue (name, namespace, task)
+    values (queue, coalesce(configure.namespace, own_namespace), coalesce(configure.task, own_task))
+    on conflict (md5(name)) do nothing;
+    select q.* into old from {schema}.queue q where md5(q.name) = md5(queue) and q.name = queue for no key update;
+    if not found then
+        return;
+    end if;
+    update {schema}.queue q set
+        namespace = coalesce(configure.namespace, q.namespace),
+        task = coalesce(configure.task, q.task),
+        lease_seconds = coalesce(configure.lease_seconds, q.lease_seconds),
+        retry_limit = coalesce(configure.retry_limit, q.retry_limit),
+        retry_delay_ms = coalesce(configure.retry_delay_ms, q.retry_delay_ms),
+        max_size = coalesce(configure.max_size, q.max_size),
+        ttl_seconds = coalesce(configure.ttl_seconds, q.ttl_seconds),
+        dead_letter_queue = coalesce(configure.dead_letter_queue, q.dead_letter_queue),
+        dlq_after_max_retries = coalesce(configure.dlq_after_max_retries, q.dlq_after_max_retries),
+        priority = coalesce(configure.priority, q.priority),
+        delayed_processing_seconds = coalesce(configure.delayed_processing_seconds, q.delayed_processing_seconds),
+        window_buffer_seconds = coalesce(configure.window_buffer_seconds, q.window_buffer_seconds),
+        retention_seconds = coalesce(configure.retention_seconds, q.retention_seconds),
+        completed_retention_seconds = coalesce(configure.completed_retention_seconds, q.completed_retention_seconds),
+        retention_enabled = coalesce(configure.retention_enabled, q.retention_enabled),
+        encryption_enabled = coalesce(configure.encryption_enabled, q.encryption_enabled),
+        max_wait_time_seconds = coalesce(configure.max_wait_time_seconds, q.max_wait_time_seconds)
+    where q.id = old.id returning q.* into new;
+    if (old.delayed_processing_seconds, old.window_buffer_seconds) <> (new.delayed_processing_seconds, new.window_buffer_seconds) then
+        for waiting in
+            select c.partition_id, c.consumer_id, c.version from {schema}.consumer k join {schema}.cursor c on c.consumer_id = k.id
+            where k.queue_id = new.id and c.due_at > now() and c.due_at < 'infinity' and c.lease_id is null
+            order by c.partition_id, c.consumer_id for update of c
+        loop
+            update {schema}.cursor c set version = c.version + 1, due_at = now()
+            where c.partition_id = waiting.partition_id and c.consumer_id = waiting.consumer_id and c.version = waiting.version;
+        end loop;
+    end if;
+    return next new;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.counts(queue_id integer)
+ RETURNS TABLE(partitions bigint, total bigint, unfinished bigint, processing bigint)
+ LANGUAGE sql
+ STABLE
+AS $function$
+    select count(*), coalesce(sum(h.head - p.first_offset), 0)::bigint, coalesce(sum(h.head - c.position), 0)::bigint,
+           coalesce(sum(least(c.leased, h.head - c.position)), 0)::bigint
+    from {schema}.partition p
+    left join lateral (select s.next_offset from {schema}.segment s where s.partition_id = p.id order by s.first_offset desc limit 1) l on true
+    cross join lateral (select coalesce(l.next_offset, p.first_offset) as head) h
+    cross join lateral (
+        select coalesce(least(greatest(min(c.position), p.first_offset), h.head), p.first_offset) as position,
+               coalesce(max(c.lease_end - greatest(c.position, p.first_offset)) filter (where c.lease_id is not null and c.due_at > now()), 0) as leased
+        from {schema}.cursor c where c.partition_id = p.id) c
+    where p.queue_id = counts.queue_id
 $function$;
 
 CREATE OR REPLACE FUNCTION {schema}.due_after(partition_id bigint, place bigint, delayed_seconds integer, window_seconds integer)
@@ -774,6 +852,28 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.remove_queue(queue text)
+ RETURNS bigint[]
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+#variable_conflict use_column
+declare
+    own  integer;
+    gone bigint[];
+begin
+    select q.id into own from {schema}.queue q where md5(q.name) = md5(queue) and q.name = queue for update;
+    if not found then
+        return null;
+    end if;
+    gone := array(select p.id from {schema}.partition p where p.queue_id = own order by p.id for update);
+    insert into {schema}.removed_partition (partition_id) select unnest(gone);
+    delete from {schema}.buffered b where b.queue = remove_queue.queue;
+    delete from {schema}.queue q where q.id = own;
+    return gone;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.ring(channels text[], payloads text[])
  RETURNS void
  LANGUAGE sql
@@ -792,6 +892,57 @@ AS $function$
 begin
     perform pg_notify(tg_argv[0], coalesce(tg_argv[1], ''));
     return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.seek(partitions bigint[], group_name text, place text, since timestamp with time zone)
+ RETURNS TABLE(partition_id bigint, consumer text, due boolean)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+    source record;
+    mine   record;
+    head   bigint;
+    target bigint;
+    ahead  timestamptz;
+begin
+    for source in
+        select p.id, p.first_offset, q.delayed_processing_seconds, q.window_buffer_seconds, k.id as consumer_id, k.name, k.mode,
+               coalesce(k.since, k.created_at) as began
+        from unnest(partitions) as n (id)
+        join {schema}.partition p on p.id = n.id
+        join {schema}.queue q on q.id = p.queue_id
+        join {schema}.consumer k on k.queue_id = p.queue_id
+        where seek.group_name is null or md5(k.name) = md5(seek.group_name) and k.name = seek.group_name
+        order by p.id, k.id
+    loop
+        select c.* into mine from {schema}.cursor c
+        where c.partition_id = source.id and c.consumer_id = source.consumer_id order by c.version desc limit 1 for update;
+        continue when not found;
+        head := coalesce((select s.next_offset from {schema}.segment s where s.partition_id = source.id order by s.first_offset desc limit 1), source.first_offset);
+        target := case
+            when place = 'end' then head
+            when place = 'time' then {schema}.offset_at(source.id, seek.since, head)
+            when place = 'subscription' and source.mode in ('new', 'timestamp') then {schema}.offset_at(source.id, source.began, head)
+            when place = 'floor' and mine.position >= source.first_offset then null
+            else source.first_offset end;
+        continue when target is null;
+        ahead := {schema}.due_after(source.id, target, source.delayed_processing_seconds, source.window_buffer_seconds);
+        update {schema}.cursor c
+        set version = c.version + 1, position = target, due_at = ahead, lease_id = null, lease_end = null, last_lease = null, retries = 0
+        where c.partition_id = mine.partition_id and c.consumer_id = mine.consumer_id and c.version = mine.version;
+        partition_id := source.id;
+        consumer := source.name;
+        due := ahead < 'infinity';
+        return next;
+    end loop;
 end
 $function$;
 
@@ -846,5 +997,96 @@ begin
         else p.first_offset end as position) b
     where p.queue_id = subscribe.queue_id;
     return own;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.sweep_removed(budget integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+    gone  bigint;
+    taken integer;
+    done  integer;
+begin
+    for gone in select r.partition_id from {schema}.removed_partition r order by r.partition_id limit budget for update skip locked loop
+        done := coalesce(done, 0);
+        delete from {schema}.segment s
+        where s.partition_id = gone and s.first_offset = any (array(
+            select f.first_offset from {schema}.segment f where f.partition_id = gone order by f.first_offset limit budget));
+        get diagnostics taken = row_count;
+        budget := budget - taken - 1;
+        exit when budget <= 0;
+        delete from {schema}.cursor c where c.partition_id = gone;
+        delete from {schema}.removed_partition r where r.partition_id = gone;
+        done := done + 1;
+    end loop;
+    return done;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}."trim"(partitions bigint[], uptos bigint[], segments integer, patient boolean)
+ RETURNS TABLE(partition_id bigint, messages bigint, more boolean)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+    task  record;
+    own   bigint;
+    floor bigint;
+    edge  bigint;
+    taken integer;
+begin
+    for task in select n.id, n.upto from unnest(partitions, uptos) as n (id, upto) order by n.id loop
+        if patient then
+            select p.first_offset into floor from {schema}.partition p where p.id = task.id for no key update;
+        else
+            select p.first_offset into floor from {schema}.partition p where p.id = task.id for no key update skip locked;
+        end if;
+        continue when not found;
+        select max(f.next_offset), count(*) into edge, taken from (
+            select s.next_offset from {schema}.segment s where s.partition_id = task.id and s.first_offset < task.upto order by s.first_offset limit segments) f
+        where f.next_offset <= task.upto;
+        continue when edge is null;
+        delete from {schema}.segment s where s.partition_id = task.id and s.first_offset < edge;
+        update {schema}.partition p set first_offset = edge where p.id = task.id;
+        partition_id := task.id;
+        messages := edge - floor;
+        more := taken = segments;
+        return next;
+    end loop;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.unsubscribe(consumer_id integer)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+    home integer := (select k.queue_id from {schema}.consumer k where k.id = unsubscribe.consumer_id);
+begin
+    perform from (select p.id from {schema}.partition p where p.queue_id = home order by p.id) p
+    cross join lateral (select c.version from {schema}.cursor c where c.partition_id = p.id and c.consumer_id = unsubscribe.consumer_id
+                        order by c.version desc limit 1 for update) c;
+    perform from {schema}.queue q where q.id = home for update;
+    delete from {schema}.cursor c using {schema}.partition p
+    where p.queue_id = home and c.partition_id = p.id and c.consumer_id = unsubscribe.consumer_id;
+    delete from {schema}.consumer k where k.id = unsubscribe.consumer_id;
+    return found;
 end
 $function$;

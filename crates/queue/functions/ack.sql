@@ -43,7 +43,9 @@ begin
         join {schema}.queue q on q.id = k.queue_id
         where c.lease_id = member.lease_id and c.partition_id = member.partition_id for update of c skip locked;
         if not found then
-            continue when exists (select from {schema}.cursor c where c.lease_id = member.lease_id and c.partition_id = member.partition_id);
+            continue when not patient and exists (
+                select from {schema}.cursor c join {schema}.consumer k on k.id = c.consumer_id
+                where c.lease_id = member.lease_id and c.partition_id = member.partition_id);
             select p.queue_id, k.id, k.name, q.retry_limit, q.retry_delay_ms, q.delayed_processing_seconds, q.window_buffer_seconds into message
             from {schema}.partition p
             join {schema}.queue q on q.id = p.queue_id
@@ -62,7 +64,10 @@ begin
                    message.window_buffer_seconds into mine
             from {schema}.cursor c
             where c.partition_id = member.partition_id and c.consumer_id = message.id order by c.version desc limit 1 for update skip locked;
-            continue when not found;
+            if not found then
+                outcomes[member.place] := case when patient then 'g' end;
+                continue;
+            end if;
         end if;
         outcomes[member.place] := mine.name;
         place := mine.position;

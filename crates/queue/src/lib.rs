@@ -8,7 +8,9 @@
 
 mod ack;
 mod claim;
+mod configure;
 mod error;
+mod group;
 mod id;
 mod lane;
 mod lease;
@@ -18,16 +20,24 @@ mod place;
 mod pop;
 mod push;
 mod queries;
+mod question;
 mod queues;
+mod removal;
+mod resources;
 mod seal;
 mod seen;
 mod send;
 
 pub use ack::{Ack, AckRefusal, AckStatus, Acked};
+pub use configure::{Change, Configured, Settings};
 pub use error::{Error, Result};
+pub use group::{Group, Lagging, Seek};
 pub use id::PartitionId;
 pub use lease::Extended;
 pub use message::{Message, NewMessage, PushStatus, Pushed};
 pub use name::{DEFAULT_PARTITION, LENGTH_MAX, QUEUE_MODE};
 pub use pop::{BATCH_MAX, Batch, LONGEST, PARTITIONS_MAX, Pop, Source, Subscription};
 pub use queues::{Options, Queues};
+pub use resources::{
+    Counts, CursorState, Depth, Listed, Overview, PAGE_MAX, Page, PartitionState, QueueDetail, QueueState, Space,
+};

@@ -15,6 +15,8 @@ use crate::queues::Inner;
 
 /// Places remembered; beyond it all are forgotten and asked for again.
 const PLACES_MAX: usize = 100_000;
+/// How often partitions are made again whose queue was deleted in the same moment.
+const OPENED_MAX: usize = 5;
 
 /// A partition.
 #[derive(Debug)]
@@ -110,8 +112,14 @@ impl Inner {
         let mut session = self.db.session().await?;
         let (queues, partitions): (Vec<&str>, Vec<&str>) = names.iter().copied().unzip();
         let (namespaces, tasks): (Vec<&str>, Vec<&str>) = queues.iter().map(|queue| dotted(queue)).unzip();
-        let query = sqlx::query(&self.sql.open_partitions).bind(&queues).bind(&partitions).bind(namespaces).bind(tasks);
-        let rows = query.fetch_all(&mut *session).await?;
+        let mut rows = Vec::new();
+        for _ in 0..OPENED_MAX {
+            let query = sqlx::query(&self.sql.open_partitions).bind(&queues).bind(&partitions);
+            rows = query.bind(&namespaces).bind(&tasks).fetch_all(&mut *session).await?;
+            if rows.len() == names.len() {
+                break;
+            }
+        }
         session.finish().await?;
         if rows.len() < names.len() {
             return Err(Error::invalid("queue", "it is being deleted, or its name was made to clash with another"));
