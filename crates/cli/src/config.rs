@@ -7,6 +7,7 @@
 mod address;
 mod durable;
 mod duration;
+mod queue;
 mod secret;
 
 use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
@@ -17,6 +18,7 @@ use clap::{
 };
 
 pub use durable::{Durable, Import};
+pub use queue::Queue;
 pub use secret::{SecretUrl, redact};
 
 use crate::error::Error;
@@ -121,6 +123,9 @@ pub struct Up {
     /// The HTTP server.
     #[command(flatten)]
     pub server: Server,
+    /// The queue.
+    #[command(flatten)]
+    pub queue: Queue,
     /// The database; with a URL, no PostgreSQL is started.
     #[command(flatten)]
     pub database: Database,
@@ -132,6 +137,9 @@ pub struct Serve {
     /// The HTTP server.
     #[command(flatten)]
     pub server: Server,
+    /// The queue.
+    #[command(flatten)]
+    pub queue: Queue,
     /// The database.
     #[command(flatten)]
     pub database: Database,
@@ -175,6 +183,20 @@ pub struct Server {
     /// When told to stop, keep serving this long with /health/ready at 503, so that a load balancer looks away first
     #[arg(long, env = "REVEILLE_SHUTDOWN_DELAY", default_value = "0", value_parser = duration::parse, value_name = "TIME")]
     pub shutdown_delay: Duration,
+    /// Largest body of a request, in megabytes
+    #[arg(long, env = "REVEILLE_MAX_BODY_MB", default_value = "10", value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=MAX_BODY_MB))]
+    max_body_mb: u32,
+}
+
+/// A body is held in memory, and all of them together have room for one or two of these.
+const MAX_BODY_MB: i64 = 128;
+
+impl Server {
+    /// The largest body of a request, in bytes.
+    pub fn max_body_bytes(&self) -> usize {
+        (self.max_body_mb as usize) << 20
+    }
 }
 
 /// The PostgreSQL that `up` keeps for itself.

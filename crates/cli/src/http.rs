@@ -26,8 +26,8 @@ pub use health::{Check, Health, Verdict};
 pub use listen::{Connections, Listener, MAX_CONNECTIONS};
 pub use metrics::{METRICS, Metrics};
 
-/// The largest request body any route takes unless it sets its own limit. A body is held in memory while it is read; all of
-/// them together are bounded in `body.rs`.
+/// The largest request body any route takes unless it, or the server, sets another limit. A body is held in memory while it is
+/// read; all of them together are bounded in `body.rs`.
 const MAX_BODY_BYTES: usize = 10 * 1024 * 1024;
 
 /// The server under construction.
@@ -35,12 +35,18 @@ pub struct App {
     products: Router,
     checks: Vec<Arc<dyn Check>>,
     metrics: Metrics,
+    max_body_bytes: usize,
 }
 
 impl App {
     /// A server with only its own endpoints.
     pub fn new(metrics: Metrics) -> Self {
-        Self { products: Router::new(), checks: Vec::new(), metrics }
+        Self { products: Router::new(), checks: Vec::new(), metrics, max_body_bytes: MAX_BODY_BYTES }
+    }
+
+    /// Takes bodies of up to so many bytes.
+    pub fn max_body(self, bytes: usize) -> Self {
+        Self { max_body_bytes: bytes, ..self }
     }
 
     /// Adds a product: its routes, and what has to be well for the process to call itself ready.
@@ -74,9 +80,9 @@ impl App {
             .merge(products)
             .method_not_allowed_fallback(reply::method_not_allowed)
             .layer(map_response(reply::in_json))
-            .layer(from_fn_with_state(body::Room::new(), body::admit))
+            .layer(from_fn_with_state(body::Room::new(self.max_body_bytes), body::admit))
             .layer(from_fn(count))
-            .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+            .layer(DefaultBodyLimit::max(self.max_body_bytes))
             .layer(map_request(|request| async { body::bound(request) }));
         (router, health)
     }

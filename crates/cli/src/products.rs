@@ -8,8 +8,9 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 use axum::Router;
 use durable::PostgresProvider;
 use pg::{Component, Migrator, Schema};
+use queue::Queues;
 use tokio::time::timeout;
-use wake::{ListenerState, Metric, Wake};
+use wake::{ListenerState, Metric};
 
 use crate::http::{Check, Verdict};
 
@@ -17,9 +18,15 @@ use crate::http::{Check, Verdict};
 /// to they are lost, which costs the others a poll.
 const FLUSH_WITHIN: Duration = Duration::from_secs(2);
 
-/// Every part's tables, in the order in which they depend on each other.
+/// Every part's tables, in the order in which they depend on each other. What several products stand on is there once.
 fn components(schema: &Schema) -> Vec<Component> {
-    PostgresProvider::components(schema)
+    let mut components = PostgresProvider::components(schema);
+    for component in Queues::components(schema) {
+        if components.iter().all(|known| known.name != component.name) {
+            components.push(component);
+        }
+    }
+    components
 }
 
 /// What brings `schema` up to date for this binary.
@@ -32,38 +39,51 @@ pub(crate) fn metrics() -> impl Iterator<Item = &'static Metric> {
     wake::METRICS.iter()
 }
 
+/// How the products are set up.
+pub(crate) struct Settings {
+    pub(crate) queue: queue::Options,
+    pub(crate) queue_http: queue::http::Options,
+}
+
 /// Everything that runs, until it is stopped or dropped.
 pub(crate) struct Products {
-    wake: Wake,
+    queues: Queues,
+    queue_http: queue::http::Options,
 }
 
 impl Products {
     /// Starts everything. Returns at once: what needs the database waits for it by itself.
-    pub(crate) fn start(database: &pg::Database, schema: &Schema) -> Self {
-        Self { wake: Wake::start(database, schema, wake::Options::default()) }
+    pub(crate) fn start(database: &pg::Database, schema: &Schema, settings: Settings) -> Self {
+        let Settings { queue, queue_http } = settings;
+        Self { queues: Queues::start(database, schema, queue), queue_http }
+    }
+
+    /// Answers whoever waits, and refuses further waits: what follows can then be waited for.
+    pub(crate) async fn close(&self) {
+        self.queues.close().await;
     }
 
     /// Ends everything in order, while the database can still be used: what was committed is rung for first.
     pub(crate) async fn stop(self) {
-        if timeout(FLUSH_WITHIN, self.wake.flush()).await.is_err() {
+        if timeout(FLUSH_WITHIN, self.queues.flush()).await.is_err() {
             tracing::warn!("other processes could not be told of the last work in time: they find it by themselves");
         }
     }
 
     /// The routes of the products.
     pub(crate) fn routes(&self) -> Router {
-        Router::new()
+        queue::http::routes(self.queues.clone(), &self.queue_http)
     }
 
     /// What has to be well for the products to work.
     pub(crate) fn checks(&self) -> Vec<Arc<dyn Check>> {
-        vec![Arc::new(Listening(self.wake.clone()))]
+        vec![Arc::new(Listening(self.queues.clone()))]
     }
 }
 
 /// Whether work of other processes is noticed at once. Without that it is noticed by polling: worse, and no reason to send
 /// requests elsewhere.
-struct Listening(Wake);
+struct Listening(Queues);
 
 impl Check for Listening {
     fn name(&self) -> &'static str {

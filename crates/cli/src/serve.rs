@@ -4,7 +4,8 @@
 //! still away, being migrated, or starting. What time can heal is waited for, without end; what it cannot (a schema newer
 //! than this binary, a wrong password) ends the process with the reason.
 //!
-//! The end is in order: not ready, then no new connections, then the requests under way, then the products, then the pool.
+//! The end is in order: not ready, then no new connections, then whoever waits is answered, then the requests under way, then the
+//! products, then the pool.
 
 use std::{sync::Arc, time::Duration};
 
@@ -48,9 +49,33 @@ pub(crate) async fn run(args: config::Serve) -> Result<(), Error> {
     let listener = Listener::bind(args.server.listen).await?;
     let metrics = Metrics::install()?;
     say(format_args!("reveille {} listens on http://{}", env!("CARGO_PKG_VERSION"), listener.address()));
-    let (pool_size, shutdown_delay) = (args.database.pool_size(), args.server.shutdown_delay);
-    let server = Server { listener, metrics, database, pool_size, schema, shutdown, shutdown_delay };
+    let settings = Settings::of(&args.database, &args.server, &args.queue)?;
+    let server = Server { listener, metrics, database, schema, shutdown, settings };
     server.run(|| say("ready")).await
+}
+
+/// How a server is set up.
+pub(crate) struct Settings {
+    /// How many connections the database may open.
+    pool_size: u32,
+    shutdown_delay: Duration,
+    max_body_bytes: usize,
+    products: products::Settings,
+}
+
+impl Settings {
+    /// As configured, or which setting cannot be used.
+    pub(crate) fn of(
+        database: &config::Database,
+        server: &config::Server,
+        queue: &config::Queue,
+    ) -> Result<Self, Error> {
+        let max_body_bytes = server.max_body_bytes();
+        let products =
+            products::Settings { queue: queue.options()?, queue_http: queue::http::Options { max_body_bytes } };
+        let (pool_size, shutdown_delay) = (database.pool_size(), server.shutdown_delay);
+        Ok(Self { pool_size, shutdown_delay, max_body_bytes, products })
+    }
 }
 
 /// A server that is about to run.
@@ -58,21 +83,23 @@ pub(crate) struct Server {
     pub(crate) listener: Listener,
     pub(crate) metrics: Metrics,
     pub(crate) database: pg::Database,
-    /// How many connections `database` may open.
-    pub(crate) pool_size: u32,
     pub(crate) schema: Schema,
     pub(crate) shutdown: Shutdown,
-    pub(crate) shutdown_delay: Duration,
+    pub(crate) settings: Settings,
 }
 
 impl Server {
     /// Runs until a signal has ended it, or until it turns out that it cannot work. Calls `ready` once, when it can.
     pub(crate) async fn run(self, ready: impl FnOnce()) -> Result<(), Error> {
-        let Server { listener, metrics, database, pool_size, schema, shutdown, shutdown_delay } = self;
+        let Server { listener, metrics, database, schema, shutdown, settings } = self;
+        let Settings { pool_size, shutdown_delay, max_body_bytes, products } = settings;
         let folding = tokio::spawn(metrics.clone().fold());
-        let products = Products::start(&database, &schema);
+        let products = Products::start(&database, &schema, products);
         let reachable: Arc<dyn Check> = Arc::new(Reachable { database: database.clone(), pool_size });
-        let app = App::new(metrics).mount(Router::new(), [reachable]).mount(products.routes(), products.checks());
+        let app = App::new(metrics)
+            .max_body(max_body_bytes)
+            .mount(Router::new(), [reachable])
+            .mount(products.routes(), products.checks());
         let (routes, health) = app.build();
         let (stop_accepting, stopped) = oneshot::channel::<()>();
         let http = tokio::spawn(listener.serve(routes, async { stopped.await.unwrap_or_default() }));
@@ -92,7 +119,8 @@ impl Server {
             sleep(shutdown_delay).await;
         }
         let _ = stop_accepting.send(());
-        let _ = http.await;
+        // Whoever waits is answered now; the others are waited for.
+        let _ = tokio::join!(http, products.close());
         folding.abort();
         products.stop().await;
         if timeout(CLOSE_WITHIN, database.close()).await.is_err() {

@@ -292,7 +292,10 @@ impl Flight for Acks {
     fn outcome(&self, member: &Member, text: &str) -> Fate {
         let mut letters = text.chars();
         let first = letters.next();
-        let each: Vec<char> = letters.by_ref().take(member.said.len()).collect();
+        // Of a lease that is over nothing is delivered any more, whatever the message.
+        let over = first == Some('l');
+        let verdict = |letter| if over && letter == 'u' { 'l' } else { letter };
+        let each: Vec<char> = letters.by_ref().take(member.said.len()).map(verdict).collect();
         Fate {
             place: member.place.clone(),
             released: matches!(first, Some('R' | 'r')),

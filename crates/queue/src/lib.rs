@@ -11,6 +11,7 @@ mod claim;
 mod configure;
 mod error;
 mod group;
+pub mod http;
 mod id;
 mod lane;
 mod lease;
@@ -27,6 +28,7 @@ mod resources;
 mod seal;
 mod seen;
 mod send;
+mod transaction;
 
 pub use ack::{Ack, AckRefusal, AckStatus, Acked};
 pub use configure::{Change, Configured, Settings};
@@ -41,3 +43,4 @@ pub use queues::{Options, Queues};
 pub use resources::{
     Counts, CursorState, Depth, Listed, Overview, PAGE_MAX, Page, PartitionState, QueueDetail, QueueState, Space,
 };
+pub use transaction::{Done, Operation};

@@ -41,6 +41,8 @@ queries! {
     partition_states = "partition_states",
     depth = "depth",
     count_dead_letters = "count_dead_letters",
+    required_leases = "required_leases",
+    transaction_status = "transaction_status",
 }
 
 pub(crate) const MIGRATIONS: &[Migration] = &[

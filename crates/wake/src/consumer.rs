@@ -27,8 +27,6 @@ use crate::options::{AggressiveOn, BROADCAST_CAP, Options, Strategy};
 use crate::timer::Timers;
 use crate::underway::Underway;
 
-/// Looks of one consumer at a time, and at most half the pool: more would only queue up there, in front of the writes.
-const LOOKS_AT_A_TIME: usize = 16;
 /// How long after its deadline a claim waits for a look that is being made for it.
 const OVERTIME: Duration = Duration::from_secs(1);
 
@@ -59,7 +57,10 @@ pub struct ConsumerHealth {
 impl<C: Claim> Consumer<C> {
     pub(crate) fn start(name: &str, claim: C, db: &Database, hub: &Arc<Hub>, options: &Arc<Options>) -> Self {
         let now = Instant::now();
-        let at_a_time = (db.pool().options().get_max_connections() as usize / 2).clamp(1, LOOKS_AT_A_TIME);
+        // At most half the pool: more looks would only queue up there, in front of the writes.
+        let half = db.pool().options().get_max_connections() as usize / 2;
+        let at_a_time = options.looks_at_a_time.min(half).max(1);
+        let for_rung = if options.rung_first { at_a_time / 4 } else { 0 };
         let inner = Arc::new_cyclic(|me: &Weak<Inner<C>>| Inner {
             name: name.into(),
             claim,
@@ -91,6 +92,7 @@ impl<C: Claim> Consumer<C> {
                 sweeping: Sweep::Resting,
             }),
             looks: Semaphore::new(at_a_time),
+            arrivals: Semaphore::new(at_a_time - for_rung),
             underway: Underway::new(),
             alarm_changed: Arc::default(),
             metrics: ConsumerMetrics::new(name),
@@ -202,6 +204,8 @@ pub(crate) struct Inner<C: Claim> {
     pub(crate) me: Weak<Inner<C>>,
     pub(crate) state: Mutex<State<C>>,
     pub(crate) looks: Semaphore,
+    /// Those of them that groups may make to which somebody merely came.
+    pub(crate) arrivals: Semaphore,
     /// Loops that run and items on their way back.
     pub(crate) underway: Underway,
     pub(crate) alarm_changed: Arc<Notify>,

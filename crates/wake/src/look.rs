@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pg::{Session, within};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use crate::claim::{Claim, Claimed, Look, Looked, Seat};
@@ -66,15 +67,13 @@ impl<C: Claim> Inner<C> {
         let mut line = None;
         loop {
             let awake = Instant::now();
-            let _calm = if self.is_resync(group) { Some(self.hub.resyncs.acquire().await) } else { None };
-            let _turn = match self.looks.try_acquire() {
-                Ok(turn) => Ok(turn),
-                Err(_) => {
-                    // Whoever has a turn may be waiting for the very connection.
-                    self.hang_up(line.take()).await;
-                    self.looks.acquire().await
-                }
+            let _calm =
+                if self.is_pending(group, Reason::Resync) { Some(self.hub.resyncs.acquire().await) } else { None };
+            let _arrival = match self.is_pending(group, Reason::Arrived) {
+                true => Some(self.turn(&self.arrivals, &mut line).await),
+                false => None,
             };
+            let _turn = self.turn(&self.looks, &mut line).await;
             // Whoever was woken together with the first waiter comes along: one look for all of them.
             tokio::task::yield_now().await;
 
@@ -91,6 +90,15 @@ impl<C: Claim> Inner<C> {
         self.hang_up(line).await;
     }
 
+    async fn turn<'a>(&self, turns: &'a Semaphore, line: &mut Option<Session>) -> Option<SemaphorePermit<'a>> {
+        if let Ok(turn) = turns.try_acquire() {
+            return Some(turn);
+        }
+        // Whoever has a turn may be waiting for the very connection.
+        self.hang_up(line.take()).await;
+        turns.acquire().await.ok()
+    }
+
     async fn hang_up(&self, line: Option<Session>) {
         if let Some(session) = line
             && let Err(error) = session.finish().await
@@ -99,8 +107,8 @@ impl<C: Claim> Inner<C> {
         }
     }
 
-    fn is_resync(&self, group: GroupId) -> bool {
-        self.state().groups.get(&group).is_some_and(|entry| entry.group.is_pending(Reason::Resync))
+    fn is_pending(&self, group: GroupId, reason: Reason) -> bool {
+        self.state().groups.get(&group).is_some_and(|entry| entry.group.is_pending(reason))
     }
 
     /// Begins a look; `None` ends the loop, because there is no reason for one.

@@ -62,6 +62,10 @@ pub struct Options {
     pub max_intentions: usize,
     /// Groups per consumer that are remembered; beyond it the one left longest is forgotten, and looks again.
     pub max_groups: usize,
+    /// Looks of one consumer at a time; never more than half the pool has connections.
+    pub looks_at_a_time: usize,
+    /// Whether groups that were rung look before those to which somebody merely came: a quarter of the looks is kept for them.
+    pub rung_first: bool,
     /// How long an idle listener may stay silent before it is asked whether it is still there.
     pub heartbeat_interval: Duration,
     /// How long it may take to answer that.
@@ -111,6 +115,8 @@ impl Default for Options {
             notify_delivery_timeout: Duration::from_millis(100),
             max_intentions: 10_000,
             max_groups: 20_000,
+            looks_at_a_time: 16,
+            rung_first: false,
             heartbeat_interval: Duration::from_secs(15),
             heartbeat_deadline: Duration::from_secs(5),
             ring_window: Duration::from_millis(5),

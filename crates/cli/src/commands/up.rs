@@ -19,7 +19,7 @@ use crate::{
     config,
     error::Error,
     http::{App, Listener, Metrics},
-    serve::Server,
+    serve::{Server, Settings},
     shutdown::Shutdown,
 };
 
@@ -27,14 +27,14 @@ use crate::{
 pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     let shutdown = Shutdown::on_signals()?;
     let schema = args.database.schema()?;
-    let (pool_size, shutdown_delay) = (args.database.pool_size(), args.server.shutdown_delay);
+    let settings = Settings::of(&args.database, &args.server, &args.queue)?;
     if args.database.url().is_some() {
         say("DATABASE_URL is set: using that database, starting no PostgreSQL");
         let database = open_given(&args.database)?;
         let listener = Listener::bind(args.server.listen).await?;
         let address = listener.address();
         let metrics = Metrics::install()?;
-        let server = Server { listener, metrics, database, pool_size, schema, shutdown, shutdown_delay };
+        let server = Server { listener, metrics, database, schema, shutdown, settings };
         return server.run(|| say(format_args!("{}\nCtrl-C stops it", greeting(address)))).await;
     }
 
@@ -54,8 +54,7 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
         Err(error) => Err(error),
         Ok(database) => {
             let database_of_server = database.clone();
-            let server =
-                Server { listener, metrics, database: database_of_server, pool_size, schema, shutdown, shutdown_delay };
+            let server = Server { listener, metrics, database: database_of_server, schema, shutdown, settings };
             let done = Notify::new();
             let serving = async {
                 let served = server.run(|| say(banner(&cluster, address))).await;

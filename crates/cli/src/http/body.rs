@@ -25,7 +25,7 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-use super::{MAX_BODY_BYTES, reply};
+use super::reply;
 
 /// Bytes of bodies that all requests under way may have together: room for 25 of the largest, or for tens of thousands of
 /// usual ones.
@@ -36,20 +36,27 @@ const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
 /// The memory that is left for bodies. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Room(Arc<Semaphore>);
+pub(super) struct Room {
+    left: Arc<Semaphore>,
+    /// What one body takes at most.
+    largest: u32,
+}
 
 impl Room {
-    pub(super) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(ALL_BODIES_BYTES)))
+    pub(super) fn new(max_body_bytes: usize) -> Self {
+        let largest = max_body_bytes.min(ALL_BODIES_BYTES);
+        let largest = u32::try_from(largest).expect("all bodies together are far below 4 GB");
+        Self { left: Arc::new(Semaphore::new(ALL_BODIES_BYTES)), largest }
     }
 }
 
 /// Lets a request in if there is room for its body, which it keeps until it is answered: what was read of it lives on in the
-/// product. A body that does not say how long it is counts as one of the largest.
+/// product. A body that does not say how long it is, or will be when it is decompressed, counts as one of the largest.
 pub(super) async fn admit(State(room): State<Room>, request: Request, next: Next) -> Response {
-    let bytes = request.body().size_hint().upper().unwrap_or(u64::MAX);
-    let bytes = u32::try_from(bytes.min(MAX_BODY_BYTES as u64)).expect("the largest body is far below 4 GB");
-    let Ok(_place) = room.0.try_acquire_many(bytes) else {
+    let compressed = request.headers().contains_key(header::CONTENT_ENCODING);
+    let said = request.body().size_hint().upper().filter(|_| !compressed);
+    let bytes = said.and_then(|said| u32::try_from(said).ok()).map_or(room.largest, |said| said.min(room.largest));
+    let Ok(_place) = room.left.try_acquire_many(bytes) else {
         let mut later = reply::error(StatusCode::SERVICE_UNAVAILABLE, "too many large requests at once; try again");
         later.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
         return later;

@@ -32,6 +32,18 @@ pub(crate) async fn request(address: SocketAddr, method: &str, path: &str) -> An
     parse(&text)
 }
 
+/// Sends a request with a body, and headers of its own, on a connection of its own.
+pub(crate) async fn send(address: SocketAddr, method: &str, path: &str, headers: &[&str], body: &[u8]) -> Answer {
+    let mut text = format!("{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n").into_bytes();
+    for header in headers {
+        text.extend(format!("{header}\r\n").into_bytes());
+    }
+    text.extend(format!("content-length: {}\r\n\r\n", body.len()).into_bytes());
+    text.extend(body);
+    let answer = timeout(PATIENCE, exchange(address, &text)).await.expect("an answer in time").expect("an answer");
+    parse(&answer)
+}
+
 /// `GET path`.
 pub(crate) async fn get(address: SocketAddr, path: &str) -> Answer {
     request(address, "GET", path).await
@@ -51,9 +63,9 @@ pub(crate) async fn eventually(address: SocketAddr, path: &str, wanted: impl Fn(
 }
 
 /// Sends `text` and reads until the server closes.
-pub(crate) async fn exchange(address: SocketAddr, text: &str) -> std::io::Result<String> {
+pub(crate) async fn exchange(address: SocketAddr, text: impl AsRef<[u8]>) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address).await?;
-    stream.write_all(text.as_bytes()).await?;
+    stream.write_all(text.as_ref()).await?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await?;
     Ok(String::from_utf8_lossy(&answer).into_owned())

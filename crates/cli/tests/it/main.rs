@@ -6,6 +6,7 @@ mod durable;
 mod http;
 mod migrate;
 mod process;
+mod queue;
 mod serve;
 mod server;
 mod up;

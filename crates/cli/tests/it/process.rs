@@ -54,7 +54,8 @@ pub(crate) fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reveille"));
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
-        if name.starts_with("REVEILLE_") || name == "DATABASE_URL" || name == "RUST_LOG" {
+        let known = ["DATABASE_URL", "RUST_LOG", "USE_PRIORITY_DISPATCH"].contains(&&*name);
+        if known || name.starts_with("REVEILLE_") || name.starts_with("POLL_") {
             command.env_remove(&*name);
         }
     }

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// A server on a free port and the schema of a test.
-fn serve(db: &TestDb, more: &[&str]) -> Command {
+pub(crate) fn serve(db: &TestDb, more: &[&str]) -> Command {
     let mut serve = command(&["serve"]);
     serve
         .args(more)
@@ -27,7 +27,7 @@ fn serve(db: &TestDb, more: &[&str]) -> Command {
 }
 
 /// Starts it and waits until it is ready.
-async fn ready(command: Command) -> (Reveille, SocketAddr) {
+pub(crate) async fn ready(command: Command) -> (Reveille, SocketAddr) {
     let reveille = Reveille::start(command);
     let address = reveille.address().await;
     eventually(address, "/health", |answer| answer.status == 200).await;
@@ -35,7 +35,7 @@ async fn ready(command: Command) -> (Reveille, SocketAddr) {
 }
 
 /// Ends it as a supervisor would; it must leave with code 0.
-async fn stop(reveille: Reveille) -> String {
+pub(crate) async fn stop(reveille: Reveille) -> String {
     reveille.signal("TERM").await;
     let ended = reveille.ended().await;
     assert_eq!(ended.status.code(), Some(0), "{}", ended.said);

@@ -1,0 +1,143 @@
+//! `GET /openapi.json`: the document describes the server that answers it.
+
+use serde_json::{Value, json};
+
+use super::fixture::{Server, said};
+use crate::http::{get, request};
+
+/// The document must be there without the base path, and every route in it must exist.
+/// Each path of it is asked for with its method; none is unknown to the server, and those of the contract are all there.
+#[tokio::test]
+async fn every_route_of_the_document_exists() {
+    let server = Server::start().await;
+    let answer = get(server.address, "/openapi.json").await;
+    assert_eq!(answer.status, 200);
+    assert!(answer.headers.contains("content-type: application/json"), "{}", answer.headers);
+    let document = answer.json();
+    assert!(document["openapi"].as_str().is_some_and(|version| version.starts_with("3.")), "{document}");
+    let paths = document["paths"].as_object().expect("paths");
+    for (method, path) in [
+        ("post", "/push"),
+        ("get", "/pop/queue/{queue}"),
+        ("get", "/pop/queue/{queue}/partition/{partition}"),
+        ("get", "/pop"),
+        ("post", "/ack"),
+        ("post", "/ack/batch"),
+        ("post", "/lease/{leaseId}/extend"),
+        ("post", "/transaction"),
+    ] {
+        assert!(paths[&format!("/api/v1{path}")][method].is_object(), "{method} {path} is missing");
+    }
+    for (path, methods) in paths {
+        for method in methods.as_object().expect("methods").keys() {
+            // With names that do not exist, and no body: whatever is answered, it is not "no such route".
+            let named = path.replace(['{', '}'], "");
+            let answer = request(server.address, &method.to_uppercase(), &named).await;
+            assert!(!answer.body.contains("no route for") && answer.status != 405, "{method} {path}: {answer:?}");
+        }
+    }
+}
+
+/// What the server answers must be what the document says it answers.
+/// Real answers of each route against the schemas of the document: every key is described, and every required one is there.
+#[tokio::test]
+async fn answers_are_as_the_document_says() {
+    let server = Server::start().await;
+    let document = get(server.address, "/openapi.json").await.json();
+    let pushed = server.push("q", "p", &["1", "2"]).await;
+    check(&document, "/push", "post", "201", &pushed);
+    let popped = server.pop("queue/q").await;
+    check(&document, "/pop/queue/{queue}", "get", "200", &popped);
+    let lease = popped["leaseId"].as_str().expect("a lease");
+    let extended = server.post(&format!("lease/{lease}/extend"), &json!({})).await.json();
+    check(&document, "/lease/{leaseId}/extend", "post", "200", &extended);
+    let acked = server.ack(&popped, "completed").await;
+    check(&document, "/ack/batch", "post", "200", &acked);
+    let popped = server.pop("queue/q/partition/p").await;
+    check(&document, "/pop/queue/{queue}/partition/{partition}", "get", "200", &popped);
+    let mut ack = said(&popped, "completed").remove(0);
+    ack["type"] = json!("ack");
+    let push = json!({"type": "push", "items": [{"queue": "q"}]});
+    let told = server.post("transaction", &json!({"operations": [ack, push]})).await.json();
+    check(&document, "/transaction", "post", "200", &told);
+    check(&document, "/push", "post", "400", &server.post("push", &json!({})).await.json());
+}
+
+fn check(document: &Value, path: &str, method: &str, status: &str, answer: &Value) {
+    let described = &document["paths"][format!("/api/v1{path}")][method]["responses"][status];
+    let schema = &described["content"]["application/json"]["schema"];
+    assert!(schema.is_object(), "{method} {path} {status} is not described: {described}");
+    fits(document, schema, answer).unwrap_or_else(|why| panic!("{method} {path} {status}: {why}"));
+    // Proves that the check can fail.
+    fits(document, schema, &json!(7)).expect_err("no answer is a number");
+}
+
+/// The schema that is meant, wherever it is.
+fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
+    match schema["$ref"].as_str() {
+        Some(name) => document.pointer(name.trim_start_matches('#')).unwrap_or_else(|| panic!("there is no {name}")),
+        None => schema,
+    }
+}
+
+/// The keys that a schema knows.
+fn known<'a>(document: &'a Value, schema: &'a Value) -> Vec<&'a str> {
+    let schema = resolved(document, schema);
+    let parts = schema["allOf"].as_array().into_iter().flatten().flat_map(|part| known(document, part));
+    schema["properties"].as_object().into_iter().flatten().map(|(key, _)| key.as_str()).chain(parts).collect()
+}
+
+/// Whether a value is what a schema says, as far as this document uses schemas: every key is described, and every required one is there.
+fn fits(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
+    let schema = resolved(document, schema);
+    let known = known(document, schema);
+    if let Some(object) = value.as_object().filter(|_| !known.is_empty()) {
+        if let Some(key) = object.keys().find(|key| !known.contains(&key.as_str())) {
+            return Err(format!("{key} is not described"));
+        }
+    }
+    has(document, schema, value)
+}
+
+/// The same, but for keys that are not described.
+fn has(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
+    let schema = resolved(document, schema);
+    for part in schema["allOf"].as_array().into_iter().flatten() {
+        has(document, part, value)?;
+    }
+    if let Some(choices) = schema["oneOf"].as_array() {
+        let tried: Vec<String> = choices.iter().filter_map(|choice| fits(document, choice, value).err()).collect();
+        return if tried.len() < choices.len() { Ok(()) } else { Err(tried.join("; or ")) };
+    }
+    let kinds: Vec<&str> = match &schema["type"] {
+        Value::String(kind) => vec![kind],
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
+        _ => return Ok(()),
+    };
+    let kind = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    // A payload is any JSON, and described as an object of which nothing is known.
+    let anything = kinds == ["object"] && schema.get("properties").is_none();
+    if !anything && !kinds.contains(&kind) {
+        return Err(format!("{value} is none of {kinds:?}"));
+    }
+    for item in value.as_array().into_iter().flatten() {
+        fits(document, &schema["items"], item)?;
+    }
+    let Some(object) = value.as_object() else { return Ok(()) };
+    for required in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        object.get(required).ok_or_else(|| format!("{required} is missing"))?;
+    }
+    for (key, schema) in schema["properties"].as_object().into_iter().flatten() {
+        if let Some(value) = object.get(key) {
+            fits(document, schema, value).map_err(|why| format!("{key}: {why}"))?;
+        }
+    }
+    Ok(())
+}

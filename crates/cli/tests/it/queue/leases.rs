@@ -1,0 +1,88 @@
+//! `POST /lease/{leaseId}/extend`.
+
+use serde_json::{Value, json};
+
+use super::fixture::{Server, assert_refused, keys};
+use crate::http::send;
+
+/// A lease must be made to last by a request without a body or a content type, and the answer must be an object with the
+/// time under each name that a client reads.
+/// Sends what the clients in the field send.
+#[tokio::test]
+async fn a_lease_is_extended_without_a_body() {
+    let server = Server::start().await;
+    server.push("q", "a", &["1"]).await;
+    server.push("q", "b", &["2"]).await;
+    let popped = server.pop("queue/q?batch=9&partitions=2").await;
+    let lease = popped["leaseId"].as_str().expect("a lease");
+    let answer = send(server.address, "POST", &format!("/api/v1/lease/{lease}/extend"), &[], b"").await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let told = answer.json();
+    let expected = "error expiresAt leaseId lease_expires_at newExpiresAt renewed success";
+    assert_eq!(keys(&told).join(" "), expected);
+    let (success, renewed, error) = (&told["success"], &told["renewed"], &told["error"]);
+    assert_eq!((success, renewed, error, &told["leaseId"]), (&json!(true), &json!(2), &Value::Null, &json!(lease)));
+    assert!(told["expiresAt"].as_str().is_some_and(|time| time.ends_with('Z')), "{told}");
+    assert_eq!((&told["newExpiresAt"], &told["lease_expires_at"]), (&told["expiresAt"], &told["expiresAt"]));
+}
+
+/// A lease never becomes shorter, and one that is extended without saying for how long lasts at least as long as the queue says.
+/// Extended by an hour, then by a second, then by nothing.
+#[tokio::test]
+async fn a_lease_never_becomes_shorter() {
+    let server = Server::start().await;
+    server.push("q", "p", &["1"]).await;
+    server.set("q", "lease_seconds = 1000").await;
+    let popped = server.pop("queue/q").await;
+    let path = format!("lease/{}/extend", popped["leaseId"].as_str().expect("a lease"));
+    let until = async |body: Value| server.post(&path, &body).await.json()["expiresAt"].clone();
+    let seconds = |time: &Value| {
+        let sql = "select extract(epoch from $1::text::timestamptz - now())::float8";
+        let time = time.as_str().expect("a time").to_owned();
+        let pool = server.db.database().pool().clone();
+        async move { sqlx::query_scalar::<_, f64>(sql).bind(time).fetch_one(&pool).await.expect("a number") }
+    };
+    let (queues, hour) = (until(json!({})).await, until(json!({"seconds": 3600})).await);
+    assert!((990.0..=1000.0).contains(&seconds(&queues).await), "{queues}");
+    assert!((3590.0..=3600.0).contains(&seconds(&hour).await), "{hour}");
+    assert_eq!(until(json!({"seconds": 1})).await, hour);
+    assert_eq!(until(json!({})).await, hour);
+}
+
+/// A lease that is over must be reported as such, with 200: the client then knows, and does not try again.
+/// One that was acked, one that never was, one that cannot be one.
+#[tokio::test]
+async fn a_lease_that_is_over_is_reported() {
+    let server = Server::start().await;
+    server.push("q", "p", &["1"]).await;
+    let popped = server.pop("queue/q").await;
+    server.ack(&popped, "completed").await;
+    let acked = popped["leaseId"].as_str().expect("a lease");
+    for lease in [acked, "0197a5a0-0000-7000-8000-000000000000", "not-a-lease", "a%2Fb"] {
+        let answer = server.post(&format!("lease/{lease}/extend"), &json!({})).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let told = answer.json();
+        assert_eq!((&told["success"], &told["renewed"]), (&json!(false), &json!(0)));
+        assert_eq!((&told["expiresAt"], &told["error"]), (&Value::Null, &json!("the lease is over")));
+    }
+}
+
+/// A time that cannot be meant is refused, and what is longer than any lease is cut.
+/// A table of them on a lease that lasts.
+#[tokio::test]
+async fn an_extension_that_cannot_be_meant_is_refused() {
+    let server = Server::start().await;
+    server.push("q", "p", &["1"]).await;
+    let path = format!("lease/{}/extend", server.pop("queue/q").await["leaseId"].as_str().expect("a lease"));
+    for (body, said) in [
+        (json!({"seconds": 0}), "seconds"),
+        (json!({"seconds": -5}), "seconds"),
+        (json!({"seconds": "long"}), "the body cannot be read"),
+        (json!([]), "the body cannot be read"),
+    ] {
+        assert_refused(&server.post(&path, &body).await, 400, said);
+    }
+    for seconds in [json!(1e300), json!(0.5), Value::Null] {
+        assert_eq!(server.post(&path, &json!({"seconds": seconds})).await.json()["success"], true, "{seconds}");
+    }
+}

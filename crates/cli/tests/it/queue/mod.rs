@@ -1,0 +1,11 @@
+//! The queue's wire contract, against real servers: what clients in the field send, and what they must read.
+
+mod acks;
+mod away;
+mod document;
+mod fixture;
+mod leases;
+mod pops;
+mod pushes;
+mod transactions;
+mod waits;

@@ -1,0 +1,222 @@
+//! `POST /push`.
+
+use std::io::Write as _;
+
+use flate2::{Compression, write::GzEncoder};
+use serde_json::{Value, json};
+
+use super::fixture::{Server, assert_refused, data, each, keys, messages};
+use crate::http::send;
+
+/// The answer must have the form that clients read: an array in order, in snake case but for one name.
+/// Pushes a message with everything and one with nothing but a queue.
+#[tokio::test]
+async fn a_push_answers_each_message_in_order() {
+    let server = Server::start().await;
+    let items = json!([
+        {"queue": "q", "partition": "p", "payload": {"a": 1}, "transactionId": "t", "traceId": "5d9e"},
+        {"queue": "q"},
+    ]);
+    let answer = server.post("push", &json!({"items": items})).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let told = answer.json();
+    let expected = ["index", "message_id", "partition_id", "queueName", "status", "trace_id", "transaction_id"];
+    for (index, item) in told.as_array().expect("an array").iter().enumerate() {
+        assert_eq!(keys(item), expected);
+        assert_eq!(
+            (&item["index"], &item["status"], &item["queueName"]),
+            (&json!(index), &json!("queued"), &json!("q"))
+        );
+        assert!(item["message_id"].as_str().is_some_and(|id| id.len() == 36), "{item}");
+    }
+    assert_eq!((&told[0]["transaction_id"], &told[0]["trace_id"]), (&json!("t"), &json!("5d9e")));
+    assert!(told[1]["transaction_id"].as_str().is_some_and(|id| !id.is_empty()), "one is made up: {told}");
+    assert_eq!(told[1]["trace_id"], Value::Null);
+    assert_ne!(told[0]["partition_id"], told[1]["partition_id"]);
+    assert_eq!(server.pop("queue/q/partition/Default").await["messages"][0]["data"], Value::Null, "none is null");
+}
+
+/// A payload must come back byte by byte, whatever JSON it is.
+/// Payloads that a parser would change: spaces, the order of keys, long numbers, escapes, NUL, nothing.
+#[tokio::test]
+async fn a_payload_comes_back_byte_by_byte() {
+    let server = Server::start().await;
+    let payloads = [
+        r#"{ "b" : 1,  "a":[ ] }"#,
+        "12345678901234567890.123456789012345678901234567890",
+        "1E400",
+        r#""\u0000\ud83d\ude00\/""#,
+        r#""😀 \"quoted\"""#,
+        "null",
+        "{}",
+        "[[[[[[[[]]]]]]]]",
+    ];
+    for payload in payloads {
+        let text = format!(r#"{{"items":[{{"queue":"q","payload":{payload}}}]}}"#);
+        assert_eq!(server.post_text("push", &text).await.status, 201, "{payload}");
+    }
+    let popped = server.get("pop/queue/q?batch=100&autoAck=true").await;
+    let sent: Vec<String> = popped.body.split(r#""data":"#).skip(1).map(str::to_owned).collect();
+    assert_eq!(sent.len(), payloads.len());
+    for (sent, payload) in sent.iter().zip(payloads) {
+        assert!(sent.starts_with(&format!("{payload},\"producerSub\":null")), "{payload} came back as {sent}");
+    }
+}
+
+/// A transaction id may be whatever scalar a client's user has; it counts as its text.
+/// Pushes a number, its text, a truth value and nothing.
+#[tokio::test]
+async fn a_transaction_id_of_any_kind_is_its_text() {
+    let server = Server::start().await;
+    let item = |id: Value| json!({"queue": "q", "transactionId": id});
+    let items = [item(json!(42)), item(json!("42")), item(json!(true)), item(json!("")), item(Value::Null)];
+    let told = server.post("push", &json!({"items": items})).await.json();
+    assert_eq!(each(&told, "status"), ["queued", "duplicate", "queued", "queued", "queued"]);
+    assert_eq!(told[0]["transaction_id"], "42");
+    assert_eq!(told[1]["message_id"], told[0]["message_id"], "a duplicate has the id of the original");
+    assert_eq!(told[2]["transaction_id"], "true");
+    assert_ne!(told[3]["transaction_id"], told[4]["transaction_id"]);
+    let again = server.post("push", &json!({"items": [item(json!(42))]})).await.json();
+    assert_eq!((&again[0]["status"], &again[0]["message_id"]), (&json!("duplicate"), &told[0]["message_id"]));
+}
+
+/// Who pushed a message is what the server knows, never what the client says.
+/// A message that claims to be somebody's comes back as nobody's.
+#[tokio::test]
+async fn a_client_cannot_say_who_it_is() {
+    let server = Server::start().await;
+    let item = json!({"queue": "q", "producerSub": "admin", "producer": "admin", "payload": 1});
+    assert_eq!(server.post("push", &json!({"items": [item]})).await.status, 201);
+    assert_eq!(server.pop("queue/q").await["messages"][0]["producerSub"], Value::Null);
+}
+
+/// What cannot be meant must be refused whole, with a sentence that names it, and change nothing.
+/// A table of bodies; the good message beside each bad one must not arrive.
+#[tokio::test]
+async fn a_push_that_cannot_be_meant_is_refused_whole() {
+    let server = Server::start().await;
+    let long = "x".repeat(1_001);
+    let table = [
+        ("", "items: it is missing"),
+        ("{", "the body cannot be read"),
+        ("[]", "the body cannot be read"),
+        (r#"{"items":"x"}"#, "the body cannot be read"),
+        (r#"{"items":[7]}"#, "the body cannot be read"),
+        (r#"{"items":[{"queue":"good"},{"payload":1}]}"#, "items[1].queue: it is missing"),
+        (r#"{"items":[{"queue":"good"},{"queue":null}]}"#, "items[1].queue: it is missing"),
+        (r#"{"items":[{"queue":"good"},{"queue":7}]}"#, "items[1].queue: it must be a string"),
+        (r#"{"items":[{"queue":"good"},{"queue":""}]}"#, "queue: it is empty"),
+        (r#"{"items":[{"queue":"good"},{"queue":"a\u0000b"}]}"#, "queue: it contains a NUL"),
+        (&format!(r#"{{"items":[{{"queue":"good"}},{{"queue":"{long}"}}]}}"#), "queue: it has 1001 characters"),
+        (r#"{"items":[{"queue":"good"},{"queue":"q","partition":42}]}"#, "items[1].partition: it must be a string"),
+        (r#"{"items":[{"queue":"good"},{"queue":"q","transactionId":{}}]}"#, "items[1].transactionId"),
+        (r#"{"items":[{"queue":"good"},{"queue":"q","transactionId":"a\u0000"}]}"#, "transactionId: it contains a NUL"),
+        (r#"{"items":[{"queue":"good"},{"queue":"q","payload":NaN}]}"#, "the body cannot be read"),
+        (r#"{"items":[{"queue":"good"},{"queue":"\ud800"}]}"#, "items[1].queue"),
+    ];
+    for (body, said) in table {
+        assert_refused(&server.post_text("push", body).await, 400, said);
+    }
+    let bytes = [b"{\"items\":[{\"queue\":\"", [0xff, 0xfe].as_slice(), b"\"}]}"].concat();
+    let answer = send(server.address, "POST", "/api/v1/push", &["content-type: application/json"], &bytes).await;
+    assert_refused(&answer, 400, "the body cannot be read");
+    server.pop_nothing("queue/good").await;
+    assert_eq!(server.post_text("push", r#"{"items":[]}"#).await.json(), json!([]));
+}
+
+/// A binary push must be told that it does not work here, as no error of the server, which it would try again.
+/// The content type of the clients' binary form, and one of others.
+#[tokio::test]
+async fn a_body_that_is_not_json_is_refused() {
+    let server = Server::start().await;
+    for kind in ["application/x-queen-push", "text/plain"] {
+        let header = format!("content-type: {kind}");
+        let answer = send(server.address, "POST", "/api/v1/push", &[&header], b"QPB1\0\0").await;
+        assert_refused(&answer, 415, kind);
+    }
+    let plain = send(server.address, "POST", "/api/v1/push", &[], br#"{"items":[]}"#).await;
+    assert_eq!(plain.status, 201, "a body that does not say what it is: {plain:?}");
+}
+
+/// Anything text may be is a name, and comes back as it was.
+/// Slashes, quotes, percent signs, emoji and the longest name, as queue and partition, popped by the path.
+#[tokio::test]
+async fn names_are_whatever_text_may_be() {
+    let server = Server::start().await;
+    let longest = "🐘".repeat(1_000);
+    let names = ["a/b", "a b", "ü\"'", "100%", "a%2Fb", "x?y#z", "..", "a.b.c", "\u{1}\n", "🐘", &longest];
+    for name in names {
+        server.push(name, name, &[name]).await;
+        let path: String = name.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let popped = server.pop(&format!("queue/{path}/partition/{path}?autoAck=true")).await;
+        assert_eq!((&popped["queue"], &popped["partition"]), (&json!(name), &json!(name)));
+        assert_eq!((messages(&popped).len(), &popped["messages"][0]["data"]), (1, &json!(name)));
+        server.push(name, "another", &["2"]).await;
+        assert_eq!(data(&server.pop(&format!("queue/{path}?autoAck=true")).await), ["2"]);
+    }
+}
+
+/// A queue that has its `maxSize` refuses a message with a reason, in the answer to that message.
+/// One of two queues is full.
+#[tokio::test]
+async fn a_full_queue_fails_its_messages_and_no_others() {
+    let server = Server::start().await;
+    server.push("full", "Default", &["1"]).await;
+    server.set("full", "max_size = 1").await;
+    let answer = server.post("push", &json!({"items": [{"queue": "full"}, {"queue": "free"}]})).await;
+    assert_eq!(answer.status, 201);
+    let told = answer.json();
+    assert_eq!(each(&told, "status"), ["failed", "queued"]);
+    assert!(told[0]["error"].as_str().is_some_and(|error| error.contains("maxSize")), "{told}");
+    assert_eq!((&told[0]["message_id"], told[1].get("error")), (&Value::Null, None));
+}
+
+/// Bodies of several megabytes are taken up to the configured limit, however they are compressed; what is larger is refused.
+/// Ten thousand messages at once; then bodies around a limit of two megabytes, one of them only after decompression.
+#[tokio::test]
+async fn a_body_is_taken_up_to_the_limit() {
+    let server = Server::with(&["--max-body-mb=2"]).await;
+    let item = |index: usize| json!({"queue": "q", "payload": "x".repeat(100), "transactionId": index});
+    let told = server.post("push", &json!({"items": (0..10_000).map(item).collect::<Vec<_>>()})).await;
+    assert_eq!((told.status, each(&told.json(), "status").len()), (201, 10_000));
+
+    let body = |bytes: usize| json!({"items": [{"queue": "q", "payload": "x".repeat(bytes)}]});
+    assert_eq!(server.post("push", &body((2 << 20) - 100)).await.status, 201);
+    assert_refused(&server.post("push", &body(2 << 20)).await, 413, "larger");
+    // A kilobyte that becomes three megabytes.
+    let bomb = gzipped(body(3 << 20).to_string().as_bytes());
+    let headers = ["content-type: application/json", "content-encoding: gzip"];
+    let answer = send(server.address, "POST", "/api/v1/push", &headers, &bomb).await;
+    assert_refused(&answer, 413, "larger");
+}
+
+/// Requests may be compressed.
+/// Pushes in gzip and zstd; one in an encoding that nobody has heard of; one that is no gzip at all.
+#[tokio::test]
+async fn a_request_may_be_compressed() {
+    let server = Server::start().await;
+    let body = |text: &str| json!({"items": [{"queue": "q", "payload": text}]}).to_string().into_bytes();
+    let address = server.address;
+    let push = async |encoding: &str, bytes: Vec<u8>| {
+        let headers = ["content-type: application/json", &format!("content-encoding: {encoding}")];
+        send(address, "POST", "/api/v1/push", &headers, &bytes).await
+    };
+    assert_eq!(push("gzip", gzipped(&body("gzip"))).await.status, 201);
+    assert_eq!(push("zstd", zstd_of(&body("zstd"))).await.status, 201);
+    assert_refused(&push("x-mystery", body("lost")).await, 415, "x-mystery");
+    assert_refused(&push("gzip", body("lost")).await, 400, "did not arrive whole");
+    assert_eq!(data(&server.pop("queue/q?batch=9").await), ["gzip", "zstd"]);
+}
+
+fn gzipped(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("memory takes it")
+}
+
+/// A frame of zstd that holds a few bytes as they are.
+fn zstd_of(bytes: &[u8]) -> Vec<u8> {
+    let size = u8::try_from(bytes.len()).expect("a short text");
+    let (magic, one_segment) = ([0x28, 0xb5, 0x2f, 0xfd], 0x20);
+    let last_raw_block = (u32::from(size) << 3 | 1).to_le_bytes();
+    [magic.as_slice(), &[one_segment, size], &last_raw_block[..3], bytes].concat()
+}

@@ -1,0 +1,164 @@
+//! `GET /pop/…?wait=true`: pops that wait, and how each wait ends.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+
+use super::fixture::{Client, Server, assert_refused, data, popping, said};
+use crate::http::{Answer, eventually, parse};
+use crate::process::PATIENCE;
+
+/// A pop that waits for as long as a test may last.
+fn wait(client: Client, path: &str) -> JoinHandle<Answer> {
+    let path = format!("{}&wait=true&timeout={}", popping(path), PATIENCE.as_millis());
+    tokio::spawn(async move { client.get(&path).await })
+}
+
+async fn answered(waiting: JoinHandle<Answer>) -> Answer {
+    timeout(PATIENCE, waiting).await.expect("answered in time").expect("no panic")
+}
+
+/// Returns when so many pops wait at a server, as its metrics say.
+async fn until_waiting(client: Client, count: usize) {
+    let line = format!("reveille_wake_intentions{{consumer=\"pop\"}} {count}\n");
+    eventually(client.address, "/metrics", |answer| answer.body.contains(&line)).await;
+}
+
+/// A pop that waits must be answered by a push, of whatever it waits for, through any server of the same database.
+/// One pop of each kind waits at one server; the message is pushed at another.
+#[tokio::test]
+async fn a_push_through_another_server_answers_whoever_waits() {
+    let server = Server::start().await;
+    let (_other, elsewhere) = server.another().await;
+    let paths = [
+        "queue/shop.orders?consumerGroup=queue",
+        "queue/shop.orders/partition/p?consumerGroup=partition",
+        "?namespace=shop&consumerGroup=namespace",
+        "?task=orders&consumerGroup=task",
+        "?namespace=shop&task=orders&consumerGroup=both",
+    ];
+    let waiting: Vec<_> = paths.iter().map(|path| wait(server.client, path)).collect();
+    until_waiting(server.client, paths.len()).await;
+    elsewhere.push("shop.orders", "p", &["1"]).await;
+    for (waiting, path) in waiting.into_iter().zip(paths) {
+        let answer = answered(waiting).await;
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
+        assert_eq!(data(&answer.json()), ["1"], "{path}");
+    }
+    until_waiting(server.client, 0).await;
+}
+
+/// A wait must end when something makes a message readable again: an ack, a failure, the end of a lease, a transaction.
+/// The same partition is leased, and somebody else waits for what comes behind.
+#[tokio::test]
+async fn whatever_frees_a_partition_answers_whoever_waits() {
+    let server = Server::start().await;
+    server.push("q", "p", &["1", "2", "3", "4"]).await;
+    let path = "queue/q?consumerGroup=g";
+    let mut held = server.pop(path).await;
+    for how in ["ack", "failure", "transaction", "lease"] {
+        let waiting = wait(server.client, path);
+        until_waiting(server.client, 1).await;
+        match how {
+            "ack" => drop(server.ack(&held, "completed").await),
+            "failure" => drop(server.ack(&held, "failed").await),
+            "transaction" => {
+                let mut ack = said(&held, "completed").remove(0);
+                ack["type"] = json!("ack");
+                let told = server.post("transaction", &json!({"operations": [ack]})).await.json();
+                assert_eq!(told["success"], true, "{told}");
+            }
+            _ => {
+                let sql = server.db.schema().sql("update {schema}.cursor set due_at = now(), version = version + 1");
+                sqlx::query(&sql).execute(server.db.database().pool()).await.expect("the lease ends");
+                // Somebody else's clock ended it; a message for another partition makes the group look.
+                server.push("q", "other", &["5"]).await;
+            }
+        }
+        let answer = answered(waiting).await;
+        assert_eq!(answer.status, 200, "{how}: {answer:?}");
+        let popped = answer.json();
+        let expected = match how {
+            "ack" | "failure" => "2",
+            "transaction" => "3",
+            _ => "3",
+        };
+        assert_eq!(data(&popped), [expected], "{how}");
+        held = popped;
+    }
+}
+
+/// A wait that nothing ends must be answered with 204 at its deadline, not before and not much later.
+/// An unknown queue with a short deadline.
+#[tokio::test]
+async fn a_wait_ends_at_its_deadline() {
+    let server = Server::start().await;
+    let began = Instant::now();
+    server.pop_nothing("queue/nothing?wait=true&timeout=700").await;
+    let took = began.elapsed();
+    assert!(took >= Duration::from_millis(700) && took < Duration::from_secs(5), "{took:?}");
+    let began = Instant::now();
+    server.pop_nothing("queue/nothing?wait=false&timeout=60000").await;
+    server.pop_nothing("queue/nothing?wait=true&timeout=0").await;
+    assert!(began.elapsed() < Duration::from_secs(30), "no wait");
+}
+
+/// A client that goes away must not be waited for: its intention goes at once, and the next message is for somebody who is there.
+/// A client closes its connection while it waits; then a message comes.
+#[tokio::test]
+async fn a_client_that_goes_away_waits_no_longer() {
+    let server = Server::start().await;
+    let mut client = TcpStream::connect(server.address).await.expect("it listens");
+    let text = "GET /api/v1/pop/queue/q?wait=true&timeout=3600000 HTTP/1.1\r\nhost: test\r\n\r\n";
+    client.write_all(text.as_bytes()).await.expect("sent");
+    until_waiting(server.client, 1).await;
+    drop(client);
+    until_waiting(server.client, 0).await;
+    server.push("q", "p", &["1"]).await;
+    assert_eq!(data(&server.pop("queue/q").await), ["1"]);
+}
+
+/// A server that is told to stop must answer whoever waits, with 204, and then leave: a connection that is merely cut ends a client of the
+/// field.
+/// Several pops wait, one on a connection that is kept; the signal comes.
+#[tokio::test]
+async fn a_stopping_server_answers_whoever_waits() {
+    let server = Server::start().await;
+    let mut kept = TcpStream::connect(server.address).await.expect("it listens");
+    let text = "GET /api/v1/pop/queue/q?wait=true&timeout=3600000 HTTP/1.1\r\nhost: test\r\n\r\n";
+    kept.write_all(text.as_bytes()).await.expect("sent");
+    let waiting: Vec<_> = (0..5).map(|n| wait(server.client, &format!("queue/q?consumerGroup=g{n}"))).collect();
+    until_waiting(server.client, 6).await;
+    let Server { reveille, db: _db, .. } = server;
+    reveille.signal("TERM").await;
+    for waiting in waiting {
+        assert_eq!(answered(waiting).await.status, 204);
+    }
+    let mut answer = String::new();
+    timeout(PATIENCE, kept.read_to_string(&mut answer)).await.expect("closed in time").expect("no reset");
+    assert_eq!(parse(&answer).status, 204);
+    let ended = reveille.ended().await;
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
+}
+
+/// Beyond the configured number, a pop that would wait is refused for now, in words that keep a client of the field alive.
+/// Room for two; the third is refused, and has room when one has gone.
+#[tokio::test]
+async fn too_many_waits_are_refused_for_now() {
+    let server = Server::with(&["--queue-max-intentions=2"]).await;
+    let waiting: Vec<_> = (0..2).map(|n| wait(server.client, &format!("queue/q{n}?consumerGroup=g"))).collect();
+    until_waiting(server.client, 2).await;
+    let refused = server.get("pop/queue/q?wait=true").await;
+    assert_refused(&refused, 503, "connection");
+    assert!(refused.headers.contains("retry-after: 1"), "{refused:?}");
+    server.push("q0", "p", &["1"]).await;
+    server.push("q1", "p", &["1"]).await;
+    for waiting in waiting {
+        assert_eq!(answered(waiting).await.status, 200);
+    }
+    server.pop_nothing("queue/q?wait=true&timeout=1").await;
+}

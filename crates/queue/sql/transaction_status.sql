@@ -1,0 +1,3 @@
+/* transaction_status */
+-- What became of a transaction whose answer was lost: committed, aborted, or in progress. $1 transaction text
+select pg_xact_status($1::text::xid8)

@@ -1,0 +1,102 @@
+//! The body of a request, read as JSON however it was announced.
+//!
+//! Clients leave an empty body away altogether, with its content type; so no body is an empty object. A body that says that it is something else than JSON is refused before it
+//! is read: there are binary forms of push, and a client that tries one has to hear that it does not work here.
+
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, StatusCode, header};
+use serde::Deserialize;
+
+use super::refusal::Refusal;
+
+/// The bytes of a body, decompressed.
+pub(crate) struct Body(Bytes);
+
+impl Body {
+    /// What it says. Nothing at all is an empty object.
+    pub(crate) fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Refusal> {
+        let text: &[u8] = if self.0.trim_ascii().is_empty() { b"{}" } else { &self.0 };
+        serde_json::from_slice(text).map_err(|error| Refusal::bad(format!("the body cannot be read: {error}")))
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for Body {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, state: &S) -> Result<Body, Refusal> {
+        check(request.headers())?;
+        Bytes::from_request(request, state).await.map(Body).map_err(|rejection| match rejection {
+            BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => {
+                Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than this server takes")
+            }
+            rejection => Refusal::bad(format!("the body did not arrive whole: {}", rejection.body_text())),
+        })
+    }
+}
+
+/// Refuses what cannot be JSON.
+fn check(headers: &HeaderMap) -> Result<(), Refusal> {
+    let unsupported = |message: String| Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
+    let value = |name| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase());
+    // What could be decompressed has lost this header on the way here.
+    if let Some(encoding) = value(header::CONTENT_ENCODING).filter(|encoding| encoding != "identity") {
+        return unsupported(format!("content-encoding {encoding:?} is not known here: use gzip, zstd or none"));
+    }
+    match value(header::CONTENT_TYPE) {
+        Some(kind) if !is_json(&kind) => {
+            unsupported(format!("content-type {kind:?} is not known here: send application/json"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_json(kind: &str) -> bool {
+    let essence = kind.split(';').next().unwrap_or_default().trim();
+    essence == "application/json" || essence.starts_with("application/") && essence.ends_with("+json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn read(kind: Option<&str>, encoding: Option<&str>, text: &'static str) -> Result<Body, u16> {
+        let mut request = Request::builder();
+        for (name, value) in [(header::CONTENT_TYPE, kind), (header::CONTENT_ENCODING, encoding)] {
+            if let Some(value) = value {
+                request = request.header(name, value);
+            }
+        }
+        let request = request.body(text.into()).expect("a request");
+        use axum::response::IntoResponse as _;
+        Body::from_request(request, &()).await.map_err(|refusal| refusal.into_response().status().as_u16())
+    }
+
+    /// Nothing, white space and an object without a content type are read; what is announced as something else is not.
+    #[tokio::test]
+    async fn a_body_is_json_unless_it_says_otherwise() {
+        #[derive(Deserialize)]
+        struct Given {
+            a: Option<i32>,
+        }
+        for (kind, text, a) in [
+            (None, "", None),
+            (None, " \n", None),
+            (None, r#"{"a":1}"#, Some(1)),
+            (Some("application/json"), r#"{"a":1}"#, Some(1)),
+            (Some("Application/JSON; charset=utf-8"), r#"{"a":1}"#, Some(1)),
+            (Some("application/problem+json"), "{}", None),
+        ] {
+            let body = read(kind, None, text).await.unwrap_or_else(|status| panic!("{kind:?}: {status}"));
+            assert_eq!(body.json::<Given>().unwrap_or_else(|_| panic!("{text}")).a, a);
+        }
+        for kind in ["application/x-queen-push", "text/plain", "application/jsonish"] {
+            assert_eq!(read(Some(kind), None, "{}").await.err(), Some(415), "{kind}");
+        }
+        assert_eq!(read(None, Some("br"), "{}").await.err(), Some(415));
+        assert!(read(None, Some("identity"), "{}").await.is_ok());
+        let broken = read(None, None, "{").await.unwrap_or_else(|status| panic!("{status}"));
+        assert!(broken.json::<Given>().is_err());
+    }
+}

@@ -1,0 +1,80 @@
+//! `POST /lease/{leaseId}/extend`.
+//!
+//! The answer is an object, not an array: the older client in the field takes an array for a failure.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::ack::lease;
+use super::body::Body;
+use super::moment::Moment;
+use super::path::Path;
+use super::refusal::{Failure, Refusal};
+use crate::pop::LONGEST;
+use crate::queues::Queues;
+
+/// For how long.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = ExtendRequest)]
+struct Wish {
+    /// Seconds from now; without it, as long as the queue's leases are. A lease never becomes shorter.
+    seconds: Option<f64>,
+}
+
+/// What became of a lease. The time is there under each name that a client of the field reads.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ExtendResult)]
+pub(super) struct Extended {
+    lease_id: String,
+    /// Whether it lasts longer now.
+    success: bool,
+    /// How many partitions it has.
+    renewed: usize,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    expires_at: Option<Moment>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    new_expires_at: Option<Moment>,
+    #[serde(rename = "lease_expires_at")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    lease_expires_at: Option<Moment>,
+    /// Why it does not.
+    error: Option<&'static str>,
+}
+
+/// Makes a lease last longer.
+#[utoipa::path(
+    post, path = "/lease/{leaseId}/extend", tag = "messages", request_body = Option<Wish>,
+    params(("leaseId" = String, Path, description = "The lease, as it was popped")),
+    responses(
+        (status = 200, description = "Until when it lasts, or that it is over", body = Extended),
+        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 503, description = "The database is away; try again", body = Failure),
+    )
+)]
+pub(super) async fn extend(
+    State(queues): State<Queues>,
+    Path(lease_id): Path<String>,
+    body: Body,
+) -> Result<Json<Extended>, Refusal> {
+    let by = match body.json::<Wish>()?.seconds {
+        None => None,
+        Some(seconds) if seconds > 0.0 => Some(Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST)),
+        Some(seconds) => return Err(Refusal::bad(format!("seconds: {seconds} is not more than 0"))),
+    };
+    let extended = queues.extend(lease(&lease_id), by).await?;
+    let until = extended.map(|extended| Moment(extended.until));
+    Ok(Json(Extended {
+        lease_id,
+        success: extended.is_some(),
+        renewed: extended.map_or(0, |extended| extended.partitions),
+        expires_at: until,
+        new_expires_at: until,
+        lease_expires_at: until,
+        error: extended.is_none().then_some("the lease is over"),
+    }))
+}

@@ -1,0 +1,321 @@
+//! `GET /pop/…`: what is there, or what comes while the client waits.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+use utoipa::{IntoParams, ToSchema};
+
+use super::moment::{self, Moment};
+use super::path::Path;
+use super::query::Query;
+use super::refusal::{Failure, Refusal};
+use crate::error::Error;
+use crate::message::Message;
+use crate::pop::{BATCH_MAX, Batch, LONGEST, PARTITIONS_MAX, Pop, Source, Subscription};
+use crate::queues::Queues;
+
+/// Messages for a client that leaves the number to the server: enough for a round trip to be worth it, few enough to be done within a lease.
+const AUTOPILOT_BATCH: u64 = 200;
+/// How long a client waits that does not say.
+const TIMEOUT_MS: u64 = 30_000;
+
+/// How to pop.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "read by `how`, described here")]
+struct Parameters {
+    /// Messages at most; 1 if it is not given, more with `autopilot`.
+    batch: Option<u64>,
+    /// Whether to wait for messages if there are none.
+    wait: Option<bool>,
+    /// For how long, in milliseconds; 30000 if it is not given.
+    timeout: Option<u64>,
+    /// The consumer group; without one, the queue itself.
+    #[param(rename = "consumerGroup")]
+    consumer_group: Option<String>,
+    /// Whether the messages count as consumed without an ack.
+    #[param(rename = "autoAck")]
+    auto_ack: Option<bool>,
+    /// Where a new group begins: `all`, or `new` for what comes after.
+    #[param(rename = "subscriptionMode")]
+    subscription_mode: Option<String>,
+    /// Where a new group begins: a time, or `now`.
+    #[param(rename = "subscriptionFrom")]
+    subscription_from: Option<String>,
+    /// Partitions at most; 1 if it is not given.
+    partitions: Option<u64>,
+    /// Leaves what is not given to the server.
+    autopilot: Option<bool>,
+}
+
+/// Where to pop.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "read by `pop_space`, described here")]
+struct Space {
+    /// All queues of this namespace.
+    namespace: Option<String>,
+    /// All queues of this task. Of both, those of both.
+    task: Option<String>,
+}
+
+/// Messages, leased to whoever asked.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = PopResult)]
+struct Popped<'a> {
+    success: bool,
+    /// The queue, the partition and its id of the first message.
+    queue: &'a str,
+    partition: &'a str,
+    partition_id: String,
+    /// By what the messages are acked; empty if they need not be.
+    lease_id: &'a str,
+    consumer_group: &'a str,
+    /// How many partitions the messages are of.
+    partitions_claimed: usize,
+    messages: Vec<Delivered<'a>>,
+}
+
+/// A message.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = PoppedMessage)]
+struct Delivered<'a> {
+    id: String,
+    transaction_id: &'a str,
+    trace_id: Option<&'a str>,
+    /// As it was pushed.
+    #[schema(value_type = Object)]
+    data: &'a RawValue,
+    /// Who pushed it, as the server knows it.
+    producer_sub: Option<&'a str>,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Moment,
+    queue: &'a str,
+    partition: &'a str,
+    partition_id: String,
+    lease_id: &'a str,
+    consumer_group: &'a str,
+    /// How often this group has refused the first message of the partition.
+    retry_count: u32,
+}
+
+/// Pops from whichever partitions of a queue have waited longest.
+#[utoipa::path(
+    get, path = "/pop/queue/{queue}", tag = "messages",
+    params(("queue" = String, Path, description = "The queue; it need not exist yet"), Parameters),
+    responses(
+        (status = 200, description = "Messages", body = Popped<'_>),
+        (status = 204, description = "There are none, or none came in time"),
+        (status = 400, description = "Something cannot be meant; nothing was leased", body = Failure),
+        (status = 503, description = "Too many wait, or the database is away; try again", body = Failure),
+    )
+)]
+pub(super) async fn pop_queue(
+    State(queues): State<Queues>,
+    method: Method,
+    Path(queue): Path<String>,
+    query: Query,
+) -> Result<Response, Refusal> {
+    pop(&queues, &method, Source::Queue { queue, partition: None }, &query).await
+}
+
+/// Pops from one partition of a queue.
+#[utoipa::path(
+    get, path = "/pop/queue/{queue}/partition/{partition}", tag = "messages",
+    params(
+        ("queue" = String, Path, description = "The queue; it need not exist yet"),
+        ("partition" = String, Path, description = "The partition; it need not exist yet"),
+        Parameters
+    ),
+    responses(
+        (status = 200, description = "Messages", body = Popped<'_>),
+        (status = 204, description = "There are none, or none came in time"),
+        (status = 400, description = "Something cannot be meant; nothing was leased", body = Failure),
+        (status = 503, description = "Too many wait, or the database is away; try again", body = Failure),
+    )
+)]
+pub(super) async fn pop_partition(
+    State(queues): State<Queues>,
+    method: Method,
+    Path((queue, partition)): Path<(String, String)>,
+    query: Query,
+) -> Result<Response, Refusal> {
+    pop(&queues, &method, Source::Queue { queue, partition: Some(partition) }, &query).await
+}
+
+/// Pops from a queue, or a partition, whose name has slashes that the client did not escape.
+pub(super) async fn pop_slashed(
+    State(queues): State<Queues>,
+    method: Method,
+    Path((queue, rest)): Path<(String, String)>,
+    query: Query,
+) -> Result<Response, Refusal> {
+    pop(&queues, &method, slashed(&format!("{queue}/{rest}")), &query).await
+}
+
+/// Pops from all queues of a namespace, of a task, or of both; those of a higher priority first.
+#[utoipa::path(
+    get, path = "/pop", tag = "messages", params(Space, Parameters),
+    responses(
+        (status = 200, description = "Messages", body = Popped<'_>),
+        (status = 204, description = "There are none, or none came in time"),
+        (status = 400, description = "Something cannot be meant; nothing was leased", body = Failure),
+        (status = 503, description = "Too many wait, or the database is away; try again", body = Failure),
+    )
+)]
+pub(super) async fn pop_space(State(queues): State<Queues>, method: Method, query: Query) -> Result<Response, Refusal> {
+    let source = Source::Space { namespace: query.name("namespace"), task: query.name("task") };
+    pop(&queues, &method, source, &query).await
+}
+
+async fn pop(queues: &Queues, method: &Method, source: Source, query: &Query) -> Result<Response, Refusal> {
+    // The framework takes it for a GET whose answer is thrown away; these messages would be leased to nobody.
+    if *method != Method::GET {
+        return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, format!("{method} cannot pop")));
+    }
+    let (pop, wait) = how(source, query)?;
+    let deadline = wait.map(|wait| Instant::now() + wait);
+    match queues.pop(pop, deadline).await {
+        Ok(Some(batch)) => Ok(answer(&batch)),
+        // Who waits while the server stops is answered, not cut off.
+        Ok(None) | Err(Error::Wake(wake::Error::Closed { .. })) => Ok(StatusCode::NO_CONTENT.into_response()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What the parameters mean: the pop, and how long to wait.
+fn how(source: Source, query: &Query) -> Result<(Pop, Option<Duration>), Refusal> {
+    if query.flag("conflation")? {
+        return Err(Refusal::bad("conflation: this server does not conflate; nothing was leased"));
+    }
+    let default = if query.flag("autopilot")? { AUTOPILOT_BATCH } else { 1 };
+    let batch = query.number("batch", 1..=BATCH_MAX as u64)?.unwrap_or(default);
+    let partitions = query.number("partitions", 1..=PARTITIONS_MAX as u64)?.unwrap_or(1);
+    let timeout = query.number("timeout", 0..=LONGEST.as_millis() as u64)?.unwrap_or(TIMEOUT_MS);
+    let pop = Pop {
+        group: query.name("consumerGroup"),
+        batch: batch as usize,
+        partitions: partitions as usize,
+        auto_ack: query.flag("autoAck")?,
+        subscription: subscription(query),
+        ..Pop::new(source)
+    };
+    Ok((pop, query.flag("wait")?.then(|| Duration::from_millis(timeout))))
+}
+
+/// Where a new group begins. What is not known means everything.
+fn subscription(query: &Query) -> Subscription {
+    let from = match query.text("subscriptionFrom") {
+        Some("now" | "new") => Some(Subscription::New),
+        Some(time) => moment::parse(time).map(Subscription::Since),
+        None => None,
+    };
+    from.unwrap_or_else(|| match query.text("subscriptionMode") {
+        Some("new" | "now") => Subscription::New,
+        _ => Subscription::All,
+    })
+}
+
+/// The queue and the partition of a path in which their slashes were not escaped.
+fn slashed(path: &str) -> Source {
+    match path.split_once("/partition/") {
+        Some((queue, partition)) if !partition.is_empty() => Source::partition(queue, partition),
+        _ => Source::queue(path),
+    }
+}
+
+fn answer(batch: &Batch) -> Response {
+    let lease = batch.lease_id.map(|lease| lease.to_string()).unwrap_or_default();
+    let first = batch.messages.first();
+    let popped = Popped {
+        success: true,
+        queue: first.map_or("", |message| &message.queue),
+        partition: first.map_or("", |message| &message.partition),
+        partition_id: first.map_or_else(String::new, |message| message.partition_id.to_string()),
+        lease_id: &lease,
+        consumer_group: &batch.group,
+        partitions_claimed: batch.partitions,
+        messages: batch.messages.iter().map(|message| delivered(message, &lease, &batch.group)).collect(),
+    };
+    Json(popped).into_response()
+}
+
+fn delivered<'a>(message: &'a Message, lease_id: &'a str, consumer_group: &'a str) -> Delivered<'a> {
+    Delivered {
+        id: message.id.to_string(),
+        transaction_id: &message.transaction_id,
+        trace_id: message.trace_id.as_deref(),
+        data: &message.payload,
+        producer_sub: message.producer.as_deref(),
+        created_at: Moment(message.created_at),
+        queue: &message.queue,
+        partition: &message.partition,
+        partition_id: message.partition_id.to_string(),
+        lease_id,
+        consumer_group,
+        retry_count: message.retries,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which queue and partition a path means whose slashes were not escaped.
+    #[test]
+    fn slashes_that_were_not_escaped_belong_to_the_names() {
+        for (path, source) in [
+            ("a/b", Source::queue("a/b")),
+            ("a/b/partition/c", Source::partition("a/b", "c")),
+            ("a/partition/b/c", Source::partition("a", "b/c")),
+            ("a/partition/", Source::queue("a/partition/")),
+            ("a/partition", Source::queue("a/partition")),
+        ] {
+            assert_eq!(slashed(path), source, "{path}");
+        }
+    }
+
+    /// The defaults, what the clients of the field send, and the limits.
+    #[test]
+    fn parameters_mean_what_clients_mean() {
+        let asked = |text: &str| {
+            let (pop, wait) = how(Source::queue("q"), &Query::of(text)).unwrap_or_else(|_| panic!("{text}"));
+            (pop.batch, pop.partitions, wait.map(|wait| wait.as_millis() as u64))
+        };
+        assert_eq!(asked(""), (1, 1, None));
+        assert_eq!(asked("batch=10&wait=true&timeout=5000"), (10, 1, Some(5_000)));
+        assert_eq!(asked("autopilot=true&wait=true"), (200, 1, Some(30_000)));
+        assert_eq!(asked("autopilot=true&batch=10"), (10, 1, None));
+        assert_eq!(asked("batch=1000000&partitions=1000000"), (BATCH_MAX, PARTITIONS_MAX, None));
+        assert_eq!(asked("wait=True&timeout=99999999999"), (1, 1, Some(LONGEST.as_millis() as u64)));
+        for text in ["conflation=true", "batch=many", "timeout=-1", "wait=maybe"] {
+            assert!(how(Source::queue("q"), &Query::of(text)).is_err(), "{text}");
+        }
+    }
+
+    /// A time wins over a mode, and what is neither means everything.
+    #[test]
+    fn a_subscription_that_is_not_known_means_everything() {
+        let since = moment::parse("2026-01-01").map(Subscription::Since).expect("a day");
+        for (text, expected) in [
+            ("", Subscription::All),
+            ("subscriptionMode=new", Subscription::New),
+            ("subscriptionMode=now", Subscription::New),
+            ("subscriptionMode=from_the_moon", Subscription::All),
+            ("subscriptionFrom=now", Subscription::New),
+            ("subscriptionFrom=2026-01-01", since),
+            ("subscriptionMode=new&subscriptionFrom=2026-01-01", since),
+            ("subscriptionMode=new&subscriptionFrom=nonsense", Subscription::New),
+        ] {
+            assert_eq!(subscription(&Query::of(text)), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! `POST /push`.
+
+use std::fmt::Display;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::body::Body;
+use super::field::{self, Raw};
+use super::refusal::{Failure, Refusal};
+use crate::message::{NewMessage, PushStatus, Pushed};
+use crate::queues::Queues;
+
+/// Messages to push.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = PushRequest)]
+pub(super) struct Items<'a> {
+    #[serde(borrow)]
+    items: Option<Vec<Item<'a>>>,
+}
+
+/// A message to push.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = PushItem)]
+pub(super) struct Item<'a> {
+    /// The queue; made if there is none of that name.
+    #[serde(borrow)]
+    #[schema(value_type = String)]
+    queue: Raw<'a>,
+    /// The partition within which order is kept; `Default` if there is none.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    partition: Raw<'a>,
+    /// Any JSON; it comes back byte by byte. None is null.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<Object>)]
+    payload: Raw<'a>,
+    /// The producer's id of it: a second message with the same one in the same partition is a duplicate. A number counts as its text.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    transaction_id: Raw<'a>,
+    /// What it belongs to.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    trace_id: Raw<'a>,
+}
+
+impl Item<'_> {
+    /// The message it means. `place` names it in a refusal.
+    pub(super) fn message(&self, place: impl Display) -> Result<NewMessage, Refusal> {
+        let queue = field::text(self.queue, format_args!("{place}.queue"))?;
+        Ok(NewMessage {
+            queue: queue.ok_or_else(|| Refusal::bad(format!("{place}.queue: it is missing")))?,
+            partition: field::text(self.partition, format_args!("{place}.partition"))?,
+            payload: self.payload.unwrap_or(RawValue::NULL).to_owned(),
+            transaction_id: field::name(self.transaction_id, format_args!("{place}.transactionId"))?,
+            trace_id: field::name(self.trace_id, format_args!("{place}.traceId"))?,
+            // Who pushes is what the server knows of the caller, never what the caller says.
+            producer: None,
+        })
+    }
+}
+
+/// What became of a message.
+#[derive(Serialize, ToSchema)]
+#[schema(as = PushResult)]
+pub(super) struct Told {
+    /// Its place in the request.
+    index: usize,
+    transaction_id: String,
+    /// `queued`, `duplicate`, `buffered` (until maintenance ends) or `failed`.
+    status: &'static str,
+    /// Its id; of a duplicate the original's; of one that failed none.
+    message_id: Option<String>,
+    partition_id: String,
+    trace_id: Option<String>,
+    #[serde(rename = "queueName")]
+    queue_name: String,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// What the answer repeats of a message.
+pub(super) struct Label {
+    queue: String,
+    trace_id: Option<String>,
+}
+
+impl Label {
+    pub(super) fn of(message: &NewMessage) -> Label {
+        Label { queue: message.queue.clone(), trace_id: message.trace_id.clone() }
+    }
+}
+
+impl Told {
+    pub(super) fn new(index: usize, Label { queue, trace_id }: Label, pushed: Pushed) -> Told {
+        let (status, error) = match pushed.status {
+            PushStatus::Queued => ("queued", None),
+            PushStatus::Duplicate => ("duplicate", None),
+            PushStatus::Buffered => ("buffered", None),
+            PushStatus::Failed(reason) => ("failed", Some(reason)),
+        };
+        Told {
+            index,
+            transaction_id: pushed.transaction_id,
+            status,
+            message_id: error.is_none().then(|| pushed.message_id.to_string()),
+            partition_id: pushed.partition_id.to_string(),
+            trace_id,
+            queue_name: queue,
+            error,
+        }
+    }
+}
+
+/// Pushes messages. Each has an answer of its own, in order.
+#[utoipa::path(
+    post, path = "/push", tag = "messages", request_body = Items<'_>,
+    responses(
+        (status = 201, description = "What became of each message", body = Vec<Told>),
+        (status = 400, description = "Something cannot be meant; nothing was pushed", body = Failure),
+        (status = 413, description = "The body is too large", body = Failure),
+        (status = 415, description = "The body is not JSON", body = Failure),
+        (status = 503, description = "The database is away; try again", body = Failure),
+    )
+)]
+pub(super) async fn push(State(queues): State<Queues>, body: Body) -> Result<(StatusCode, Json<Vec<Told>>), Refusal> {
+    let messages = read(&body)?;
+    let labels: Vec<Label> = messages.iter().map(Label::of).collect();
+    let pushed = queues.push(messages).await?;
+    let told =
+        labels.into_iter().zip(pushed).enumerate().map(|(index, (label, pushed))| Told::new(index, label, pushed));
+    Ok((StatusCode::CREATED, Json(told.collect())))
+}
+
+fn read(body: &Body) -> Result<Vec<NewMessage>, Refusal> {
+    let Items { items } = body.json()?;
+    let items = items.ok_or_else(|| Refusal::bad("items: it is missing"))?;
+    items.iter().enumerate().map(|(index, item)| item.message(format_args!("items[{index}]"))).collect()
+}

@@ -1,0 +1,158 @@
+//! `POST /transaction`.
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::body::Body;
+use super::field::{self, Raw};
+use super::refusal::{Failure, Refusal};
+use super::{ack, push};
+use crate::error::Error;
+use crate::queues::Queues;
+use crate::transaction::{Done, Operation};
+
+/// What is to happen together.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = TransactionRequest)]
+struct Wish<'a> {
+    /// `{"type": "push", "items": […]}` as for a push, or `{"type": "ack", …}` as for an ack.
+    #[serde(borrow)]
+    #[schema(value_type = Vec<Object>)]
+    operations: Option<Vec<&'a RawValue>>,
+    /// Leases that must last, or nothing happens. An ack without a lease is taken to be under the one on its partition.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<Vec<String>>)]
+    required_leases: Option<Vec<&'a RawValue>>,
+    /// Refused: this server has none.
+    #[serde(borrow, default)]
+    #[schema(ignore)]
+    kv: Raw<'a>,
+    #[serde(borrow, default)]
+    #[schema(ignore)]
+    timers: Raw<'a>,
+}
+
+#[derive(Deserialize)]
+struct Kind<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Raw<'a>,
+}
+
+#[derive(Deserialize)]
+struct Items<'a> {
+    #[serde(borrow)]
+    items: Option<Vec<push::Item<'a>>>,
+}
+
+/// What became of it.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = TransactionResult)]
+pub(super) struct Told {
+    transaction_id: String,
+    /// Whether all of it happened. If not, nothing did.
+    success: bool,
+    /// Why nothing happened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    /// Of each message and each ack, in order.
+    results: Vec<Part>,
+}
+
+/// A message, or an ack.
+#[derive(Serialize, ToSchema)]
+#[serde(tag = "type", rename_all = "lowercase")]
+#[schema(as = TransactionPart)]
+enum Part {
+    Push(push::Told),
+    Ack(ack::Told),
+}
+
+/// What the answer repeats of a message or an ack.
+enum Label {
+    Push(push::Label),
+    Ack(String),
+}
+
+/// Pushes and acks together: all of it happens, or nothing.
+#[utoipa::path(
+    post, path = "/transaction", tag = "messages", request_body = Wish<'_>,
+    responses(
+        (status = 200, description = "Whether it happened", body = Told),
+        (status = 400, description = "Something cannot be meant; nothing happened", body = Failure),
+        (status = 503, description = "The database is away, nothing happened; try again", body = Failure),
+    )
+)]
+pub(super) async fn transaction(State(queues): State<Queues>, body: Body) -> Result<Json<Told>, Refusal> {
+    let (operations, leases) = read(&body)?;
+    let labels: Vec<Label> = operations.iter().flat_map(labels).collect();
+    let transaction_id = Uuid::now_v7().to_string();
+    match queues.transaction(operations, &leases).await {
+        Ok(done) => {
+            let each = labels.into_iter().zip(done).enumerate();
+            let results = each.map(|(index, (label, done))| part(index, label, done)).collect();
+            Ok(Json(Told { transaction_id, success: true, error: None, results }))
+        }
+        Err(Error::RolledBack { reason }) => {
+            Ok(Json(Told { transaction_id, success: false, error: Some(reason), results: Vec::new() }))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn read(body: &Body) -> Result<(Vec<Operation>, Vec<Uuid>), Refusal> {
+    let Wish { operations, required_leases, kv, timers } = body.json()?;
+    // They decide whether the rest may happen: passed over, the rest would happen without them.
+    for (name, rider) in [("kv", kv), ("timers", timers)] {
+        if rider.is_some() {
+            return Err(Refusal::bad(format!("{name}: this server has none; nothing was done")));
+        }
+    }
+    let operations = operations.filter(|operations| !operations.is_empty());
+    let operations = operations.ok_or_else(|| Refusal::bad("operations: there are none"))?;
+    let operations = operations.into_iter().enumerate().map(|(index, operation)| read_one(index, operation));
+    let mut leases: Vec<Uuid> = Vec::new();
+    for (index, lease) in required_leases.unwrap_or_default().into_iter().enumerate() {
+        leases.extend(field::name(Some(lease), format_args!("requiredLeases[{index}]"))?.map(|text| ack::lease(&text)));
+    }
+    Ok((operations.collect::<Result<_, _>>()?, leases))
+}
+
+fn read_one(index: usize, operation: &RawValue) -> Result<Operation, Refusal> {
+    let place = format!("operations[{index}]");
+    let unreadable = |error| Refusal::bad(format!("{place}: {error}"));
+    let Kind { kind } = serde_json::from_str(operation.get()).map_err(unreadable)?;
+    match field::text(kind, format_args!("{place}.type"))?.as_deref() {
+        Some("push") => {
+            let Items { items } = serde_json::from_str(operation.get()).map_err(unreadable)?;
+            let items = items.ok_or_else(|| Refusal::bad(format!("{place}.items: it is missing")))?;
+            let message = |(at, item): (usize, &push::Item<'_>)| item.message(format_args!("{place}.items[{at}]"));
+            Ok(Operation::Push(items.iter().enumerate().map(message).collect::<Result<_, _>>()?))
+        }
+        Some("ack") => {
+            let said: ack::Said<'_> = serde_json::from_str(operation.get()).map_err(unreadable)?;
+            said.ack(format_args!("{place}.")).map(Operation::Ack)
+        }
+        _ => Err(Refusal::bad(format!("{place}.type: it must be push or ack"))),
+    }
+}
+
+fn labels(operation: &Operation) -> Vec<Label> {
+    match operation {
+        Operation::Push(messages) => messages.iter().map(|message| Label::Push(push::Label::of(message))).collect(),
+        Operation::Ack(ack) => vec![Label::Ack(ack.transaction_id.clone())],
+    }
+}
+
+fn part(index: usize, label: Label, done: Done) -> Part {
+    match (label, done) {
+        (Label::Push(label), Done::Pushed(pushed)) => Part::Push(push::Told::new(index, label, pushed)),
+        (Label::Ack(transaction), Done::Acked(acked)) => Part::Ack(ack::Told::new(index, transaction, acked)),
+        _ => unreachable!("answers come in the order of what they answer"),
+    }
+}

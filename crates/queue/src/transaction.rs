@@ -1,0 +1,202 @@
+//! Pushes and acks that happen together or not at all.
+//!
+//! A consumer that acks its input and pushes its output in two calls loses one of them when it dies in between, or does it twice. Here both are one transaction of the database:
+//! everything counts, or nothing does and the caller hears why. The answer is the truth even if the connection breaks at the commit: the server is asked what became of it.
+//!
+//! Locks are taken in one order, so that transactions wait for each other and do not die of it: partitions, by number; then the cursors of required leases; then those of acks.
+
+use pg::retry::{Policy, retry};
+use sqlx::{PgConnection, Row};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::ack::{Ack, Acked};
+use crate::error::{Error, Result};
+use crate::message::{NewMessage, PushStatus, Pushed};
+use crate::name::{DEFAULT_PARTITION, check};
+use crate::queues::Queues;
+
+/// A part of a transaction.
+#[derive(Debug, Clone)]
+pub enum Operation {
+    /// Messages to push.
+    Push(Vec<NewMessage>),
+    /// An ack. Without a lease it is the required lease's on its partition, if there is one.
+    Ack(Ack),
+}
+
+/// What became of a message or an ack of a transaction that was committed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Done {
+    /// A message: queued, or a duplicate.
+    Pushed(Pushed),
+    /// An ack, which counts.
+    Acked(Acked),
+}
+
+/// A lease that lasts, and what it is on.
+struct Held {
+    lease: Uuid,
+    partition: i64,
+    group: String,
+}
+
+/// A transaction, its operations sorted by kind.
+struct Parts<'a> {
+    operations: &'a [Operation],
+    messages: Vec<NewMessage>,
+    acks: Vec<Ack>,
+    leases: &'a [Uuid],
+}
+
+impl Queues {
+    /// Carries out all operations, or none. Answers for each message and each ack, in order.
+    ///
+    /// All of `required_leases` must last when it is committed.
+    ///
+    /// # Errors
+    /// [`Error::RolledBack`] if one of them cannot be done; [`Error::Invalid`] for what cannot be meant; else the database's. Nothing was done then.
+    ///
+    /// # Cancel safety
+    /// Dropping the future rolls back, unless it is being committed.
+    pub async fn transaction(&self, operations: Vec<Operation>, required_leases: &[Uuid]) -> Result<Vec<Done>> {
+        let parts = Parts::of(&operations, required_leases);
+        self.open_all(&parts.messages).await?;
+        let attempt = async |_| match self.attempt(&parts).await {
+            Err(Error::Database(error)) => Err(error),
+            decided => Ok(decided),
+        };
+        retry(&Policy::default(), "carry out a transaction", attempt).await?
+    }
+
+    /// Makes the partitions that are missing: inside the transaction it would take a second connection, which somebody else's transaction may have.
+    async fn open_all(&self, messages: &[NewMessage]) -> Result<()> {
+        let mut names: Vec<(&str, &str)> = Vec::new();
+        for message in messages {
+            let partition = message.partition.as_deref().unwrap_or(DEFAULT_PARTITION);
+            check("queue", &message.queue)?;
+            check("partition", partition)?;
+            names.push((&message.queue, partition));
+        }
+        names.sort_unstable();
+        names.dedup();
+        self.inner.open(&names).await.map(drop)
+    }
+
+    async fn attempt(&self, parts: &Parts<'_>) -> Result<Vec<Done>> {
+        let mut transaction = self.inner.db.begin().await?;
+        let (id, done) = self.inside(&mut transaction, parts).await?;
+        match transaction.commit().await.map_err(pg::Error::from) {
+            Ok(()) => Ok(done),
+            Err(error) if error.is_ambiguous() => match self.has_committed(&id).await {
+                Some(true) => Ok(done),
+                Some(false) => Err(error.into()),
+                None => Err(wake::Error::Unknown { what: "transaction".into(), source: error.into() }.into()),
+            },
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Everything but the commit; and the transaction's id.
+    async fn inside(&self, conn: &mut PgConnection, parts: &Parts<'_>) -> Result<(String, Vec<Done>)> {
+        let pushed = match parts.messages.is_empty() {
+            true => Vec::new(),
+            false => self.push_in(conn, parts.messages.clone()).await?,
+        };
+        for pushed in &pushed {
+            if let PushStatus::Failed(reason) = &pushed.status {
+                let reason = format!("push of {:?}: {reason}", pushed.transaction_id);
+                return Err(Error::RolledBack { reason });
+            }
+        }
+        let (id, held) = self.held(conn, parts.leases).await?;
+        if let Some(over) = parts.leases.iter().find(|lease| held.iter().all(|held| held.lease != **lease)) {
+            return Err(Error::RolledBack { reason: format!("lease {over} is over") });
+        }
+        let acked = match parts.acks.is_empty() {
+            true => Vec::new(),
+            false => self.ack_in(conn, &self.resolved(&parts.acks, &held)).await?,
+        };
+        for (ack, acked) in parts.acks.iter().zip(&acked) {
+            if let Err(refusal) = acked.outcome {
+                let reason = format!("ack of {:?}: {refusal}", ack.transaction_id);
+                return Err(Error::RolledBack { reason });
+            }
+        }
+        Ok((id, parts.told(pushed, acked)))
+    }
+
+    /// The transaction's id, and those of these leases that last.
+    async fn held(&self, conn: &mut PgConnection, leases: &[Uuid]) -> Result<(String, Vec<Held>)> {
+        let row = sqlx::query(&self.inner.sql.required_leases).bind(leases).fetch_one(conn).await?;
+        let (leases, partitions): (Vec<Uuid>, Vec<i64>) = (row.try_get(1)?, row.try_get(2)?);
+        let groups: Vec<String> = row.try_get(3)?;
+        let each = leases.into_iter().zip(partitions).zip(groups);
+        let held = each.map(|((lease, partition), group)| Held { lease, partition, group }).collect();
+        Ok((row.try_get(0)?, held))
+    }
+
+    /// The acks, those without a lease with the one that is required on their partition.
+    fn resolved(&self, acks: &[Ack], held: &[Held]) -> Vec<Ack> {
+        let resolve = |ack: &Ack| {
+            let partition = self.inner.ids.number(ack.partition_id);
+            let is_its = |held: &&Held| {
+                Some(held.partition) == partition && ack.group.as_ref().is_none_or(|group| *group == held.group)
+            };
+            let lease_id = ack.lease_id.or_else(|| held.iter().find(is_its).map(|held| held.lease));
+            Ack { lease_id, ..ack.clone() }
+        };
+        acks.iter().map(resolve).collect()
+    }
+
+    /// Whether a transaction has been committed whose answer was lost. `None`: it cannot be found out.
+    async fn has_committed(&self, id: &str) -> Option<bool> {
+        let policy = Policy::default();
+        let (began, mut pauses) = (Instant::now(), policy.backoff());
+        while began.elapsed() < policy.give_up_after {
+            match self.status(id).await.as_deref() {
+                Ok("committed") => return Some(true),
+                Ok("in progress") => {}
+                Err(error) if error.is_transient() => {}
+                // Rolled back; or a server that was promoted and has never heard of it.
+                Ok(_) | Err(_) => return Some(false),
+            }
+            tokio::time::sleep(pauses.pause()).await;
+        }
+        None
+    }
+
+    async fn status(&self, id: &str) -> Result<String> {
+        let mut session = self.inner.db.session().await?;
+        let status: Option<String> =
+            sqlx::query_scalar(&self.inner.sql.transaction_status).bind(id).fetch_one(&mut *session).await?;
+        session.finish().await?;
+        Ok(status.unwrap_or_default())
+    }
+}
+
+impl<'a> Parts<'a> {
+    fn of(operations: &'a [Operation], leases: &'a [Uuid]) -> Parts<'a> {
+        let mut parts = Parts { operations, messages: Vec::new(), acks: Vec::new(), leases };
+        for operation in operations {
+            match operation {
+                Operation::Push(messages) => parts.messages.extend(messages.iter().cloned()),
+                Operation::Ack(ack) => parts.acks.push(ack.clone()),
+            }
+        }
+        parts
+    }
+
+    /// The answers, in the order of the operations.
+    fn told(&self, pushed: Vec<Pushed>, acked: Vec<Acked>) -> Vec<Done> {
+        let (mut pushed, mut acked) = (pushed.into_iter(), acked.into_iter());
+        let mut done = Vec::new();
+        for operation in self.operations {
+            match operation {
+                Operation::Push(messages) => done.extend(pushed.by_ref().take(messages.len()).map(Done::Pushed)),
+                Operation::Ack(_) => done.extend(acked.next().map(Done::Acked)),
+            }
+        }
+        done
+    }
+}
