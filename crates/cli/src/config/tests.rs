@@ -27,9 +27,36 @@ fn every_key_is_listed_once_and_explained() {
     }
 }
 
-/// Whether a flag takes a URL.
+/// Whether a flag takes a URL or a key.
 fn may_hold_a_secret(arg: &clap::Arg) -> bool {
-    arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == "URL"))
+    arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == "URL" || name == "KEY"))
+}
+
+/// What is set about the queue must arrive there, and a wrong key must be named without being shown.
+#[test]
+fn settings_of_the_queue_become_its_options() {
+    let queue = |flags: &[&str]| {
+        let cli = Cli::parse_from(["reveille", "serve"].iter().chain(flags));
+        assert!(!format!("{cli:?}").contains("hunter2"));
+        let Command::Serve(serve) = cli.command else { panic!("serve was asked for") };
+        serve.queue.options()
+    };
+    let default = queue(&[]).expect("the defaults");
+    let wake = wake::Options::default();
+    assert_eq!(default.wake.max_intentions, wake.max_intentions);
+    assert_eq!(default.wake.aggressive_poll_interval, wake.aggressive_poll_interval);
+    assert_eq!(default.wake.looks_at_a_time, wake.looks_at_a_time);
+    assert!(default.wake.rung_first && default.encryption_key.is_none());
+
+    let key = format!("--queue-encryption-key={}", "0f".repeat(32));
+    let more = ["--queue-max-intentions=5", "--poll-worker-count=2", "--poll-interval-ms=70"];
+    let set = queue(&[more.as_slice(), &["--use-priority-dispatch=false", &key]].concat()).expect("settings");
+    assert_eq!((set.wake.max_intentions, set.wake.looks_at_a_time, set.wake.rung_first), (5, 2, false));
+    assert_eq!(set.wake.aggressive_poll_interval, Duration::from_millis(70));
+    assert_eq!(set.encryption_key, Some([0x0f; 32]));
+
+    let wrong = queue(&["--queue-encryption-key=hunter2"]).err().expect("no key").explain();
+    assert!(wrong.contains("--queue-encryption-key") && wrong.contains("64") && !wrong.contains("hunter2"), "{wrong}");
 }
 
 /// Limits of zero mean "none", an empty URL means "not given", and Debug of it all holds no password.

@@ -9,3 +9,4 @@ mod order;
 mod pops;
 mod resources;
 mod schema;
+mod transactions;

@@ -22,3 +22,4 @@ mod registry;
 mod restart;
 mod rings;
 mod schema;
+mod turns;
