@@ -258,7 +258,7 @@ begin
                 when stopped is not null and message.status in ('c', 'd') then 'b'
                 else 'o' end;
             continue when verdicts[message.place] <> 'o' or done or stopped is not null or message.message_offset < mine.position;
-            if message.status = 'f' and charged >= mine.retry_limit and message.message_offset = place then
+            if message.status = 'f' and charged >= mine.retry_limit and {schema}.first_live(member.partition_id, place) >= message.message_offset then
                 verdicts[message.place] := 'd';
             elsif message.status = 'd' then
                 verdicts[message.place] := 'd';
@@ -266,6 +266,8 @@ begin
                 stopped := message.status;
                 if message.status = 'f' then
                     charged := charged + 1;
+                    -- Not at what was deleted before it: what is charged is charged to the first that is read.
+                    place := greatest(place, least({schema}.first_live(member.partition_id, place), message.message_offset));
                 end if;
                 continue;
             end if;
@@ -285,6 +287,10 @@ begin
         if done then
             outcomes[member.place] := 'l' || array_to_string(verdicts, '') || outcomes[member.place];
             continue;
+        end if;
+        if stopped is null and place > mine.position and place < mine.lease_end and {schema}.first_live(member.partition_id, place) >= mine.lease_end then
+            -- What is left of the lease was deleted.
+            place := mine.lease_end;
         end if;
         if stopped is not null or mine.lease_id is null or place >= mine.lease_end then
             due := case when mine.lease_id is null and stopped is null and mine.due_at > now() then mine.due_at
@@ -522,6 +528,54 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.evict(partitions bigint[], consumers integer[])
+ RETURNS TABLE(queue text, consumer text, messages bigint, due boolean)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+    source record;
+    mine   record;
+    head   bigint;
+    floor  bigint;
+    target bigint;
+    ahead  timestamptz;
+begin
+    for source in
+        select p.id, p.first_offset, k.id as consumer_id, k.name, q.name as queue, q.max_wait_time_seconds, q.delayed_processing_seconds, q.window_buffer_seconds
+        from unnest(partitions, consumers) as n (partition_id, consumer_id)
+        join {schema}.partition p on p.id = n.partition_id
+        join {schema}.queue q on q.id = p.queue_id
+        join {schema}.consumer k on k.id = n.consumer_id
+        where q.max_wait_time_seconds > 0
+        order by p.id, k.id
+    loop
+        select c.* into mine from {schema}.cursor c
+        where c.partition_id = source.id and c.consumer_id = source.consumer_id order by c.version desc limit 1 for update skip locked;
+        continue when not found or mine.lease_id is not null and mine.due_at > now();
+        select s.next_offset into head from {schema}.segment s where s.partition_id = source.id order by s.first_offset desc limit 1;
+        continue when not found;
+        target := {schema}.offset_at(source.id, now() - source.max_wait_time_seconds * interval '1 s', head);
+        floor := greatest(mine.position, source.first_offset);
+        continue when target <= floor;
+        ahead := {schema}.due_after(source.id, target, source.delayed_processing_seconds, source.window_buffer_seconds);
+        update {schema}.cursor c set version = c.version + 1, position = target, due_at = ahead, lease_id = null, lease_end = null, retries = 0
+        where c.partition_id = mine.partition_id and c.consumer_id = mine.consumer_id and c.version = mine.version;
+        queue := source.queue;
+        consumer := source.name;
+        messages := target - floor;
+        due := ahead < 'infinity';
+        return next;
+    end loop;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.extend(lease uuid, lease_ms bigint)
  RETURNS TABLE(partition_id bigint, until timestamp with time zone)
  LANGUAGE plpgsql
@@ -536,6 +590,25 @@ begin
                                                                         join {schema}.queue q on q.id = k.queue_id where k.id = c.consumer_id)) * interval '1 ms')
     where c.lease_id = extend.lease
     returning c.partition_id, c.due_at;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.first_live(partition_id bigint, place bigint)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+#variable_conflict use_column
+begin
+    return coalesce(
+        (select l.message_offset from {schema}.segment s
+         cross join lateral (select min(s.first_offset + i.place - 1) as message_offset from unnest(s.ids) with ordinality as i (id, place)
+                             where i.id is not null and s.first_offset + i.place - 1 >= first_live.place) l
+         where s.partition_id = first_live.partition_id and l.message_offset is not null and s.first_offset >= coalesce(
+             (select max(f.first_offset) from {schema}.segment f where f.partition_id = first_live.partition_id and f.first_offset <= first_live.place), first_live.place)
+         order by s.first_offset limit 1),
+        (select s.next_offset from {schema}.segment s where s.partition_id = first_live.partition_id order by s.first_offset desc limit 1),
+        first_live.place);
 end
 $function$;
 
@@ -732,7 +805,7 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.push(flight uuid, channels text[], payloads text[], patient boolean, partitions bigint[], known bigint[], sealed boolean[], lasts integer[], ids uuid[], transaction_ids text[], hashes bigint[], bodies bytea[], trace_ids text[], producers text[])
+CREATE OR REPLACE FUNCTION {schema}.push(flight uuid, channels text[], payloads text[], patient boolean, partitions bigint[], known bigint[], sealed boolean[], lasts integer[], ids uuid[], transaction_ids text[], hashes bigint[], bodies bytea[], trace_ids text[], producers text[], drains boolean)
  RETURNS TABLE(place integer, verdict text, first_offset bigint, unseen bigint[], unseen_from bigint, backend integer)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -767,7 +840,7 @@ begin
                coalesce(s.next_offset, p.first_offset) as offset, greatest(s.created_at, moment) as created_at, n.sealed,
                case when p.id is null then case when exists (select from {schema}.partition a where a.id = n.id) then 'locked' else 'gone' end
                     when q.encryption_enabled <> n.sealed then 'gone'
-                    when q.max_size > 0 and {schema}.backlog(q.id) >= q.max_size then 'full' end as verdict
+                    when q.max_size > 0 and not drains and {schema}.backlog(q.id) >= q.max_size then 'full' end as verdict
         from unnest(partitions, known, sealed, lasts) with ordinality as n (id, known, sealed, last, place)
         left join lateral (select p.id, p.queue_id, p.first_offset from {schema}.partition p where p.id = n.id and p.id = any (held)) p on true
         left join lateral (select q.id, q.encryption_enabled, q.max_size from {schema}.queue q where q.id = p.queue_id) q on true

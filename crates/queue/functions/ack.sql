@@ -93,7 +93,7 @@ begin
                 when stopped is not null and message.status in ('c', 'd') then 'b'
                 else 'o' end;
             continue when verdicts[message.place] <> 'o' or done or stopped is not null or message.message_offset < mine.position;
-            if message.status = 'f' and charged >= mine.retry_limit and message.message_offset = place then
+            if message.status = 'f' and charged >= mine.retry_limit and {schema}.first_live(member.partition_id, place) >= message.message_offset then
                 verdicts[message.place] := 'd';
             elsif message.status = 'd' then
                 verdicts[message.place] := 'd';
@@ -101,6 +101,8 @@ begin
                 stopped := message.status;
                 if message.status = 'f' then
                     charged := charged + 1;
+                    -- Not at what was deleted before it: what is charged is charged to the first that is read.
+                    place := greatest(place, least({schema}.first_live(member.partition_id, place), message.message_offset));
                 end if;
                 continue;
             end if;
@@ -120,6 +122,10 @@ begin
         if done then
             outcomes[member.place] := 'l' || array_to_string(verdicts, '') || outcomes[member.place];
             continue;
+        end if;
+        if stopped is null and place > mine.position and place < mine.lease_end and {schema}.first_live(member.partition_id, place) >= mine.lease_end then
+            -- What is left of the lease was deleted.
+            place := mine.lease_end;
         end if;
         if stopped is not null or mine.lease_id is null or place >= mine.lease_end then
             due := case when mine.lease_id is null and stopped is null and mine.due_at > now() then mine.due_at

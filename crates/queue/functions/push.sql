@@ -2,6 +2,7 @@
 -- partitions: in order of their ids, each once; `lasts`: the place of each one's last message in `hashes` and the arrays after it.
 -- known:      up to before which offset the caller knows the hashes of a partition, and has found none of these.
 -- sealed:     whether the payloads are encrypted; if that is not what the queue wants now, the partition is `gone`.
+-- drains:     they came while pushes were under maintenance, and were accepted then: no queue is too full for them.
 -- Rows:  one per partition. `ok`: appended from first_offset on. `gone`: there is no such partition any more. `full`: the queue has its `maxSize`. `locked`: somebody
 --        has it for longer than a moment. `stale`: what others have appended has one of these hashes. `unseen`: the hashes from `known` up to what is appended here, and from where they are left.
 -- Locks: the partitions, for a moment skip locked, so that a caller's long transaction holds up only who wants the same partition; `patient` waits. Then cursors
@@ -10,7 +11,7 @@
 create or replace function {schema}.push(
     flight uuid, channels text[], payloads text[], patient boolean,
     partitions bigint[], known bigint[], sealed boolean[], lasts integer[],
-    ids uuid[], transaction_ids text[], hashes bigint[], bodies bytea[], trace_ids text[], producers text[]
+    ids uuid[], transaction_ids text[], hashes bigint[], bodies bytea[], trace_ids text[], producers text[], drains boolean
 ) returns table (place integer, verdict text, first_offset bigint, unseen bigint[], unseen_from bigint, backend integer)
 language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
     set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
@@ -39,7 +40,7 @@ begin
                coalesce(s.next_offset, p.first_offset) as offset, greatest(s.created_at, moment) as created_at, n.sealed,
                case when p.id is null then case when exists (select from {schema}.partition a where a.id = n.id) then 'locked' else 'gone' end
                     when q.encryption_enabled <> n.sealed then 'gone'
-                    when q.max_size > 0 and {schema}.backlog(q.id) >= q.max_size then 'full' end as verdict
+                    when q.max_size > 0 and not drains and {schema}.backlog(q.id) >= q.max_size then 'full' end as verdict
         from unnest(partitions, known, sealed, lasts) with ordinality as n (id, known, sealed, last, place)
         left join lateral (select p.id, p.queue_id, p.first_offset from {schema}.partition p where p.id = n.id and p.id = any (held)) p on true
         left join lateral (select q.id, q.encryption_enabled, q.max_size from {schema}.queue q where q.id = p.queue_id) q on true

@@ -21,6 +21,8 @@ use crate::message::{Message, Stored};
 use crate::name::topic;
 use crate::pop::{Source, Subscription};
 
+/// How often a look claims again behind messages that were deleted; then they are for the next.
+const GAPS_MAX: usize = 10;
 /// Leases remembered to be given back; beyond it they come back when they end.
 const LOST_MAX: usize = 10_000;
 
@@ -45,7 +47,13 @@ pub(crate) struct Args {
 pub(crate) struct Leased {
     pub(crate) lease_id: Uuid,
     pub(crate) messages: Vec<Message<Stored>>,
-    pub(crate) partitions: usize,
+}
+
+impl Leased {
+    /// How many partitions its messages are of.
+    pub(crate) fn partitions(&self) -> usize {
+        self.messages.chunk_by(|one, other| one.partition_id == other.partition_id).count()
+    }
 }
 
 /// How partitions are claimed.
@@ -107,6 +115,12 @@ struct Found {
 }
 
 impl Found {
+    /// Takes out seats that have a lease and no message. Whether there were any.
+    fn drop_empty(&mut self) -> bool {
+        let empty = |slot: &mut Option<(Leased, Duration)>| slot.take_if(|(leased, _)| leased.messages.is_empty());
+        self.seats.iter_mut().filter_map(empty).count() > 0
+    }
+
     fn due(&mut self, ms: Option<f64>) {
         self.next_due_ms = self.next_due_ms.into_iter().chain(ms).reduce(f64::min);
     }
@@ -197,15 +211,33 @@ impl Claim for Pops {
 }
 
 impl Pops {
-    /// Claims for the seats that have nothing yet, in one queue.
+    /// Claims for the seats that have nothing yet, in one queue. Where only deleted messages were found, what lies behind them is claimed next.
     async fn take(
+        &self,
+        conn: &mut PgConnection,
+        look: &Look<Key, Args>,
+        source: (&str, Option<&str>),
+        floor_us: Option<i64>,
+        found: &mut Found,
+    ) -> pg::Result<()> {
+        for _ in 0..GAPS_MAX {
+            if !self.take_once(conn, look, source, floor_us, found).await? {
+                return Ok(());
+            }
+        }
+        found.due(Some(0.0));
+        Ok(())
+    }
+
+    /// Whether a seat had only messages that were deleted.
+    async fn take_once(
         &self,
         conn: &mut PgConnection,
         look: &Look<Key, Args>,
         (queue, partition): (&str, Option<&str>),
         floor_us: Option<i64>,
         found: &mut Found,
-    ) -> pg::Result<()> {
+    ) -> pg::Result<bool> {
         let places: Vec<usize> = (0..look.seats.len()).filter(|seat| found.seats[*seat].is_none()).collect();
         let seats = || places.iter().map(|place| &*look.seats[*place].args);
         let mut named = Named { pops: self, leases: places.iter().map(|_| Uuid::now_v7()).collect() };
@@ -228,6 +260,7 @@ impl Pops {
             .bind(seats().map(|args| args.partitions as i32).collect::<Vec<_>>())
             .bind(floor_us);
         let rows = query.fetch_all(&mut *conn).await?;
+        let mut gaps = Vec::new();
         for row in &rows {
             let Some(seat) = row.try_get::<Option<i32>, _>("seat")?.map(|seat| seat as usize) else {
                 found.due(row.try_get("next_due_ms")?);
@@ -238,24 +271,18 @@ impl Pops {
             found.oldest_us = Some(found.oldest_us.map_or(due_us, |oldest| oldest.min(due_us)));
             let (place, lease_id) = (places[seat], named.leases[seat]);
             let lease = Duration::from_millis(row.try_get::<i64, _>("lease_ms")? as u64);
-            let (leased, shortest) = found.seats[place]
-                .get_or_insert_with(|| (Leased { lease_id, messages: Vec::new(), partitions: 0 }, lease));
+            let (leased, shortest) =
+                found.seats[place].get_or_insert_with(|| (Leased { lease_id, messages: Vec::new() }, lease));
             *shortest = lease.min(*shortest);
-            self.read(row, leased)?;
-        }
-        // Only messages that have been deleted: there may be others behind them.
-        let mut husks = Vec::new();
-        for slot in &mut found.seats {
-            if let Some((leased, _)) = slot.take_if(|(leased, _)| leased.messages.is_empty()) {
-                husks.push(leased.lease_id);
-                found.next_due_ms = Some(0.0);
+            if self.read(row, leased)? {
+                gaps.push(lease_id);
             }
         }
-        if !husks.is_empty() {
-            sqlx::query(&self.skip).bind(husks).execute(conn).await?;
+        if !gaps.is_empty() {
+            sqlx::query(&self.skip).bind(gaps).execute(conn).await?;
         }
         named.leases.clear();
-        Ok(())
+        Ok(found.drop_empty())
     }
 
     async fn release(&self, conn: &mut PgConnection, leases: &[Uuid]) -> pg::Result<()> {
@@ -263,18 +290,22 @@ impl Pops {
         Ok(())
     }
 
-    /// Adds the messages of a segment to a batch.
-    fn read(&self, row: &PgRow, batch: &mut Leased) -> pg::Result<()> {
+    /// Adds the messages of a segment to a batch. Whether deleted ones lie in front of the first of its partition.
+    fn read(&self, row: &PgRow, batch: &mut Leased) -> pg::Result<bool> {
         let number: i64 = row.try_get("partition_id")?;
         let first: i64 = row.try_get("first_offset")?;
         let partition_id = self.ids.partition(number);
-        if batch.messages.last().is_none_or(|last| last.partition_id != partition_id) {
-            batch.partitions += 1;
-        }
+        let before = batch.messages.last().filter(|last| last.partition_id == partition_id).map(|last| last.retries);
         let (queue, partition): (&str, &str) = (row.try_get("queue_name")?, row.try_get("partition_name")?);
         let (created_at, encrypted) = (row.try_get("created_at")?, row.try_get("encrypted")?);
-        let retries: i32 = row.try_get("retries")?;
         let ids: Vec<Option<Uuid>> = row.try_get("ids")?;
+        let gap = before.is_none() && ids.first() == Some(&None);
+        let retries = match before {
+            Some(retries) => retries,
+            // What failed is gone.
+            None if gap => 0,
+            None => row.try_get::<i32, _>("retries")? as u32,
+        };
         let transactions: Vec<String> = row.try_get("transaction_ids")?;
         let mut traces: Vec<Option<String>> = row.try_get::<Option<_>, _>("trace_ids")?.unwrap_or_default();
         let mut producers: Vec<Option<String>> = row.try_get::<Option<_>, _>("producers")?.unwrap_or_default();
@@ -292,9 +323,9 @@ impl Pops {
                 partition: partition.to_owned(),
                 partition_id,
                 offset: first + at as i64,
-                retries: retries as u32,
+                retries,
             });
         }
-        Ok(())
+        Ok(gap)
     }
 }

@@ -9,13 +9,16 @@
 mod ack;
 mod claim;
 mod configure;
+mod dead_letter;
 mod error;
 mod group;
 pub mod http;
 mod id;
 mod lane;
 mod lease;
+mod maintenance;
 mod message;
+mod messages;
 mod name;
 mod place;
 mod pop;
@@ -25,22 +28,31 @@ mod question;
 mod queues;
 mod removal;
 mod resources;
+mod retention;
 mod seal;
 mod seen;
 mod send;
+mod trace;
 mod transaction;
 
 pub use ack::{Ack, AckRefusal, AckStatus, Acked};
 pub use configure::{Change, Configured, Settings};
+pub use dead_letter::{DeadLetter, DeadLetterFilter, Replayed};
 pub use error::{Error, Result};
 pub use group::{Group, Lagging, Seek};
 pub use id::PartitionId;
 pub use lease::Extended;
+pub use maintenance::Maintenance;
 pub use message::{Message, NewMessage, PushStatus, Pushed};
+pub use messages::{
+    ListedMessage, MessageDetail, MessageFilter, MessageState, MessageStatus, Reader, ReadingMode, Retried,
+};
 pub use name::{DEFAULT_PARTITION, LENGTH_MAX, QUEUE_MODE};
 pub use pop::{BATCH_MAX, Batch, LONGEST, PARTITIONS_MAX, Pop, Source, Subscription};
 pub use queues::{Options, Queues};
 pub use resources::{
     Counts, CursorState, Depth, Listed, Overview, PAGE_MAX, Page, PartitionState, QueueDetail, QueueState, Space,
 };
+pub use retention::{Housekeeping, RetentionOptions};
+pub use trace::{NewTrace, Period, Trace, TraceName};
 pub use transaction::{Done, Operation};

@@ -161,10 +161,10 @@ impl Queues {
             }
             let decrypted = self.decrypted(&claimed)?;
             let Some(leased) = claimed.accept().pop() else { return Ok(None) };
-            let lease_id = (!pop.auto_ack).then_some(leased.lease_id);
+            let (lease_id, partitions) = ((!pop.auto_ack).then_some(leased.lease_id), leased.partitions());
             let messages = leased.messages.into_iter().zip(decrypted);
             let messages = messages.map(|(message, payload)| message.opened(payload)).collect::<Result<_>>()?;
-            return Ok(Some(Batch { lease_id, group: key.group, messages, partitions: leased.partitions }));
+            return Ok(Some(Batch { lease_id, group: key.group, messages, partitions }));
         }
     }
 
@@ -196,7 +196,7 @@ impl Queues {
         let messages = claimed.iter().flat_map(|leased| &leased.messages);
         let open = |message: &Message<Stored>| match message.payload.encrypted {
             false => Ok(None),
-            true => match self.inner.seal.open(&message.payload.bytes) {
+            true => match self.inner.seal.decrypt(&message.payload.bytes) {
                 Some(payload) => Ok(Some(payload)),
                 None => Err(Error::WrongKey { queue: message.queue.clone() }),
             },

@@ -2,11 +2,16 @@
 
 mod acks;
 mod configure;
+mod dead_letters;
 mod dedup;
 mod fixture;
 mod groups;
+mod maintenance;
+mod messages;
 mod order;
 mod pops;
 mod resources;
+mod retention;
 mod schema;
+mod traces;
 mod transactions;

@@ -1,0 +1,184 @@
+//! Keeping house: removing messages that have outlived what their queue wants.
+//!
+//! Messages go from the front of a partition, whole segments at a time: a segment goes when all of it may. So nothing is ever searched for: whether a partition has something to remove
+//! its first segment says. Each step is short and locks few partitions, and of several servers one does it at a time; the others find nothing to do.
+//!
+//! | option | what goes | how |
+//! |---|---|---|
+//! | `retentionEnabled`, `retentionSeconds` | what is older, consumed or not | removed |
+//! | `retentionEnabled`, `completedRetentionSeconds` | what is older and every consumer group has ended | removed |
+//! | `ttl`, if it was given | what is older, consumed or not | removed |
+//! | `maxWaitTimeSeconds` | what has waited longer for a group | the group passes over it; where no group reads it is removed |
+
+use std::time::Duration;
+
+use sqlx::postgres::PgRow;
+use sqlx::{PgTransaction, Row};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+use crate::error::Result;
+use crate::place::freed;
+use crate::queues::Queues;
+use crate::removal::{PARTITIONS, SEGMENTS};
+
+/// Cursors that are moved in one step.
+const CURSORS: i64 = 200;
+
+/// How often house is kept.
+#[derive(Debug, Clone)]
+pub struct RetentionOptions {
+    /// How often messages are removed that were kept long enough. Default 300 s.
+    pub retention_interval: Duration,
+    /// How often those that have waited too long are. Default 60 s.
+    pub eviction_interval: Duration,
+}
+
+impl Default for RetentionOptions {
+    fn default() -> Self {
+        RetentionOptions { retention_interval: Duration::from_secs(300), eviction_interval: Duration::from_secs(60) }
+    }
+}
+
+/// House is kept as long as this is not dropped.
+#[derive(Debug)]
+pub struct Housekeeping(JoinHandle<()>);
+
+impl Drop for Housekeeping {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// By which of its options a queue is tidied up.
+#[derive(Debug, Clone, Copy)]
+enum Ages {
+    Kept,
+    Waiting,
+}
+
+impl Queues {
+    /// Keeps house from now on, until what it returns is dropped. Every server does: of all that share a schema one does it at a time.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn keep_house(&self, options: &RetentionOptions) -> Housekeeping {
+        let queues = self.clone();
+        // Not all servers that were started together should come at the same moment.
+        let first = |every: Duration| Instant::now() + every.mul_f64(0.5 + fastrand::f64() / 2.0);
+        let every = |every: Duration| {
+            let every = every.max(Duration::from_millis(1));
+            let mut ticks = interval_at(first(every), every);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            ticks
+        };
+        let (mut retention, mut eviction) = (every(options.retention_interval), every(options.eviction_interval));
+        Housekeeping(tokio::spawn(async move {
+            loop {
+                let done = tokio::select! {
+                    _ = retention.tick() => queues.retain().await,
+                    _ = eviction.tick() => queues.evict().await,
+                };
+                match done {
+                    Ok(0) => {}
+                    Ok(messages) => tracing::debug!(messages, "kept house"),
+                    Err(error) => {
+                        tracing::warn!(error = pg::causes(&error), "house could not be kept; it is tried again")
+                    }
+                }
+            }
+        }))
+    }
+
+    /// Removes once what was kept long enough; how many messages. None if another server is at it.
+    ///
+    /// # Errors
+    /// The database's; what was done is done.
+    pub async fn retain(&self) -> Result<u64> {
+        self.tidy(Ages::Kept).await
+    }
+
+    /// Passes over, and removes, once what has waited too long, and removes what deleted queues have left; how many messages, each group's counted. None if another server is at it.
+    ///
+    /// # Errors
+    /// The database's; what was done is done.
+    pub async fn evict(&self) -> Result<u64> {
+        self.inner.sweep_removed().await?;
+        Ok(self.tidy(Ages::Waiting).await? + self.pass_over().await?)
+    }
+
+    /// A transaction in which nobody else keeps house. `None`: somebody does.
+    async fn house(&self) -> Result<Option<PgTransaction<'static>>> {
+        let inner = &self.inner;
+        let mut transaction = inner.db.begin().await?;
+        let ours: bool = sqlx::query_scalar(&inner.sql.lock_house).fetch_one(&mut *transaction).await?;
+        if !ours {
+            transaction.rollback().await?;
+            return Ok(None);
+        }
+        Ok(Some(transaction))
+    }
+
+    async fn tidy(&self, ages: Ages) -> Result<u64> {
+        let inner = &self.inner;
+        let ages = match ages {
+            Ages::Kept => "kept",
+            Ages::Waiting => "waiting",
+        };
+        let (mut removed, mut after) = (0, 0);
+        while let Some(mut transaction) = self.house().await? {
+            let query = sqlx::query(&inner.sql.expired).bind(ages).bind(after).bind(PARTITIONS as i64);
+            let rows = query.fetch_all(&mut *transaction).await?;
+            let Some(last) = rows.last() else {
+                // Dropped, it would be over some time later, and the lock with it.
+                transaction.rollback().await?;
+                break;
+            };
+            let last: i64 = last.try_get(0)?;
+            let partitions: Vec<i64> = rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>()?;
+            let uptos: Vec<i64> = rows.iter().map(|row| row.try_get(1)).collect::<sqlx::Result<_>>()?;
+            let query = sqlx::query(&inner.sql.trim).bind(&partitions).bind(&uptos).bind(SEGMENTS).bind(false);
+            let rows = query.fetch_all(&mut *transaction).await?;
+            sqlx::query(&inner.sql.forget_traces).bind(&partitions).execute(&mut *transaction).await?;
+            transaction.commit().await?;
+            let mut more = false;
+            for row in rows {
+                removed += row.try_get::<i64, _>(1)? as u64;
+                more |= row.try_get::<bool, _>(2)?;
+            }
+            if !more {
+                after = last;
+            }
+        }
+        Ok(removed)
+    }
+
+    async fn pass_over(&self) -> Result<u64> {
+        let inner = &self.inner;
+        let (mut passed, mut after) = (0, (0_i64, 0_i32));
+        while let Some(mut transaction) = self.house().await? {
+            let query = sqlx::query(&inner.sql.overdue).bind(after.0).bind(after.1).bind(CURSORS);
+            let rows = query.fetch_all(&mut *transaction).await?;
+            let cursor = |row: &PgRow| Ok((row.try_get(0)?, row.try_get(1)?));
+            let cursors = rows.iter().map(cursor).collect::<sqlx::Result<Vec<(i64, i32)>>>()?;
+            let Some(last) = cursors.last() else {
+                transaction.rollback().await?;
+                break;
+            };
+            after = *last;
+            let (partitions, consumers): (Vec<i64>, Vec<i32>) = cursors.into_iter().unzip();
+            let query = sqlx::query(&inner.sql.evict).bind(partitions).bind(consumers);
+            let rows = query.fetch_all(&mut *transaction).await?;
+            transaction.commit().await?;
+            let mut rings = Vec::new();
+            for row in &rows {
+                passed += row.try_get::<i64, _>(2)? as u64;
+                if row.try_get(3)? {
+                    rings.push(freed(&inner.channel, row.try_get(0)?, row.try_get(1)?));
+                }
+            }
+            inner.wake.ring(&rings);
+        }
+        Ok(passed)
+    }
+}

@@ -1,0 +1,264 @@
+//! Keeping house: what goes, what stays, and that nobody is disturbed.
+
+use std::time::Duration;
+
+use queue::PushStatus::Queued;
+use queue::{AckStatus, Change, NewTrace, Page, Pop, RetentionOptions, Seek};
+use time::OffsetDateTime;
+use tokio::time::Instant;
+
+use crate::fixture::{Elsewhere, Fixture, PATIENCE, end, json, message, now, of, push, soon, statuses, transactions};
+
+/// Makes everything that is stored older.
+async fn age(queues: &Fixture, seconds: u32) {
+    let older = format!(
+        "with older as (update {{schema}}.segment set created_at = created_at - interval '{seconds} s' returning 1) select count(*) from older"
+    );
+    queues.count(&older).await;
+}
+
+async fn configure(queues: &Fixture, queue: &str, change: Change) {
+    queues.configure(queue, None, None, &change).await.expect("configured");
+}
+
+fn kept(seconds: i64, completed: i64) -> Change {
+    Change {
+        retention_enabled: Some(true),
+        retention_seconds: Some(seconds),
+        completed_retention_seconds: Some(completed),
+        ..Change::default()
+    }
+}
+
+async fn stored(queues: &Fixture) -> i64 {
+    queues.count("select coalesce(sum(next_offset - first_offset), 0)::bigint from {schema}.segment").await
+}
+
+/// What is older than a queue wants goes, consumed or not; what is younger stays, and so does everything of queues that do not want it. A group that was before it goes on behind
+/// it, and what is gone may come again.
+#[tokio::test]
+async fn what_is_too_old_goes() {
+    let queues = Fixture::new().await;
+    configure(&queues, "q", kept(60, 0)).await;
+    configure(&queues, "off", Change { retention_enabled: Some(false), ..kept(60, 0) }).await;
+    assert!(now(&queues, of("q", "g", 1)).await.is_none());
+    for queue in ["q", "off"] {
+        push(&queues, queue, "p", &["1", "2"]).await;
+        push(&queues, queue, "r", &["1"]).await;
+    }
+    let slow = soon(&queues, of("q", "g", 1)).await;
+    age(&queues, 100).await;
+    push(&queues, "q", "p", &["3"]).await;
+    assert_eq!(queues.retain().await.expect("kept house"), 3);
+    assert_eq!(stored(&queues).await, 4);
+    assert_eq!(queues.retain().await.expect("kept house"), 0);
+    let state = queues.queues(Some("q"), Page { limit: 9, offset: 0 }).await.expect("listed").rows.remove(0);
+    assert_eq!((state.name.as_str(), state.messages.total), ("q", 1));
+    // The lease of who has what is gone lasts, but is worth nothing; its end lets the group go on.
+    let late = queues.ack(crate::fixture::say(&slow, &slow.messages, AckStatus::Completed)).await.expect("answered");
+    assert!(late[0].outcome.is_err());
+    queues.seek("g", "q", None, Seek::Time(OffsetDateTime::UNIX_EPOCH)).await.expect("moved");
+    let rest = soon(&queues, of("q", "g", 9)).await;
+    assert_eq!((transactions(&rest), rest.messages[0].offset), (vec!["3"], 2));
+    assert_eq!(statuses(&push(&queues, "q", "p", &["1"]).await), [Queued]);
+}
+
+/// A group that has read nothing yet when messages go reads what is left, from wherever its cursor is, without being moved.
+#[tokio::test]
+async fn a_cursor_before_what_is_left_goes_on() {
+    let queues = Fixture::new().await;
+    configure(&queues, "q", kept(60, 0)).await;
+    assert!(now(&queues, of("q", "g", 1)).await.is_none());
+    push(&queues, "q", "p", &["1"]).await;
+    push(&queues, "q", "p", &["2"]).await;
+    age(&queues, 100).await;
+    assert_eq!(queues.retain().await.expect("kept house"), 2);
+    assert!(now(&queues, of("q", "g", 1)).await.is_none());
+    assert_eq!(queues.groups(Some("g"), None).await.expect("listed")[0].lag, 0);
+    push(&queues, "q", "p", &["3"]).await;
+    let batch = soon(&queues, of("q", "g", 9)).await;
+    assert_eq!((transactions(&batch), batch.messages[0].offset), (vec!["3"], 2));
+}
+
+/// What every group has ended goes when it is old enough; a slower group keeps it, and so does whoever has read half a segment.
+#[tokio::test]
+async fn what_everybody_has_consumed_goes() {
+    let queues = Fixture::new().await;
+    configure(&queues, "q", kept(0, 60)).await;
+    for names in [["1", "2"], ["3", "4"]] {
+        push(&queues, "q", "p", &names).await;
+    }
+    age(&queues, 100).await;
+    assert_eq!(queues.retain().await.expect("kept house"), 0, "nobody has consumed it");
+    end(&queues, &soon(&queues, of("q", "g", 4)).await, AckStatus::Completed).await;
+    end(&queues, &soon(&queues, of("q", "slow", 3)).await, AckStatus::Completed).await;
+    let held = soon(&queues, of("q", "slow", 1)).await;
+    assert_eq!(queues.retain().await.expect("kept house"), 2, "the second segment is still read");
+    assert_eq!(stored(&queues).await, 2);
+    end(&queues, &held, AckStatus::Completed).await;
+    push(&queues, "q", "p", &["5"]).await;
+    end(&queues, &soon(&queues, of("q", "g", 4)).await, AckStatus::Completed).await;
+    end(&queues, &soon(&queues, of("q", "slow", 4)).await, AckStatus::Completed).await;
+    assert_eq!(queues.retain().await.expect("kept house"), 2, "the third is too young");
+    assert_eq!(stored(&queues).await, 1);
+}
+
+/// `ttl` counts if it was given, and only then; dead letters outlive it, and what was noted about the messages does not.
+#[tokio::test]
+async fn a_ttl_counts_if_it_was_given() {
+    let queues = Fixture::new().await;
+    configure(&queues, "q", Change { ttl_seconds: Some(60), ..Change::default() }).await;
+    configure(&queues, "never", Change::default()).await;
+    let partition = push(&queues, "q", "p", &["1", "2"]).await[0].partition_id;
+    push(&queues, "never", "p", &["1"]).await;
+    let trace = NewTrace {
+        transaction_id: "1".to_owned(),
+        partition_id: partition,
+        group: None,
+        names: vec!["name".to_owned()],
+        event_type: "info".to_owned(),
+        data: json("1"),
+        worker: None,
+    };
+    queues.add_trace(&trace).await.expect("noted");
+    end(&queues, &soon(&queues, of("q", "g", 1)).await, AckStatus::DeadLetter).await;
+    age(&queues, 100_000).await;
+    assert_eq!(queues.retain().await.expect("kept house"), 0, "that is not what it is for");
+    assert_eq!(queues.evict().await.expect("kept house"), 2);
+    assert_eq!(stored(&queues).await, 1);
+    assert_eq!(queues.dead_letters_of(partition, "1").await.expect("asked").len(), 1);
+    assert_eq!(queues.count("select count(*) from {schema}.trace").await, 0);
+}
+
+/// A group passes over what has waited too long for it; who has a lease keeps it; other groups and younger messages are as they were; where nobody reads the messages go.
+#[tokio::test]
+async fn what_has_waited_too_long_is_passed_over() {
+    let queues = Fixture::new().await;
+    let change = Change { max_wait_time_seconds: Some(60), ..Change::default() };
+    configure(&queues, "q", change.clone()).await;
+    configure(&queues, "unread", change).await;
+    push(&queues, "q", "p", &["1", "2"]).await;
+    push(&queues, "unread", "p", &["1"]).await;
+    end(&queues, &soon(&queues, of("q", "done", 9)).await, AckStatus::Completed).await;
+    let held = soon(&queues, of("q", "busy", 1)).await;
+    end(&queues, &soon(&queues, of("q", "slow", 1)).await, AckStatus::Failed).await;
+    age(&queues, 100).await;
+    push(&queues, "q", "p", &["3"]).await;
+    assert_eq!(queues.evict().await.expect("kept house"), 3, "two of slow, one that nobody reads");
+    assert_eq!(queues.evict().await.expect("kept house"), 0);
+    let next = soon(&queues, of("q", "slow", 9)).await;
+    assert_eq!((transactions(&next), next.messages[0].retries), (vec!["3"], 0));
+    end(&queues, &held, AckStatus::Completed).await;
+    assert_eq!(queues.evict().await.expect("kept house"), 1, "its lease is over");
+    assert_eq!(transactions(&soon(&queues, of("q", "busy", 9)).await), ["3"]);
+    assert_eq!(transactions(&soon(&queues, of("q", "done", 9)).await), ["3"]);
+    assert_eq!(
+        queues.queues(Some("unread"), Page { limit: 1, offset: 0 }).await.expect("listed").rows[0].messages.total,
+        0
+    );
+}
+
+/// More than one step of one partition, and of many, is removed in one go; while another server is at it nothing is done.
+#[tokio::test]
+async fn much_goes_in_steps_and_one_server_does_it() {
+    let queues = Fixture::new().await;
+    configure(&queues, "q", kept(60, 0)).await;
+    let many = (0..30).map(|n| message("q", &format!("p{n}"), "1")).collect();
+    queues.push(many).await.expect("pushed");
+    queues
+        .count(
+            "with more as (insert into {schema}.segment select s.partition_id, o, o + 1, s.created_at, false, s.hashes, s.ids, s.transaction_ids, null, null, s.payloads
+             from {schema}.segment s cross join generate_series(1, 500) as o where s.partition_id = (select min(partition_id) from {schema}.segment) returning 1)
+             select count(*) from more",
+        )
+        .await;
+    age(&queues, 100).await;
+    let mut other = queues.db.database().begin().await.expect("a transaction");
+    let lock = queues.db.schema().sql(include_str!("../../sql/lock_house.sql"));
+    let ours: bool = sqlx::query_scalar(&lock).fetch_one(&mut *other).await.expect("asked");
+    assert!(ours);
+    assert_eq!(queues.retain().await.expect("nothing done"), 0);
+    other.rollback().await.expect("rolled back");
+    assert_eq!(queues.retain().await.expect("kept house"), 530);
+    assert_eq!(stored(&queues).await, 0);
+    assert_eq!(queues.count("select max(first_offset) from {schema}.partition").await, 501);
+}
+
+/// While two processes push and read, house is kept all the time: readers miss nothing that they had not read, in order, and offsets have no gap.
+#[tokio::test(flavor = "multi_thread")]
+async fn keeping_house_against_reading() {
+    let here = Fixture::new().await;
+    let there = Elsewhere::start(&here.db).await;
+    configure(&here, "q", kept(0, 1)).await;
+    assert!(now(&here, of("q", "g", 1)).await.is_none());
+    let _house = here.keep_house(&RetentionOptions {
+        retention_interval: Duration::from_millis(20),
+        eviction_interval: Duration::from_millis(20),
+    });
+    let until = Instant::now() + Duration::from_secs(3);
+    let producer = tokio::spawn({
+        let queues = there.queues.clone();
+        async move {
+            let mut pushed = 0;
+            while Instant::now() < until {
+                push(&queues, "q", "p", &[&pushed.to_string(), &format!("{pushed} too")]).await;
+                pushed += 1;
+            }
+            pushed * 2
+        }
+    });
+    let reader = tokio::spawn({
+        let queues = here.queues.clone();
+        async move {
+            let mut next = 0;
+            let idle = || Some(Instant::now() + Duration::from_secs(2));
+            while let Some(batch) = queues.pop(of("q", "g", 50), idle()).await.expect("a pop") {
+                for message in &batch.messages {
+                    assert_eq!(message.offset, next);
+                    next += 1;
+                }
+                end(&queues, &batch, AckStatus::Completed).await;
+            }
+            next
+        }
+    });
+    let pushed = tokio::time::timeout(PATIENCE, producer).await.expect("in time").expect("no panic");
+    let read = tokio::time::timeout(PATIENCE, reader).await.expect("in time").expect("no panic");
+    assert_eq!(read, pushed);
+    pg::testing::eventually("all of it goes", async || stored(&here).await == 0).await;
+}
+
+/// House is kept by itself as long as somebody wants it, and not after.
+#[tokio::test]
+async fn house_is_kept_until_it_is_dropped() {
+    let queues = Fixture::new().await;
+    configure(&queues, "q", Change { ttl_seconds: Some(60), ..kept(60, 0) }).await;
+    let often = RetentionOptions {
+        retention_interval: Duration::from_millis(10),
+        eviction_interval: Duration::from_secs(3_600),
+    };
+    let house = queues.keep_house(&often);
+    push(&queues, "q", "p", &["1"]).await;
+    age(&queues, 100).await;
+    pg::testing::eventually("it goes", async || stored(&queues).await == 0).await;
+    drop(house);
+    push(&queues, "q", "p", &["2"]).await;
+    age(&queues, 100).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(stored(&queues).await, 1);
+}
+
+/// `Pop` with its own lease and retention of what it has: the messages it had are not delivered again, because they are gone, and the partition is free when the lease ends.
+#[tokio::test]
+async fn a_lease_on_what_is_gone_ends_like_any_other() {
+    let queues = Fixture::new().await;
+    configure(&queues, "q", kept(60, 0)).await;
+    push(&queues, "q", "p", &["1"]).await;
+    let short = Pop { lease: Some(Duration::from_millis(300)), ..of("q", "g", 1) };
+    assert!(now(&queues, short).await.is_some());
+    age(&queues, 100).await;
+    assert_eq!(queues.retain().await.expect("kept house"), 1);
+    push(&queues, "q", "p", &["2"]).await;
+    let next = soon(&queues, of("q", "g", 9)).await;
+    assert_eq!((transactions(&next), next.messages[0].retries), (vec!["2"], 0));
+}
