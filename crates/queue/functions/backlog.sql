@@ -2,7 +2,7 @@
 create or replace function {schema}.backlog(queue_id integer) returns bigint
 language sql stable
 as $$
-    select coalesce(sum(greatest(l.next_offset - coalesce(c.position, p.first_offset), 0)), 0)::bigint
+    select coalesce(sum(greatest(l.next_offset - greatest(c.position, p.first_offset), 0)), 0)::bigint
     from {schema}.partition p
     cross join lateral (select s.next_offset from {schema}.segment s where s.partition_id = p.id order by s.first_offset desc limit 1) l
     left join lateral (

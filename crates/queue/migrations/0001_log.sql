@@ -79,7 +79,8 @@ create index consumer_by_name on {schema}.consumer (md5(name));
 -- Every change makes a new `version`. The newest is found by reading the key backwards, so the dead ones that an old transaction keeps are never met.
 create table {schema}.cursor (
     partition_id bigint      not null,
-    consumer_id  integer     not null references {schema}.consumer on delete cascade,
+    -- Removed with its consumer, by who removes that: a foreign key would look for them without an index.
+    consumer_id  integer     not null,
     version      bigint      not null default 0,
     due_at       timestamptz not null,
     -- The first offset that has not been consumed.

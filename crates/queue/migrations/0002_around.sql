@@ -58,3 +58,8 @@ create table {schema}.buffered (
     encrypted      boolean     not null,
     created_at     timestamptz not null default now()
 );
+
+-- Partitions whose queue is gone and whose messages and cursors have still to go: in small steps, so that nobody waits for the end of a million messages.
+create table {schema}.removed_partition (
+    partition_id bigint primary key
+);

@@ -7,7 +7,10 @@
 //! index entry for each message in `seen.rs`. Everything that waits, rings and groups is the engine's: see the crate `wake`.
 
 mod ack;
+mod claim;
+mod configure;
 mod error;
+mod group;
 pub mod http;
 mod id;
 mod lane;
@@ -18,18 +21,26 @@ mod place;
 mod pop;
 mod push;
 mod queries;
+mod question;
 mod queues;
+mod removal;
+mod resources;
 mod seal;
 mod seen;
 mod send;
 mod transaction;
 
 pub use ack::{Ack, AckRefusal, AckStatus, Acked};
+pub use configure::{Change, Configured, Settings};
 pub use error::{Error, Result};
+pub use group::{Group, Lagging, Seek};
 pub use id::PartitionId;
 pub use lease::Extended;
 pub use message::{Message, NewMessage, PushStatus, Pushed};
 pub use name::{DEFAULT_PARTITION, LENGTH_MAX, QUEUE_MODE};
 pub use pop::{BATCH_MAX, Batch, LONGEST, PARTITIONS_MAX, Pop, Source, Subscription};
 pub use queues::{Options, Queues};
+pub use resources::{
+    Counts, CursorState, Depth, Listed, Overview, PAGE_MAX, Page, PartitionState, QueueDetail, QueueState, Space,
+};
 pub use transaction::{Done, Operation};

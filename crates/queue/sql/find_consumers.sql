@@ -1,0 +1,7 @@
+/* find_consumers */
+-- The queues that a consumer group reads: the group's id there, the queue's id and name. $1 group text  $2 queue text, null: all
+-- Index: consumer_by_name.
+select k.id, q.id, q.name
+from {schema}.consumer k join {schema}.queue q on q.id = k.queue_id
+where md5(k.name) = md5($1::text) and k.name = $1::text and ($2::text is null or q.name = $2::text)
+order by q.id
