@@ -59,6 +59,14 @@ pub struct Ack {
     pub error: Option<String>,
 }
 
+impl Ack {
+    /// Refuses what cannot be the name of anything.
+    pub(crate) fn check(&self) -> Result<()> {
+        check("transactionId", &self.transaction_id)?;
+        self.group.as_deref().map_or(Ok(()), |group| check("consumerGroup", group))
+    }
+}
+
 /// The answer to an ack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acked {
@@ -138,10 +146,7 @@ impl Queues {
 
     /// The acks by partition, group and lease, with the places of each in the request.
     async fn members(&self, conn: Option<&mut PgConnection>, acks: &[Ack]) -> Result<Members> {
-        for ack in acks {
-            check("transactionId", &ack.transaction_id)?;
-            ack.group.as_deref().map_or(Ok(()), |group| check("consumerGroup", group))?;
-        }
+        acks.iter().try_for_each(Ack::check)?;
         let number = |ack: &Ack| self.inner.ids.number(ack.partition_id);
         let numbers: BTreeSet<i64> = acks.iter().filter_map(number).collect();
         let places = self.inner.locate(conn, numbers).await?;

@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::id::PartitionId;
+use crate::name::{DEFAULT_PARTITION, check, check_text};
 
 /// A message to push.
 #[derive(Debug, Clone)]
@@ -29,6 +30,19 @@ impl NewMessage {
     pub fn new(queue: impl Into<String>, payload: Box<RawValue>) -> NewMessage {
         let queue = queue.into();
         NewMessage { queue, partition: None, payload, transaction_id: None, trace_id: None, producer: None }
+    }
+
+    /// The partition, whether it is named or not.
+    pub(crate) fn lane(&self) -> &str {
+        self.partition.as_deref().unwrap_or(DEFAULT_PARTITION)
+    }
+
+    /// Refuses what cannot be stored.
+    pub(crate) fn check(&self) -> Result<()> {
+        check("queue", &self.queue)?;
+        check("partition", self.lane())?;
+        check_text("transactionId", self.transaction_id.as_deref().unwrap_or_default())?;
+        check_text("traceId", self.trace_id.as_deref().unwrap_or_default())
     }
 }
 

@@ -3,6 +3,8 @@
 //! The one place where errors become answers. A client of the field reads the text of an error, too: a consumer goes on, a second later, if it finds the word "connection" in it,
 //! and ends for good otherwise. So whatever passes by itself says that word.
 
+use std::fmt::Display;
+
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -40,6 +42,14 @@ impl Refusal {
     /// The request cannot be meant. Nothing was done.
     pub(crate) fn bad(message: impl Into<String>) -> Refusal {
         Refusal::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    /// The same, of a part of a list: the error says which field, and `place` which part.
+    pub(crate) fn at(place: impl Display, error: Error) -> Refusal {
+        match error {
+            Error::Invalid { what, reason } => Refusal::bad(format!("{place}{what}: {reason}")),
+            other => other.into(),
+        }
     }
 
     /// There is no such thing.

@@ -105,12 +105,18 @@ async fn a_push_that_cannot_be_meant_is_refused_whole() {
         (r#"{"items":[{"queue":"good"},{"payload":1}]}"#, "items[1].queue: it is missing"),
         (r#"{"items":[{"queue":"good"},{"queue":null}]}"#, "items[1].queue: it is missing"),
         (r#"{"items":[{"queue":"good"},{"queue":7}]}"#, "items[1].queue: it must be a string"),
-        (r#"{"items":[{"queue":"good"},{"queue":""}]}"#, "queue: it is empty"),
-        (r#"{"items":[{"queue":"good"},{"queue":"a\u0000b"}]}"#, "queue: it contains a NUL"),
-        (&format!(r#"{{"items":[{{"queue":"good"}},{{"queue":"{long}"}}]}}"#), "queue: it has 1001 characters"),
+        (r#"{"items":[{"queue":"good"},{"queue":""}]}"#, "items[1].queue: it is empty"),
+        (r#"{"items":[{"queue":"good"},{"queue":"a\u0000b"}]}"#, "items[1].queue: it contains a NUL"),
+        (
+            &format!(r#"{{"items":[{{"queue":"good"}},{{"queue":"{long}"}}]}}"#),
+            "items[1].queue: it has 1001 characters",
+        ),
         (r#"{"items":[{"queue":"good"},{"queue":"q","partition":42}]}"#, "items[1].partition: it must be a string"),
         (r#"{"items":[{"queue":"good"},{"queue":"q","transactionId":{}}]}"#, "items[1].transactionId"),
-        (r#"{"items":[{"queue":"good"},{"queue":"q","transactionId":"a\u0000"}]}"#, "transactionId: it contains a NUL"),
+        (
+            r#"{"items":[{"queue":"good"},{"queue":"q","transactionId":"a\u0000"}]}"#,
+            "items[1].transactionId: it contains a NUL",
+        ),
         (r#"{"items":[{"queue":"good"},{"queue":"q","payload":NaN}]}"#, "the body cannot be read"),
         (r#"{"items":[{"queue":"good"},{"queue":"\ud800"}]}"#, "items[1].queue"),
     ];
