@@ -79,7 +79,8 @@ impl From<Error> for Refusal {
                 Refusal::later("the server is stopping; use another connection")
             }
             _ if error.is_transient() => {
-                tracing::warn!(error = pg::causes(&error), "a request could not be carried out for now");
+                // Of a database that is away the log speaks elsewhere, once, and not once for each client.
+                tracing::debug!(error = pg::causes(&error), "a request could not be carried out for now");
                 Refusal::later(AWAY)
             }
             _ => {

@@ -177,6 +177,26 @@ async fn a_full_queue_fails_its_messages_and_no_others() {
     assert_eq!((&told[0]["message_id"], told[1].get("error")), (&Value::Null, None));
 }
 
+/// A queue that wants encryption gets it from a server that has the key, and nothing from one that has not: never plaintext.
+/// Two servers of one database, one with a key; what is stored is looked at.
+#[tokio::test]
+async fn an_encrypted_queue_needs_the_key() {
+    let server = Server::with(&[&format!("--queue-encryption-key={}", "0f".repeat(32))]).await;
+    let (_other, keyless) = server.another().await;
+    server.push("q", "p", &["open"]).await;
+    server.set("q", "encryption_enabled = true").await;
+    let body = json!({"items": [{"queue": "q", "partition": "p", "payload": "secret"}]});
+    assert_refused(&keyless.post("push", &body).await, 500, "no encryption key");
+    assert_eq!(server.post("push", &body).await.status, 201);
+    let sql = "select count(*) from {schema}.segment s cross join unnest(s.payloads) as p (payload)
+               where position(convert_to('secret', 'UTF8') in p.payload) > 0";
+    let sql = server.db.schema().sql(sql);
+    let plain: i64 = sqlx::query_scalar(&sql).fetch_one(server.db.database().pool()).await.expect("a number");
+    assert_eq!(plain, 0);
+    assert_refused(&keyless.get("pop/queue/q?batch=9&consumerGroup=g").await, 500, "cannot be decrypted");
+    assert_eq!(data(&server.pop("queue/q?batch=9&wait=true&consumerGroup=g").await), ["open", "secret"]);
+}
+
 /// Bodies of several megabytes are taken up to the configured limit, however they are compressed; what is larger is refused.
 /// Ten thousand messages at once; then bodies around a limit of two megabytes, one of them only after decompression.
 #[tokio::test]
