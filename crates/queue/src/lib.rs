@@ -32,6 +32,7 @@ mod retention;
 mod seal;
 mod seen;
 mod send;
+mod status;
 mod trace;
 mod transaction;
 
@@ -54,5 +55,6 @@ pub use resources::{
     Counts, CursorState, Depth, Listed, Overview, PAGE_MAX, Page, PartitionState, QueueDetail, QueueState, Space,
 };
 pub use retention::{Housekeeping, RetentionOptions};
+pub use status::{DatabaseState, ProcessState, TableState};
 pub use trace::{NewTrace, Period, Trace, TraceName};
 pub use transaction::{Done, Operation};

@@ -69,6 +69,8 @@ queries! {
     overdue = "overdue",
     evict = "evict",
     forget_traces = "forget_traces",
+    database_state = "database_state",
+    table_states = "table_states",
 }
 
 pub(crate) const MIGRATIONS: &[Migration] = &[

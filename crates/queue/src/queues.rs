@@ -1,7 +1,7 @@
 //! The queues of one database and schema: how they are opened, and what they hold.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pg::{Component, Database, Migrator, Schema};
 use wake::{Channel, Consumer, FlightOptions, Flights, Payload, Wake};
@@ -44,7 +44,7 @@ impl Default for Options {
 /// The message queues of one database and schema. Cheap to clone; all clones are one.
 ///
 /// ```no_run
-/// # use std::time::Duration;
+/// # use std::time::{Duration, Instant};
 /// # use queue::{Ack, AckStatus, NewMessage, Options, Pop, Queues, Source};
 /// # use serde_json::value::to_raw_value;
 /// # async fn example(db: pg::Database, schema: pg::Schema) -> queue::Result<()> {
@@ -85,6 +85,7 @@ pub(crate) struct Inner {
     pub(crate) pops: Consumer<Pops>,
     pub(crate) acks: Flights<Acks>,
     pub(crate) sql: Queries,
+    pub(crate) started: Instant,
 }
 
 impl Queues {
@@ -116,6 +117,7 @@ impl Queues {
             acks: wake.flights("ack", Acks::new(schema, channel.clone()), flying),
             push: push(),
             sql: Queries::new(schema),
+            started: Instant::now(),
             db: db.clone(),
             schema: schema.clone(),
             wake,

@@ -13,5 +13,6 @@ mod pops;
 mod resources;
 mod retention;
 mod schema;
+mod status;
 mod traces;
 mod transactions;

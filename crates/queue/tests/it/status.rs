@@ -1,0 +1,19 @@
+//! What a console shows of the process and the database.
+
+use crate::fixture::{Fixture, of, push, soon};
+
+/// The process counts who waits and what they got; the database says what it is and what is in it.
+#[tokio::test]
+async fn the_process_and_the_database_are_shown() {
+    let queues = Fixture::new().await;
+    let (_, ()) = tokio::join!(soon(&queues, of("q", "g", 1)), async {
+        pg::testing::eventually("somebody waits", async || queues.process().waiting == 1).await;
+        push(&queues, "q", "p", &["1"]).await;
+    });
+    let process = queues.process();
+    assert_eq!((process.waiting, process.pops.items), (0, 1));
+    assert!(process.uptime.as_nanos() > 0);
+    let database = queues.database().await.expect("asked");
+    assert!(database.bytes > 0 && database.connections > 0 && !database.version.is_empty(), "{database:?}");
+    assert!(database.tables.iter().any(|table| table.name == "segment" && table.bytes > 0), "{database:?}");
+}
