@@ -1,10 +1,64 @@
 //! Everything about queues that is not moving messages.
+//!
+//! Clients write names into paths without escaping their slashes. So beside each route with a name there is one that takes whatever follows; what it means is decided by how it ends.
 
+mod dead_letters;
+mod groups;
+mod maintenance;
+mod message;
+mod messages;
+mod partitions;
+mod queues;
+mod resources;
+mod seek;
+mod status;
+mod traces;
+
+use time::OffsetDateTime;
 use utoipa_axum::router::OpenApiRouter;
 
+use super::moment;
+use super::query::Query;
+use super::refusal::Refusal;
+use crate::id::PartitionId;
 use crate::queues::Queues;
+use crate::resources::{PAGE_MAX, Page};
 
 /// The administrative routes.
 pub(crate) fn routes() -> OpenApiRouter<Queues> {
     OpenApiRouter::new()
+        .merge(queues::routes())
+        .merge(resources::routes())
+        .merge(partitions::routes())
+        .merge(messages::routes())
+        .merge(message::routes())
+        .merge(dead_letters::routes())
+        .merge(traces::routes())
+        .merge(groups::routes())
+        .merge(seek::routes())
+        .merge(maintenance::routes())
+        .merge(status::routes())
+}
+
+/// Which part of a list is asked for: `limit` and `offset`.
+fn page(query: &Query, limit: u32) -> Result<Page, Refusal> {
+    Ok(Page {
+        limit: query.number("limit", 0..=u64::from(PAGE_MAX))?.map_or(limit, |limit| limit as u32),
+        offset: query.number("offset", 0..=u64::from(u32::MAX))?.map_or(0, |offset| offset as u32),
+    })
+}
+
+/// A time.
+fn time(query: &Query, name: &str) -> Result<Option<OffsetDateTime>, Refusal> {
+    let Some(text) = query.text(name) else { return Ok(None) };
+    moment::parse(text).map(Some).ok_or_else(|| not_a_time(name, text))
+}
+
+fn not_a_time(name: &str, text: &str) -> Refusal {
+    Refusal::bad(format!("{name}: {text:?} is not a time such as 2026-01-31T12:00:00Z"))
+}
+
+/// The id of a partition.
+fn partition(text: &str) -> Result<PartitionId, Refusal> {
+    text.parse().map_err(|_| Refusal::bad(format!("partitionId: {text:?} is not the id of a partition")))
 }

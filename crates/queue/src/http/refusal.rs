@@ -53,7 +53,6 @@ impl Refusal {
     }
 
     /// There is no such thing.
-    #[expect(dead_code, reason = "for the administrative routes")]
     pub(crate) fn not_found(message: impl Into<String>) -> Refusal {
         Refusal::new(StatusCode::NOT_FOUND, message)
     }

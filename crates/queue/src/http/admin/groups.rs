@@ -1,0 +1,347 @@
+//! `/consumer-groups/…`: how far consumer groups have come, moving them, and removing them.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::not_a_time;
+use super::seek::moved;
+use crate::group as engine;
+use crate::http::body::Body;
+use crate::http::field::{self, Raw};
+use crate::http::moment::{self, Moment};
+use crate::http::path::Path;
+use crate::http::query::Query;
+use crate::http::refusal::{Failure, Refusal};
+use crate::pop::Subscription;
+use crate::queues::Queues;
+
+/// Partitions of an answer at most.
+const PARTITIONS: u32 = 1_000;
+/// What a group has waited that is lagging, if a client does not say.
+const LAGGING_SECONDS: u64 = 60;
+
+pub(super) fn routes() -> OpenApiRouter<Queues> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(lagging))
+        .routes(routes!(one, delete))
+        .routes(routes!(subscribe))
+        .routes(routes!(delete_of_queue))
+        .route("/consumer-groups/{group}/{*rest}", get(one_slashed).delete(delete_slashed).post(post_slashed))
+}
+
+/// A consumer group of a queue.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct GroupState {
+    name: String,
+    queue_name: String,
+    /// Where it began: `all`, `new` or `timestamp`.
+    subscription_mode: &'static str,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    subscription_timestamp: Option<Moment>,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Moment,
+    partitions: u64,
+    /// Partitions in which something waits for it.
+    lagging_partitions: u64,
+    /// Messages that wait for it, those it is reading among them.
+    total_lag: u64,
+    /// Seconds that the oldest of them has waited.
+    max_time_lag: f64,
+    /// Partitions that somebody reads for it.
+    active_leases: u64,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    last_read_at: Option<Moment>,
+    /// `Stable`: nothing waits. `Active`: something does, and somebody reads. `Lagging`: something does, and nobody reads.
+    state: &'static str,
+}
+
+impl From<engine::Group> for GroupState {
+    fn from(group: engine::Group) -> GroupState {
+        let (subscription_mode, since) = match group.subscription {
+            Subscription::All => ("all", None),
+            Subscription::New => ("new", None),
+            Subscription::Since(since) => ("timestamp", Some(since)),
+        };
+        GroupState {
+            state: match (group.lag, group.leases) {
+                (0, _) => "Stable",
+                (_, 0) => "Lagging",
+                _ => "Active",
+            },
+            name: group.name,
+            queue_name: group.queue,
+            subscription_mode,
+            subscription_timestamp: since.map(Moment),
+            created_at: Moment(group.created_at),
+            partitions: group.partitions,
+            lagging_partitions: group.lagging_partitions,
+            total_lag: group.lag,
+            max_time_lag: group.lag_seconds,
+            active_leases: group.leases,
+            last_read_at: group.read_at.map(Moment),
+        }
+    }
+}
+
+/// A partition in which something waits for a consumer group.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct LaggingPartition {
+    consumer_group: String,
+    queue_name: String,
+    partition_name: String,
+    partition_id: String,
+    /// Messages that wait, and how many seconds the first of them has.
+    offset_lag: u64,
+    time_lag_seconds: f64,
+    /// The offset of that, and of the next message to be pushed.
+    position: i64,
+    next_offset: i64,
+    /// Until when somebody has a lease on it.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    lease_expires_at: Option<Moment>,
+    /// How often the first was refused.
+    retry_count: u32,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    last_read_at: Option<Moment>,
+}
+
+impl From<engine::Lagging> for LaggingPartition {
+    fn from(part: engine::Lagging) -> LaggingPartition {
+        LaggingPartition {
+            consumer_group: part.group,
+            queue_name: part.queue,
+            partition_name: part.partition,
+            partition_id: part.partition_id.to_string(),
+            offset_lag: part.lag,
+            time_lag_seconds: part.lag_seconds,
+            position: part.position,
+            next_offset: part.head,
+            lease_expires_at: part.leased_until.map(Moment),
+            retry_count: part.retries,
+            last_read_at: part.read_at.map(Moment),
+        }
+    }
+}
+
+/// A consumer group, in all queues it reads.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct GroupDetail {
+    name: String,
+    queues: Vec<GroupState>,
+    /// The partitions in which something waits for it, that which has waited longest first; 1 000 at most.
+    lagging: Vec<LaggingPartition>,
+}
+
+/// What became of a consumer group.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = DeleteGroupResult)]
+struct Deleted {
+    success: bool,
+    consumer_group: String,
+    /// In how many queues there was one.
+    queues: usize,
+    /// Whether it was forgotten; if not, it begins again where it once began.
+    metadata_deleted: bool,
+}
+
+/// Where a consumer group began.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = SubscriptionRequest)]
+struct Since<'a> {
+    #[serde(borrow, default)]
+    #[schema(value_type = String, format = DateTime)]
+    subscription_timestamp: Raw<'a>,
+}
+
+/// Where a consumer group is said to have begun.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = SubscriptionResult)]
+struct Subscribed {
+    success: bool,
+    consumer_group: String,
+    #[schema(value_type = String, format = DateTime)]
+    subscription_timestamp: Moment,
+    queues: usize,
+}
+
+/// Lists consumer groups, one of each queue they read.
+#[utoipa::path(
+    get, path = "/consumer-groups", tag = "administration",
+    responses(
+        (status = 200, description = "The groups, and how far they have come", body = Vec<GroupState>),
+        (status = 503, description = "The database is away; try again", body = Failure),
+    )
+)]
+async fn list(State(queues): State<Queues>) -> Result<Json<Vec<GroupState>>, Refusal> {
+    Ok(Json(queues.groups(None, None).await?.into_iter().map(Into::into).collect()))
+}
+
+/// Lists partitions in which something has waited for a consumer group for long.
+#[utoipa::path(
+    get, path = "/consumer-groups/lagging", tag = "administration",
+    params(("minLagSeconds" = Option<u64>, Query, description = "How long at least; 60 if it is not given")),
+    responses(
+        (status = 200, description = "The partitions, longest first; 1 000 at most", body = Vec<LaggingPartition>),
+        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 503, description = "The database is away; try again", body = Failure),
+    )
+)]
+async fn lagging(State(queues): State<Queues>, query: Query) -> Result<Json<Vec<LaggingPartition>>, Refusal> {
+    let least = query.number("minLagSeconds", 0..=u64::from(u32::MAX))?.unwrap_or(LAGGING_SECONDS);
+    let lagging = queues.lagging(None, Duration::from_secs(least), PARTITIONS).await?;
+    Ok(Json(lagging.into_iter().map(Into::into).collect()))
+}
+
+/// A consumer group, in all queues it reads.
+#[utoipa::path(
+    get, path = "/consumer-groups/{group}", tag = "administration",
+    params(("group" = String, Path, description = "The consumer group")),
+    responses(
+        (status = 200, description = "How far it has come", body = GroupDetail),
+        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 404, description = "Nobody has read for it", body = Failure),
+        (status = 503, description = "The database is away; try again", body = Failure),
+    )
+)]
+async fn one(State(queues): State<Queues>, Path(group): Path<String>) -> Result<Json<GroupDetail>, Refusal> {
+    let groups = queues.groups(Some(&group), None).await?;
+    if groups.is_empty() {
+        return Err(none(&group));
+    }
+    let lagging = queues.lagging(Some(&group), Duration::ZERO, PARTITIONS).await?;
+    Ok(Json(GroupDetail {
+        name: group,
+        queues: groups.into_iter().map(Into::into).collect(),
+        lagging: lagging.into_iter().map(Into::into).collect(),
+    }))
+}
+
+fn none(group: &str) -> Refusal {
+    Refusal::not_found(format!("there is no consumer group {group:?}"))
+}
+
+/// Removes a consumer group from all queues. It is no error if there is none. If it comes back it reads from the beginning.
+#[utoipa::path(
+    delete, path = "/consumer-groups/{group}", tag = "administration",
+    params(
+        ("group" = String, Path, description = "The consumer group"),
+        ("deleteMetadata" = Option<bool>, Query, description = "Whether to forget where it began; true if it is not given")
+    ),
+    responses(
+        (status = 200, description = "It is gone", body = Deleted),
+        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 503, description = "The database is away; try again", body = Failure),
+    )
+)]
+async fn delete(state: State<Queues>, Path(group): Path<String>, query: Query) -> Result<Json<Deleted>, Refusal> {
+    deleted(&state, group, None, &query).await
+}
+
+/// Removes a consumer group from one queue.
+#[utoipa::path(
+    delete, path = "/consumer-groups/{group}/queues/{queue}", tag = "administration",
+    params(
+        ("group" = String, Path, description = "The consumer group"),
+        ("queue" = String, Path, description = "The queue"),
+        ("deleteMetadata" = Option<bool>, Query, description = "Whether to forget where it began; true if it is not given")
+    ),
+    responses(
+        (status = 200, description = "It is gone", body = Deleted),
+        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 503, description = "The database is away; try again", body = Failure),
+    )
+)]
+async fn delete_of_queue(
+    state: State<Queues>,
+    Path((group, queue)): Path<(String, String)>,
+    query: Query,
+) -> Result<Json<Deleted>, Refusal> {
+    deleted(&state, group, Some(&queue), &query).await
+}
+
+async fn deleted(queues: &Queues, group: String, queue: Option<&str>, query: &Query) -> Result<Json<Deleted>, Refusal> {
+    let metadata_deleted = query.text("deleteMetadata").is_none() || query.flag("deleteMetadata")?;
+    let queues = queues.delete_group(&group, queue, !metadata_deleted).await?;
+    Ok(Json(Deleted { success: true, consumer_group: group, queues, metadata_deleted }))
+}
+
+/// Changes where a consumer group is said to have begun. Nothing moves until it is deleted without its metadata.
+#[utoipa::path(
+    post, path = "/consumer-groups/{group}/subscription", tag = "administration", request_body = Since<'_>,
+    params(("group" = String, Path, description = "The consumer group")),
+    responses(
+        (status = 200, description = "It is changed", body = Subscribed),
+        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 404, description = "Nobody has read for it", body = Failure),
+        (status = 503, description = "The database is away; try again", body = Failure),
+    )
+)]
+async fn subscribe(
+    State(queues): State<Queues>,
+    Path(group): Path<String>,
+    body: Body,
+) -> Result<Json<Subscribed>, Refusal> {
+    let time = field::name(body.json::<Since<'_>>()?.subscription_timestamp, "subscriptionTimestamp")?;
+    let time = time.ok_or_else(|| Refusal::bad("subscriptionTimestamp: it is missing"))?;
+    let since = moment::parse(&time).ok_or_else(|| not_a_time("subscriptionTimestamp", &time))?;
+    match queues.resubscribe(&group, since).await? {
+        0 => Err(none(&group)),
+        queues => {
+            Ok(Json(Subscribed { success: true, consumer_group: group, subscription_timestamp: Moment(since), queues }))
+        }
+    }
+}
+
+async fn one_slashed(state: State<Queues>, Path((group, rest)): Path<(String, String)>) -> Result<Response, Refusal> {
+    Ok(one(state, Path(format!("{group}/{rest}"))).await?.into_response())
+}
+
+async fn delete_slashed(
+    state: State<Queues>,
+    Path((group, rest)): Path<(String, String)>,
+    query: Query,
+) -> Result<Json<Deleted>, Refusal> {
+    let (group, queue, _) = slashed(&format!("{group}/{rest}"));
+    deleted(&state, group, queue.as_deref(), &query).await
+}
+
+async fn post_slashed(
+    state: State<Queues>,
+    Path((group, rest)): Path<(String, String)>,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let path = format!("{group}/{rest}");
+    if let Some(group) = path.strip_suffix("/subscription") {
+        return Ok(subscribe(state, Path(group.to_owned()), body).await?.into_response());
+    }
+    match path.strip_suffix("/seek").map(slashed) {
+        Some((group, Some(queue), partition)) => {
+            Ok(moved(&state, group, queue, partition, &body).await?.into_response())
+        }
+        _ => Err(Refusal::not_found("there is nothing of that name to do with a consumer group")),
+    }
+}
+
+/// The group, the queue and the partition of a path in which their slashes were not escaped.
+fn slashed(path: &str) -> (String, Option<String>, Option<String>) {
+    let Some((group, queue)) = path.split_once("/queues/") else { return (path.to_owned(), None, None) };
+    match queue.rsplit_once("/partitions/") {
+        Some((queue, partition)) => (group.to_owned(), Some(queue.to_owned()), Some(partition.to_owned())),
+        None => (group.to_owned(), Some(queue.to_owned()), None),
+    }
+}

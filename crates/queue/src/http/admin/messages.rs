@@ -1,0 +1,228 @@
+//! `GET /messages`: looking at messages.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::dead_letters::Letter;
+use super::{page, time};
+use crate::dead_letter::DeadLetterFilter;
+use crate::http::moment::Moment;
+use crate::http::query::Query;
+use crate::http::refusal::{Failure, Refusal};
+use crate::messages::{ListedMessage, MessageFilter, MessageState, MessageStatus, ReadingMode};
+use crate::queues::Queues;
+
+/// Messages of a page that does not say how many.
+const MESSAGES: u32 = 200;
+/// How a dead letter is called among messages.
+const DEAD: &str = "dead_letter";
+
+pub(super) fn routes() -> OpenApiRouter<Queues> {
+    OpenApiRouter::new().routes(routes!(list))
+}
+
+/// A message, and how far it has come.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = MessageState)]
+pub(super) struct Shown {
+    id: String,
+    transaction_id: String,
+    partition_id: String,
+    queue: String,
+    partition: String,
+    namespace: Option<String>,
+    task: Option<String>,
+    /// `pending`, `processing`, `completed`, or `dead_letter`.
+    status: &'static str,
+    trace_id: Option<String>,
+    producer_sub: Option<String>,
+    queue_priority: Option<i32>,
+    /// Its place in the partition.
+    offset: i64,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Moment,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    lease_expires_at: Option<Moment>,
+    /// How many consumer groups have ended it, and how many there are.
+    #[schema(inline)]
+    pub(super) bus_status: BusStatus,
+}
+
+/// How many consumer groups have ended a message.
+#[derive(Serialize, ToSchema, Default)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct BusStatus {
+    pub(super) consumed_by: u64,
+    pub(super) total_groups: u64,
+}
+
+impl Shown {
+    pub(super) fn of(message: MessageState, status: &'static str, lease_expires_at: Option<Moment>) -> Shown {
+        Shown {
+            id: message.id.to_string(),
+            transaction_id: message.transaction_id,
+            partition_id: message.partition_id.to_string(),
+            queue: message.queue,
+            partition: message.partition,
+            namespace: Some(message.namespace),
+            task: Some(message.task),
+            status,
+            trace_id: message.trace_id,
+            producer_sub: message.producer,
+            queue_priority: Some(message.priority),
+            offset: message.offset,
+            created_at: Moment(message.created_at),
+            lease_expires_at,
+            bus_status: BusStatus::default(),
+        }
+    }
+
+    pub(super) fn dead(letter: Letter) -> Shown {
+        Shown {
+            id: letter.id,
+            transaction_id: letter.transaction_id,
+            partition_id: letter.partition_id,
+            queue: letter.queue,
+            partition: letter.partition,
+            namespace: None,
+            task: None,
+            status: DEAD,
+            trace_id: letter.trace_id,
+            producer_sub: letter.producer_sub,
+            queue_priority: None,
+            offset: letter.offset,
+            created_at: letter.created_at,
+            lease_expires_at: None,
+            bus_status: BusStatus::default(),
+        }
+    }
+}
+
+impl From<ListedMessage> for Shown {
+    fn from(listed: ListedMessage) -> Shown {
+        let shown = Shown::of(listed.message, listed.status.name(), listed.leased_until.map(Moment));
+        Shown { bus_status: BusStatus { consumed_by: listed.consumed_by, total_groups: listed.groups }, ..shown }
+    }
+}
+
+/// Messages, newest first.
+#[derive(Serialize, ToSchema)]
+struct MessageList {
+    messages: Vec<Shown>,
+    mode: Mode,
+}
+
+/// How the queues are read.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ReadingMode)]
+struct Mode {
+    /// Whether somebody reads without a consumer group.
+    has_queue_mode: bool,
+    /// How many consumer groups read.
+    bus_groups_count: u64,
+    /// `none`, `queue`, `bus`, or `hybrid`.
+    r#type: &'static str,
+}
+
+impl From<ReadingMode> for Mode {
+    fn from(mode: ReadingMode) -> Mode {
+        Mode {
+            has_queue_mode: mode.without_group,
+            bus_groups_count: mode.groups,
+            r#type: match (mode.without_group, mode.groups) {
+                (false, 0) => "none",
+                (true, 0) => "queue",
+                (false, _) => "bus",
+                (true, _) => "hybrid",
+            },
+        }
+    }
+}
+
+/// Which messages.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "read by `list`, described here")]
+struct Parameters {
+    /// Those of this queue.
+    queue: Option<String>,
+    /// Those of partitions of this name.
+    partition: Option<String>,
+    /// Those of queues of this namespace.
+    ns: Option<String>,
+    /// Those of queues of this task.
+    task: Option<String>,
+    /// `pending`, `processing`, `completed`, or `dlq`.
+    status: Option<String>,
+    /// Those that are not older.
+    from: Option<String>,
+    /// Those that are older.
+    to: Option<String>,
+    /// How many at most; 200 if it is not given.
+    limit: Option<u32>,
+    /// How many to pass over.
+    offset: Option<u32>,
+}
+
+/// Lists messages, newest first.
+#[utoipa::path(
+    get, path = "/messages", tag = "administration", params(Parameters),
+    responses(
+        (status = 200, description = "The messages, without their payloads", body = MessageList),
+        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 503, description = "The database is away; try again", body = Failure),
+    )
+)]
+async fn list(State(queues): State<Queues>, query: Query) -> Result<Json<MessageList>, Refusal> {
+    let (filter, page) = (filter(&query)?, page(&query, MESSAGES)?);
+    let mode = queues.reading_mode(&filter).await?.into();
+    if is_dead(query.text("status")) {
+        let filter = DeadLetterFilter {
+            queue: filter.queue,
+            partition: filter.partition,
+            from: filter.from,
+            before: filter.before,
+            ..DeadLetterFilter::default()
+        };
+        let letters = queues.dead_letters(&filter, page).await?.rows;
+        return Ok(Json(MessageList {
+            messages: letters.into_iter().map(|it| Shown::dead(it.into())).collect(),
+            mode,
+        }));
+    }
+    let messages = queues.messages(&filter, page).await?.into_iter().map(Into::into).collect();
+    Ok(Json(MessageList { messages, mode }))
+}
+
+fn is_dead(status: Option<&str>) -> bool {
+    matches!(status, Some("dlq" | DEAD))
+}
+
+fn filter(query: &Query) -> Result<MessageFilter, Refusal> {
+    let status = match query.text("status") {
+        None | Some("all") => None,
+        Some("pending") => Some(MessageStatus::Pending),
+        Some("processing") => Some(MessageStatus::Processing),
+        Some("completed") => Some(MessageStatus::Completed),
+        dead if is_dead(dead) => None,
+        Some(other) => {
+            let known = "use pending, processing, completed or dlq";
+            return Err(Refusal::bad(format!("status: {other:?} is not known; {known}")));
+        }
+    };
+    Ok(MessageFilter {
+        queue: query.name("queue"),
+        partition: query.name("partition"),
+        namespace: query.name("ns").or_else(|| query.name("namespace")),
+        task: query.name("task"),
+        status,
+        from: time(query, "from")?,
+        before: time(query, "to")?,
+    })
+}

@@ -1,0 +1,191 @@
+//! `/resources/partitions`, and how much waits in those of a queue.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::page;
+use super::resources::{PARTITIONS, none};
+use crate::http::moment::Moment;
+use crate::http::path::Path;
+use crate::http::query::Query;
+use crate::http::refusal::{Failure, Refusal};
+use crate::queues::Queues;
+use crate::resources as engine;
+
+pub(super) fn routes() -> OpenApiRouter<Queues> {
+    OpenApiRouter::new().routes(routes!(partitions)).routes(routes!(depth))
+}
+
+/// A partition, and how far who reads it has come.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PartitionState {
+    id: String,
+    name: String,
+    queue: String,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Moment,
+    /// When something was last pushed to it.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    last_push_at: Option<Moment>,
+    /// The offset of its first message,
+    first_offset: i64,
+    /// and of the next.
+    next_offset: i64,
+    messages: u64,
+    cursors: Vec<CursorState>,
+}
+
+impl From<engine::PartitionState> for PartitionState {
+    fn from(partition: engine::PartitionState) -> PartitionState {
+        PartitionState {
+            id: partition.id.to_string(),
+            name: partition.name,
+            queue: partition.queue,
+            created_at: Moment(partition.created_at),
+            last_push_at: partition.pushed_at.map(Moment),
+            first_offset: partition.first_offset,
+            next_offset: partition.head,
+            messages: (partition.head - partition.first_offset) as u64,
+            cursors: partition.cursors.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+/// How far a consumer group has come in a partition.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct CursorState {
+    consumer_group: String,
+    /// The offset of the first message it has not ended.
+    position: i64,
+    /// How many it has not ended, and how long the first has waited.
+    lag: u64,
+    lag_seconds: f64,
+    /// The lease that somebody has, on how many messages, and until when.
+    lease_id: Option<String>,
+    leased_messages: u64,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    lease_expires_at: Option<Moment>,
+    /// When it is looked at next: at the end of the lease, or when a delayed or refused message is due. Null: when something is pushed.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    due_at: Option<Moment>,
+    /// How often the first message was refused.
+    retry_count: u32,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    last_read_at: Option<Moment>,
+}
+
+impl From<engine::CursorState> for CursorState {
+    fn from(cursor: engine::CursorState) -> CursorState {
+        let due_at = cursor.due_at.map(Moment);
+        CursorState {
+            consumer_group: cursor.group,
+            position: cursor.position,
+            lag: cursor.lag,
+            lag_seconds: cursor.lag_seconds,
+            lease_expires_at: cursor.lease_id.and(due_at),
+            lease_id: cursor.lease_id.map(|lease| lease.to_string()),
+            leased_messages: cursor.leased,
+            due_at,
+            retry_count: cursor.retries,
+            last_read_at: cursor.read_at.map(Moment),
+        }
+    }
+}
+
+/// Partitions, in the order in which they were made.
+#[derive(Serialize, ToSchema)]
+struct PartitionList {
+    partitions: Vec<PartitionState>,
+    /// How many there are in all.
+    total: u64,
+}
+
+/// What waits for a consumer group in a queue.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = QueueDepth)]
+pub(super) struct Depth {
+    queue: String,
+    group: String,
+    pending: u64,
+    /// In how many partitions something waits.
+    partitions_pending: usize,
+    /// Always false: nothing is conflated here, and so as much waits effectively.
+    conflation: bool,
+    effective_pending: u64,
+    /// Those partitions.
+    partitions: Vec<PartitionDepth>,
+}
+
+/// What waits in a partition.
+#[derive(Serialize, ToSchema)]
+struct PartitionDepth {
+    partition: String,
+    pending: u64,
+}
+
+/// Which partitions.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "read by `queue` and `partitions`, described here")]
+pub(super) struct Part {
+    /// The one of this name.
+    partition: Option<String>,
+    /// How many partitions at most.
+    limit: Option<u32>,
+    /// How many to pass over.
+    offset: Option<u32>,
+}
+
+/// Lists partitions, and how far who reads them has come.
+#[utoipa::path(
+    get, path = "/resources/partitions", tag = "administration",
+    params(("queue" = Option<String>, Query, description = "Those of this queue"), Part),
+    responses(
+        (status = 200, description = "The partitions", body = PartitionList),
+        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 503, description = "The database is away; try again", body = Failure),
+    )
+)]
+async fn partitions(State(queues): State<Queues>, query: Query) -> Result<Json<PartitionList>, Refusal> {
+    let listed = queues.partitions(query.text("queue"), query.text("partition"), page(&query, PARTITIONS)?).await?;
+    Ok(Json(PartitionList { partitions: listed.rows.into_iter().map(Into::into).collect(), total: listed.total }))
+}
+
+/// What waits for a consumer group in a queue.
+#[utoipa::path(
+    get, path = "/resources/queues/{queue}/depth", tag = "administration",
+    params(
+        ("queue" = String, Path, description = "The queue"),
+        ("group" = Option<String>, Query, description = "The consumer group; without one, the queue itself")
+    ),
+    responses(
+        (status = 200, description = "How much waits, and where", body = Depth),
+        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 404, description = "There is no such queue", body = Failure),
+        (status = 503, description = "The database is away; try again", body = Failure),
+    )
+)]
+pub(super) async fn depth(
+    State(queues): State<Queues>,
+    Path(queue): Path<String>,
+    query: Query,
+) -> Result<Json<Depth>, Refusal> {
+    let depth = queues.depth(&queue, query.text("group")).await?.ok_or_else(|| none(&queue))?;
+    let part = |(partition, pending)| PartitionDepth { partition, pending };
+    Ok(Json(Depth {
+        queue,
+        group: depth.group,
+        pending: depth.pending,
+        partitions_pending: depth.partitions.len(),
+        conflation: false,
+        effective_pending: depth.pending,
+        partitions: depth.partitions.into_iter().map(part).collect(),
+    }))
+}

@@ -1,0 +1,303 @@
+//! `POST /configure`, `DELETE /resources/queues/{queue}`, `DELETE /queues/{queue}/clear`.
+
+use std::collections::HashMap;
+
+use axum::Json;
+use axum::extract::State;
+use axum::routing;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::configure::{Change, Settings};
+use crate::error::Error;
+use crate::http::body::Body;
+use crate::http::field::{self, Raw};
+use crate::http::path::Path;
+use crate::http::query::Query;
+use crate::http::refusal::{Failure, Refusal};
+use crate::queues::Queues;
+
+pub(super) fn routes() -> OpenApiRouter<Queues> {
+    OpenApiRouter::new()
+        .routes(routes!(configure))
+        .routes(routes!(clear))
+        .route("/queues/{queue}/{*rest}", routing::delete(clear_slashed))
+}
+
+/// A queue to make or to change.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = ConfigureRequest)]
+struct Wish<'a> {
+    /// Its name.
+    #[serde(borrow, default)]
+    #[schema(value_type = String)]
+    queue: Raw<'a>,
+    /// Its namespace; of a new queue it is what stands before the first dot of the name.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    namespace: Raw<'a>,
+    /// Its task; of a new queue it is what stands between the first two dots of the name.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    task: Raw<'a>,
+    /// What to set. What is not there, or null, stays as it is.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<Set>)]
+    options: Option<HashMap<&'a str, &'a RawValue>>,
+}
+
+/// What is set of a queue.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = QueueOptions)]
+pub(super) struct Set {
+    /// Seconds that a pop has its messages.
+    lease_time: i32,
+    /// How often a message that fails comes again before it goes to the dead letters.
+    retry_limit: i32,
+    /// Milliseconds until it does. The default is only shown: nothing waits until this is given.
+    retry_delay: i32,
+    /// How many messages may wait; 0: any number.
+    max_size: i64,
+    /// Seconds after which a message is removed. The default is only shown: none is until this is given.
+    ttl: i32,
+    dead_letter_queue: bool,
+    dlq_after_max_retries: bool,
+    /// Of the queues of a namespace that with the highest is read first.
+    priority: i32,
+    /// Seconds before a message can be read.
+    delayed_processing: i32,
+    /// Seconds that a partition has to be quiet before it can be read.
+    window_buffer: i32,
+    /// Seconds after which a message is removed, consumed or not; 0: never.
+    retention_seconds: i32,
+    /// Seconds after which a message is removed that every consumer group has consumed; 0: never.
+    completed_retention_seconds: i32,
+    /// Whether those two count.
+    retention_enabled: bool,
+    encryption_enabled: bool,
+    /// Seconds that a message waits for a consumer group before it is passed over; 0: for ever.
+    max_wait_time_seconds: i32,
+}
+
+impl From<Settings> for Set {
+    fn from(settings: Settings) -> Set {
+        Set {
+            lease_time: settings.lease_seconds,
+            retry_limit: settings.retry_limit,
+            retry_delay: settings.retry_delay_ms.unwrap_or(Settings::RETRY_DELAY_MS),
+            max_size: settings.max_size,
+            ttl: settings.ttl_seconds.unwrap_or(Settings::TTL_SECONDS),
+            dead_letter_queue: settings.dead_letter_queue,
+            dlq_after_max_retries: settings.dlq_after_max_retries,
+            priority: settings.priority,
+            delayed_processing: settings.delayed_processing_seconds,
+            window_buffer: settings.window_buffer_seconds,
+            retention_seconds: settings.retention_seconds,
+            completed_retention_seconds: settings.completed_retention_seconds,
+            retention_enabled: settings.retention_enabled,
+            encryption_enabled: settings.encryption_enabled,
+            max_wait_time_seconds: settings.max_wait_time_seconds,
+        }
+    }
+}
+
+/// A queue as it was configured.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ConfigureResult)]
+struct Configured {
+    configured: bool,
+    queue_id: String,
+    /// The id of its default partition.
+    partition_id: String,
+    queue: String,
+    namespace: String,
+    task: String,
+    options: Set,
+}
+
+/// Makes a queue, or changes one.
+#[utoipa::path(
+    post, path = "/configure", tag = "administration", request_body = Wish<'_>,
+    responses(
+        (status = 200, description = "The queue as it is now", body = Configured),
+        (status = 400, description = "Something cannot be meant; nothing was changed", body = Failure),
+        (status = 503, description = "The database is away; try again", body = Failure),
+    )
+)]
+async fn configure(State(queues): State<Queues>, body: Body) -> Result<Json<Configured>, Refusal> {
+    let (queue, namespace, task, change) = read(&body)?;
+    let configured = queues.configure(&queue, namespace.as_deref(), task.as_deref(), &change).await;
+    let configured = configured.map_err(|error| match error {
+        // Asked for, not found out: it is the request that cannot be carried out here.
+        Error::NoKey { .. } => Refusal::bad("encryptionEnabled: this server has no encryption key"),
+        error => error.into(),
+    })?;
+    Ok(Json(Configured {
+        configured: true,
+        queue_id: configured.queue_id.to_string(),
+        partition_id: configured.partition_id.to_string(),
+        queue: configured.queue,
+        namespace: configured.namespace,
+        task: configured.task,
+        options: configured.settings.into(),
+    }))
+}
+
+type Read = (String, Option<String>, Option<String>, Change);
+
+fn read(body: &Body) -> Result<Read, Refusal> {
+    let Wish { queue, namespace, task, options } = body.json()?;
+    let queue = field::text(queue, "queue")?.ok_or_else(|| Refusal::bad("queue: it is missing"))?;
+    let options = options.unwrap_or_default();
+    let number = |name: &str| whole(options.get(name).copied(), name);
+    let flag = |name: &str| truth(options.get(name).copied(), name);
+    let change = Change {
+        lease_seconds: number("leaseTime")?,
+        retry_limit: number("retryLimit")?,
+        retry_delay_ms: number("retryDelay")?,
+        max_size: number("maxSize")?,
+        ttl_seconds: number("ttl")?,
+        dead_letter_queue: flag("deadLetterQueue")?,
+        dlq_after_max_retries: flag("dlqAfterMaxRetries")?,
+        priority: number("priority")?,
+        delayed_processing_seconds: number("delayedProcessing")?,
+        window_buffer_seconds: number("windowBuffer")?,
+        retention_seconds: number("retentionSeconds")?,
+        completed_retention_seconds: number("completedRetentionSeconds")?,
+        retention_enabled: flag("retentionEnabled")?,
+        encryption_enabled: flag("encryptionEnabled")?,
+        max_wait_time_seconds: number("maxWaitTimeSeconds")?,
+    };
+    Ok((queue, field::text(namespace, "namespace")?, field::text(task, "task")?, change))
+}
+
+/// A whole number. Languages without such write it with a fraction of nothing.
+fn whole(raw: Raw<'_>, what: &str) -> Result<Option<i64>, Refusal> {
+    let Some(text) = raw.map(RawValue::get).filter(|text| *text != "null") else { return Ok(None) };
+    let fraction = || text.parse::<f64>().ok().filter(|number| number.fract() == 0.0).map(|number| number as i64);
+    let number = text.parse::<i64>().ok().or_else(fraction);
+    number.map(Some).ok_or_else(|| Refusal::bad(format!("{what}: it must be a whole number")))
+}
+
+fn truth(raw: Raw<'_>, what: &str) -> Result<Option<bool>, Refusal> {
+    match raw.map(RawValue::get) {
+        None | Some("null") => Ok(None),
+        Some("true") => Ok(Some(true)),
+        Some("false") => Ok(Some(false)),
+        Some(_) => Err(Refusal::bad(format!("{what}: it must be true or false"))),
+    }
+}
+
+/// A queue that is gone.
+#[derive(Serialize, ToSchema)]
+#[schema(as = DeleteQueueResult)]
+pub(super) struct Deleted {
+    deleted: bool,
+    queue: String,
+    /// Whether there was one.
+    existed: bool,
+}
+
+/// Deletes a queue with everything it has. It is no error if there is none.
+#[utoipa::path(
+    delete, path = "/resources/queues/{queue}", tag = "administration",
+    params(("queue" = String, Path, description = "The queue")),
+    responses(
+        (status = 200, description = "There is no such queue any more", body = Deleted),
+        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 503, description = "The database is away; try again", body = Failure),
+    )
+)]
+pub(super) async fn delete(State(queues): State<Queues>, Path(queue): Path<String>) -> Result<Json<Deleted>, Refusal> {
+    let existed = queues.delete_queue(&queue).await?;
+    Ok(Json(Deleted { deleted: true, queue, existed }))
+}
+
+pub(super) async fn delete_slashed(
+    state: State<Queues>,
+    Path((queue, rest)): Path<(String, String)>,
+) -> Result<Json<Deleted>, Refusal> {
+    delete(state, Path(format!("{queue}/{rest}"))).await
+}
+
+/// What was cleared.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ClearResult)]
+struct Cleared {
+    cleared: bool,
+    queue: String,
+    /// The partition, if it was one alone.
+    partition: Option<String>,
+    /// How many messages it had.
+    messages: u64,
+}
+
+/// Removes all messages of a queue, or of one of its partitions. Consumer groups go on with what comes next.
+#[utoipa::path(
+    delete, path = "/queues/{queue}/clear", tag = "administration",
+    params(
+        ("queue" = String, Path, description = "The queue"),
+        ("partition" = Option<String>, Query, description = "One of its partitions; without it, all")
+    ),
+    responses(
+        (status = 200, description = "They are gone", body = Cleared),
+        (status = 400, description = "Something cannot be meant; nothing was removed", body = Failure),
+        (status = 404, description = "There is no such queue", body = Failure),
+        (status = 503, description = "The database is away; try again", body = Failure),
+    )
+)]
+async fn clear(
+    State(queues): State<Queues>,
+    Path(queue): Path<String>,
+    query: Query,
+) -> Result<Json<Cleared>, Refusal> {
+    let partition = query.name("partition");
+    match queues.clear(&queue, partition.as_deref()).await? {
+        Some(messages) => Ok(Json(Cleared { cleared: true, queue, partition, messages })),
+        None => Err(Refusal::not_found(format!("there is no queue {queue:?}"))),
+    }
+}
+
+async fn clear_slashed(
+    state: State<Queues>,
+    Path((queue, rest)): Path<(String, String)>,
+    query: Query,
+) -> Result<Json<Cleared>, Refusal> {
+    match rest.strip_suffix("/clear") {
+        Some(rest) => clear(state, Path(format!("{queue}/{rest}")), query).await,
+        None => Err(Refusal::not_found("there is nothing of that name to delete")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(json: &str) -> Box<RawValue> {
+        RawValue::from_string(json.to_owned()).expect("JSON")
+    }
+
+    /// Numbers as languages write them, and what is none; the refusal names the option.
+    #[test]
+    fn options_are_read_by_their_kind() {
+        for (json, number) in
+            [("null", None), ("0", Some(0)), ("-3", Some(-3)), ("300.0", Some(300)), ("1e3", Some(1_000))]
+        {
+            assert_eq!(whole(Some(&raw(json)), "ttl").unwrap_or_else(|_| panic!("{json}")), number, "{json}");
+        }
+        for json in ["1.5", "\"300\"", "true", "[]", "{}"] {
+            let refusal = whole(Some(&raw(json)), "ttl").expect_err(json);
+            assert!(format!("{refusal:?}").contains("ttl: it must be"), "{json}");
+        }
+        assert_eq!(truth(Some(&raw("true")), "x").ok(), Some(Some(true)));
+        assert_eq!(truth(None, "x").ok(), Some(None));
+        for json in ["1", "\"true\"", "[]"] {
+            assert!(truth(Some(&raw(json)), "x").is_err(), "{json}");
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! `/resources/…`: what there is, and how it is doing.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use serde::Serialize;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::groups::GroupState;
+use super::page;
+use super::partitions::{Part, PartitionState, depth};
+use super::queues::{self, Set, delete_slashed};
+use crate::http::moment::Moment;
+use crate::http::path::Path;
+use crate::http::query::Query;
+use crate::http::refusal::{Failure, Refusal};
+use crate::queues::Queues;
+use crate::resources as engine;
+
+/// Queues of a page that does not say how many.
+const QUEUES: u32 = 1_000;
+/// Partitions likewise.
+pub(super) const PARTITIONS: u32 = 1_000;
+
+pub(super) fn routes() -> OpenApiRouter<Queues> {
+    OpenApiRouter::new()
+        .routes(routes!(overview))
+        .routes(routes!(queues))
+        .routes(routes!(queue, queues::delete))
+        .route("/resources/queues/{queue}/{*rest}", get(queue_slashed).delete(delete_slashed))
+        .routes(routes!(namespaces))
+        .routes(routes!(tasks))
+}
+
+/// How many messages there are. A deleted one counts until those stored with it go.
+#[derive(Serialize, ToSchema)]
+#[schema(as = MessageCounts)]
+pub(super) struct Counts {
+    total: u64,
+    /// Those that some consumer group has still to read; where there is none, all.
+    pending: u64,
+    /// Those that somebody has a lease on.
+    processing: u64,
+    /// Those that every consumer group has ended.
+    completed: u64,
+}
+
+impl From<engine::Counts> for Counts {
+    fn from(counts: engine::Counts) -> Counts {
+        let engine::Counts { total, pending, processing, completed } = counts;
+        Counts { total, pending, processing, completed }
+    }
+}
+
+/// Everything there is, in numbers.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Overview {
+    queues: u64,
+    namespaces: u64,
+    tasks: u64,
+    partitions: u64,
+    consumer_groups: u64,
+    active_leases: u64,
+    messages: Counts,
+    dead_letters: u64,
+}
+
+impl From<engine::Overview> for Overview {
+    fn from(overview: engine::Overview) -> Overview {
+        Overview {
+            queues: overview.queues,
+            namespaces: overview.namespaces,
+            tasks: overview.tasks,
+            partitions: overview.partitions,
+            consumer_groups: overview.groups,
+            active_leases: overview.leases,
+            messages: overview.messages.into(),
+            dead_letters: overview.dead_letters,
+        }
+    }
+}
+
+/// A queue, and what it holds.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct QueueState {
+    id: String,
+    name: String,
+    namespace: String,
+    task: String,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Moment,
+    partitions: u64,
+    messages: Counts,
+}
+
+impl From<engine::QueueState> for QueueState {
+    fn from(queue: engine::QueueState) -> QueueState {
+        QueueState {
+            id: queue.id.to_string(),
+            name: queue.name,
+            namespace: queue.namespace,
+            task: queue.task,
+            created_at: Moment(queue.created_at),
+            partitions: queue.partitions,
+            messages: queue.messages.into(),
+        }
+    }
+}
+
+/// Queues, in order of their names.
+#[derive(Serialize, ToSchema)]
+pub(super) struct QueueList {
+    queues: Vec<QueueState>,
+    /// How many there are in all.
+    total: u64,
+}
+
+/// A queue, who reads it, and how far they have come.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct QueueDetail {
+    id: String,
+    name: String,
+    namespace: String,
+    task: String,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Moment,
+    options: Set,
+    messages: Counts,
+    dead_letters: u64,
+    consumer_groups: Vec<GroupState>,
+    /// How many partitions it has.
+    partition_count: u64,
+    /// Some of them: 1 000, unless `limit` and `offset` say otherwise, or the one that `partition` names.
+    partitions: Vec<PartitionState>,
+}
+
+impl From<engine::QueueDetail> for QueueDetail {
+    fn from(detail: engine::QueueDetail) -> QueueDetail {
+        let engine::QueueDetail { queue, groups, dead_letters, partitions } = detail;
+        QueueDetail {
+            id: queue.id.to_string(),
+            name: queue.name,
+            namespace: queue.namespace,
+            task: queue.task,
+            created_at: Moment(queue.created_at),
+            options: queue.settings.into(),
+            messages: queue.messages.into(),
+            dead_letters,
+            consumer_groups: groups.into_iter().map(Into::into).collect(),
+            partition_count: queue.partitions,
+            partitions: partitions.rows.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+/// A namespace, or a task.
+#[derive(Serialize, ToSchema)]
+#[schema(as = SpaceState)]
+struct Space {
+    name: String,
+    queues: u64,
+    partitions: u64,
+    messages: Counts,
+}
+
+impl From<engine::Space> for Space {
+    fn from(space: engine::Space) -> Space {
+        let engine::Space { name, queues, partitions, messages } = space;
+        Space { name, queues, partitions, messages: messages.into() }
+    }
+}
+
+/// The namespaces that queues have.
+#[derive(Serialize, ToSchema)]
+struct NamespaceList {
+    namespaces: Vec<Space>,
+}
+
+/// The tasks that queues have.
+#[derive(Serialize, ToSchema)]
+struct TaskList {
+    tasks: Vec<Space>,
+}
+
+/// Which queues.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "read by `queues`, described here")]
+pub(super) struct Search {
+    /// Part of the name, whatever its case.
+    search: Option<String>,
+    /// How many at most.
+    limit: Option<u32>,
+    /// How many to pass over.
+    offset: Option<u32>,
+}
+
+/// Everything there is, in numbers.
+#[utoipa::path(
+    get, path = "/resources/overview", tag = "administration",
+    responses(
+        (status = 200, description = "The numbers", body = Overview),
+        (status = 503, description = "The database is away; try again", body = Failure),
+    )
+)]
+async fn overview(State(queues): State<Queues>) -> Result<Json<Overview>, Refusal> {
+    Ok(Json(queues.overview().await?.into()))
+}
+
+/// Lists queues, in order of their names.
+#[utoipa::path(
+    get, path = "/resources/queues", tag = "administration", params(Search),
+    responses(
+        (status = 200, description = "The queues, with what they hold", body = QueueList),
+        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 503, description = "The database is away; try again", body = Failure),
+    )
+)]
+pub(super) async fn queues(State(queues): State<Queues>, query: Query) -> Result<Json<QueueList>, Refusal> {
+    let listed = queues.queues(query.text("search"), page(&query, QUEUES)?).await?;
+    Ok(Json(QueueList { queues: listed.rows.into_iter().map(Into::into).collect(), total: listed.total }))
+}
+
+/// A queue, who reads it, and how far they have come in each partition.
+#[utoipa::path(
+    get, path = "/resources/queues/{queue}", tag = "administration",
+    params(("queue" = String, Path, description = "The queue"), Part),
+    responses(
+        (status = 200, description = "All about it", body = QueueDetail),
+        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 404, description = "There is no such queue", body = Failure),
+        (status = 503, description = "The database is away; try again", body = Failure),
+    )
+)]
+async fn queue(
+    State(queues): State<Queues>,
+    Path(queue): Path<String>,
+    query: Query,
+) -> Result<Json<QueueDetail>, Refusal> {
+    Ok(Json(detail(&queues, &queue, &query).await?))
+}
+
+pub(super) async fn detail(queues: &Queues, queue: &str, query: &Query) -> Result<QueueDetail, Refusal> {
+    let detail = queues.queue(queue, query.text("partition"), page(query, PARTITIONS)?).await?;
+    Ok(detail.ok_or_else(|| none(queue))?.into())
+}
+
+pub(super) fn none(queue: &str) -> Refusal {
+    Refusal::not_found(format!("there is no queue {queue:?}"))
+}
+
+async fn queue_slashed(
+    state: State<Queues>,
+    Path((queue, rest)): Path<(String, String)>,
+    query: Query,
+) -> Result<Response, Refusal> {
+    let name = format!("{queue}/{rest}");
+    Ok(match name.strip_suffix("/depth") {
+        Some(name) => depth(state, Path(name.to_owned()), query).await?.into_response(),
+        None => self::queue(state, Path(name), query).await?.into_response(),
+    })
+}
+
+/// Lists the namespaces that queues have.
+#[utoipa::path(
+    get, path = "/resources/namespaces", tag = "administration",
+    responses(
+        (status = 200, description = "The namespaces, with what their queues hold", body = NamespaceList),
+        (status = 503, description = "The database is away; try again", body = Failure),
+    )
+)]
+async fn namespaces(State(queues): State<Queues>) -> Result<Json<NamespaceList>, Refusal> {
+    Ok(Json(NamespaceList { namespaces: queues.namespaces().await?.into_iter().map(Into::into).collect() }))
+}
+
+/// Lists the tasks that queues have.
+#[utoipa::path(
+    get, path = "/resources/tasks", tag = "administration",
+    responses(
+        (status = 200, description = "The tasks, with what their queues hold", body = TaskList),
+        (status = 503, description = "The database is away; try again", body = Failure),
+    )
+)]
+async fn tasks(State(queues): State<Queues>) -> Result<Json<TaskList>, Refusal> {
+    Ok(Json(TaskList { tasks: queues.tasks().await?.into_iter().map(Into::into).collect() }))
+}

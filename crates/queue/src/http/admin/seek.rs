@@ -1,0 +1,121 @@
+//! `POST /consumer-groups/…/seek`: moving consumer groups.
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::not_a_time;
+use crate::group::Seek;
+use crate::http::body::Body;
+use crate::http::field::{self, Raw};
+use crate::http::moment;
+use crate::http::path::Path;
+use crate::http::refusal::{Failure, Refusal};
+use crate::queues::Queues;
+
+pub(super) fn routes() -> OpenApiRouter<Queues> {
+    OpenApiRouter::new().routes(routes!(seek)).routes(routes!(seek_partition))
+}
+
+/// Where to move a consumer group: either.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = SeekRequest)]
+struct Place<'a> {
+    /// To the first message that is not older.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    timestamp: Raw<'a>,
+    /// To what comes next.
+    #[serde(default)]
+    to_end: Option<bool>,
+}
+
+impl Place<'_> {
+    fn seek(&self) -> Result<Seek, Refusal> {
+        match (field::name(self.timestamp, "timestamp")?, self.to_end.unwrap_or(false)) {
+            (None, true) => Ok(Seek::End),
+            (Some(time), false) => moment::parse(&time).map(Seek::Time).ok_or_else(|| not_a_time("timestamp", &time)),
+            (Some(_), true) => Err(Refusal::bad("timestamp and toEnd: only one of them can be meant")),
+            (None, false) => Err(Refusal::bad("timestamp: give it, or toEnd: true")),
+        }
+    }
+}
+
+/// A consumer group that was moved.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = SeekResult)]
+pub(super) struct Moved {
+    success: bool,
+    consumer_group: String,
+    queue: String,
+    partition: Option<String>,
+    /// In how many partitions.
+    partitions_updated: usize,
+}
+
+/// Moves a consumer group in a queue, forwards or backwards. Whoever reads for it has lost the lease.
+#[utoipa::path(
+    post, path = "/consumer-groups/{group}/queues/{queue}/seek", tag = "administration", request_body = Place<'_>,
+    params(("group" = String, Path, description = "The consumer group"), ("queue" = String, Path, description = "The queue")),
+    responses(
+        (status = 200, description = "It is moved", body = Moved),
+        (status = 400, description = "Something cannot be meant; nothing was moved", body = Failure),
+        (status = 404, description = "The queue has no such group", body = Failure),
+        (status = 503, description = "The database is away; try again", body = Failure),
+    )
+)]
+async fn seek(
+    state: State<Queues>,
+    Path((group, queue)): Path<(String, String)>,
+    body: Body,
+) -> Result<Json<Moved>, Refusal> {
+    moved(&state, group, queue, None, &body).await
+}
+
+/// Moves a consumer group in one partition of a queue.
+#[utoipa::path(
+    post, path = "/consumer-groups/{group}/queues/{queue}/partitions/{partition}/seek", tag = "administration",
+    request_body = Place<'_>,
+    params(
+        ("group" = String, Path, description = "The consumer group"),
+        ("queue" = String, Path, description = "The queue"),
+        ("partition" = String, Path, description = "The partition")
+    ),
+    responses(
+        (status = 200, description = "It is moved", body = Moved),
+        (status = 400, description = "Something cannot be meant; nothing was moved", body = Failure),
+        (status = 404, description = "The queue has no such group, or no such partition", body = Failure),
+        (status = 503, description = "The database is away; try again", body = Failure),
+    )
+)]
+async fn seek_partition(
+    state: State<Queues>,
+    Path((group, queue, partition)): Path<(String, String, String)>,
+    body: Body,
+) -> Result<Json<Moved>, Refusal> {
+    moved(&state, group, queue, Some(partition), &body).await
+}
+
+pub(super) async fn moved(
+    queues: &Queues,
+    group: String,
+    queue: String,
+    partition: Option<String>,
+    body: &Body,
+) -> Result<Json<Moved>, Refusal> {
+    let to = body.json::<Place<'_>>()?.seek()?;
+    match (queues.seek(&group, &queue, partition.as_deref(), to).await?, &partition) {
+        (None, _) => Err(Refusal::not_found(format!("queue {queue:?} has no consumer group {group:?}"))),
+        (Some(0), Some(partition)) => {
+            Err(Refusal::not_found(format!("queue {queue:?} has no partition {partition:?}")))
+        }
+        (Some(moved), _) => {
+            Ok(Json(Moved { success: true, consumer_group: group, queue, partition, partitions_updated: moved }))
+        }
+    }
+}

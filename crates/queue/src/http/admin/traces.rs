@@ -1,0 +1,296 @@
+//! `/traces…`: what consumers note about messages.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::get;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::{IntoParams, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::{page, partition, time};
+use crate::http::body::Body;
+use crate::http::field::{self, Raw};
+use crate::http::moment::Moment;
+use crate::http::path::Path;
+use crate::http::query::Query;
+use crate::http::refusal::{Failure, Refusal};
+use crate::queues::Queues;
+use crate::resources::Listed;
+use crate::trace::{NewTrace, Period, Trace, TraceName};
+
+/// Traces of a page that does not say how many.
+const TRACES: u32 = 100;
+
+pub(super) fn routes() -> OpenApiRouter<Queues> {
+    OpenApiRouter::new()
+        .routes(routes!(add))
+        .routes(routes!(names))
+        .routes(routes!(named))
+        .route("/traces/by-name/{name}/{*rest}", get(named_slashed))
+        .routes(routes!(of_message))
+        .route("/traces/{partitionId}/{transactionId}/{*rest}", get(of_message_slashed))
+}
+
+/// Something to note about a message.
+#[derive(Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = TraceRequest)]
+struct Note<'a> {
+    /// The message, as it was popped,
+    #[serde(borrow, default)]
+    #[schema(value_type = String)]
+    transaction_id: Raw<'a>,
+    /// and its partition.
+    #[serde(borrow, default)]
+    #[schema(value_type = String)]
+    partition_id: Raw<'a>,
+    /// Who notes it; without one, the queue itself.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    consumer_group: Raw<'a>,
+    /// Under which names it is found again.
+    trace_names: Option<Vec<String>>,
+    /// What kind of thing it is; `info` if it is not given.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    event_type: Raw<'a>,
+    /// Anything.
+    #[serde(borrow, default)]
+    #[schema(value_type = Value)]
+    data: Raw<'a>,
+    /// Who noted it.
+    #[serde(borrow, default)]
+    #[schema(value_type = Option<String>)]
+    worker_id: Raw<'a>,
+}
+
+impl Note<'_> {
+    fn read(self) -> Result<NewTrace, Refusal> {
+        let missing = |what: &str| Refusal::bad(format!("{what}: it is missing"));
+        let id = field::name(self.partition_id, "partitionId")?.ok_or_else(|| missing("partitionId"))?;
+        let transaction_id = field::name(self.transaction_id, "transactionId")?;
+        Ok(NewTrace {
+            transaction_id: transaction_id.ok_or_else(|| missing("transactionId"))?,
+            partition_id: partition(&id)?,
+            group: field::name(self.consumer_group, "consumerGroup")?,
+            names: self.trace_names.unwrap_or_default(),
+            event_type: field::name(self.event_type, "eventType")?.unwrap_or_else(|| "info".to_owned()),
+            data: self.data.unwrap_or(RawValue::NULL).to_owned(),
+            worker: field::name(self.worker_id, "workerId")?,
+        })
+    }
+}
+
+/// That it was noted.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = TraceResult)]
+struct Noted {
+    success: bool,
+    /// The trace's number.
+    id: i64,
+}
+
+/// Something that was noted about a message.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Trace)]
+struct Shown {
+    id: i64,
+    transaction_id: String,
+    partition_id: String,
+    queue: String,
+    partition: String,
+    consumer_group: String,
+    trace_names: Vec<String>,
+    event_type: String,
+    #[schema(value_type = Value)]
+    data: Box<RawValue>,
+    worker_id: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    created_at: Moment,
+}
+
+impl From<Trace> for Shown {
+    fn from(trace: Trace) -> Shown {
+        Shown {
+            id: trace.id,
+            transaction_id: trace.transaction_id,
+            partition_id: trace.partition_id.to_string(),
+            queue: trace.queue,
+            partition: trace.partition,
+            consumer_group: trace.group,
+            trace_names: trace.names,
+            event_type: trace.event_type,
+            data: trace.data,
+            worker_id: trace.worker,
+            created_at: Moment(trace.created_at),
+        }
+    }
+}
+
+/// What was noted, in order.
+#[derive(Serialize, ToSchema)]
+struct TraceList {
+    traces: Vec<Shown>,
+    /// How many there are in all.
+    total: u64,
+}
+
+impl From<Listed<Trace>> for TraceList {
+    fn from(listed: Listed<Trace>) -> TraceList {
+        TraceList { traces: listed.rows.into_iter().map(Into::into).collect(), total: listed.total }
+    }
+}
+
+/// A name under which something was noted.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = TraceName)]
+struct Named {
+    name: String,
+    trace_count: u64,
+    message_count: u64,
+    #[schema(value_type = String, format = DateTime)]
+    first_seen_at: Moment,
+    #[schema(value_type = String, format = DateTime)]
+    last_seen_at: Moment,
+}
+
+impl From<TraceName> for Named {
+    fn from(name: TraceName) -> Named {
+        Named {
+            name: name.name,
+            trace_count: name.traces,
+            message_count: name.messages,
+            first_seen_at: Moment(name.first_at),
+            last_seen_at: Moment(name.last_at),
+        }
+    }
+}
+
+/// Names, the latest first.
+#[derive(Serialize, ToSchema)]
+struct TraceNameList {
+    names: Vec<Named>,
+    /// How many there are in all.
+    total: u64,
+}
+
+/// Which part of a list.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "read by `page`, described here")]
+struct Part {
+    /// How many at most; 100 if it is not given.
+    limit: Option<u32>,
+    /// How many to pass over.
+    offset: Option<u32>,
+}
+
+/// Noted when.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "read by `period`, described here")]
+struct When {
+    /// At this time or later.
+    from: Option<String>,
+    /// Before this time.
+    to: Option<String>,
+}
+
+fn period(query: &Query) -> Result<Period, Refusal> {
+    Ok(Period { from: time(query, "from")?, before: time(query, "to")? })
+}
+
+/// Notes something about a message.
+#[utoipa::path(
+    post, path = "/traces", tag = "administration", request_body = Note<'_>,
+    responses(
+        (status = 201, description = "It is noted", body = Noted),
+        (status = 400, description = "Something cannot be meant; nothing was noted", body = Failure),
+        (status = 404, description = "There is no such partition", body = Failure),
+        (status = 503, description = "The database is away; try again", body = Failure),
+    )
+)]
+async fn add(State(queues): State<Queues>, body: Body) -> Result<(StatusCode, Json<Noted>), Refusal> {
+    let note = body.json::<Note<'_>>()?.read()?;
+    match queues.add_trace(&note).await? {
+        Some(id) => Ok((StatusCode::CREATED, Json(Noted { success: true, id }))),
+        None => Err(Refusal::not_found("partitionId: there is no such partition")),
+    }
+}
+
+/// Lists the names under which something was noted, the latest first.
+#[utoipa::path(
+    get, path = "/traces/names", tag = "administration",
+    params(("search" = Option<String>, Query, description = "Part of the name, whatever its case"), When, Part),
+    responses(
+        (status = 200, description = "The names", body = TraceNameList),
+        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 503, description = "The database is away; try again", body = Failure),
+    )
+)]
+async fn names(State(queues): State<Queues>, query: Query) -> Result<Json<TraceNameList>, Refusal> {
+    let listed = queues.trace_names(query.text("search"), period(&query)?, page(&query, TRACES)?).await?;
+    Ok(Json(TraceNameList { names: listed.rows.into_iter().map(Into::into).collect(), total: listed.total }))
+}
+
+/// What was noted under a name, in order.
+#[utoipa::path(
+    get, path = "/traces/by-name/{name}", tag = "administration",
+    params(("name" = String, Path, description = "The name"), When, Part),
+    responses(
+        (status = 200, description = "The traces", body = TraceList),
+        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 503, description = "The database is away; try again", body = Failure),
+    )
+)]
+async fn named(
+    State(queues): State<Queues>,
+    Path(name): Path<String>,
+    query: Query,
+) -> Result<Json<TraceList>, Refusal> {
+    Ok(Json(queues.traces_named(&name, period(&query)?, page(&query, TRACES)?).await?.into()))
+}
+
+async fn named_slashed(
+    state: State<Queues>,
+    Path((name, rest)): Path<(String, String)>,
+    query: Query,
+) -> Result<Json<TraceList>, Refusal> {
+    named(state, Path(format!("{name}/{rest}")), query).await
+}
+
+/// What was noted about a message, in order.
+#[utoipa::path(
+    get, path = "/traces/{partitionId}/{transactionId}", tag = "administration",
+    params(
+        ("partitionId" = String, Path, description = "Its partition"),
+        ("transactionId" = String, Path, description = "Its transaction id"),
+        Part
+    ),
+    responses(
+        (status = 200, description = "The traces", body = TraceList),
+        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 503, description = "The database is away; try again", body = Failure),
+    )
+)]
+async fn of_message(
+    State(queues): State<Queues>,
+    Path((id, transaction)): Path<(String, String)>,
+    query: Query,
+) -> Result<Json<TraceList>, Refusal> {
+    Ok(Json(queues.traces(partition(&id)?, &transaction, page(&query, TRACES)?).await?.into()))
+}
+
+async fn of_message_slashed(
+    state: State<Queues>,
+    Path((id, first, rest)): Path<(String, String, String)>,
+    query: Query,
+) -> Result<Json<TraceList>, Refusal> {
+    of_message(state, Path((id, format!("{first}/{rest}"))), query).await
+}
