@@ -1,15 +1,19 @@
 //! Measures Reveille against its targets and its peers.
 //!
 //! `cargo run --release -p reveille-bench -- wake` finds or starts a PostgreSQL of its own, with the durability of a
-//! fresh installation, and measures the wake engine; `durable` in its place measures the provider for duroxide. Results go
-//! to stdout, one JSON object per line, targets last; a table for people, and what is going on, to stderr.
+//! fresh installation, and measures the wake engine; `durable` in its place the provider for duroxide, `queue` the message
+//! queue. Results go to stdout, one JSON object per line, targets last; a table for people, and what is going on, to stderr.
 //!
 //! The machine it runs on is rarely quiet, so a figure alone says little: systems that are compared run in turns within one
 //! run, several rounds, and what is reported is a median with its spread, and ratios.
 
 mod durable;
+mod meter;
+mod player;
+mod queue;
 mod report;
 mod server;
+mod standings;
 mod stats;
 mod wake;
 
@@ -43,6 +47,8 @@ struct Limits {
 const WAKE_LIMITS: Limits = Limits { quick: Duration::from_secs(6 * 60), full: Duration::from_secs(45 * 60) };
 /// A quick run takes four minutes, a full one about fifty; more rounds take longer.
 const DURABLE_LIMITS: Limits = Limits { quick: Duration::from_secs(20 * 60), full: Duration::from_secs(4 * 3_600) };
+/// A quick run takes ten minutes, a full one an hour and a half; more rounds take longer.
+const QUEUE_LIMITS: Limits = Limits { quick: Duration::from_secs(40 * 60), full: Duration::from_secs(6 * 3_600) };
 
 /// Measures Reveille against its targets and its peers.
 #[derive(Parser)]
@@ -58,12 +64,17 @@ enum Command {
     Wake(Run),
     /// The durable provider under duroxide's runtime: how fast, at what price, and against its peers.
     Durable(durable::DurableRun),
+    /// The message queue over HTTP and as a library: how fast, at what price, and against its peers.
+    Queue(queue::QueueRun),
     /// The second process of workloads that need one.
     #[command(hide = true)]
     WakeSender(wake::SenderArguments),
     /// The process of one round.
     #[command(hide = true)]
     DurableRound(durable::RoundArguments),
+    /// The process of one round.
+    #[command(hide = true)]
+    QueueRound(queue::RoundArguments),
 }
 
 /// What every workload can be told.
@@ -112,7 +123,9 @@ fn main() -> ExitCode {
             measure(&runtime, &run, WAKE_LIMITS, async |server, report| wake::run(server, &run, report).await)
         }
         Command::Durable(run) => measure_durable(&runtime, &run),
+        Command::Queue(run) => measure_queue(&runtime, &run),
         Command::DurableRound(arguments) => runtime.block_on(durable::play(arguments)),
+        Command::QueueRound(arguments) => runtime.block_on(queue::play(arguments)),
         Command::WakeSender(arguments) => runtime.block_on(wake::sender(arguments)),
     };
     match done {
@@ -125,6 +138,12 @@ fn main() -> ExitCode {
 fn measure_durable(runtime: &tokio::runtime::Runtime, run: &durable::DurableRun) -> Result<()> {
     let peers = if run.run.no_peers { None } else { Some(durable::build_peers()?) };
     measure(runtime, &run.run, DURABLE_LIMITS, async |server, report| durable::run(server, run, peers, report).await)
+}
+
+/// The programs that take part are built first, too.
+fn measure_queue(runtime: &tokio::runtime::Runtime, run: &queue::QueueRun) -> Result<()> {
+    let programs = queue::Programs::build(!run.library, !run.run.no_peers)?;
+    measure(runtime, &run.run, QUEUE_LIMITS, async |server, report| queue::run(server, run, programs, report).await)
 }
 
 /// Runs workloads on a server that is stopped and removed afterwards, however they end.

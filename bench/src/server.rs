@@ -94,6 +94,11 @@ impl Server {
         Ok(self.url.parse::<PgConnectOptions>()?.disable_statement_logging().connect().await?)
     }
 
+    /// The process of a private server.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.cluster.as_ref().and_then(Cluster::pid)
+    }
+
     /// A schema that nobody uses.
     pub(crate) fn new_schema(&self) -> Result<Schema> {
         let schema = Schema::new(&format!("bench_{:08x}", fastrand::u32(..)))?;

@@ -178,15 +178,14 @@ CREATE OR REPLACE FUNCTION {schema}.ack(flight uuid, channels text[], payloads t
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
  SET enable_mergejoin TO 'off'
+ SET jit TO 'off'
 AS $function$
 #variable_conflict use_column
 declare
     member   record;
-    source   record;
     mine     record;
     message  record;
     verdicts text[];
-    first    integer := 1;
     low      bigint;
     place    bigint;
     charged  integer;
@@ -199,34 +198,43 @@ begin
         select m.*, coalesce(lag(m.last) over (order by m.place), 0) + 1 as first
         from unnest(partitions, groups, leases, lasts) with ordinality as m (partition_id, group_name, lease_id, last, place) order by m.place
     loop
-        select p.id, p.queue_id, p.first_offset, q.retry_limit, q.retry_delay_ms, q.delayed_processing_seconds, q.window_buffer_seconds into source
-        from {schema}.partition p join {schema}.queue q on q.id = p.queue_id where p.id = member.partition_id;
-        if not found then
-            outcomes[member.place] := 'p';
-            continue;
+        if patient and member.lease_id is not null then
+            perform from {schema}.cursor c where c.lease_id = member.lease_id and c.partition_id = member.partition_id for update;
         end if;
-        -- Whose it is: a lease says so itself, while it lasts.
-        select k.id, k.name into message from {schema}.consumer k
-        where k.queue_id = source.queue_id and k.id = coalesce(
-            (select c.consumer_id from {schema}.cursor c where c.lease_id = member.lease_id and c.partition_id = member.partition_id),
-            (select g.id from {schema}.consumer g
-             where g.queue_id = source.queue_id and md5(g.name) = md5(coalesce(member.group_name, '__QUEUE_MODE__'))
-               and g.name = coalesce(member.group_name, '__QUEUE_MODE__')));
+        -- A lease says itself whose it is, while it lasts.
+        select c.*, k.name, q.id as queue_id, q.retry_limit, q.retry_delay_ms, q.delayed_processing_seconds, q.window_buffer_seconds into mine
+        from {schema}.cursor c
+        join {schema}.consumer k on k.id = c.consumer_id
+        join {schema}.queue q on q.id = k.queue_id
+        where c.lease_id = member.lease_id and c.partition_id = member.partition_id for update of c skip locked;
         if not found then
-            outcomes[member.place] := 'g';
-            continue;
-        end if;
-        if patient then
-            select c.* into mine from {schema}.cursor c
-            where c.partition_id = member.partition_id and c.consumer_id = message.id order by c.version desc limit 1 for update;
-        else
-            select c.* into mine from {schema}.cursor c
+            continue when not patient and exists (
+                select from {schema}.cursor c join {schema}.consumer k on k.id = c.consumer_id
+                where c.lease_id = member.lease_id and c.partition_id = member.partition_id);
+            select p.queue_id, k.id, k.name, q.retry_limit, q.retry_delay_ms, q.delayed_processing_seconds, q.window_buffer_seconds into message
+            from {schema}.partition p
+            join {schema}.queue q on q.id = p.queue_id
+            left join {schema}.consumer k on k.queue_id = q.id and md5(k.name) = md5(coalesce(member.group_name, '__QUEUE_MODE__'))
+                and k.name = coalesce(member.group_name, '__QUEUE_MODE__')
+            where p.id = member.partition_id;
+            if message.id is null then
+                outcomes[member.place] := case when found then 'g' else 'p' end;
+                continue;
+            end if;
+            if patient then
+                perform from {schema}.cursor c
+                where c.partition_id = member.partition_id and c.consumer_id = message.id order by c.version desc limit 1 for update;
+            end if;
+            select c.*, message.name, message.queue_id, message.retry_limit, message.retry_delay_ms, message.delayed_processing_seconds,
+                   message.window_buffer_seconds into mine
+            from {schema}.cursor c
             where c.partition_id = member.partition_id and c.consumer_id = message.id order by c.version desc limit 1 for update skip locked;
+            if not found then
+                outcomes[member.place] := case when patient then 'g' end;
+                continue;
+            end if;
         end if;
-        if not found then
-            continue;
-        end if;
-        outcomes[member.place] := message.name;
+        outcomes[member.place] := mine.name;
         place := mine.position;
         charged := mine.retries;
         stopped := null;
@@ -234,16 +242,13 @@ begin
         verdicts := array_fill('u'::text, array[member.last - member.first + 1]);
         -- From where the messages can be: of a lease that is over, up to a batch before.
         low := case when done then mine.position - 10000 else mine.position end;
-        low := coalesce((select max(s.first_offset) from {schema}.segment s where s.partition_id = member.partition_id and s.first_offset <= low), low);
         for message in
-            select m.place, m.status, m.error, s.message_offset from unnest(hashes[member.first:member.last], statuses[member.first:member.last],
-                errors[member.first:member.last]) with ordinality as m (hash, status, error, place)
-            join (select h.hash, s.first_offset + h.place - 1 as message_offset from {schema}.segment s
-                  cross join lateral unnest(s.hashes) with ordinality as h (hash, place)
-                  where s.partition_id = member.partition_id and s.first_offset >= low
-                    and s.first_offset < case when done then mine.position when mine.lease_id is null then mine.position + 10000 else mine.lease_end end
-                 ) s on s.hash = m.hash
-            order by s.message_offset
+            select m.* from unnest(
+                statuses[member.first:member.last], errors[member.first:member.last],
+                {schema}.locate(member.partition_id, low,
+                                case when done then mine.position when mine.lease_id is null then mine.position + 10000 else mine.lease_end end,
+                                hashes[member.first:member.last])) with ordinality as m (status, error, message_offset, place)
+            where m.message_offset is not null order by m.message_offset
         loop
             verdicts[message.place] := case
                 -- An ack that was heard before, or that a later one covered.
@@ -253,7 +258,7 @@ begin
                 when stopped is not null and message.status in ('c', 'd') then 'b'
                 else 'o' end;
             continue when verdicts[message.place] <> 'o' or done or stopped is not null or message.message_offset < mine.position;
-            if message.status = 'f' and charged >= source.retry_limit and message.message_offset = place then
+            if message.status = 'f' and charged >= mine.retry_limit and {schema}.first_live(member.partition_id, place) >= message.message_offset then
                 verdicts[message.place] := 'd';
             elsif message.status = 'd' then
                 verdicts[message.place] := 'd';
@@ -261,13 +266,15 @@ begin
                 stopped := message.status;
                 if message.status = 'f' then
                     charged := charged + 1;
+                    -- Not at what was deleted before it: what is charged is charged to the first that is read.
+                    place := greatest(place, least({schema}.first_live(member.partition_id, place), message.message_offset));
                 end if;
                 continue;
             end if;
             if verdicts[message.place] = 'd' then
                 insert into {schema}.dead_letter (queue_id, partition_id, consumer, message_offset, message_id, transaction_id, trace_id, producer,
                                                   encrypted, payload, error, retries, created_at)
-                select source.queue_id, s.partition_id, outcomes[member.place], message.message_offset, s.ids[i.i], s.transaction_ids[i.i], s.trace_ids[i.i],
+                select mine.queue_id, s.partition_id, outcomes[member.place], message.message_offset, s.ids[i.i], s.transaction_ids[i.i], s.trace_ids[i.i],
                        s.producers[i.i], s.encrypted, s.payloads[i.i], message.error, charged, s.created_at
                 from (select * from {schema}.segment s where s.partition_id = member.partition_id and s.first_offset <= message.message_offset
                       order by s.first_offset desc limit 1) s
@@ -281,11 +288,15 @@ begin
             outcomes[member.place] := 'l' || array_to_string(verdicts, '') || outcomes[member.place];
             continue;
         end if;
+        if stopped is null and place > mine.position and place < mine.lease_end and {schema}.first_live(member.partition_id, place) >= mine.lease_end then
+            -- What is left of the lease was deleted.
+            place := mine.lease_end;
+        end if;
         if stopped is not null or mine.lease_id is null or place >= mine.lease_end then
             due := case when mine.lease_id is null and stopped is null and mine.due_at > now() then mine.due_at
-                        when stopped = 'f' then now() + coalesce(source.retry_delay_ms, 0) * interval '1 ms'
+                        when stopped = 'f' then now() + coalesce(mine.retry_delay_ms, 0) * interval '1 ms'
                         when stopped = 'r' then now()
-                        else {schema}.due_after(member.partition_id, place, source.delayed_processing_seconds, source.window_buffer_seconds) end;
+                        else {schema}.due_after(member.partition_id, place, mine.delayed_processing_seconds, mine.window_buffer_seconds) end;
             update {schema}.cursor c
             set version = c.version + 1, position = place, retries = charged, due_at = due, lease_id = null, lease_end = null,
                 last_lease = coalesce(mine.lease_id, mine.last_lease)
@@ -320,8 +331,8 @@ AS $function$
     where p.queue_id = backlog.queue_id
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.claim(source_queue text, source_partition text, source_namespace text, source_task text, group_name text, modes text[], sinces timestamp with time zone[], leases uuid[], leases_ms bigint[], batches integer[], widths integer[], autos boolean[])
- RETURNS TABLE(next_due_ms double precision, seat integer, lease_ms bigint, queue_name text, partition_id bigint, partition_name text, consumer_id integer, version bigint, first_offset bigint, created_at timestamp with time zone, encrypted boolean, retries integer, ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[])
+CREATE OR REPLACE FUNCTION {schema}.claim(source_queue text, source_partition text, group_name text, modes text[], sinces timestamp with time zone[], leases uuid[], leases_ms bigint[], batches integer[], widths integer[], floor_us bigint)
+ RETURNS TABLE(next_due_ms double precision, due_us bigint, seat integer, lease_ms bigint, queue_name text, partition_id bigint, partition_name text, consumer_id integer, version bigint, first_offset bigint, created_at timestamp with time zone, encrypted boolean, retries integer, ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[])
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
@@ -329,167 +340,85 @@ CREATE OR REPLACE FUNCTION {schema}.claim(source_queue text, source_partition te
  SET enable_bitmapscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET jit TO 'off'
 AS $function$
 #variable_conflict use_column
 declare
-    wanted    integer := (select sum(w) from unnest(widths) as w);
-    soonest   timestamptz := 'infinity';
-    place     integer := 0;
-    own       integer;
-    source    record;
-    candidate record;
-    mine      record;
-    part      record;
-    room      integer;
-    begins    bigint;
-    upto      bigint;
-    last      bigint;
-    due       timestamptz;
-    empty     boolean;
+    -- Whose turn it is to get a partition: everybody once, then who wants a second.
+    turns   integer[] := array(select w.seat from unnest(widths) with ordinality as w (width, seat), generate_series(1, w.width) as round order by round, w.seat);
+    -- Segments of a partition at most.
+    most    integer := least((select max(b) from unnest(batches) as b), 256);
+    bound   timestamptz := coalesce(to_timestamp(floor_us / 1000000.0), '-infinity');
+    soonest timestamptz;
+    own     integer;
+    source  record;
+    served  boolean;
 begin
-    if exists (select from {schema}.maintenance m where m.name = 'pop' and m.enabled) then
-        return next;
-        return;
-    end if;
-    for source in
-        select q.* from {schema}.queue q where md5(q.name) = md5(source_queue) and q.name = source_queue
-        union all
-        select * from (
-            select q.* from {schema}.queue q
-            where source_queue is null and (source_namespace is null or md5(q.namespace) = md5(source_namespace) and q.namespace = source_namespace)
-              and (source_task is null or md5(q.task) = md5(source_task) and q.task = source_task)
-            order by q.priority desc, q.id) q
-    loop
-        select k.id into own from {schema}.consumer k
-        where k.queue_id = source.id and md5(k.name) = md5(group_name) and k.name = group_name;
-        if not found then
-            own := {schema}.subscribe(source.id, group_name, modes[1], sinces[1]);
-            continue when own is null;
+    select q.*, k.id as consumer_id, (select m.enabled from {schema}.maintenance m where m.name = 'pop') as closed into source
+    from {schema}.queue q
+    left join {schema}.consumer k on k.queue_id = q.id and md5(k.name) = md5(group_name) and k.name = group_name
+    where md5(q.name) = md5(source_queue) and q.name = source_queue;
+    if found and not source.closed then
+        own := coalesce(source.consumer_id, {schema}.subscribe(source.id, group_name, modes[1], sinces[1]));
+        served := false;
+        if 1 = all (widths) and source_partition is null and source.delayed_processing_seconds = 0 and source.window_buffer_seconds = 0 then
+            return query
+            with mine as materialized (
+                select c.*, d.due_at from (
+                    select c.partition_id, c.version, c.due_at from {schema}.cursor c
+                    where c.consumer_id = own and c.due_at <= now() and c.due_at >= bound and c.due_at < 'infinity' order by c.due_at limit cardinality(widths) * 2 + 16) d
+                cross join lateral (select c.partition_id, c.version, c.position, c.retries from {schema}.cursor c
+                                    where c.partition_id = d.partition_id and c.consumer_id = own and c.version = d.version for update skip locked) c
+                limit cardinality(widths)
+            ), seated as materialized (
+                select m.*, f.first_offset as start, row_number() over (order by m.due_at, m.partition_id)::integer as seat,
+                       (select max(s.next_offset) from (
+                            select s.next_offset from {schema}.segment s where s.partition_id = m.partition_id and s.first_offset >= f.first_offset
+                            order by s.first_offset limit least(most, 1 + 8388608 / f.bytes)) s) as upto
+                from mine m
+                cross join lateral (
+                    select f.first_offset, f.next_offset, pg_column_size(f.payloads) as bytes from {schema}.segment f
+                    where f.partition_id = m.partition_id and f.first_offset <= m.position order by f.first_offset desc limit 1) f
+                where f.next_offset > m.position
+            ), leased as (
+                update {schema}.cursor c
+                set version = c.version + 1, read_at = now(), due_at = now() + coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint) * interval '1 ms',
+                    lease_id = leases[t.seat], lease_end = least(t.upto, t.position + batches[t.seat])
+                from seated t
+                where c.partition_id = t.partition_id and c.consumer_id = own and c.version = t.version
+            )
+            select null::float8, (extract(epoch from greatest(t.due_at, 'epoch')) * 1000000)::bigint, t.seat - 1, coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint), source.name, t.partition_id, p.name, own, t.version + 1,
+                   s.first_offset + s.skip, s.created_at, s.encrypted, t.retries,
+                   s.ids[s.skip + 1 : s.skip + s.amount], s.transaction_ids[s.skip + 1 : s.skip + s.amount],
+                   s.trace_ids[s.skip + 1 : s.skip + s.amount], s.producers[s.skip + 1 : s.skip + s.amount], s.payloads[s.skip + 1 : s.skip + s.amount]
+            from seated t
+            join {schema}.partition p on p.id = t.partition_id
+            cross join lateral (
+                select s.*, greatest(t.position - s.first_offset, 0)::integer as skip,
+                       (least(s.next_offset, t.position + batches[t.seat]) - greatest(s.first_offset, t.position))::integer as amount
+                from {schema}.segment s
+                where s.partition_id = t.partition_id and s.first_offset >= t.start and s.first_offset < least(t.upto, t.position + batches[t.seat])
+                order by s.first_offset) s;
+            served := found;
         end if;
-        for candidate in
-            select * from (
-                select c.partition_id, c.version from {schema}.cursor c
-                where source_partition is null and c.consumer_id = own and c.due_at <= now() and c.due_at < 'infinity'
-                order by c.due_at limit wanted * 2 + 16) c
-            union all
-            select n.partition_id, n.version from {schema}.partition p
-            cross join lateral (select c.partition_id, c.version, c.due_at from {schema}.cursor c
-                                where c.partition_id = p.id and c.consumer_id = own order by c.version desc limit 1) n
-            where p.queue_id = source.id and md5(p.name) = md5(source_partition) and p.name = source_partition and n.due_at <= now()
-        loop
-            if wanted <= 0 then
-                soonest := now();
-                exit;
-            end if;
-            select c.* into mine from {schema}.cursor c
-            where c.partition_id = candidate.partition_id and c.consumer_id = own and c.version = candidate.version for update skip locked;
-            if not found then
-                soonest := now();
-                continue;
-            end if;
-            due := null;
-            if source.window_buffer_seconds > 0 then
-                -- It yields nothing until its newest message is old enough.
-                select s.created_at + source.window_buffer_seconds * interval '1 s' into due from {schema}.segment s
-                where s.partition_id = mine.partition_id order by s.first_offset desc limit 1;
-                if due > now() then
-                    update {schema}.cursor c set version = c.version + 1, due_at = due, lease_id = null, lease_end = null
-                    where c.partition_id = mine.partition_id and c.consumer_id = own and c.version = mine.version;
-                    continue;
-                end if;
-            end if;
-            -- Whose it is: in turn, of those who have room.
-            loop
-                place := place % cardinality(widths) + 1;
-                exit when widths[place] > 0;
-            end loop;
-            room := batches[place];
-            upto := mine.position;
-            empty := true;
-            loop
-                begins := upto;
-                for part in
-                    select s.* from {schema}.segment s
-                    where s.partition_id = mine.partition_id and s.next_offset > begins and s.first_offset >= coalesce(
-                        (select max(f.first_offset) from {schema}.segment f where f.partition_id = mine.partition_id and f.first_offset <= begins), begins)
-                      and s.created_at <= now() - source.delayed_processing_seconds * interval '1 s'
-                    order by s.first_offset limit room
-                loop
-                    first_offset := greatest(upto, part.first_offset);
-                    -- Of what was deleted only the place is left: what comes first is a message.
-                    while empty and first_offset < part.next_offset and part.ids[first_offset - part.first_offset + 1] is null loop
-                        first_offset := first_offset + 1;
-                    end loop;
-                    last := least(part.next_offset, first_offset + room);
-                    ids := part.ids[first_offset - part.first_offset + 1 : last - part.first_offset];
-                    room := room - (last - first_offset);
-                    upto := last;
-                    if array_remove(ids, null) <> '{}' then
-                        if empty then
-                            empty := false;
-                            begins := first_offset;
-                            -- What failed before may be gone.
-                            mine.retries := case when begins > mine.position then 0 else mine.retries end;
-                            partition_name := (select p.name from {schema}.partition p where p.id = mine.partition_id);
-                            lease_ms := coalesce(leases_ms[place], source.lease_seconds * 1000::bigint);
-                        end if;
-                        seat := place - 1;
-                        queue_name := source.name;
-                        partition_id := mine.partition_id;
-                        consumer_id := own;
-                        version := mine.version + 1;
-                        created_at := part.created_at;
-                        encrypted := part.encrypted;
-                        retries := mine.retries;
-                        transaction_ids := part.transaction_ids[first_offset - part.first_offset + 1 : last - part.first_offset];
-                        trace_ids := part.trace_ids[first_offset - part.first_offset + 1 : last - part.first_offset];
-                        producers := part.producers[first_offset - part.first_offset + 1 : last - part.first_offset];
-                        payloads := part.payloads[first_offset - part.first_offset + 1 : last - part.first_offset];
-                        return next;
-                    end if;
-                    exit when room = 0;
-                end loop;
-                -- If all of it was deleted, what comes behind it?
-                exit when not empty or upto = begins;
-            end loop;
-            if empty then
-                due := {schema}.due_after(mine.partition_id, upto, source.delayed_processing_seconds, source.window_buffer_seconds);
-                if due > now() or upto > mine.position or mine.lease_id is not null then
-                    update {schema}.cursor c set version = c.version + 1, position = upto, due_at = due, lease_id = null, lease_end = null
-                    where c.partition_id = mine.partition_id and c.consumer_id = own and c.version = mine.version;
-                end if;
-                soonest := least(soonest, due);
-                continue;
-            end if;
-            if autos[place] then
-                update {schema}.cursor c set version = c.version + 1, position = upto, read_at = now(), retries = 0, lease_id = null, lease_end = null,
-                       due_at = {schema}.due_after(mine.partition_id, upto, source.delayed_processing_seconds, source.window_buffer_seconds)
-                where c.partition_id = mine.partition_id and c.consumer_id = own and c.version = mine.version;
+        for attempt in 1..2 loop
+            if source_partition is null then
+                soonest := (select c.due_at from {schema}.cursor c
+                            where c.consumer_id = own and c.due_at >= bound and c.due_at < 'infinity' and (floor_us is null or c.due_at <= now())
+                            order by c.due_at limit 1);
             else
-                update {schema}.cursor c set version = c.version + 1, position = begins, retries = mine.retries, read_at = now(),
-                       lease_id = leases[place], lease_end = upto, due_at = now() + lease_ms * interval '1 ms'
-                where c.partition_id = mine.partition_id and c.consumer_id = own and c.version = mine.version;
+                soonest := (select n.due_at from {schema}.partition p
+                            cross join lateral (select c.due_at from {schema}.cursor c
+                                                where c.partition_id = p.id and c.consumer_id = own order by c.version desc limit 1) n
+                            where p.queue_id = source.id and md5(p.name) = md5(source_partition) and p.name = source_partition);
             end if;
-            wanted := wanted - 1;
-            widths[place] := widths[place] - 1;
-            batches[place] := room;
-            if room = 0 then
-                wanted := wanted - widths[place];
-                widths[place] := 0;
-            end if;
+            exit when served or soonest is null or soonest > now();
+            served := true;
+            return query select * from {schema}.lease_partitions(own, source.id, source_partition, leases, leases_ms, batches, turns, bound);
         end loop;
-        if soonest > now() then
-            soonest := least(soonest,
-                (select c.due_at from {schema}.cursor c
-                 where source_partition is null and c.consumer_id = own and c.due_at > now() and c.due_at < 'infinity' order by c.due_at limit 1),
-                (select n.due_at from {schema}.partition p
-                 cross join lateral (select c.due_at from {schema}.cursor c
-                                     where c.partition_id = p.id and c.consumer_id = own order by c.version desc limit 1) n
-                 where p.queue_id = source.id and md5(p.name) = md5(source_partition) and p.name = source_partition));
-        end if;
-    end loop;
-    next_due_ms := case when soonest < 'infinity' then extract(epoch from soonest - now()) * 1000 end;
-    seat := null;
+    end if;
+    due_us := case when soonest is null or soonest > now() then (extract(epoch from now()) * 1000000)::bigint end;
+    next_due_ms := case when soonest < 'infinity' then greatest(extract(epoch from soonest - now()) * 1000, 0) end;
     return next;
 end
 $function$;
@@ -664,6 +593,25 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.first_live(partition_id bigint, place bigint)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+#variable_conflict use_column
+begin
+    return coalesce(
+        (select l.message_offset from {schema}.segment s
+         cross join lateral (select min(s.first_offset + i.place - 1) as message_offset from unnest(s.ids) with ordinality as i (id, place)
+                             where i.id is not null and s.first_offset + i.place - 1 >= first_live.place) l
+         where s.partition_id = first_live.partition_id and l.message_offset is not null and s.first_offset >= coalesce(
+             (select max(f.first_offset) from {schema}.segment f where f.partition_id = first_live.partition_id and f.first_offset <= first_live.place), first_live.place)
+         order by s.first_offset limit 1),
+        (select s.next_offset from {schema}.segment s where s.partition_id = first_live.partition_id order by s.first_offset desc limit 1),
+        first_live.place);
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.land(flight uuid, outcomes text[], channels text[], payloads text[])
  RETURNS integer
  LANGUAGE plpgsql
@@ -676,6 +624,117 @@ begin
         perform {schema}.ring(channels, payloads);
     end if;
     return pg_backend_pid();
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.lease_partitions(own integer, source_id integer, source_partition text, leases uuid[], leases_ms bigint[], batches integer[], turns integer[], bound timestamp with time zone)
+ RETURNS TABLE(next_due_ms double precision, due_us bigint, seat integer, lease_ms bigint, queue_name text, partition_id bigint, partition_name text, consumer_id integer, version bigint, first_offset bigint, created_at timestamp with time zone, encrypted boolean, retries integer, ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[])
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET jit TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+    source record;
+    found  record;
+begin
+    select q.* into source from {schema}.queue q where q.id = source_id;
+    -- What is taken, by whom and up to where; and what turned out to have nothing to read yet.
+    with due as materialized (
+        select * from (
+            select c.partition_id, c.version, c.due_at from {schema}.cursor c
+            where source_partition is null and c.consumer_id = own and c.due_at <= now() and c.due_at >= bound and c.due_at < 'infinity'
+            order by c.due_at limit cardinality(turns) * 2 + 16) c
+        union all
+        select n.partition_id, n.version, n.due_at from {schema}.partition p
+        cross join lateral (select c.partition_id, c.version, c.due_at from {schema}.cursor c
+                            where c.partition_id = p.id and c.consumer_id = own order by c.version desc limit 1) n
+        where p.queue_id = source.id and md5(p.name) = md5(source_partition) and p.name = source_partition and n.due_at <= now()
+    ), mine as materialized (
+        select c.*, d.due_at from due d
+        cross join lateral (select c.partition_id, c.version, c.position, c.retries from {schema}.cursor c
+                            where c.partition_id = d.partition_id and c.consumer_id = own and c.version = d.version for update skip locked) c
+        limit cardinality(turns)
+    ), readable as materialized (
+        -- Up to where: not more than the batch of whoever wants most, nor eight megabytes, nor what is not old enough.
+        select m.*, r.upto, row_number() over (partition by r.upto is not null order by m.due_at, m.partition_id) as turn
+        from mine m
+        left join lateral (
+            select max(s.next_offset) as upto from (
+                select s.next_offset, sum(pg_column_size(s.payloads)) over (order by s.first_offset) - pg_column_size(s.payloads) as before
+                from {schema}.segment s
+                where s.partition_id = m.partition_id and s.next_offset > m.position and s.first_offset >= coalesce(
+                    (select max(f.first_offset) from {schema}.segment f where f.partition_id = m.partition_id and f.first_offset <= m.position), m.position)
+                  and s.created_at <= now() - source.delayed_processing_seconds * interval '1 s'
+                order by s.first_offset limit (select max(b) from unnest(batches) as b)) s
+            where s.before < 8388608
+        ) r on source.window_buffer_seconds = 0 or now() >= (
+            select s.created_at + source.window_buffer_seconds * interval '1 s' from {schema}.segment s
+            where s.partition_id = m.partition_id order by s.first_offset desc limit 1)
+    ), dealt as (
+        select r.*, turns[r.turn] as seat, coalesce(sum(least(r.upto - r.position, batches[turns[r.turn]]))
+            over (partition by turns[r.turn] order by r.turn rows between unbounded preceding and 1 preceding), 0) as before
+        from readable r where r.upto is not null
+    ), taken as (
+        select d.*, least(d.upto, d.position + batches[d.seat] - d.before)::bigint as last from dealt d where d.before < batches[d.seat]
+    )
+    select (select array_agg(r.partition_id) from readable r where r.upto is null) as idle,
+           array_agg(t.partition_id order by t.turn) as partitions, array_agg(t.version order by t.turn) as versions, array_agg(t.position order by t.turn) as positions,
+           array_agg(t.last order by t.turn) as lasts, array_agg(t.seat order by t.turn) as seats, array_agg(t.retries order by t.turn) as retries, array_agg(t.due_at order by t.turn) as dues
+    into found from taken t;
+    if found.partitions is not null then
+        return query
+        with leased as (
+            update {schema}.cursor c
+            set version = c.version + 1, read_at = now(),
+                lease_id = leases[t.seat], lease_end = t.last,
+                due_at = now() + coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint) * interval '1 ms'
+            from unnest(found.partitions, found.versions, found.lasts, found.seats) as t (partition_id, version, last, seat)
+            where c.partition_id = t.partition_id and c.consumer_id = own and c.version = t.version
+        )
+        select null::float8, (extract(epoch from greatest(t.due_at, 'epoch')) * 1000000)::bigint, t.seat - 1, coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint), source.name, t.partition_id, p.name, own, t.version + 1,
+               t.position + s.first - 1, s.created_at, s.encrypted, t.retries,
+               s.ids[s.skip + 1 : s.skip + s.amount], s.transaction_ids[s.skip + 1 : s.skip + s.amount],
+               s.trace_ids[s.skip + 1 : s.skip + s.amount], s.producers[s.skip + 1 : s.skip + s.amount], s.payloads[s.skip + 1 : s.skip + s.amount]
+        from unnest(found.partitions, found.versions, found.positions, found.lasts, found.seats, found.retries, found.dues) with ordinality
+            as t (partition_id, version, position, last, seat, retries, due_at, turn)
+        join {schema}.partition p on p.id = t.partition_id
+        cross join lateral (
+            select s.*, greatest(t.position - s.first_offset, 0)::integer as skip, greatest(s.first_offset - t.position, 0) + 1 as first,
+                   (least(s.next_offset, t.last) - greatest(s.first_offset, t.position))::integer as amount
+            from {schema}.segment s
+            where s.partition_id = t.partition_id and s.first_offset < t.last and s.next_offset > t.position and s.first_offset >= coalesce(
+                (select max(f.first_offset) from {schema}.segment f where f.partition_id = t.partition_id and f.first_offset <= t.position), t.position)
+            order by s.first_offset) s
+        order by t.turn, s.first_offset;
+    end if;
+    if found.idle is not null then
+        perform {schema}.put_off(own, found.idle, source.delayed_processing_seconds, source.window_buffer_seconds);
+    end if;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.locate(partition_id bigint, low bigint, high bigint, hashes bigint[])
+ RETURNS bigint[]
+ LANGUAGE plpgsql
+ STABLE
+ SET enable_nestloop TO 'off'
+AS $function$
+begin
+    return (select array_agg(s.message_offset order by h.place)
+    from unnest(locate.hashes) with ordinality as h (hash, place)
+    left join (
+        select x.hash, min(s.first_offset + x.place - 1) as message_offset from {schema}.segment s
+        cross join lateral unnest(s.hashes) with ordinality as x (hash, place)
+        where s.partition_id = locate.partition_id and s.first_offset < high and s.first_offset >= coalesce(
+            (select max(f.first_offset) from {schema}.segment f where f.partition_id = locate.partition_id and f.first_offset <= low), low)
+        group by x.hash
+    ) s on s.hash = h.hash);
 end
 $function$;
 
@@ -755,6 +814,7 @@ CREATE OR REPLACE FUNCTION {schema}.push(flight uuid, channels text[], payloads 
  SET enable_bitmapscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET jit TO 'off'
 AS $function$
 #variable_conflict use_column
 declare
@@ -823,7 +883,32 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.release(leases uuid[], partitions bigint[], consumers integer[], versions bigint[], positions bigint[])
+CREATE OR REPLACE FUNCTION {schema}.put_off(own integer, partitions bigint[], delayed_seconds integer, window_seconds integer)
+ RETURNS timestamp with time zone
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+    mine    record;
+    due     timestamptz;
+    soonest timestamptz := 'infinity';
+begin
+    for mine in
+        select n.* from unnest(partitions) as p (id)
+        cross join lateral (select c.* from {schema}.cursor c where c.partition_id = p.id and c.consumer_id = own order by c.version desc limit 1) n
+    loop
+        due := {schema}.due_after(mine.partition_id, mine.position, delayed_seconds, window_seconds);
+        if due > now() or mine.lease_id is not null then
+            update {schema}.cursor c set version = c.version + 1, due_at = due, lease_id = null, lease_end = null
+            where c.partition_id = mine.partition_id and c.consumer_id = own and c.version = mine.version;
+        end if;
+        soonest := least(soonest, due);
+    end loop;
+    return soonest;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.release(leases uuid[])
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -832,13 +917,11 @@ CREATE OR REPLACE FUNCTION {schema}.release(leases uuid[], partitions bigint[], 
  SET enable_bitmapscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
+ SET jit TO 'off'
 AS $function$
 begin
     update {schema}.cursor c set version = c.version + 1, due_at = now(), lease_id = null, lease_end = null
     where c.lease_id = any (leases);
-    update {schema}.cursor c set version = c.version + 1, due_at = now(), position = n.position
-    from unnest(partitions, consumers, versions, positions) as n (partition_id, consumer_id, version, position)
-    where c.partition_id = n.partition_id and c.consumer_id = n.consumer_id and c.version = n.version;
 end
 $function$;
 

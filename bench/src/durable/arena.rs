@@ -7,12 +7,10 @@ use tokio::time::sleep;
 use workloads::{Outcome, Workload};
 
 use super::contender::{Contender, DUROXIDE_PG, DUROXIDE_PG_OPT};
-use super::meter::{Cost, Meter};
-use super::player::Player;
-use super::standings::{Entry, Line, Standings};
+use super::player::start;
 use crate::Result;
+use crate::meter::{Cost, Meter};
 use crate::server::Server;
-use crate::stats::turns;
 
 /// After this long without work a runtime is idle: what looks again a second after the last of it has looked.
 pub(super) const SETTLED: Duration = Duration::from_secs(3);
@@ -51,32 +49,10 @@ impl Arena<'_> {
         [own, peers].concat()
     }
 
-    /// Plays every entry once per round, in turns. A round that fails is told and has no figures: the others go on.
-    pub(super) async fn contest(
-        &self,
-        entries: Vec<Entry>,
-        rounds: usize,
-        play: impl AsyncFn(&Entry) -> Result<Line>,
-    ) -> Standings {
-        let mut standings = Standings::of(entries);
-        let places: Vec<usize> = (0..standings.entries().len()).collect();
-        for round in 0..rounds {
-            for place in turns(&places, round) {
-                let entry = &standings.entries()[place];
-                let line = play(entry).await;
-                if let Err(error) = &line {
-                    eprintln!("  {}, {}: {}", entry.title, entry.contender.name(), pg::causes(&**error));
-                }
-                standings.add(place, line.ok());
-            }
-        }
-        standings
-    }
-
     /// One round of one workload in a schema of its own.
     pub(super) async fn play(&self, contender: Contender, workload: &Workload) -> Result<Played> {
         let schema = self.server.new_schema()?;
-        let mut player = Player::start(self, contender, &schema, workload).await?;
+        let mut player = start(self, contender, &schema, workload).await?;
         if matches!(workload, Workload::Idle(_)) {
             sleep(SETTLED).await;
         }

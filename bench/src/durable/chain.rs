@@ -4,10 +4,10 @@
 use workloads::{Chain, Dispatchers, Outcome, Workload};
 
 use super::arena::{Arena, Played};
-use super::contender::{CEILING, Contender, REVEILLE};
-use super::standings::{Entry, Line, compare};
+use super::contender::{CEILING, Contender, Entry, REVEILLE};
 use crate::Result;
 use crate::report::{Goal, Report};
+use crate::standings::{Line, Standings, compare};
 use crate::stats::Rounds;
 
 /// The name of this workload.
@@ -37,7 +37,7 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
         let Workload::Chain(Chain { steps, .. }) = entry.workload else { return Err("not a chain".into()) };
         figures(arena.play(entry.contender, &entry.workload).await?, steps)
     };
-    let standings = arena.contest(entries, arena.rounds(1, 3), play).await;
+    let standings = Standings::contest(entries, arena.rounds(1, 3), play).await;
     standings.report(report);
 
     let figure = |contender: Contender, steps, figure| standings.rounds(&title(steps), contender, figure);

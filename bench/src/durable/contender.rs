@@ -1,6 +1,12 @@
 //! Who is measured.
 
 use clap::ValueEnum;
+use workloads::Workload;
+
+use crate::standings::{self, Named};
+
+/// Who takes part with what.
+pub(super) type Entry = standings::Entry<Contender, Workload>;
 
 /// A system that takes part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,9 +47,8 @@ pub(super) const CEILING: Contender = Contender::Own(Own::Memory);
 pub(super) const DUROXIDE_PG: Contender = Contender::Peer(Peer::DuroxidePg);
 pub(super) const DUROXIDE_PG_OPT: Contender = Contender::Peer(Peer::DuroxidePgOpt);
 
-impl Contender {
-    /// Its name in results.
-    pub(super) fn name(self) -> &'static str {
+impl Named for Contender {
+    fn name(self) -> &'static str {
         match self {
             Contender::Own(Own::Reveille) => "reveille",
             Contender::Own(Own::Woken) => "reveille, woken client",
@@ -53,7 +58,9 @@ impl Contender {
             Contender::Peer(peer) => peer.name(),
         }
     }
+}
 
+impl Contender {
     /// Whether what it does can be seen on the server.
     pub(super) fn has_database(self) -> bool {
         self != CEILING

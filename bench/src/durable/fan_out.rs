@@ -3,10 +3,10 @@
 use workloads::{Dispatchers, FanOut, Outcome, Workload};
 
 use super::arena::{Arena, Played};
-use super::contender::{CEILING, Contender, DUROXIDE_PG, DUROXIDE_PG_OPT, REVEILLE, WOKEN};
-use super::standings::{Entry, Line, Standings, compare};
+use super::contender::{CEILING, Contender, DUROXIDE_PG, DUROXIDE_PG_OPT, Entry, REVEILLE, WOKEN};
 use crate::Result;
 use crate::report::{Goal, Report};
+use crate::standings::{Line, Standings, compare};
 use crate::stats::Rounds;
 
 /// The name of this workload.
@@ -38,7 +38,7 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
         }
     }
     let play = async |entry: &Entry| figures(arena.play(entry.contender, &entry.workload).await?);
-    let standings = arena.contest(entries, arena.rounds(2, 3), play).await;
+    let standings = Standings::contest(entries, arena.rounds(2, 3), play).await;
     standings.report(report);
     against_others(arena, &standings, report);
     against_itself(&standings, report);
@@ -70,12 +70,12 @@ fn figures(Played { outcome, cost }: Played) -> Result<Line> {
     Ok(line)
 }
 
-fn rate(standings: &Standings, contender: Contender, dispatchers: usize) -> Rounds {
+fn rate(standings: &Standings<Contender, Workload>, contender: Contender, dispatchers: usize) -> Rounds {
     standings.rounds(&title(dispatchers), contender, "per_s")
 }
 
 /// At 4:4, round by round.
-fn against_others(arena: &Arena<'_>, standings: &Standings, report: &mut Report) {
+fn against_others(arena: &Arena<'_>, standings: &Standings<Contender, Workload>, report: &mut Report) {
     let ours = rate(standings, REVEILLE, COMPARED);
     let over = |contender| ours.over(&rate(standings, contender, COMPARED));
     if arena.peers.is_some() {
@@ -94,7 +94,7 @@ fn against_others(arena: &Arena<'_>, standings: &Standings, report: &mut Report)
 }
 
 /// What more dispatchers bring.
-fn against_itself(standings: &Standings, report: &mut Report) {
+fn against_itself(standings: &Standings<Contender, Workload>, report: &mut Report) {
     let ours = |dispatchers| rate(standings, REVEILLE, dispatchers);
     let gain = ours(2).over(&ours(1));
     let share = ours(2).over(&rate(standings, CEILING, 2)).median();

@@ -5,10 +5,10 @@ use std::time::Duration;
 use workloads::{Dispatchers, Idle, Outcome, Workload};
 
 use super::arena::{Arena, Played};
-use super::contender::REVEILLE;
-use super::standings::{Entry, Line};
+use super::contender::{Entry, REVEILLE};
 use crate::Result;
 use crate::report::{Goal, Report};
+use crate::standings::{Line, Standings};
 
 /// The name of this workload.
 pub(super) const NAME: &str = "idle";
@@ -22,7 +22,7 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     let entry = |contender| Entry { title: title.clone(), contender, workload: workload.clone() };
     let entries = arena.with_peers(&[REVEILLE]).into_iter().map(entry).collect();
     let play = async |entry: &Entry| figures(arena.play(entry.contender, &entry.workload).await?);
-    let standings = arena.contest(entries, arena.rounds(1, 1), play).await;
+    let standings = Standings::contest(entries, arena.rounds(1, 1), play).await;
     standings.report(report);
     let statements = standings.rounds(&title, REVEILLE, "statements");
     report.target("idle: statements", Goal::AtMost(0.0), statements.median());

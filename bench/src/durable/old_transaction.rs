@@ -13,9 +13,10 @@ use workloads::{Dispatchers, FanOut, Workload};
 
 use super::arena::Arena;
 use super::contender::{Contender, REVEILLE};
-use super::player::Player;
+use super::player::start;
 use crate::Result;
 use crate::report::{Figures, Goal, Report};
+use crate::standings::Named as _;
 
 /// The name of this workload.
 pub(super) const NAME: &str = "old transaction";
@@ -48,7 +49,7 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
 async fn play(arena: &Arena<'_>, contender: Contender, report: &mut Report) -> Result<f64> {
     let schema = arena.server.new_schema()?;
     let workload = Workload::FanOut(FanOut::new(ENDLESS, Dispatchers::same(4)));
-    let mut player = Player::start(arena, contender, &schema, &workload).await?;
+    let mut player = start(arena, contender, &schema, &workload).await?;
     player.begin().await?;
     sleep(RUN_UP).await;
     let before = rate(arena, &schema).await?;

@@ -3,10 +3,10 @@
 use workloads::{Outcome, Stress, Workload};
 
 use super::arena::{Arena, Played};
-use super::contender::{CEILING, REVEILLE};
-use super::standings::{Entry, Line};
+use super::contender::{CEILING, Entry, REVEILLE};
 use crate::Result;
 use crate::report::{Goal, Report};
+use crate::standings::{Line, Standings};
 
 /// The name of this workload.
 pub(super) const NAME: &str = "stress";
@@ -37,7 +37,7 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     }
     // Its activities sleep most of the time, so that one long round says more than several.
     let play = async |entry: &Entry| figures(arena.play(entry.contender, &entry.workload).await?);
-    let standings = arena.contest(entries, arena.rounds(1, 1), play).await;
+    let standings = Standings::contest(entries, arena.rounds(1, 1), play).await;
     standings.report(report);
     let ours = |title, figure| standings.rounds(title, REVEILLE, figure);
     let worst = |figures: Vec<f64>, worse: fn(f64, f64) -> f64| {

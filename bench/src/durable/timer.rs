@@ -3,10 +3,10 @@
 use workloads::{Dispatchers, Outcome, Timer, Workload};
 
 use super::arena::{Arena, Played};
-use super::contender::{CEILING, REVEILLE};
-use super::standings::{Entry, Line};
+use super::contender::{CEILING, Entry, REVEILLE};
 use crate::Result;
 use crate::report::{Goal, Report};
+use crate::standings::{Line, Standings};
 
 /// The name of this workload.
 pub(super) const NAME: &str = "timer lateness";
@@ -18,7 +18,7 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     let entry = |contender| Entry { title: NAME.into(), contender, workload: Workload::Timer(timer) };
     let entries = arena.with_peers(&[REVEILLE, CEILING]).into_iter().map(entry).collect();
     let play = async |entry: &Entry| figures(arena.play(entry.contender, &entry.workload).await?);
-    let standings = arena.contest(entries, arena.rounds(1, 2), play).await;
+    let standings = Standings::contest(entries, arena.rounds(1, 2), play).await;
     standings.report(report);
     report.target("timer: p99 late ms", Goal::AtMost(10.0), standings.rounds(NAME, REVEILLE, "p99_ms").median());
     Ok(())

@@ -10,12 +10,12 @@ use tokio::time::sleep;
 use workloads::{Dispatchers, Latencies, Outcome, WakeClient, WakeWorker, Workload};
 
 use super::arena::{Arena, SETTLED};
-use super::contender::{BROADCAST, Contender, EVERY_WAKE, REVEILLE, WOKEN};
-use super::meter::Meter;
-use super::player::Player;
-use super::standings::{Entry, Line};
+use super::contender::{BROADCAST, Contender, EVERY_WAKE, Entry, REVEILLE, WOKEN};
+use super::player::start;
 use crate::Result;
+use crate::meter::Meter;
 use crate::report::{Goal, Report};
+use crate::standings::{Line, Standings};
 
 /// The name of this workload.
 pub(super) const NAME: &str = "wake across processes";
@@ -34,7 +34,7 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     let entries = arena.with_peers(&own).into_iter().map(entry).collect();
     let afterwards = Duration::from_secs(arena.choose(2, 20));
     let play = async |entry: &Entry| play(arena, entry.contender, &entry.workload, afterwards).await;
-    let standings = arena.contest(entries, arena.rounds(1, 2), play).await;
+    let standings = Standings::contest(entries, arena.rounds(1, 2), play).await;
     standings.report(report);
     report.target(
         "wake: first turn p99 ms",
@@ -44,16 +44,20 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
+/// What looks for turns and activities. All contenders call it by the names of duroxide's contract.
+const LOOKS: [&str; 2] = ["fetch_orchestration_item", "fetch_work_item"];
+
 /// A worker and a client, each a process, on one schema.
 async fn play(arena: &Arena<'_>, contender: Contender, workload: &Workload, afterwards: Duration) -> Result<Line> {
     let schema = arena.server.new_schema()?;
-    let mut worker = Player::start(arena, contender, &schema, &WORKER).await?;
-    worker.play().await?;
-    let mut client = Player::start(arena, contender, &schema, workload).await?;
+    let mut worker = start(arena, contender, &schema, &WORKER).await?;
+    worker.play::<Outcome>().await?;
+    let mut client = start(arena, contender, &schema, workload).await?;
     let meter = Meter::start(arena.server).await?;
     let Outcome::WakeClient(done) = client.play().await? else { return Err("not the outcome of a client".into()) };
     let items = done.to_turn.samples_ms.len() as f64;
     let cost = meter.read().await?.per(items);
+    let looks = meter.statements_with(&LOOKS).await? / items;
     client.end().await?;
     sleep(SETTLED).await;
     let then = meter.statements().await?;
@@ -72,7 +76,7 @@ async fn play(arena: &Arena<'_>, contender: Contender, workload: &Workload, afte
         ("completion_p50_ms", p50(&done.to_completion)),
         ("completion_p99_ms", p99(&done.to_completion)),
         ("statements_each", cost.statements),
-        ("looks_each", cost.looks),
+        ("looks_each", looks),
         ("afterwards_per_s", asked / afterwards.as_secs_f64()),
         ("samples", items),
     ])

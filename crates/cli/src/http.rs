@@ -16,7 +16,6 @@ use std::{sync::Arc, time::Instant};
 use axum::{
     Router,
     extract::{DefaultBodyLimit, MatchedPath, Request, State},
-    http::StatusCode,
     middleware::{Next, from_fn, from_fn_with_state, map_request, map_response},
     response::Response,
     routing::get,
@@ -88,11 +87,12 @@ impl App {
     }
 }
 
-/// Keeps requests from a product whose tables may not exist yet.
+/// Keeps requests from a product whose tables may not exist yet. There are clients of the queue that give up for good unless
+/// the text speaks of a connection.
 async fn only_when_started(State(health): State<Arc<Health>>, request: Request, next: Next) -> Response {
     match health.not_started() {
         None => next.run(request).await,
-        Some(reason) => reply::error(StatusCode::SERVICE_UNAVAILABLE, &reason),
+        Some(reason) => reply::later(&format!("{reason}; use this connection again in a moment")),
     }
 }
 

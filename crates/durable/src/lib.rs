@@ -16,7 +16,6 @@ mod contract;
 mod error;
 mod fetch;
 mod flight;
-mod floor;
 mod gauge;
 mod history;
 pub mod import;

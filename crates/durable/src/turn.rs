@@ -14,10 +14,9 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
 use uuid::Uuid;
-use wake::{Channel, Claim, Look, Looked, Topic};
+use wake::{Channel, Claim, Floors, Look, Looked, Reading, Topic};
 
 use crate::blocked::Blocked;
-use crate::floor::{Floors, Reading};
 use crate::history::{Head, Histories, Remembered};
 use crate::item;
 use crate::lease::Leases;

@@ -11,9 +11,8 @@ use pg::{Schema, Sql};
 use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
 use uuid::Uuid;
-use wake::{Channel, Claim, Look, Looked, Topic};
+use wake::{Channel, Claim, Floors, Look, Looked, Topic};
 
-use crate::floor::Floors;
 use crate::item;
 use crate::lease::Leases;
 use crate::message::{lane, millis};

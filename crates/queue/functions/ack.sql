@@ -7,21 +7,20 @@
 --           the lease has, or the group can have; l: the lease is over. Then the group's name.
 -- Locks: a cursor each, skip locked; `patient` waits. Of a partition that was read to its end its row, skip locked.
 -- Decided only from columns of the locked row, and from segments, which do not change.
+-- Cost:  100 us a member, 6 us more for each ten messages. Ending all members together by a few large statements was as slow for four and a third faster for fifty.
 create or replace function {schema}.ack(
     flight uuid, channels text[], payloads text[], patient boolean,
     partitions bigint[], groups text[], leases uuid[], lasts integer[], hashes bigint[], statuses text[], errors text[]
 ) returns table (outcomes text[], backend integer)
 language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off
+    set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off
 as $$
 #variable_conflict use_column
 declare
     member   record;
-    source   record;
     mine     record;
     message  record;
     verdicts text[];
-    first    integer := 1;
     low      bigint;
     place    bigint;
     charged  integer;
@@ -34,34 +33,43 @@ begin
         select m.*, coalesce(lag(m.last) over (order by m.place), 0) + 1 as first
         from unnest(partitions, groups, leases, lasts) with ordinality as m (partition_id, group_name, lease_id, last, place) order by m.place
     loop
-        select p.id, p.queue_id, p.first_offset, q.retry_limit, q.retry_delay_ms, q.delayed_processing_seconds, q.window_buffer_seconds into source
-        from {schema}.partition p join {schema}.queue q on q.id = p.queue_id where p.id = member.partition_id;
-        if not found then
-            outcomes[member.place] := 'p';
-            continue;
+        if patient and member.lease_id is not null then
+            perform from {schema}.cursor c where c.lease_id = member.lease_id and c.partition_id = member.partition_id for update;
         end if;
-        -- Whose it is: a lease says so itself, while it lasts.
-        select k.id, k.name into message from {schema}.consumer k
-        where k.queue_id = source.queue_id and k.id = coalesce(
-            (select c.consumer_id from {schema}.cursor c where c.lease_id = member.lease_id and c.partition_id = member.partition_id),
-            (select g.id from {schema}.consumer g
-             where g.queue_id = source.queue_id and md5(g.name) = md5(coalesce(member.group_name, '__QUEUE_MODE__'))
-               and g.name = coalesce(member.group_name, '__QUEUE_MODE__')));
+        -- A lease says itself whose it is, while it lasts.
+        select c.*, k.name, q.id as queue_id, q.retry_limit, q.retry_delay_ms, q.delayed_processing_seconds, q.window_buffer_seconds into mine
+        from {schema}.cursor c
+        join {schema}.consumer k on k.id = c.consumer_id
+        join {schema}.queue q on q.id = k.queue_id
+        where c.lease_id = member.lease_id and c.partition_id = member.partition_id for update of c skip locked;
         if not found then
-            outcomes[member.place] := 'g';
-            continue;
-        end if;
-        if patient then
-            select c.* into mine from {schema}.cursor c
-            where c.partition_id = member.partition_id and c.consumer_id = message.id order by c.version desc limit 1 for update;
-        else
-            select c.* into mine from {schema}.cursor c
+            continue when not patient and exists (
+                select from {schema}.cursor c join {schema}.consumer k on k.id = c.consumer_id
+                where c.lease_id = member.lease_id and c.partition_id = member.partition_id);
+            select p.queue_id, k.id, k.name, q.retry_limit, q.retry_delay_ms, q.delayed_processing_seconds, q.window_buffer_seconds into message
+            from {schema}.partition p
+            join {schema}.queue q on q.id = p.queue_id
+            left join {schema}.consumer k on k.queue_id = q.id and md5(k.name) = md5(coalesce(member.group_name, '__QUEUE_MODE__'))
+                and k.name = coalesce(member.group_name, '__QUEUE_MODE__')
+            where p.id = member.partition_id;
+            if message.id is null then
+                outcomes[member.place] := case when found then 'g' else 'p' end;
+                continue;
+            end if;
+            if patient then
+                perform from {schema}.cursor c
+                where c.partition_id = member.partition_id and c.consumer_id = message.id order by c.version desc limit 1 for update;
+            end if;
+            select c.*, message.name, message.queue_id, message.retry_limit, message.retry_delay_ms, message.delayed_processing_seconds,
+                   message.window_buffer_seconds into mine
+            from {schema}.cursor c
             where c.partition_id = member.partition_id and c.consumer_id = message.id order by c.version desc limit 1 for update skip locked;
+            if not found then
+                outcomes[member.place] := case when patient then 'g' end;
+                continue;
+            end if;
         end if;
-        if not found then
-            continue;
-        end if;
-        outcomes[member.place] := message.name;
+        outcomes[member.place] := mine.name;
         place := mine.position;
         charged := mine.retries;
         stopped := null;
@@ -69,16 +77,13 @@ begin
         verdicts := array_fill('u'::text, array[member.last - member.first + 1]);
         -- From where the messages can be: of a lease that is over, up to a batch before.
         low := case when done then mine.position - 10000 else mine.position end;
-        low := coalesce((select max(s.first_offset) from {schema}.segment s where s.partition_id = member.partition_id and s.first_offset <= low), low);
         for message in
-            select m.place, m.status, m.error, s.message_offset from unnest(hashes[member.first:member.last], statuses[member.first:member.last],
-                errors[member.first:member.last]) with ordinality as m (hash, status, error, place)
-            join (select h.hash, s.first_offset + h.place - 1 as message_offset from {schema}.segment s
-                  cross join lateral unnest(s.hashes) with ordinality as h (hash, place)
-                  where s.partition_id = member.partition_id and s.first_offset >= low
-                    and s.first_offset < case when done then mine.position when mine.lease_id is null then mine.position + 10000 else mine.lease_end end
-                 ) s on s.hash = m.hash
-            order by s.message_offset
+            select m.* from unnest(
+                statuses[member.first:member.last], errors[member.first:member.last],
+                {schema}.locate(member.partition_id, low,
+                                case when done then mine.position when mine.lease_id is null then mine.position + 10000 else mine.lease_end end,
+                                hashes[member.first:member.last])) with ordinality as m (status, error, message_offset, place)
+            where m.message_offset is not null order by m.message_offset
         loop
             verdicts[message.place] := case
                 -- An ack that was heard before, or that a later one covered.
@@ -88,7 +93,7 @@ begin
                 when stopped is not null and message.status in ('c', 'd') then 'b'
                 else 'o' end;
             continue when verdicts[message.place] <> 'o' or done or stopped is not null or message.message_offset < mine.position;
-            if message.status = 'f' and charged >= source.retry_limit and message.message_offset = place then
+            if message.status = 'f' and charged >= mine.retry_limit and {schema}.first_live(member.partition_id, place) >= message.message_offset then
                 verdicts[message.place] := 'd';
             elsif message.status = 'd' then
                 verdicts[message.place] := 'd';
@@ -96,13 +101,15 @@ begin
                 stopped := message.status;
                 if message.status = 'f' then
                     charged := charged + 1;
+                    -- Not at what was deleted before it: what is charged is charged to the first that is read.
+                    place := greatest(place, least({schema}.first_live(member.partition_id, place), message.message_offset));
                 end if;
                 continue;
             end if;
             if verdicts[message.place] = 'd' then
                 insert into {schema}.dead_letter (queue_id, partition_id, consumer, message_offset, message_id, transaction_id, trace_id, producer,
                                                   encrypted, payload, error, retries, created_at)
-                select source.queue_id, s.partition_id, outcomes[member.place], message.message_offset, s.ids[i.i], s.transaction_ids[i.i], s.trace_ids[i.i],
+                select mine.queue_id, s.partition_id, outcomes[member.place], message.message_offset, s.ids[i.i], s.transaction_ids[i.i], s.trace_ids[i.i],
                        s.producers[i.i], s.encrypted, s.payloads[i.i], message.error, charged, s.created_at
                 from (select * from {schema}.segment s where s.partition_id = member.partition_id and s.first_offset <= message.message_offset
                       order by s.first_offset desc limit 1) s
@@ -116,11 +123,15 @@ begin
             outcomes[member.place] := 'l' || array_to_string(verdicts, '') || outcomes[member.place];
             continue;
         end if;
+        if stopped is null and place > mine.position and place < mine.lease_end and {schema}.first_live(member.partition_id, place) >= mine.lease_end then
+            -- What is left of the lease was deleted.
+            place := mine.lease_end;
+        end if;
         if stopped is not null or mine.lease_id is null or place >= mine.lease_end then
             due := case when mine.lease_id is null and stopped is null and mine.due_at > now() then mine.due_at
-                        when stopped = 'f' then now() + coalesce(source.retry_delay_ms, 0) * interval '1 ms'
+                        when stopped = 'f' then now() + coalesce(mine.retry_delay_ms, 0) * interval '1 ms'
                         when stopped = 'r' then now()
-                        else {schema}.due_after(member.partition_id, place, source.delayed_processing_seconds, source.window_buffer_seconds) end;
+                        else {schema}.due_after(member.partition_id, place, mine.delayed_processing_seconds, mine.window_buffer_seconds) end;
             update {schema}.cursor c
             set version = c.version + 1, position = place, retries = charged, due_at = due, lease_id = null, lease_end = null,
                 last_lease = coalesce(mine.lease_id, mine.last_lease)

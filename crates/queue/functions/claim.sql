@@ -1,182 +1,102 @@
 -- Leases the partitions that have been due longest to the seats that ask, and says when the next is due.
--- Source: a queue, one partition of it or any; or all queues of a namespace, a task, or both, those of a higher priority first.
+-- Source: a queue, and one partition of it or any.
 -- Seats:  `leases`: what each lease is called; `leases_ms`: for how long, null for what the queue says; `batches`: messages at most; `widths`: partitions at most;
---         `autos`: consumed as it is read, without a lease. Each seat gets a partition before any gets a second. `modes`, `sinces`: where a group begins that does not
---         exist yet; the first seat's count.
--- Rows:   one per segment and seat, in order, with the messages of the seat; then one of nulls but for next_due_ms.
+--         Each seat gets a partition before any gets a second. `modes`, `sinces`: where a group begins that does not exist yet; the first seat's count.
+-- Floor:  what was due before it is not read, and neither is what is due later than now: see crates/wake/src/floor.rs.
+-- Rows:   one per segment and seat, in order, with the messages of the seat and when they became due; then one of nulls but for next_due_ms and, if nothing was left that is
+--         due, the time in due_us.
 -- Locks:  cursors, skip locked; of a partition that turns out to be empty its row, skip locked.
 -- Index:  cursor_due forwards; then primary keys.
+-- Cost:   the usual case is one statement for all seats, and a small one: half of what a statement costs here is making its plan ready. Everything else, and what that one
+--         found nothing to read in, is in lease_partitions.
 create or replace function {schema}.claim(
-    source_queue text, source_partition text, source_namespace text, source_task text, group_name text,
-    modes text[], sinces timestamptz[], leases uuid[], leases_ms bigint[], batches integer[], widths integer[], autos boolean[]
+    source_queue text, source_partition text, group_name text,
+    modes text[], sinces timestamptz[], leases uuid[], leases_ms bigint[], batches integer[], widths integer[], floor_us bigint
 ) returns table (
-    next_due_ms float8, seat integer, lease_ms bigint, queue_name text, partition_id bigint, partition_name text, consumer_id integer, version bigint,
+    next_due_ms float8, due_us bigint, seat integer, lease_ms bigint, queue_name text, partition_id bigint, partition_name text, consumer_id integer, version bigint,
     first_offset bigint, created_at timestamptz, encrypted boolean, retries integer,
     ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[]
 )
 language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 #variable_conflict use_column
 declare
-    wanted    integer := (select sum(w) from unnest(widths) as w);
-    soonest   timestamptz := 'infinity';
-    place     integer := 0;
-    own       integer;
-    source    record;
-    candidate record;
-    mine      record;
-    part      record;
-    room      integer;
-    begins    bigint;
-    upto      bigint;
-    last      bigint;
-    due       timestamptz;
-    empty     boolean;
+    -- Whose turn it is to get a partition: everybody once, then who wants a second.
+    turns   integer[] := array(select w.seat from unnest(widths) with ordinality as w (width, seat), generate_series(1, w.width) as round order by round, w.seat);
+    -- Segments of a partition at most.
+    most    integer := least((select max(b) from unnest(batches) as b), 256);
+    bound   timestamptz := coalesce(to_timestamp(floor_us / 1000000.0), '-infinity');
+    soonest timestamptz;
+    own     integer;
+    source  record;
+    served  boolean;
 begin
-    if exists (select from {schema}.maintenance m where m.name = 'pop' and m.enabled) then
-        return next;
-        return;
-    end if;
-    for source in
-        select q.* from {schema}.queue q where md5(q.name) = md5(source_queue) and q.name = source_queue
-        union all
-        select * from (
-            select q.* from {schema}.queue q
-            where source_queue is null and (source_namespace is null or md5(q.namespace) = md5(source_namespace) and q.namespace = source_namespace)
-              and (source_task is null or md5(q.task) = md5(source_task) and q.task = source_task)
-            order by q.priority desc, q.id) q
-    loop
-        select k.id into own from {schema}.consumer k
-        where k.queue_id = source.id and md5(k.name) = md5(group_name) and k.name = group_name;
-        if not found then
-            own := {schema}.subscribe(source.id, group_name, modes[1], sinces[1]);
-            continue when own is null;
+    select q.*, k.id as consumer_id, (select m.enabled from {schema}.maintenance m where m.name = 'pop') as closed into source
+    from {schema}.queue q
+    left join {schema}.consumer k on k.queue_id = q.id and md5(k.name) = md5(group_name) and k.name = group_name
+    where md5(q.name) = md5(source_queue) and q.name = source_queue;
+    if found and not source.closed then
+        own := coalesce(source.consumer_id, {schema}.subscribe(source.id, group_name, modes[1], sinces[1]));
+        served := false;
+        if 1 = all (widths) and source_partition is null and source.delayed_processing_seconds = 0 and source.window_buffer_seconds = 0 then
+            return query
+            with mine as materialized (
+                select c.*, d.due_at from (
+                    select c.partition_id, c.version, c.due_at from {schema}.cursor c
+                    where c.consumer_id = own and c.due_at <= now() and c.due_at >= bound and c.due_at < 'infinity' order by c.due_at limit cardinality(widths) * 2 + 16) d
+                cross join lateral (select c.partition_id, c.version, c.position, c.retries from {schema}.cursor c
+                                    where c.partition_id = d.partition_id and c.consumer_id = own and c.version = d.version for update skip locked) c
+                limit cardinality(widths)
+            ), seated as materialized (
+                select m.*, f.first_offset as start, row_number() over (order by m.due_at, m.partition_id)::integer as seat,
+                       (select max(s.next_offset) from (
+                            select s.next_offset from {schema}.segment s where s.partition_id = m.partition_id and s.first_offset >= f.first_offset
+                            order by s.first_offset limit least(most, 1 + 8388608 / f.bytes)) s) as upto
+                from mine m
+                cross join lateral (
+                    select f.first_offset, f.next_offset, pg_column_size(f.payloads) as bytes from {schema}.segment f
+                    where f.partition_id = m.partition_id and f.first_offset <= m.position order by f.first_offset desc limit 1) f
+                where f.next_offset > m.position
+            ), leased as (
+                update {schema}.cursor c
+                set version = c.version + 1, read_at = now(), due_at = now() + coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint) * interval '1 ms',
+                    lease_id = leases[t.seat], lease_end = least(t.upto, t.position + batches[t.seat])
+                from seated t
+                where c.partition_id = t.partition_id and c.consumer_id = own and c.version = t.version
+            )
+            select null::float8, (extract(epoch from greatest(t.due_at, 'epoch')) * 1000000)::bigint, t.seat - 1, coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint), source.name, t.partition_id, p.name, own, t.version + 1,
+                   s.first_offset + s.skip, s.created_at, s.encrypted, t.retries,
+                   s.ids[s.skip + 1 : s.skip + s.amount], s.transaction_ids[s.skip + 1 : s.skip + s.amount],
+                   s.trace_ids[s.skip + 1 : s.skip + s.amount], s.producers[s.skip + 1 : s.skip + s.amount], s.payloads[s.skip + 1 : s.skip + s.amount]
+            from seated t
+            join {schema}.partition p on p.id = t.partition_id
+            cross join lateral (
+                select s.*, greatest(t.position - s.first_offset, 0)::integer as skip,
+                       (least(s.next_offset, t.position + batches[t.seat]) - greatest(s.first_offset, t.position))::integer as amount
+                from {schema}.segment s
+                where s.partition_id = t.partition_id and s.first_offset >= t.start and s.first_offset < least(t.upto, t.position + batches[t.seat])
+                order by s.first_offset) s;
+            served := found;
         end if;
-        for candidate in
-            select * from (
-                select c.partition_id, c.version from {schema}.cursor c
-                where source_partition is null and c.consumer_id = own and c.due_at <= now() and c.due_at < 'infinity'
-                order by c.due_at limit wanted * 2 + 16) c
-            union all
-            select n.partition_id, n.version from {schema}.partition p
-            cross join lateral (select c.partition_id, c.version, c.due_at from {schema}.cursor c
-                                where c.partition_id = p.id and c.consumer_id = own order by c.version desc limit 1) n
-            where p.queue_id = source.id and md5(p.name) = md5(source_partition) and p.name = source_partition and n.due_at <= now()
-        loop
-            if wanted <= 0 then
-                soonest := now();
-                exit;
-            end if;
-            select c.* into mine from {schema}.cursor c
-            where c.partition_id = candidate.partition_id and c.consumer_id = own and c.version = candidate.version for update skip locked;
-            if not found then
-                soonest := now();
-                continue;
-            end if;
-            due := null;
-            if source.window_buffer_seconds > 0 then
-                -- It yields nothing until its newest message is old enough.
-                select s.created_at + source.window_buffer_seconds * interval '1 s' into due from {schema}.segment s
-                where s.partition_id = mine.partition_id order by s.first_offset desc limit 1;
-                if due > now() then
-                    update {schema}.cursor c set version = c.version + 1, due_at = due, lease_id = null, lease_end = null
-                    where c.partition_id = mine.partition_id and c.consumer_id = own and c.version = mine.version;
-                    continue;
-                end if;
-            end if;
-            -- Whose it is: in turn, of those who have room.
-            loop
-                place := place % cardinality(widths) + 1;
-                exit when widths[place] > 0;
-            end loop;
-            room := batches[place];
-            upto := mine.position;
-            empty := true;
-            loop
-                begins := upto;
-                for part in
-                    select s.* from {schema}.segment s
-                    where s.partition_id = mine.partition_id and s.next_offset > begins and s.first_offset >= coalesce(
-                        (select max(f.first_offset) from {schema}.segment f where f.partition_id = mine.partition_id and f.first_offset <= begins), begins)
-                      and s.created_at <= now() - source.delayed_processing_seconds * interval '1 s'
-                    order by s.first_offset limit room
-                loop
-                    first_offset := greatest(upto, part.first_offset);
-                    -- Of what was deleted only the place is left: what comes first is a message.
-                    while empty and first_offset < part.next_offset and part.ids[first_offset - part.first_offset + 1] is null loop
-                        first_offset := first_offset + 1;
-                    end loop;
-                    last := least(part.next_offset, first_offset + room);
-                    ids := part.ids[first_offset - part.first_offset + 1 : last - part.first_offset];
-                    room := room - (last - first_offset);
-                    upto := last;
-                    if array_remove(ids, null) <> '{}' then
-                        if empty then
-                            empty := false;
-                            begins := first_offset;
-                            -- What failed before may be gone.
-                            mine.retries := case when begins > mine.position then 0 else mine.retries end;
-                            partition_name := (select p.name from {schema}.partition p where p.id = mine.partition_id);
-                            lease_ms := coalesce(leases_ms[place], source.lease_seconds * 1000::bigint);
-                        end if;
-                        seat := place - 1;
-                        queue_name := source.name;
-                        partition_id := mine.partition_id;
-                        consumer_id := own;
-                        version := mine.version + 1;
-                        created_at := part.created_at;
-                        encrypted := part.encrypted;
-                        retries := mine.retries;
-                        transaction_ids := part.transaction_ids[first_offset - part.first_offset + 1 : last - part.first_offset];
-                        trace_ids := part.trace_ids[first_offset - part.first_offset + 1 : last - part.first_offset];
-                        producers := part.producers[first_offset - part.first_offset + 1 : last - part.first_offset];
-                        payloads := part.payloads[first_offset - part.first_offset + 1 : last - part.first_offset];
-                        return next;
-                    end if;
-                    exit when room = 0;
-                end loop;
-                -- If all of it was deleted, what comes behind it?
-                exit when not empty or upto = begins;
-            end loop;
-            if empty then
-                due := {schema}.due_after(mine.partition_id, upto, source.delayed_processing_seconds, source.window_buffer_seconds);
-                if due > now() or upto > mine.position or mine.lease_id is not null then
-                    update {schema}.cursor c set version = c.version + 1, position = upto, due_at = due, lease_id = null, lease_end = null
-                    where c.partition_id = mine.partition_id and c.consumer_id = own and c.version = mine.version;
-                end if;
-                soonest := least(soonest, due);
-                continue;
-            end if;
-            if autos[place] then
-                update {schema}.cursor c set version = c.version + 1, position = upto, read_at = now(), retries = 0, lease_id = null, lease_end = null,
-                       due_at = {schema}.due_after(mine.partition_id, upto, source.delayed_processing_seconds, source.window_buffer_seconds)
-                where c.partition_id = mine.partition_id and c.consumer_id = own and c.version = mine.version;
+        for attempt in 1..2 loop
+            if source_partition is null then
+                soonest := (select c.due_at from {schema}.cursor c
+                            where c.consumer_id = own and c.due_at >= bound and c.due_at < 'infinity' and (floor_us is null or c.due_at <= now())
+                            order by c.due_at limit 1);
             else
-                update {schema}.cursor c set version = c.version + 1, position = begins, retries = mine.retries, read_at = now(),
-                       lease_id = leases[place], lease_end = upto, due_at = now() + lease_ms * interval '1 ms'
-                where c.partition_id = mine.partition_id and c.consumer_id = own and c.version = mine.version;
+                soonest := (select n.due_at from {schema}.partition p
+                            cross join lateral (select c.due_at from {schema}.cursor c
+                                                where c.partition_id = p.id and c.consumer_id = own order by c.version desc limit 1) n
+                            where p.queue_id = source.id and md5(p.name) = md5(source_partition) and p.name = source_partition);
             end if;
-            wanted := wanted - 1;
-            widths[place] := widths[place] - 1;
-            batches[place] := room;
-            if room = 0 then
-                wanted := wanted - widths[place];
-                widths[place] := 0;
-            end if;
+            exit when served or soonest is null or soonest > now();
+            served := true;
+            return query select * from {schema}.lease_partitions(own, source.id, source_partition, leases, leases_ms, batches, turns, bound);
         end loop;
-        if soonest > now() then
-            soonest := least(soonest,
-                (select c.due_at from {schema}.cursor c
-                 where source_partition is null and c.consumer_id = own and c.due_at > now() and c.due_at < 'infinity' order by c.due_at limit 1),
-                (select n.due_at from {schema}.partition p
-                 cross join lateral (select c.due_at from {schema}.cursor c
-                                     where c.partition_id = p.id and c.consumer_id = own order by c.version desc limit 1) n
-                 where p.queue_id = source.id and md5(p.name) = md5(source_partition) and p.name = source_partition));
-        end if;
-    end loop;
-    next_due_ms := case when soonest < 'infinity' then extract(epoch from soonest - now()) * 1000 end;
-    seat := null;
+    end if;
+    due_us := case when soonest is null or soonest > now() then (extract(epoch from now()) * 1000000)::bigint end;
+    next_due_ms := case when soonest < 'infinity' then greatest(extract(epoch from soonest - now()) * 1000, 0) end;
     return next;
 end
 $$;

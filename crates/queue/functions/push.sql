@@ -14,7 +14,7 @@ create or replace function {schema}.push(
     ids uuid[], transaction_ids text[], hashes bigint[], bodies bytea[], trace_ids text[], producers text[], drains boolean
 ) returns table (place integer, verdict text, first_offset bigint, unseen bigint[], unseen_from bigint, backend integer)
 language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 #variable_conflict use_column
 declare

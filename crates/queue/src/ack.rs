@@ -1,6 +1,6 @@
 //! Ending messages, or refusing them: one update per partition and consumer group.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use futures_util::future::try_join_all;
@@ -59,6 +59,14 @@ pub struct Ack {
     pub error: Option<String>,
 }
 
+impl Ack {
+    /// Refuses what cannot be the name of anything.
+    pub(crate) fn check(&self) -> Result<()> {
+        check("transactionId", &self.transaction_id)?;
+        self.group.as_deref().map_or(Ok(()), |group| check("consumerGroup", group))
+    }
+}
+
 /// The answer to an ack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Acked {
@@ -104,9 +112,7 @@ impl Queues {
     /// [`Error::Invalid`] for what cannot be meant; else the database's, and then nothing may have been acked, or some.
     pub async fn ack(&self, acks: Vec<Ack>) -> Result<Vec<Acked>> {
         let inner = &self.inner;
-        let mut session = inner.db.session().await?;
-        let members = self.members(&mut session, &acks).await?;
-        session.finish().await?;
+        let members = self.members(None, &acks).await?;
         let flights = members.flown.into_iter().map(|(member, places)| async {
             let fate = inner.acks.submit(member).await?;
             Ok::<_, Error>((fate, places))
@@ -124,7 +130,7 @@ impl Queues {
     /// As [`ack`](Self::ack).
     pub async fn ack_in(&self, conn: &mut PgConnection, acks: &[Ack]) -> Result<Vec<Acked>> {
         let inner = &self.inner;
-        let members = self.members(conn, acks).await?;
+        let members = self.members(Some(&mut *conn), acks).await?;
         let flight = Acks::new(&inner.schema, inner.channel.clone());
         let loads: Vec<&Member> = members.flown.iter().map(|(member, _)| member).collect();
         let possible: Vec<Ring> = loads.iter().flat_map(|member| flight.rings(member, None)).collect();
@@ -139,16 +145,11 @@ impl Queues {
     }
 
     /// The acks by partition, group and lease, with the places of each in the request.
-    async fn members(&self, conn: &mut PgConnection, acks: &[Ack]) -> Result<Members> {
-        for ack in acks {
-            check("transactionId", &ack.transaction_id)?;
-            ack.group.as_deref().map_or(Ok(()), |group| check("consumerGroup", group))?;
-        }
+    async fn members(&self, conn: Option<&mut PgConnection>, acks: &[Ack]) -> Result<Members> {
+        acks.iter().try_for_each(Ack::check)?;
         let number = |ack: &Ack| self.inner.ids.number(ack.partition_id);
-        let mut numbers: Vec<i64> = acks.iter().filter_map(number).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        let places = self.inner.locate(conn, &numbers).await?;
+        let numbers: BTreeSet<i64> = acks.iter().filter_map(number).collect();
+        let places = self.inner.locate(conn, numbers).await?;
         let mut flown: Vec<(Member, Vec<usize>)> = Vec::new();
         let mut known: HashMap<(i64, Option<&str>, Option<Uuid>), usize> = HashMap::new();
         for (index, ack) in acks.iter().enumerate() {

@@ -43,16 +43,4 @@ impl Queues {
         }
         Ok(until.map(|until| Extended { until, partitions: rows.len() }))
     }
-
-    /// Gives a lease back as if its messages had never been read.
-    pub(crate) async fn release(&self, lease: Uuid) -> Result<()> {
-        let inner = &self.inner;
-        let none: [i64; 0] = [];
-        let nobody: [i32; 0] = [];
-        let mut session = inner.db.session().await?;
-        let query = sqlx::query(&inner.sql.release).bind([lease]).bind(none).bind(nobody).bind(none).bind(none);
-        query.execute(&mut *session).await?;
-        session.finish().await?;
-        Ok(())
-    }
 }

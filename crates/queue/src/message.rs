@@ -4,7 +4,9 @@ use serde_json::value::RawValue;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::error::{Error, Result};
 use crate::id::PartitionId;
+use crate::name::{DEFAULT_PARTITION, check, check_text};
 
 /// A message to push.
 #[derive(Debug, Clone)]
@@ -28,6 +30,19 @@ impl NewMessage {
     pub fn new(queue: impl Into<String>, payload: Box<RawValue>) -> NewMessage {
         let queue = queue.into();
         NewMessage { queue, partition: None, payload, transaction_id: None, trace_id: None, producer: None }
+    }
+
+    /// The partition, whether it is named or not.
+    pub(crate) fn lane(&self) -> &str {
+        self.partition.as_deref().unwrap_or(DEFAULT_PARTITION)
+    }
+
+    /// Refuses what cannot be stored.
+    pub(crate) fn check(&self) -> Result<()> {
+        check("queue", &self.queue)?;
+        check("partition", self.lane())?;
+        check_text("transactionId", self.transaction_id.as_deref().unwrap_or_default())?;
+        check_text("traceId", self.trace_id.as_deref().unwrap_or_default())
     }
 }
 
@@ -92,16 +107,15 @@ pub(crate) struct Stored {
 }
 
 impl Message<Stored> {
-    pub(crate) fn encrypted(&self) -> bool {
-        self.payload.encrypted
-    }
-
-    /// With its payload as it was pushed; `None` if that cannot be read.
-    pub(crate) fn opened(self, open: impl FnOnce(Stored) -> Option<Box<RawValue>>) -> Option<Message> {
+    /// With its payload as it was pushed: what it was decrypted to, or what is stored.
+    pub(crate) fn opened(self, decrypted: Option<Box<RawValue>>) -> Result<Message> {
         let Message { id, transaction_id, trace_id, payload, producer, created_at, .. } = self;
         let Message { queue, partition, partition_id, offset, retries, .. } = self;
-        let payload = open(payload)?;
-        Some(Message {
+        let stored = || String::from_utf8(payload.bytes).ok().and_then(|text| RawValue::from_string(text).ok());
+        let Some(payload) = decrypted.or_else(stored) else {
+            return Err(Error::invalid("payload", format!("what is stored of message {id} is not JSON")));
+        };
+        Ok(Message {
             id,
             transaction_id,
             trace_id,

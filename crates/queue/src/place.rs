@@ -138,15 +138,33 @@ impl Inner {
         Ok(places)
     }
 
-    /// The partitions of these numbers, as far as there are such.
-    pub(crate) async fn locate(&self, conn: &mut PgConnection, ids: &[i64]) -> Result<HashMap<i64, Arc<Place>>> {
-        let mut found: HashMap<i64, Arc<Place>> =
-            ids.iter().filter_map(|id| Some((*id, self.places.numbered(*id)?))).collect();
-        let missing: Vec<i64> = ids.iter().copied().filter(|id| !found.contains_key(id)).collect();
+    /// The partitions of these numbers, as far as there are such. Asks only for those it does not know, on a connection of the caller's or its own.
+    pub(crate) async fn locate(
+        &self,
+        conn: Option<&mut PgConnection>,
+        ids: impl IntoIterator<Item = i64>,
+    ) -> Result<HashMap<i64, Arc<Place>>> {
+        let (mut found, mut missing) = (HashMap::new(), Vec::new());
+        for id in ids {
+            match self.places.numbered(id) {
+                Some(place) => drop(found.insert(id, place)),
+                None => missing.push(id),
+            }
+        }
         if missing.is_empty() {
             return Ok(found);
         }
-        for row in sqlx::query(&self.sql.locate_partitions).bind(missing).fetch_all(conn).await? {
+        let query = sqlx::query(&self.sql.locate_partitions).bind(missing);
+        let rows = match conn {
+            Some(conn) => query.fetch_all(conn).await?,
+            None => {
+                let mut session = self.db.session().await?;
+                let rows = query.fetch_all(&mut *session).await?;
+                session.finish().await?;
+                rows
+            }
+        };
+        for row in rows {
             let (id, queue, partition): (i64, &str, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
             let spaces = (row.try_get(3)?, row.try_get(4)?);
             let place = Arc::new(Place::new(id, queue, partition, spaces, row.try_get(5)?));

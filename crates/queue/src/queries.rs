@@ -21,7 +21,6 @@ queries! {
     open_partitions = "open_partitions",
     locate_partitions = "locate_partitions",
     shelve = "shelve",
-    release = "release",
     extend = "extend",
     configure = "configure",
     find_queue = "find_queue",
@@ -42,6 +41,8 @@ queries! {
     partition_states = "partition_states",
     depth = "depth",
     count_dead_letters = "count_dead_letters",
+    required_leases = "required_leases",
+    transaction_status = "transaction_status",
     list_messages = "list_messages",
     reading_modes = "reading_modes",
     find_message = "find_message",
@@ -70,8 +71,6 @@ queries! {
     forget_traces = "forget_traces",
     database_state = "database_state",
     table_states = "table_states",
-    required_leases = "required_leases",
-    transaction_status = "transaction_status",
 }
 
 pub(crate) const MIGRATIONS: &[Migration] = &[
@@ -87,7 +86,11 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "backlog", sql: include_str!("../functions/backlog.sql") },
     Function { name: "push", sql: include_str!("../functions/push.sql") },
     Function { name: "shelve", sql: include_str!("../functions/shelve.sql") },
+    Function { name: "put_off", sql: include_str!("../functions/put_off.sql") },
+    Function { name: "lease_partitions", sql: include_str!("../functions/lease_partitions.sql") },
     Function { name: "claim", sql: include_str!("../functions/claim.sql") },
+    Function { name: "first_live", sql: include_str!("../functions/first_live.sql") },
+    Function { name: "locate", sql: include_str!("../functions/locate.sql") },
     Function { name: "ack", sql: include_str!("../functions/ack.sql") },
     Function { name: "release", sql: include_str!("../functions/release.sql") },
     Function { name: "extend", sql: include_str!("../functions/extend.sql") },

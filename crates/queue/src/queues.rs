@@ -7,10 +7,10 @@ use pg::{Component, Database, Migrator, Schema};
 use wake::{Channel, Consumer, FlightOptions, Flights, Payload, Wake};
 
 use crate::ack::Acks;
+use crate::claim::Pops;
 use crate::error::Result;
 use crate::id::Ids;
 use crate::place::Places;
-use crate::pop::Pops;
 use crate::push::Push;
 use crate::queries::{FUNCTIONS, MIGRATIONS, Queries};
 use crate::seal::Seal;

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::message::{NewMessage, PushStatus, Pushed};
-use crate::name::{DEFAULT_PARTITION, check, check_text, hash};
+use crate::name::hash;
 use crate::place::Place;
 use crate::push::{Fate, Load, Sealed};
 use crate::queues::Queues;
@@ -30,10 +30,7 @@ struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     fn of(message: &'a NewMessage) -> Result<Draft<'a>> {
-        check("queue", &message.queue)?;
-        check("partition", partition(message))?;
-        check_text("transactionId", message.transaction_id.as_deref().unwrap_or_default())?;
-        check_text("traceId", message.trace_id.as_deref().unwrap_or_default())?;
+        message.check()?;
         let id = Uuid::now_v7();
         let given = message.transaction_id.clone().filter(|given| !given.is_empty());
         Ok(Draft { message, id, transaction_id: given.unwrap_or_else(|| Uuid::now_v7().to_string()) })
@@ -42,10 +39,6 @@ impl<'a> Draft<'a> {
     fn bytes(&self) -> usize {
         self.message.payload.get().len() + self.transaction_id.len()
     }
-}
-
-fn partition(message: &NewMessage) -> &str {
-    message.partition.as_deref().unwrap_or(DEFAULT_PARTITION)
 }
 
 impl Queues {
@@ -112,7 +105,7 @@ impl Queues {
         let mut lanes: Vec<Vec<usize>> = Vec::new();
         let mut known: HashMap<(&str, &str), usize> = HashMap::new();
         for (index, draft) in drafts.iter().enumerate() {
-            let name = (draft.message.queue.as_str(), partition(draft.message));
+            let name = (draft.message.queue.as_str(), draft.message.lane());
             let at = *known.entry(name).or_insert_with(|| {
                 names.push(name);
                 lanes.push(Vec::new());

@@ -13,7 +13,6 @@ use uuid::Uuid;
 use crate::ack::{Ack, Acked};
 use crate::error::{Error, Result};
 use crate::message::{NewMessage, PushStatus, Pushed};
-use crate::name::{DEFAULT_PARTITION, check};
 use crate::queues::Queues;
 
 /// A part of a transaction.
@@ -73,10 +72,8 @@ impl Queues {
     async fn open_all(&self, messages: &[NewMessage]) -> Result<()> {
         let mut names: Vec<(&str, &str)> = Vec::new();
         for message in messages {
-            let partition = message.partition.as_deref().unwrap_or(DEFAULT_PARTITION);
-            check("queue", &message.queue)?;
-            check("partition", partition)?;
-            names.push((&message.queue, partition));
+            message.check()?;
+            names.push((&message.queue, message.lane()));
         }
         names.sort_unstable();
         names.dedup();

@@ -16,7 +16,7 @@ use std::{
 use axum::{
     body::{Body, Bytes, HttpBody},
     extract::{Request, State},
-    http::{HeaderValue, StatusCode, header},
+    http::header,
     middleware::Next,
     response::Response,
 };
@@ -30,9 +30,6 @@ use super::reply;
 /// Bytes of bodies that all requests under way may have together: room for 25 of the largest, or for tens of thousands of
 /// usual ones.
 const ALL_BODIES_BYTES: usize = 256 * 1024 * 1024;
-
-/// How soon a client that found no room may try again, in seconds.
-const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
 /// The memory that is left for bodies. Cheap to clone.
 #[derive(Clone)]
@@ -57,9 +54,7 @@ pub(super) async fn admit(State(room): State<Room>, request: Request, next: Next
     let said = request.body().size_hint().upper().filter(|_| !compressed);
     let bytes = said.and_then(|said| u32::try_from(said).ok()).map_or(room.largest, |said| said.min(room.largest));
     let Ok(_place) = room.left.try_acquire_many(bytes) else {
-        let mut later = reply::error(StatusCode::SERVICE_UNAVAILABLE, "too many large requests at once; try again");
-        later.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
-        return later;
+        return reply::later("too many large requests at once; try again");
     };
     next.run(request).await
 }

@@ -115,7 +115,10 @@ async fn a_product_is_reached_only_after_the_start_and_its_health_counts() {
 
     server.health.starting("still making tables");
     let early = get(server.address, "/product").await;
-    assert_eq!((early.status, &early.json()["error"]), (503, &"not ready: still making tables".into()));
+    let refused = early.json()["error"].as_str().map(str::to_owned).unwrap_or_default();
+    assert_eq!(early.status, 503);
+    assert!(refused.starts_with("not ready: still making tables") && refused.contains("connection"), "{refused}");
+    assert!(early.headers.contains("retry-after: 1"), "{early:?}");
     assert_eq!(get(server.address, "/health/live").await.status, 200);
 
     server.health.started();

@@ -6,10 +6,9 @@ use std::time::Duration;
 use pg::{Schema, Sql};
 use sqlx::PgConnection;
 use uuid::Uuid;
-use wake::{Boarded, Channel, Flight, Landed, Ring};
+use wake::{Boarded, Channel, Flight, Floors, Landed, Ring};
 
 use super::{Fenced, repeated};
-use crate::floor::Floors;
 use crate::message::millis;
 use crate::token::{TurnToken, WorkToken};
 use crate::turn::TurnKey;

@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use pg::{Schema, Sql};
 use sqlx::PgConnection;
-use wake::{Boarded, Flight, Landed, Ring};
+use wake::{Boarded, Flight, Floors, Landed, RECENT, Ring};
 
 use super::repeated;
 use super::turn::{self, Acked, Ended};
 use crate::blocked::Blocked;
-use crate::floor::{Floors, RECENT};
 use crate::lease::Leases;
 use crate::message::{Message, millis};
 use crate::provider::Channels;

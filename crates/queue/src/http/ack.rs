@@ -86,14 +86,16 @@ impl Said<'_> {
         let missing = |what| Refusal::bad(format!("{place}{what}: it is missing"));
         let partition = partition.ok_or_else(|| missing("partitionId"))?;
         let unknown = |_| Refusal::bad(format!("{place}partitionId: {partition:?} is not the id of a partition"));
-        Ok(Ack {
+        let ack = Ack {
             transaction_id: transaction_id.ok_or_else(|| missing("transactionId"))?,
             partition_id: partition.parse().map_err(unknown)?,
             status: self.status(&place)?,
             lease_id: field::name(self.lease_id, format_args!("{place}leaseId"))?.map(|text| lease(&text)),
             group: field::name(self.consumer_group, format_args!("{place}consumerGroup"))?,
             error: field::explanation(self.error, format_args!("{place}error"))?,
-        })
+        };
+        ack.check().map_err(|error| Refusal::at(place, error))?;
+        Ok(ack)
     }
 
     fn status(&self, place: impl Display) -> Result<AckStatus, Refusal> {

@@ -53,16 +53,18 @@ pub(super) struct Item<'a> {
 impl Item<'_> {
     /// The message it means. `place` names it in a refusal.
     pub(super) fn message(&self, place: impl Display) -> Result<NewMessage, Refusal> {
-        let queue = field::text(self.queue, format_args!("{place}.queue"))?;
-        Ok(NewMessage {
-            queue: queue.ok_or_else(|| Refusal::bad(format!("{place}.queue: it is missing")))?,
-            partition: field::text(self.partition, format_args!("{place}.partition"))?,
+        let queue = field::text(self.queue, format_args!("{place}queue"))?;
+        let message = NewMessage {
+            queue: queue.ok_or_else(|| Refusal::bad(format!("{place}queue: it is missing")))?,
+            partition: field::text(self.partition, format_args!("{place}partition"))?,
             payload: self.payload.unwrap_or(RawValue::NULL).to_owned(),
-            transaction_id: field::name(self.transaction_id, format_args!("{place}.transactionId"))?,
-            trace_id: field::name(self.trace_id, format_args!("{place}.traceId"))?,
+            transaction_id: field::name(self.transaction_id, format_args!("{place}transactionId"))?,
+            trace_id: field::name(self.trace_id, format_args!("{place}traceId"))?,
             // Who pushes is what the server knows of the caller, never what the caller says.
             producer: None,
-        })
+        };
+        message.check().map_err(|error| Refusal::at(place, error))?;
+        Ok(message)
     }
 }
 
@@ -142,5 +144,5 @@ pub(super) async fn push(State(queues): State<Queues>, body: Body) -> Result<(St
 fn read(body: &Body) -> Result<Vec<NewMessage>, Refusal> {
     let Items { items } = body.json()?;
     let items = items.ok_or_else(|| Refusal::bad("items: it is missing"))?;
-    items.iter().enumerate().map(|(index, item)| item.message(format_args!("items[{index}]"))).collect()
+    items.iter().enumerate().map(|(index, item)| item.message(format_args!("items[{index}]."))).collect()
 }

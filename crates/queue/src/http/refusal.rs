@@ -3,6 +3,8 @@
 //! The one place where errors become answers. A client of the field reads the text of an error, too: a consumer goes on, a second later, if it finds the word "connection" in it,
 //! and ends for good otherwise. So whatever passes by itself says that word.
 
+use std::fmt::Display;
+
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -42,6 +44,14 @@ impl Refusal {
         Refusal::new(StatusCode::BAD_REQUEST, message)
     }
 
+    /// The same, of a part of a list: the error says which field, and `place` which part.
+    pub(crate) fn at(place: impl Display, error: Error) -> Refusal {
+        match error {
+            Error::Invalid { what, reason } => Refusal::bad(format!("{place}{what}: {reason}")),
+            other => other.into(),
+        }
+    }
+
     /// There is no such thing.
     pub(crate) fn not_found(message: impl Into<String>) -> Refusal {
         Refusal::new(StatusCode::NOT_FOUND, message)
@@ -68,7 +78,8 @@ impl From<Error> for Refusal {
                 Refusal::later("the server is stopping; use another connection")
             }
             _ if error.is_transient() => {
-                tracing::warn!(error = pg::causes(&error), "a request could not be carried out for now");
+                // Of a database that is away the log speaks elsewhere, once, and not once for each client.
+                tracing::debug!(error = pg::causes(&error), "a request could not be carried out for now");
                 Refusal::later(AWAY)
             }
             _ => {

@@ -131,7 +131,7 @@ fn read_one(index: usize, operation: &RawValue) -> Result<Operation, Refusal> {
         Some("push") => {
             let Items { items } = serde_json::from_str(operation.get()).map_err(unreadable)?;
             let items = items.ok_or_else(|| Refusal::bad(format!("{place}.items: it is missing")))?;
-            let message = |(at, item): (usize, &push::Item<'_>)| item.message(format_args!("{place}.items[{at}]"));
+            let message = |(at, item): (usize, &push::Item<'_>)| item.message(format_args!("{place}.items[{at}]."));
             Ok(Operation::Push(items.iter().enumerate().map(message).collect::<Result<_, _>>()?))
         }
         Some("ack") => {

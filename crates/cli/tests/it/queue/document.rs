@@ -91,10 +91,10 @@ fn known<'a>(document: &'a Value, schema: &'a Value) -> Vec<&'a str> {
 fn fits(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
     let schema = resolved(document, schema);
     let known = known(document, schema);
-    if let Some(object) = value.as_object().filter(|_| !known.is_empty()) {
-        if let Some(key) = object.keys().find(|key| !known.contains(&key.as_str())) {
-            return Err(format!("{key} is not described"));
-        }
+    if let Some(object) = value.as_object().filter(|_| !known.is_empty())
+        && let Some(key) = object.keys().find(|key| !known.contains(&key.as_str()))
+    {
+        return Err(format!("{key} is not described"));
     }
     has(document, schema, value)
 }

@@ -105,12 +105,18 @@ async fn a_push_that_cannot_be_meant_is_refused_whole() {
         (r#"{"items":[{"queue":"good"},{"payload":1}]}"#, "items[1].queue: it is missing"),
         (r#"{"items":[{"queue":"good"},{"queue":null}]}"#, "items[1].queue: it is missing"),
         (r#"{"items":[{"queue":"good"},{"queue":7}]}"#, "items[1].queue: it must be a string"),
-        (r#"{"items":[{"queue":"good"},{"queue":""}]}"#, "queue: it is empty"),
-        (r#"{"items":[{"queue":"good"},{"queue":"a\u0000b"}]}"#, "queue: it contains a NUL"),
-        (&format!(r#"{{"items":[{{"queue":"good"}},{{"queue":"{long}"}}]}}"#), "queue: it has 1001 characters"),
+        (r#"{"items":[{"queue":"good"},{"queue":""}]}"#, "items[1].queue: it is empty"),
+        (r#"{"items":[{"queue":"good"},{"queue":"a\u0000b"}]}"#, "items[1].queue: it contains a NUL"),
+        (
+            &format!(r#"{{"items":[{{"queue":"good"}},{{"queue":"{long}"}}]}}"#),
+            "items[1].queue: it has 1001 characters",
+        ),
         (r#"{"items":[{"queue":"good"},{"queue":"q","partition":42}]}"#, "items[1].partition: it must be a string"),
         (r#"{"items":[{"queue":"good"},{"queue":"q","transactionId":{}}]}"#, "items[1].transactionId"),
-        (r#"{"items":[{"queue":"good"},{"queue":"q","transactionId":"a\u0000"}]}"#, "transactionId: it contains a NUL"),
+        (
+            r#"{"items":[{"queue":"good"},{"queue":"q","transactionId":"a\u0000"}]}"#,
+            "items[1].transactionId: it contains a NUL",
+        ),
         (r#"{"items":[{"queue":"good"},{"queue":"q","payload":NaN}]}"#, "the body cannot be read"),
         (r#"{"items":[{"queue":"good"},{"queue":"\ud800"}]}"#, "items[1].queue"),
     ];
@@ -169,6 +175,26 @@ async fn a_full_queue_fails_its_messages_and_no_others() {
     assert_eq!(each(&told, "status"), ["failed", "queued"]);
     assert!(told[0]["error"].as_str().is_some_and(|error| error.contains("maxSize")), "{told}");
     assert_eq!((&told[0]["message_id"], told[1].get("error")), (&Value::Null, None));
+}
+
+/// A queue that wants encryption gets it from a server that has the key, and nothing from one that has not: never plaintext.
+/// Two servers of one database, one with a key; what is stored is looked at.
+#[tokio::test]
+async fn an_encrypted_queue_needs_the_key() {
+    let server = Server::with(&[&format!("--queue-encryption-key={}", "0f".repeat(32))]).await;
+    let (_other, keyless) = server.another().await;
+    server.push("q", "p", &["open"]).await;
+    server.set("q", "encryption_enabled = true").await;
+    let body = json!({"items": [{"queue": "q", "partition": "p", "payload": "secret"}]});
+    assert_refused(&keyless.post("push", &body).await, 500, "no encryption key");
+    assert_eq!(server.post("push", &body).await.status, 201);
+    let sql = "select count(*) from {schema}.segment s cross join unnest(s.payloads) as p (payload)
+               where position(convert_to('secret', 'UTF8') in p.payload) > 0";
+    let sql = server.db.schema().sql(sql);
+    let plain: i64 = sqlx::query_scalar(&sql).fetch_one(server.db.database().pool()).await.expect("a number");
+    assert_eq!(plain, 0);
+    assert_refused(&keyless.get("pop/queue/q?batch=9&consumerGroup=g").await, 500, "cannot be decrypted");
+    assert_eq!(data(&server.pop("queue/q?batch=9&wait=true&consumerGroup=g").await), ["open", "secret"]);
 }
 
 /// Bodies of several megabytes are taken up to the configured limit, however they are compressed; what is larger is refused.

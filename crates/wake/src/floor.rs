@@ -17,7 +17,7 @@ use tokio::time::Instant;
 /// How far before the last claim it is still read: longer than a commit takes as a rule. What was done within it is waded through at every look.
 const MARGIN: Duration = Duration::from_millis(200);
 /// What came no longer ago than this is surely not before a floor: the other half of the margin is for the commit that brought it.
-pub(crate) const RECENT: Duration = Duration::from_millis(MARGIN.as_millis() as u64 / 2);
+pub const RECENT: Duration = Duration::from_millis(MARGIN.as_millis() as u64 / 2);
 /// A look without a floor is followed by looks with one for this many times as long as it took: they cost a twentieth of the time at most.
 const REST: u32 = 20;
 /// At least for this long; and how long what lies before the floor may go unnoticed.
@@ -40,7 +40,7 @@ struct Floor {
 
 /// The floors of a consumer's groups.
 #[derive(Debug)]
-pub(crate) struct Floors<K>(Mutex<Known<K>>);
+pub struct Floors<K>(Mutex<Known<K>>);
 
 #[derive(Debug)]
 struct Known<K> {
@@ -51,9 +51,9 @@ struct Known<K> {
 
 /// How one look reads, and when it began.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reading {
+pub struct Reading {
     /// From where; `None`: everything.
-    pub(crate) floor_us: Option<i64>,
+    pub floor_us: Option<i64>,
     since: Instant,
     next_sweep: Option<Duration>,
     epoch: u64,
@@ -61,17 +61,25 @@ pub(crate) struct Reading {
 
 impl Reading {
     /// When the look was sent.
-    pub(crate) fn since(&self) -> Instant {
+    pub fn since(&self) -> Instant {
         self.since
     }
 }
 
+impl<K: Eq + Hash + Clone> Default for Floors<K> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<K: Eq + Hash + Clone> Floors<K> {
-    pub(crate) fn new() -> Self {
+    /// No floors yet.
+    pub fn new() -> Self {
         Floors(Mutex::new(Known { floors: HashMap::new(), epoch: 0 }))
     }
 
-    pub(crate) fn begin(&self, key: &K, now: Instant) -> Reading {
+    /// A look of a group begins: says from where it reads.
+    pub fn begin(&self, key: &K, now: Instant) -> Reading {
         let Known { floors, epoch } = &*self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bounded = floors.get(key).and_then(|floor| {
             let rest = floor.sweep_at.checked_duration_since(now).filter(|rest| !rest.is_zero())?;
@@ -83,7 +91,7 @@ impl<K: Eq + Hash + Clone> Floors<K> {
 
     /// A look has ended: what it claimed was due from `claimed_us` on. `None`: it claimed nothing, and there was nothing free until `now_us`.
     /// Answers when the group must look again at the latest, `None` if it has seen everything.
-    pub(crate) fn end(
+    pub fn end(
         &self,
         key: &K,
         reading: Reading,
@@ -117,7 +125,7 @@ impl<K: Eq + Hash + Clone> Floors<K> {
     }
 
     /// Something old may be free again: looks that begin after this read everything.
-    pub(crate) fn forget(&self) {
+    pub fn forget(&self) {
         let Known { floors, epoch } = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         floors.clear();
         *epoch += 1;

@@ -27,7 +27,7 @@ const WRITTEN: &str = r#"
     from pg_get_wal_stats($1::pg_lsn, $2::pg_lsn, true)"#;
 
 /// A meter that runs.
-pub(super) struct Meter<'a> {
+pub(crate) struct Meter<'a> {
     server: &'a Server,
     /// Where the log was; `None` if it cannot be read here.
     from: Option<String>,
@@ -35,32 +35,25 @@ pub(super) struct Meter<'a> {
 
 /// What was counted; not a number where it could not be.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cost {
+pub(crate) struct Cost {
     /// Statements of the contender.
-    pub(super) statements: f64,
-    /// Those of them that look for turns or activities. All contenders call them by the names of duroxide's contract.
-    pub(super) looks: f64,
+    pub(crate) statements: f64,
     /// Bytes of WAL, images of pages not counted.
-    pub(super) wal_bytes: f64,
+    pub(crate) wal_bytes: f64,
     /// Row versions written, in tables, their TOAST and (hardly ever within a round) catalogs.
-    pub(super) rows: f64,
+    pub(crate) rows: f64,
 }
 
 impl Cost {
     /// The cost of one of so many.
-    pub(super) fn per(self, items: f64) -> Cost {
-        Cost {
-            statements: self.statements / items,
-            looks: self.looks / items,
-            wal_bytes: self.wal_bytes / items,
-            rows: self.rows / items,
-        }
+    pub(crate) fn per(self, items: f64) -> Cost {
+        Cost { statements: self.statements / items, wal_bytes: self.wal_bytes / items, rows: self.rows / items }
     }
 }
 
 impl Meter<'_> {
     /// Starts counting.
-    pub(super) async fn start(server: &Server) -> Result<Meter<'_>> {
+    pub(crate) async fn start(server: &Server) -> Result<Meter<'_>> {
         let mut observer = server.observer().await;
         // A given server may not allow it, which costs precision only.
         sqlx::raw_sql("checkpoint").execute(&mut *observer).await.ok();
@@ -74,19 +67,22 @@ impl Meter<'_> {
     }
 
     /// Statements so far.
-    pub(super) async fn statements(&self) -> Result<f64> {
+    pub(crate) async fn statements(&self) -> Result<f64> {
         Ok(self.server.statements("").await?.map_or(f64::NAN, |count| count as f64))
     }
 
+    /// Statements so far whose text contains one of these.
+    pub(crate) async fn statements_with(&self, fragments: &[&str]) -> Result<f64> {
+        let mut sum = 0.0;
+        for fragment in fragments {
+            sum += self.server.statements(fragment).await?.map_or(f64::NAN, |count| count as f64);
+        }
+        Ok(sum)
+    }
+
     /// Everything so far.
-    pub(super) async fn read(&self) -> Result<Cost> {
+    pub(crate) async fn read(&self) -> Result<Cost> {
         let statements = self.statements().await?;
-        let looks = self
-            .server
-            .statements("fetch_orchestration_item")
-            .await?
-            .zip(self.server.statements("fetch_work_item").await?);
-        let looks = looks.map_or(f64::NAN, |(turns, work)| (turns + work) as f64);
         let (mut wal_bytes, mut rows) = (f64::NAN, f64::NAN);
         if let Some(from) = &self.from {
             let mut observer = self.server.observer().await;
@@ -94,7 +90,7 @@ impl Meter<'_> {
             let row = sqlx::query(WRITTEN).bind(from).bind(to).fetch_one(&mut *observer).await?;
             (wal_bytes, rows) = (row.try_get(0)?, row.try_get(1)?);
         }
-        Ok(Cost { statements, looks, wal_bytes, rows })
+        Ok(Cost { statements, wal_bytes, rows })
     }
 }
 

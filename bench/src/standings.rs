@@ -1,46 +1,67 @@
-//! What came out of a contest, round by round.
+//! A contest: everybody takes a turn in every round, and what came out, round by round.
 
-use workloads::Workload;
-
-use super::contender::Contender;
+use crate::Result;
 use crate::report::{Figures, Goal, Report};
-use crate::stats::Rounds;
+use crate::stats::{Rounds, turns};
 
 /// The figures of one round, the most important first.
-pub(super) type Line = Vec<(&'static str, f64)>;
+pub(crate) type Line = Vec<(&'static str, f64)>;
+
+/// Who can take part.
+pub(crate) trait Named: Copy + PartialEq {
+    /// Its name in results.
+    fn name(self) -> &'static str;
+}
 
 /// Who takes part with what, and under which title its figures are shown.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
-    pub(super) title: String,
-    pub(super) contender: Contender,
-    pub(super) workload: Workload,
+pub(crate) struct Entry<C, W> {
+    pub(crate) title: String,
+    pub(crate) contender: C,
+    pub(crate) workload: W,
 }
 
 /// The lines of all entries.
-pub(super) struct Standings {
-    entries: Vec<Entry>,
+pub(crate) struct Standings<C, W> {
+    entries: Vec<Entry<C, W>>,
     /// By entry, by round; `None` for a round that failed.
     lines: Vec<Vec<Option<Line>>>,
 }
 
-impl Standings {
-    pub(super) fn of(entries: Vec<Entry>) -> Standings {
+impl<C: Named, W> Standings<C, W> {
+    fn of(entries: Vec<Entry<C, W>>) -> Standings<C, W> {
         Standings { lines: vec![Vec::new(); entries.len()], entries }
     }
 
-    pub(super) fn entries(&self) -> &[Entry] {
-        &self.entries
+    /// Plays every entry once per round, in turns. A round that fails is told and has no figures: the others go on.
+    pub(crate) async fn contest(
+        entries: Vec<Entry<C, W>>,
+        rounds: usize,
+        play: impl AsyncFn(&Entry<C, W>) -> Result<Line>,
+    ) -> Standings<C, W> {
+        let mut standings = Standings::of(entries);
+        let places: Vec<usize> = (0..standings.entries.len()).collect();
+        for round in 0..rounds {
+            for place in turns(&places, round) {
+                let entry = &standings.entries[place];
+                let line = play(entry).await;
+                if let Err(error) = &line {
+                    eprintln!("  {}, {}: {}", entry.title, entry.contender.name(), pg::causes(&**error));
+                }
+                standings.add(place, line.ok());
+            }
+        }
+        standings
     }
 
     /// Adds the next round of an entry.
-    pub(super) fn add(&mut self, place: usize, line: Option<Line>) {
+    fn add(&mut self, place: usize, line: Option<Line>) {
         self.lines[place].push(line);
     }
 
     /// A figure of an entry, round by round: not a number where the round failed, empty if there is no such entry.
-    pub(super) fn rounds(&self, title: &str, contender: Contender, figure: &str) -> Rounds {
-        let is_it = |entry: &Entry| entry.title == title && entry.contender == contender;
+    pub(crate) fn rounds(&self, title: &str, contender: C, figure: &str) -> Rounds {
+        let is_it = |entry: &Entry<C, W>| entry.title == title && entry.contender == contender;
         let mut rounds = Rounds::default();
         for line in self.entries.iter().position(is_it).map_or(&[][..], |place| &self.lines[place]) {
             rounds.push(value(line.as_ref(), figure));
@@ -49,7 +70,7 @@ impl Standings {
     }
 
     /// Tells the medians of every entry, and the spread of its first figure.
-    pub(super) fn report(&self, report: &mut Report) {
+    pub(crate) fn report(&self, report: &mut Report) {
         for (entry, lines) in self.entries.iter().zip(&self.lines) {
             let known = lines.iter().flatten().next();
             let names: Vec<&'static str> =
@@ -71,10 +92,15 @@ impl Standings {
     }
 }
 
-/// Tells a ratio with its spread, and whether it reaches its goal.
-pub(super) fn compare(report: &mut Report, workload: &str, name: &str, goal: Goal, ratio: &Rounds) {
+/// Tells a ratio with its spread.
+pub(crate) fn told(report: &mut Report, workload: &str, name: &str, ratio: &Rounds) {
     let figures = Figures::default().number("ratio", ratio.median()).number("spread", ratio.spread());
     report.result(&format!("{workload}, compared within rounds"), name, figures);
+}
+
+/// Tells a ratio with its spread, and whether it reaches its goal.
+pub(crate) fn compare(report: &mut Report, workload: &str, name: &str, goal: Goal, ratio: &Rounds) {
+    told(report, workload, name, ratio);
     report.target(&format!("{workload}: {name}"), goal, ratio.median());
 }
 
@@ -85,30 +111,27 @@ fn value(line: Option<&Line>, figure: &str) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use workloads::{Dispatchers, Idle};
-
     use super::*;
-    use crate::durable::contender::{CEILING, REVEILLE};
+
+    impl Named for char {
+        fn name(self) -> &'static str {
+            "a letter"
+        }
+    }
 
     /// Ratios are taken within a round, so a failed one must leave its place empty instead of moving the later ones up.
     /// One of two entries fails its first of two rounds.
     #[test]
     fn a_failed_round_keeps_its_place() {
-        let entry = |contender| Entry {
-            title: "t".into(),
-            contender,
-            workload: Workload::Idle(Idle { period: Duration::ZERO, dispatchers: Dispatchers::same(1) }),
-        };
-        let mut standings = Standings::of(vec![entry(REVEILLE), entry(CEILING)]);
+        let entry = |contender| Entry { title: "t".into(), contender, workload: () };
+        let mut standings = Standings::of(vec![entry('a'), entry('b')]);
         standings.add(0, None);
         standings.add(0, Some(vec![("per_s", 10.0)]));
         standings.add(1, Some(vec![("per_s", 1.0)]));
         standings.add(1, Some(vec![("per_s", 40.0)]));
-        let (ours, ceiling) = (standings.rounds("t", REVEILLE, "per_s"), standings.rounds("t", CEILING, "per_s"));
-        assert_eq!(ours.over(&ceiling).median(), 0.25);
-        assert!(standings.rounds("other", REVEILLE, "per_s").median().is_nan());
-        assert!(standings.rounds("t", REVEILLE, "other").median().is_nan());
+        let (ours, theirs) = (standings.rounds("t", 'a', "per_s"), standings.rounds("t", 'b', "per_s"));
+        assert_eq!(ours.over(&theirs).median(), 0.25);
+        assert!(standings.rounds("other", 'a', "per_s").median().is_nan());
+        assert!(standings.rounds("t", 'a', "other").median().is_nan());
     }
 }

@@ -1,0 +1,191 @@
+//! Where contenders meet: rounds on one machine, in turns.
+
+use std::time::Duration;
+
+use pg::Schema;
+use sqlx::PgConnection;
+use tokio::process::Command;
+use traffic::{Outcome, READY, Workload};
+
+use super::contender::{Contender, PGMQ, RABBIT_CLASSIC, RABBIT_QUORUM};
+use super::processes::{family_seconds, resident_mb, seconds};
+use super::programs::Programs;
+use super::rabbit::Rabbit;
+use super::serve::Serve;
+use crate::Result;
+use crate::meter::{Cost, Meter};
+use crate::player::Player;
+use crate::server::Server;
+use crate::standings::Named as _;
+
+/// Connections of ours to the database, as many as by default.
+const CONNECTIONS: u32 = 10;
+
+/// How long a part of a round may take: the longest is meant to take half of it.
+const PLAYED_WITHIN: Duration = Duration::from_secs(900);
+
+/// What every workload is given.
+pub(super) struct Arena<'a> {
+    pub(super) server: &'a Server,
+    pub(super) programs: Programs,
+    /// `None` if the peers do not take part.
+    pub(super) rabbit: Option<Rabbit>,
+    pub(super) quick: bool,
+    /// How often everybody takes a turn, if that was asked for.
+    pub(super) rounds: Option<usize>,
+}
+
+/// Processor seconds of those who take part; `None` where the system does not tell, and for who has none.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Processor {
+    /// Who sends and receives. A library is part of it.
+    pub(super) client: Option<f64>,
+    /// The server that is no database.
+    pub(super) server: Option<f64>,
+    pub(super) database: Option<f64>,
+}
+
+/// A part of a round that was played.
+pub(super) struct Played {
+    pub(super) outcome: Outcome,
+    /// What it cost the database, whoever used it.
+    pub(super) cost: Cost,
+    pub(super) processor: Processor,
+}
+
+/// A contender that is ready for its round.
+pub(super) struct Round<'a> {
+    arena: &'a Arena<'a>,
+    contender: Contender,
+    schema: Schema,
+    serves: Vec<Serve>,
+    pub(super) player: Player,
+}
+
+impl Arena<'_> {
+    /// One number in a quick run and another in a full one.
+    pub(super) fn choose<T>(&self, quick: T, full: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// How many rounds to play.
+    pub(super) fn rounds(&self, quick: usize, full: usize) -> usize {
+        self.rounds.unwrap_or(self.choose(quick, full))
+    }
+
+    /// Those of ours that take part, and the peers if they do.
+    pub(super) fn with_peers(&self, own: &[Contender]) -> Vec<Contender> {
+        let peers: &[Contender] = if self.rabbit.is_some() { &[RABBIT_QUORUM, RABBIT_CLASSIC, PGMQ] } else { &[] };
+        [self.own(own).as_slice(), peers].concat()
+    }
+
+    /// Those of ours that take part.
+    pub(super) fn own(&self, own: &[Contender]) -> Vec<Contender> {
+        own.iter().copied().filter(|contender| self.programs.server.is_some() || contender.servers() == 0).collect()
+    }
+
+    /// Starts a contender in a schema of its own and waits until it is ready.
+    pub(super) async fn prepare(&self, contender: Contender, workload: &Workload) -> Result<Round<'_>> {
+        let schema = self.server.new_schema()?;
+        let mut serves = Vec::new();
+        for _ in 0..contender.servers() {
+            let program = self.programs.server.as_ref().ok_or("the server does not take part")?;
+            serves.push(Serve::start(program, self.server, &schema).await?);
+        }
+        let mut command = match contender {
+            Contender::Own(own) => {
+                let mut command = Command::new(std::env::current_exe()?);
+                command.args(["queue-round", "--system", &own.argument()]);
+                command.args(["--schema", schema.name(), "--connections", &CONNECTIONS.to_string()]);
+                serves.iter().for_each(|serve| {
+                    command.args(["--server", &serve.address().to_string()]);
+                });
+                command.env("DATABASE_URL", self.server.url());
+                command
+            }
+            Contender::Peer(peer) => {
+                let mut command = Command::new(self.programs.peers.as_ref().ok_or("the peers do not take part")?);
+                command.args(["--system", peer.argument(), "--prefix", schema.name()]);
+                let rabbit = self.rabbit.as_ref().filter(|_| contender.is_rabbit());
+                command.env("BROKER_URL", rabbit.map_or(self.server.url(), Rabbit::url));
+                command
+            }
+        };
+        command.args(["--workload", &serde_json::to_string(workload)?]);
+        let player = Player::start(contender.name(), command, READY).await?;
+        Ok(Round { arena: self, contender, schema, serves, player })
+    }
+
+    /// One round of one workload.
+    pub(super) async fn play(&self, contender: Contender, workload: &Workload) -> Result<Played> {
+        let mut round = self.prepare(contender, workload).await?;
+        let played = round.play().await?;
+        round.end().await?;
+        Ok(played)
+    }
+}
+
+impl Round<'_> {
+    /// Plays its next part.
+    pub(super) async fn play(&mut self) -> Result<Played> {
+        self.play_while(async |_| Ok(())).await
+    }
+
+    /// Plays its next part while something else happens.
+    pub(super) async fn play_while(&mut self, meanwhile: impl AsyncFnOnce(&Server) -> Result<()>) -> Result<Played> {
+        let meter = Meter::start(self.arena.server).await?;
+        let before = self.processor();
+        self.player.begin().await?;
+        meanwhile(self.arena.server).await?;
+        let outcome = self.player.outcome_within(PLAYED_WITHIN).await?;
+        let processor = self.processor().since(before);
+        Ok(Played { outcome, cost: meter.read().await?, processor })
+    }
+
+    fn processor(&self) -> Processor {
+        let serves = self.serves.iter().map(|serve| seconds(serve.pid()?)).sum::<Option<f64>>();
+        let rabbit = self.arena.rabbit.as_ref().filter(|_| self.contender.is_rabbit());
+        Processor {
+            client: self.player.pid().and_then(seconds),
+            server: rabbit.map_or(serves.filter(|_| !self.serves.is_empty()), |rabbit| family_seconds(rabbit.pid())),
+            database: self.arena.server.pid().and_then(family_seconds).filter(|_| rabbit.is_none()),
+        }
+    }
+
+    /// Memory of our servers, in MB.
+    pub(super) fn held_mb(&self) -> Option<f64> {
+        self.serves.iter().map(|serve| resident_mb(serve.pid()?)).sum()
+    }
+
+    /// What the database holds and has not cleaned up, by table: dead rows.
+    pub(super) async fn dead_rows(&self) -> Result<f64> {
+        let dead = "select coalesce(sum(n_dead_tup), 0)::float8 from pg_stat_all_tables where schemaname = $1";
+        let observer: &mut PgConnection = &mut *self.arena.server.observer().await;
+        Ok(sqlx::query_scalar(dead).bind(self.schema.name()).fetch_one(observer).await?)
+    }
+
+    /// Ends it, and removes what it made.
+    pub(super) async fn end(self) -> Result<()> {
+        self.player.finish().await?;
+        for serve in self.serves {
+            serve.end().await?;
+        }
+        self.arena.server.remove(&self.schema).await
+    }
+}
+
+impl Processor {
+    fn since(self, before: Processor) -> Processor {
+        let less = |now: Option<f64>, then: Option<f64>| now.zip(then).map(|(now, then)| now - then);
+        Processor {
+            client: less(self.client, before.client),
+            server: less(self.server, before.server),
+            database: less(self.database, before.database),
+        }
+    }
+}
+
+/// Names a queue that nobody has used: systems without schemas have one room for all.
+pub(super) fn new_name() -> String {
+    format!("q{:08x}", fastrand::u32(..))
+}

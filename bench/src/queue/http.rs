@@ -1,0 +1,246 @@
+//! Ours over HTTP: one connection for everybody who sends or receives, as a client in the field has it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use traffic::{Broker, Note, Queue, Receiver, Result, Sender};
+use uuid::Uuid;
+
+use super::library::{group, lane};
+
+/// How long a pop waits before it is asked again: as long as it may.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Messages of one push while lanes are made.
+const MADE_AT_ONCE: usize = 1_000;
+
+/// Our servers.
+#[derive(Clone)]
+pub(super) struct Http {
+    first: SocketAddr,
+    last: SocketAddr,
+}
+
+impl Http {
+    pub(super) fn new(servers: &[SocketAddr]) -> Option<Http> {
+        Some(Http { first: *servers.first()?, last: *servers.last()? })
+    }
+}
+
+/// A connection. Ends when dropped.
+struct Connection {
+    host: SocketAddr,
+    requests: SendRequest<Full<Bytes>>,
+    driver: JoinHandle<()>,
+}
+
+impl Connection {
+    async fn open(host: SocketAddr) -> Result<Connection> {
+        let stream = TcpStream::connect(host).await?;
+        stream.set_nodelay(true)?;
+        let (requests, driver) = handshake(TokioIo::new(stream)).await?;
+        let driver = tokio::spawn(async move {
+            // Whoever has a request under way is told.
+            let _ = driver.await;
+        });
+        Ok(Connection { host, requests, driver })
+    }
+
+    /// What was answered; `None`: no content.
+    async fn ask(&mut self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Option<Bytes>> {
+        let request = Request::builder().method(method).uri(path).header("host", self.host.to_string());
+        let request = match body {
+            Some(body) => request.header("content-type", "application/json").body(Full::new(body.into()))?,
+            None => request.body(Full::default())?,
+        };
+        self.requests.ready().await?;
+        let response = self.requests.send_request(request).await?;
+        let status = response.status();
+        let body = response.into_body().collect().await?.to_bytes();
+        match status {
+            StatusCode::NO_CONTENT => Ok(None),
+            status if status.is_success() => Ok(Some(body)),
+            status => Err(format!("{path}: {status}: {}", String::from_utf8_lossy(&body)).into()),
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+#[derive(Serialize)]
+struct Items {
+    items: Vec<Item>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Item {
+    queue: String,
+    partition: String,
+    payload: Box<RawValue>,
+    transaction_id: String,
+}
+
+impl Item {
+    fn new(queue: &Queue, number: usize, note: &Note) -> Result<Item> {
+        Ok(Item {
+            queue: queue.name.clone(),
+            partition: lane(number),
+            payload: RawValue::from_string(note.json())?,
+            transaction_id: Uuid::now_v7().to_string(),
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct Pushed<'a> {
+    status: &'a str,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Popped {
+    messages: Vec<Message>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Message {
+    transaction_id: String,
+    partition_id: String,
+    lease_id: String,
+    data: Box<RawValue>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Acks<'a> {
+    consumer_group: &'a str,
+    acknowledgments: Vec<Ack>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Ack {
+    transaction_id: String,
+    partition_id: String,
+    lease_id: String,
+    status: &'static str,
+}
+
+#[derive(Deserialize)]
+struct Acked {
+    success: bool,
+    error: Option<String>,
+}
+
+/// A connection that pushes.
+pub(super) struct Pushes(Connection);
+
+/// A connection that pops.
+pub(super) struct Pops {
+    connection: Connection,
+    path: String,
+    group: String,
+    unended: Vec<Ack>,
+}
+
+impl Broker for Http {
+    type Sender = Pushes;
+    type Receiver = Pops;
+
+    async fn open(&self, queue: &Queue) -> Result<()> {
+        let mut pushes = self.sender(queue).await?;
+        let lanes: Vec<(Queue, usize)> = (0..queue.lanes).map(|lane| (queue.clone(), lane)).collect();
+        pushes.scatter(&lanes).await?;
+        for number in 0..queue.groups {
+            // What made the lanes is not for them.
+            let path = pop(queue, &group(number), "&subscriptionMode=new");
+            pushes.0.ask(Method::GET, &path, None).await?;
+        }
+        Ok(())
+    }
+
+    async fn sender(&self, _: &Queue) -> Result<Pushes> {
+        Ok(Pushes(Connection::open(self.first).await?))
+    }
+
+    async fn receiver(&self, queue: &Queue, number: usize, _: usize) -> Result<Pops> {
+        let group = group(number);
+        let path = pop(queue, &group, &format!("&wait=true&timeout={}", PATIENCE.as_millis()));
+        Ok(Pops { connection: Connection::open(self.last).await?, path, group, unended: Vec::new() })
+    }
+
+    async fn close(&self, _: &Queue) -> Result<()> {
+        // It goes with its schema.
+        Ok(())
+    }
+}
+
+fn pop(queue: &Queue, group: &str, more: &str) -> String {
+    format!("/api/v1/pop/queue/{}?batch={}&consumerGroup={group}{more}", queue.name, queue.batch)
+}
+
+impl Pushes {
+    async fn push(&mut self, items: Vec<Item>) -> Result<()> {
+        let sent = items.len();
+        let answer = self.0.ask(Method::POST, "/api/v1/push", Some(serde_json::to_vec(&Items { items })?)).await?;
+        let answer = answer.unwrap_or_default();
+        let pushed: Vec<Pushed<'_>> = serde_json::from_slice(&answer)?;
+        let queued = pushed.iter().filter(|pushed| pushed.status == "queued").count();
+        if queued == sent { Ok(()) } else { Err(format!("{queued} of {sent} messages were queued").into()) }
+    }
+}
+
+impl Sender for Pushes {
+    async fn send(&mut self, queue: &Queue, lane: usize, notes: &[Note]) -> Result<()> {
+        self.push(notes.iter().map(|note| Item::new(queue, lane, note)).collect::<Result<_>>()?).await
+    }
+
+    async fn scatter(&mut self, to: &[(Queue, usize)]) -> Result<()> {
+        for some in to.chunks(MADE_AT_ONCE) {
+            self.push(some.iter().map(|(queue, lane)| Item::new(queue, *lane, &Note::now())).collect::<Result<_>>()?)
+                .await?;
+        }
+        Ok(())
+    }
+}
+
+impl Receiver for Pops {
+    async fn receive(&mut self) -> Result<Vec<Note>> {
+        let Some(answer) = self.connection.ask(Method::GET, &self.path, None).await? else { return Ok(Vec::new()) };
+        let popped: Popped = serde_json::from_slice(&answer)?;
+        let notes = popped.messages.iter().map(|message| Note::read(message.data.get())).collect::<Result<_>>()?;
+        let ack = |message: Message| Ack {
+            transaction_id: message.transaction_id,
+            partition_id: message.partition_id,
+            lease_id: message.lease_id,
+            status: "completed",
+        };
+        self.unended = popped.messages.into_iter().map(ack).collect();
+        Ok(notes)
+    }
+
+    async fn end(&mut self) -> Result<()> {
+        let acks = Acks { consumer_group: &self.group, acknowledgments: std::mem::take(&mut self.unended) };
+        let body = serde_json::to_vec(&acks)?;
+        let answer = self.connection.ask(Method::POST, "/api/v1/ack/batch", Some(body)).await?;
+        let acked: Vec<Acked> = serde_json::from_slice(&answer.unwrap_or_default())?;
+        match acked.into_iter().find(|acked| !acked.success) {
+            Some(refused) => Err(refused.error.unwrap_or_else(|| "an ack was refused".to_owned()).into()),
+            None => Ok(()),
+        }
+    }
+}

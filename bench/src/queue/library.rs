@@ -1,0 +1,138 @@
+//! Ours as a library: the queues within the process that uses them.
+
+use std::time::Duration;
+
+use queue::{Ack, AckStatus, NewMessage, Options, Pop, Queues, Source};
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+use traffic::{Broker, Note, Queue, Receiver, Result, Sender};
+use uuid::Uuid;
+
+/// How long a pop waits before it is asked again.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Messages of one push while lanes are made.
+const MADE_AT_ONCE: usize = 1_000;
+
+/// The queues of a schema.
+#[derive(Clone)]
+pub(super) struct Library {
+    queues: Queues,
+}
+
+/// A caller that pushes.
+pub(super) struct Pushes {
+    queues: Queues,
+}
+
+/// A caller that pops.
+pub(super) struct Pops {
+    queues: Queues,
+    pop: Pop,
+    unended: Vec<Ack>,
+}
+
+impl Library {
+    pub(super) async fn connect(url: &str, schema: &str, connections: u32) -> Result<Library> {
+        let pool = pg::Options { max_connections: connections, ..pg::Options::default() };
+        let db = pg::Database::connect(url, pool).await?;
+        Ok(Library { queues: Queues::open(db, pg::Schema::new(schema)?, Options::default()).await? })
+    }
+}
+
+/// The name of a lane.
+pub(super) fn lane(number: usize) -> String {
+    format!("lane-{number}")
+}
+
+/// The name of a group.
+pub(super) fn group(number: usize) -> String {
+    format!("group-{number}")
+}
+
+fn message(queue: &Queue, number: usize, note: &Note) -> Result<NewMessage> {
+    Ok(NewMessage {
+        partition: Some(lane(number)),
+        // As clients in the field do: one of their own with every message.
+        transaction_id: Some(Uuid::now_v7().to_string()),
+        ..NewMessage::new(&queue.name, RawValue::from_string(note.json())?)
+    })
+}
+
+impl Broker for Library {
+    type Sender = Pushes;
+    type Receiver = Pops;
+
+    async fn open(&self, queue: &Queue) -> Result<()> {
+        let lanes: Vec<usize> = (0..queue.lanes).collect();
+        for some in lanes.chunks(MADE_AT_ONCE) {
+            let made = some.iter().map(|lane| message(queue, *lane, &Note::now()));
+            self.queues.push(made.collect::<Result<_>>()?).await?;
+        }
+        for number in 0..queue.groups {
+            // What made the lanes is not for them.
+            let subscription = queue::Subscription::New;
+            let first = Pop { group: Some(group(number)), subscription, ..Pop::new(Source::queue(&queue.name)) };
+            self.queues.pop(first, None).await?;
+        }
+        Ok(())
+    }
+
+    async fn sender(&self, _: &Queue) -> Result<Pushes> {
+        Ok(Pushes { queues: self.queues.clone() })
+    }
+
+    async fn receiver(&self, queue: &Queue, number: usize, _: usize) -> Result<Pops> {
+        let group = Some(group(number));
+        let pop = Pop { group, batch: queue.batch, ..Pop::new(Source::queue(&queue.name)) };
+        Ok(Pops { queues: self.queues.clone(), pop, unended: Vec::new() })
+    }
+
+    async fn close(&self, _: &Queue) -> Result<()> {
+        self.queues.close().await;
+        Ok(())
+    }
+}
+
+impl Sender for Pushes {
+    async fn send(&mut self, queue: &Queue, lane: usize, notes: &[Note]) -> Result<()> {
+        let messages = notes.iter().map(|note| message(queue, lane, note)).collect::<Result<_>>()?;
+        self.queues.push(messages).await?;
+        Ok(())
+    }
+
+    async fn scatter(&mut self, to: &[(Queue, usize)]) -> Result<()> {
+        for some in to.chunks(MADE_AT_ONCE) {
+            let messages =
+                some.iter().map(|(queue, lane)| message(queue, *lane, &Note::now())).collect::<Result<_>>()?;
+            self.queues.push(messages).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Receiver for Pops {
+    async fn receive(&mut self) -> Result<Vec<Note>> {
+        let Some(batch) = self.queues.pop(self.pop.clone(), Some(Instant::now() + PATIENCE)).await? else {
+            return Ok(Vec::new());
+        };
+        let notes = batch.messages.iter().map(|message| Note::read(message.payload.get())).collect::<Result<_>>()?;
+        let ack = |message: queue::Message| Ack {
+            transaction_id: message.transaction_id,
+            partition_id: message.partition_id,
+            status: AckStatus::Completed,
+            lease_id: batch.lease_id,
+            group: Some(batch.group.clone()),
+            error: None,
+        };
+        self.unended = batch.messages.into_iter().map(ack).collect();
+        Ok(notes)
+    }
+
+    async fn end(&mut self) -> Result<()> {
+        let acked = self.queues.ack(std::mem::take(&mut self.unended)).await?;
+        match acked.into_iter().find_map(|acked| acked.outcome.err()) {
+            Some(refusal) => Err(refusal.into()),
+            None => Ok(()),
+        }
+    }
+}

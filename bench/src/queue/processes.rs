@@ -1,0 +1,54 @@
+//! What processes take: processor time and memory, as the system tells.
+
+use std::fs::{read_dir, read_to_string};
+
+/// Ticks per second in which the system tells processor time, on every Linux.
+const TICKS: f64 = 100.0;
+
+/// Processor seconds that a process has taken so far, with all its threads and the children it has waited for; `None` if
+/// there is no such process, or the system does not tell.
+pub(super) fn seconds(pid: u32) -> Option<f64> {
+    let stat = read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name may hold anything, but it ends with the last bracket.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let ticks: Vec<f64> = fields.get(11..15)?.iter().map_while(|field| field.parse().ok()).collect();
+    (ticks.len() == 4).then(|| ticks.iter().sum::<f64>() / TICKS)
+}
+
+/// Of a process and everything it has started and that still runs.
+pub(super) fn family_seconds(pid: u32) -> Option<f64> {
+    let own = seconds(pid)?;
+    let children = read_dir("/proc").ok()?.filter_map(|entry| {
+        let child: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        (parent(child)? == pid).then(|| seconds(child))?
+    });
+    Some(own + children.sum::<f64>())
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Memory that a process holds, in MB.
+pub(super) fn resident_mb(pid: u32) -> Option<f64> {
+    let status = read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().trim_end_matches(" kB").parse::<f64>().ok().map(|kib| kib / 1_024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// This process exists, holds memory and takes time; one that cannot exist is unknown, not free.
+    #[test]
+    fn a_process_is_told_from_none() {
+        let me = std::process::id();
+        assert!(resident_mb(me).is_some_and(|held| held > 1.0));
+        assert!(family_seconds(me) >= seconds(me) && seconds(me).is_some());
+        assert_eq!(parent(me), Some(std::os::unix::process::parent_id()));
+        assert_eq!(seconds(u32::MAX), None);
+    }
+}

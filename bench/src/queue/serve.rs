@@ -1,0 +1,69 @@
+//! `reveille serve` as a process of its own.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use pg::Schema;
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+use tokio::time::timeout;
+
+use crate::Result;
+use crate::server::Server;
+
+/// How long it may take to migrate and to be ready.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+/// What it says before its address.
+const LISTENS: &str = "listens on http://";
+
+/// One that runs. Ends when dropped.
+pub(super) struct Serve {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl Serve {
+    /// Starts the program and waits until it is ready.
+    pub(super) async fn start(program: &PathBuf, server: &Server, schema: &Schema) -> Result<Serve> {
+        let mut process = Command::new(program)
+            .args(["serve", "--listen", "127.0.0.1:0", "--schema", schema.name()])
+            .args(["--log", "error"])
+            // Not an argument: those can be read by everybody on the machine.
+            .env("DATABASE_URL", server.url())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let mut says = BufReader::new(process.stdout.take().ok_or("the server has no stdout")?).lines();
+        let ready = timeout(READY_WITHIN, ready(&mut says)).await;
+        Ok(Serve { process, address: ready.map_err(|_| "the server is not ready in time")?? })
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.process.id()
+    }
+
+    /// Ends it at once.
+    pub(super) async fn end(mut self) -> Result<()> {
+        Ok(self.process.kill().await?)
+    }
+}
+
+async fn ready(says: &mut Lines<BufReader<ChildStdout>>) -> Result<SocketAddr> {
+    let mut address = None;
+    while let Some(line) = says.next_line().await? {
+        if let Some((_, at)) = line.split_once(LISTENS) {
+            address = Some(at.trim().parse()?);
+        }
+        if line == "ready" {
+            return address.ok_or_else(|| "the server did not say where it listens".into());
+        }
+    }
+    Err("the server has ended before it was ready".into())
+}

@@ -1,0 +1,85 @@
+//! What message queues are measured with: the same code for ours over HTTP, ours as a library, and the peers.
+//!
+//! A comparison is worth something only if everything but the queue is the same: what is sent, by how many, how much of it
+//! lies about, when it is counted. That is here once, and whoever measures hands in a [`Broker`]. Peers that cannot be
+//! linked into one program with ours run as programs of their own; [`play`] is how such a program is told when to begin
+//! and when to end.
+//!
+//! A workload is data ([`Workload`]), and so is what came out ([`Outcome`]): both travel as JSON.
+
+mod broker;
+mod crowd;
+mod dwell;
+mod latencies;
+mod latency;
+mod load;
+mod note;
+mod parked;
+mod probe;
+mod round;
+mod throughput;
+
+use serde::{Deserialize, Serialize};
+
+pub use broker::{Broker, Queue, Receiver, Sender};
+pub use crowd::{Crowd, CrowdOutcome};
+pub use dwell::{Dwell, DwellOutcome};
+pub use latencies::Latencies;
+pub use latency::{Latency, LatencyOutcome};
+pub use note::{BYTES, Note};
+pub use parked::{Parked, ParkedOutcome};
+pub use round::{READY, play};
+pub use throughput::{Throughput, ThroughputOutcome};
+
+/// Anything that ends a round.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+/// What can end a round.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+/// What is measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Workload {
+    /// As much as goes through.
+    Throughput(Throughput),
+    /// How soon a parked receiver has what was sent.
+    Latency(Latency),
+    /// How long anything waits in the busiest of many lanes.
+    Dwell(Dwell),
+    /// Many receivers that wait for nothing, and then all of them are served.
+    Crowd(Crowd),
+    /// Single messages for receivers of which many wait.
+    Parked(Parked),
+}
+
+/// What came out of a [`Workload`], under the same name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Of [`Workload::Throughput`].
+    Throughput(ThroughputOutcome),
+    /// Of [`Workload::Latency`].
+    Latency(LatencyOutcome),
+    /// Of [`Workload::Dwell`].
+    Dwell(DwellOutcome),
+    /// Of [`Workload::Crowd`], once while it waits and once more when it was served.
+    Crowd(CrowdOutcome),
+    /// Of [`Workload::Parked`].
+    Parked(ParkedOutcome),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever starts a round writes the workload as JSON and reads the outcome: the form is fixed, and what is not
+    /// understood is refused, not ignored. Compared as text, there and back.
+    #[test]
+    fn workloads_and_outcomes_have_a_fixed_form() {
+        let workload = Workload::Throughput(Throughput { queue: Queue::new("q", 100, 10), seconds: 5 });
+        let text = r#"{"throughput":{"queue":{"name":"q","lanes":100,"batch":10,"groups":1,"senders":4,"receivers":4},"seconds":5}}"#;
+        assert_eq!(serde_json::to_string(&workload).unwrap(), text);
+        assert_eq!(serde_json::from_str::<Workload>(text).unwrap(), workload);
+        assert!(serde_json::from_str::<Workload>(&text.replace("lanes", "lane")).is_err());
+    }
+}

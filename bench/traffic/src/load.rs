@@ -1,0 +1,193 @@
+//! Senders and receivers at work.
+//!
+//! Who sends is faster than who receives, or the other way round; so what is sent and not yet received would grow, or
+//! receivers would mostly wait, and what is measured would be the one or the other alone. Here who sends waits while much is
+//! unreceived: what goes through is then what both can do together.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::{Broker, Note, Queue, Receiver, Result, Sender};
+
+/// Batches of each sender that may lie about unreceived.
+const BATCHES_AHEAD: usize = 25;
+/// Messages that may, whatever the batch.
+const AHEAD_MIN: usize = 1_000;
+/// How late a paced sender may be and still catch up.
+const CATCH_UP: Duration = Duration::from_millis(500);
+/// How long what was sent may take to arrive when nothing more is sent.
+const ARRIVES_WITHIN: Duration = Duration::from_secs(30);
+/// How often to look whether it has.
+const GLANCE: Duration = Duration::from_millis(5);
+
+/// How senders go.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Pace {
+    Still,
+    /// As fast as they can.
+    Full,
+    /// So many messages per second, all together.
+    PerSecond(f64),
+}
+
+/// What is counted.
+#[derive(Default)]
+struct Counts {
+    /// Messages whose sending has begun.
+    begun: AtomicU64,
+    /// Messages received and ended, by group.
+    received: Vec<AtomicU64>,
+    /// Something was.
+    news: Notify,
+    /// Whether latencies are kept.
+    keeps: AtomicBool,
+    latencies: Mutex<Vec<Duration>>,
+}
+
+impl Counts {
+    fn slowest(&self) -> u64 {
+        self.received.iter().map(|count| count.load(Ordering::Relaxed)).min().unwrap_or(0)
+    }
+}
+
+/// Senders and receivers of one queue. Ends when dropped.
+pub(crate) struct Load {
+    counts: Arc<Counts>,
+    pace: watch::Sender<Pace>,
+    tasks: JoinSet<Result<()>>,
+}
+
+impl Load {
+    /// Opens the queue, connects everybody, and has the receivers wait. Nothing is sent yet.
+    pub(crate) async fn start<B: Broker>(broker: &B, queue: &Queue) -> Result<Load> {
+        broker.open(queue).await?;
+        let received = (0..queue.groups).map(|_| AtomicU64::default()).collect();
+        let counts = Arc::new(Counts { received, ..Counts::default() });
+        let (pace, paces) = watch::channel(Pace::Still);
+        let mut tasks = JoinSet::new();
+        for group in 0..queue.groups {
+            for number in 0..queue.receivers {
+                tasks.spawn(receive(broker.receiver(queue, group, number).await?, Arc::clone(&counts), group));
+            }
+        }
+        for _ in 0..queue.senders {
+            let sender = broker.sender(queue).await?;
+            tasks.spawn(send(sender, queue.clone(), Arc::clone(&counts), paces.clone()));
+        }
+        Ok(Load { counts, pace, tasks })
+    }
+
+    pub(crate) fn set(&self, pace: Pace) {
+        self.pace.send_replace(pace);
+    }
+
+    /// Messages that every group has received so far.
+    pub(crate) fn received(&self) -> u64 {
+        self.counts.slowest()
+    }
+
+    /// Lets it go on for a while; messages per second that every group has received in it.
+    pub(crate) async fn watch(&mut self, period: Duration) -> Result<f64> {
+        let (began, before) = (Instant::now(), self.received());
+        sleep(period).await;
+        let rate = (self.received() - before) as f64 / began.elapsed().as_secs_f64();
+        self.check()?;
+        Ok(rate)
+    }
+
+    /// Keeps the time from sending to receiving of every message from now on.
+    pub(crate) fn keep_latencies(&self) {
+        self.counts.keeps.store(true, Ordering::Relaxed);
+    }
+
+    /// Those that were kept.
+    pub(crate) fn latencies(&self) -> Vec<Duration> {
+        self.counts.keeps.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *self.counts.latencies.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Sends nothing more and waits until all has arrived; messages of which a group did not get one are missing.
+    pub(crate) async fn settle(&mut self) -> Result<u64> {
+        self.set(Pace::Still);
+        let missing = |counts: &Counts| counts.begun.load(Ordering::Relaxed).saturating_sub(counts.slowest());
+        let arrival = async {
+            while missing(&self.counts) > 0 {
+                sleep(GLANCE).await;
+            }
+        };
+        // What is missing then is told.
+        let _ = timeout(ARRIVES_WITHIN, arrival).await;
+        self.check()?;
+        Ok(missing(&self.counts))
+    }
+
+    /// Nobody may have given up: they are not meant to end.
+    fn check(&mut self) -> Result<()> {
+        match self.tasks.try_join_next() {
+            Some(ended) => Err(ended?.err().unwrap_or_else(|| "a connection has ended by itself".into())),
+            None => Ok(()),
+        }
+    }
+}
+
+async fn receive(mut receiver: impl Receiver, counts: Arc<Counts>, group: usize) -> Result<()> {
+    loop {
+        let notes = receiver.receive().await?;
+        if notes.is_empty() {
+            continue;
+        }
+        if counts.keeps.load(Ordering::Relaxed) {
+            let ages = notes.iter().map(Note::age);
+            counts.latencies.lock().unwrap_or_else(PoisonError::into_inner).extend(ages);
+        }
+        receiver.end().await?;
+        counts.received[group].fetch_add(notes.len() as u64, Ordering::Relaxed);
+        counts.news.notify_waiters();
+    }
+}
+
+async fn send(
+    mut sender: impl Sender,
+    queue: Queue,
+    counts: Arc<Counts>,
+    mut paces: watch::Receiver<Pace>,
+) -> Result<()> {
+    let ahead = AHEAD_MIN.max(BATCHES_AHEAD * queue.batch * queue.senders) as u64;
+    let mut next = Instant::now();
+    'batch: loop {
+        let pace = *paces.borrow_and_update();
+        match pace {
+            Pace::Still => {
+                if paces.changed().await.is_err() {
+                    return Ok(());
+                }
+                continue;
+            }
+            Pace::Full => {}
+            Pace::PerSecond(rate) => {
+                let step = Duration::from_secs_f64((queue.batch * queue.senders) as f64 / rate.max(0.001));
+                next = (next + step.mul_f64(0.5 + fastrand::f64())).max(Instant::now() - CATCH_UP);
+                sleep_until(next).await;
+            }
+        }
+        loop {
+            let news = counts.news.notified();
+            if counts.begun.load(Ordering::Relaxed) < counts.slowest() + ahead {
+                break;
+            }
+            // Nobody may receive ever again, and then it is for whoever watches to say so.
+            tokio::select! {
+                () = news => {}
+                changed = paces.changed() => if changed.is_err() { return Ok(()) } else { continue 'batch },
+            }
+        }
+        let notes: Vec<Note> = (0..queue.batch).map(|_| Note::now()).collect();
+        counts.begun.fetch_add(notes.len() as u64, Ordering::Relaxed);
+        sender.send(&queue, fastrand::usize(..queue.lanes), &notes).await?;
+    }
+}

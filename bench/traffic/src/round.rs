@@ -1,0 +1,88 @@
+//! One workload on one system, from set-up to tear-down.
+//!
+//! Statements, memory and processor time are counted by whoever started the round, around what is measured and nothing
+//! else. So a round stops between its parts, says so, and goes on when it is told.
+
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
+
+use crate::probe::Probe;
+use crate::{Broker, Outcome, Queue, Result, Sender, Workload, crowd, dwell, latency, throughput};
+
+/// What a program that plays a round says when it is ready.
+pub const READY: &str = r#"{"ready":true}"#;
+
+/// A workload that is ready to be measured.
+enum Prepared<S> {
+    Throughput(throughput::Prepared),
+    Latency(latency::Prepared<S>),
+    Dwell(dwell::Prepared),
+    Crowd(crowd::Prepared<S>),
+    Parked(Probe<S>),
+}
+
+impl Workload {
+    async fn prepare<B: Broker>(&self, broker: &B) -> Result<Prepared<B::Sender>> {
+        Ok(match self {
+            Workload::Throughput(workload) => Prepared::Throughput(workload.prepare(broker).await?),
+            Workload::Latency(workload) => Prepared::Latency(workload.prepare(broker).await?),
+            Workload::Dwell(workload) => Prepared::Dwell(workload.prepare(broker).await?),
+            Workload::Crowd(workload) => Prepared::Crowd(workload.prepare(broker).await?),
+            Workload::Parked(workload) => Prepared::Parked(workload.prepare(broker).await?),
+        })
+    }
+
+    async fn measure<S: Sender>(&self, prepared: &mut Prepared<S>) -> Result<Outcome> {
+        Ok(match (self, prepared) {
+            (Workload::Throughput(_), Prepared::Throughput(ready)) => Outcome::Throughput(ready.measure().await?),
+            (Workload::Latency(workload), Prepared::Latency(ready)) => Outcome::Latency(workload.measure(ready).await?),
+            (Workload::Dwell(workload), Prepared::Dwell(ready)) => Outcome::Dwell(workload.measure(ready).await?),
+            (Workload::Crowd(workload), Prepared::Crowd(ready)) => Outcome::Crowd(workload.measure(ready).await?),
+            (Workload::Parked(workload), Prepared::Parked(ready)) => Outcome::Parked(workload.measure(ready).await?),
+            _ => return Err("what was prepared is something else".into()),
+        })
+    }
+
+    /// What is to be removed afterwards.
+    fn queues(&self) -> Vec<&Queue> {
+        match self {
+            Workload::Throughput(workload) => vec![&workload.queue],
+            Workload::Latency(workload) => [&workload.probe].into_iter().chain(&workload.beside).collect(),
+            Workload::Dwell(workload) => vec![&workload.queue],
+            Workload::Parked(workload) => vec![&workload.queue],
+            // Only we have crowds, and our queues go with their schema.
+            Workload::Crowd(_) => Vec::new(),
+        }
+    }
+}
+
+/// Plays a round as a program that another one commands: says [`READY`] when it is, and after every line of `orders` measures
+/// and says the [`Outcome`] as one line of JSON. When the orders end, so does the round.
+///
+/// # Errors
+/// Nothing could be measured.
+pub async fn play<B: Broker>(
+    workload: Workload,
+    broker: B,
+    mut orders: impl AsyncBufRead + Unpin,
+    mut says: impl AsyncWrite + Unpin,
+) -> Result<()> {
+    let played = async {
+        let mut prepared = workload.prepare(&broker).await?;
+        say(&mut says, READY).await?;
+        while orders.read_line(&mut String::new()).await? > 0 {
+            let outcome = workload.measure(&mut prepared).await?;
+            say(&mut says, &serde_json::to_string(&outcome)?).await?;
+        }
+        Ok(())
+    }
+    .await;
+    for queue in workload.queues() {
+        broker.close(queue).await?;
+    }
+    played
+}
+
+async fn say(to: &mut (impl AsyncWrite + Unpin), line: &str) -> Result<()> {
+    to.write_all(format!("{line}\n").as_bytes()).await?;
+    Ok(to.flush().await?)
+}

@@ -1,0 +1,331 @@
+//! Claiming partitions for pops.
+//!
+//! Waiters are equal if they read the same source for the same consumer group: one claim serves all of them. They differ in how much they take and for how long, so the claim takes
+//! one row of arguments per waiter, and each gets partitions and a lease of its own: the messages of one partition never go to two of them.
+//!
+//! A claim whose answer is lost has leased partitions that nobody will ever ack. Its leases are known here, because they are named here: the next look gives them back first.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pg::{Schema, Sql};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
+use time::OffsetDateTime;
+use tokio::time::Instant;
+use uuid::Uuid;
+use wake::{Channel, Claim, Floors, Look, Looked, Topic};
+
+use crate::id::Ids;
+use crate::message::{Message, Stored};
+use crate::name::topic;
+use crate::pop::{Source, Subscription};
+
+/// How often a look claims again behind messages that were deleted; then they are for the next.
+const GAPS_MAX: usize = 10;
+/// Leases remembered to be given back; beyond it they come back when they end.
+const LOST_MAX: usize = 10_000;
+
+/// What makes waiters equal.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) source: Source,
+    pub(crate) group: String,
+}
+
+/// In what they differ.
+#[derive(Debug)]
+pub(crate) struct Args {
+    pub(crate) batch: usize,
+    pub(crate) partitions: usize,
+    pub(crate) lease: Option<Duration>,
+    pub(crate) subscription: Subscription,
+}
+
+/// What a claim took for a waiter.
+#[derive(Debug)]
+pub(crate) struct Leased {
+    pub(crate) lease_id: Uuid,
+    pub(crate) messages: Vec<Message<Stored>>,
+}
+
+impl Leased {
+    /// How many partitions its messages are of.
+    pub(crate) fn partitions(&self) -> usize {
+        self.messages.chunk_by(|one, other| one.partition_id == other.partition_id).count()
+    }
+}
+
+/// How partitions are claimed.
+pub(crate) struct Pops {
+    channel: Channel,
+    ids: Ids,
+    lost: Mutex<Vec<Uuid>>,
+    /// Of sources that are any partition of a queue.
+    floors: Floors<Key>,
+    claim: Sql,
+    due_queues: Sql,
+    release: Sql,
+    skip: Sql,
+    sweep: Sql,
+}
+
+impl Pops {
+    pub(crate) fn new(schema: &Schema, channel: Channel) -> Pops {
+        Pops {
+            channel,
+            ids: Ids::of(schema.name()),
+            lost: Mutex::default(),
+            floors: Floors::new(),
+            claim: schema.sql(include_str!("../sql/claim.sql")),
+            due_queues: schema.sql(include_str!("../sql/due_queues.sql")),
+            release: schema.sql(include_str!("../sql/release.sql")),
+            skip: schema.sql(include_str!("../sql/skip.sql")),
+            sweep: schema.sql(include_str!("../sql/sweep.sql")),
+        }
+    }
+
+    fn lost(&self) -> MutexGuard<'_, Vec<Uuid>> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Leases that may have been granted. Dropped, they are to be given back: their claim failed, or nobody waits for its answer.
+struct Named<'a> {
+    pops: &'a Pops,
+    leases: Vec<Uuid>,
+}
+
+impl Drop for Named<'_> {
+    fn drop(&mut self) {
+        let mut lost = self.pops.lost();
+        let room = LOST_MAX.saturating_sub(lost.len());
+        lost.extend(self.leases.drain(..).take(room));
+    }
+}
+
+/// What a look has found so far.
+struct Found {
+    /// For each seat what it has and for how long.
+    seats: Vec<Option<(Leased, Duration)>>,
+    next_due_ms: Option<f64>,
+    /// When the oldest of it became due, by the database's clock; and that clock, if nothing else is due.
+    oldest_us: Option<i64>,
+    now_us: Option<i64>,
+}
+
+impl Found {
+    /// Takes out seats that have a lease and no message. Whether there were any.
+    fn drop_empty(&mut self) -> bool {
+        let empty = |slot: &mut Option<(Leased, Duration)>| slot.take_if(|(leased, _)| leased.messages.is_empty());
+        self.seats.iter_mut().filter_map(empty).count() > 0
+    }
+
+    fn due(&mut self, ms: Option<f64>) {
+        self.next_due_ms = self.next_due_ms.into_iter().chain(ms).reduce(f64::min);
+    }
+}
+
+impl Claim for Pops {
+    type Key = Key;
+    type Args = Args;
+    type Item = Leased;
+
+    fn topics(&self, key: &Key) -> Vec<Topic> {
+        let topics = match key.source.parts() {
+            [Some(queue), Some(partition), ..] => [topic('p', &[queue, partition]), topic('g', &[queue, &key.group])],
+            [Some(queue), None, ..] => [topic('q', &[queue]), topic('g', &[queue, &key.group])],
+            [_, _, Some(namespace), Some(task)] => [topic('b', &[namespace, task]), topic('s', &[&key.group])],
+            [_, _, Some(namespace), None] => [topic('n', &[namespace]), topic('s', &[&key.group])],
+            [_, _, None, task] => [topic('t', &[task.unwrap_or_default()]), topic('s', &[&key.group])],
+        };
+        topics.iter().map(|key| self.channel.topic_of(key)).collect()
+    }
+
+    async fn look(&self, conn: &mut PgConnection, look: &Look<Key, Args>) -> pg::Result<Looked<Leased>> {
+        let mut lost = Named { pops: self, leases: std::mem::take(&mut *self.lost()) };
+        if !lost.leases.is_empty() {
+            self.release(conn, &lost.leases).await?;
+            lost.leases.clear();
+        }
+        let mut found = Found {
+            seats: look.seats.iter().map(|_| None).collect(),
+            next_due_ms: None,
+            oldest_us: None,
+            now_us: None,
+        };
+        match look.key.source.parts() {
+            [Some(queue), None, ..] => {
+                let reading = self.floors.begin(&look.key, Instant::now());
+                self.take(conn, look, (queue, None), reading.floor_us, &mut found).await?;
+                let (oldest, now) = (found.oldest_us, found.now_us);
+                let sweep = self.floors.end(&look.key, reading, oldest, now, Instant::now());
+                found.due(sweep.map(|sweep| sweep.as_secs_f64() * 1_000.0));
+            }
+            [Some(queue), partition, ..] => self.take(conn, look, (queue, partition), None, &mut found).await?,
+            [_, _, namespace, task] => {
+                let query = sqlx::query(&self.due_queues).bind(namespace).bind(task).bind(&look.key.group);
+                for row in query.fetch_all(&mut *conn).await? {
+                    let due_ms: f64 = row.try_get(1)?;
+                    let served = found.seats.iter().all(Option::is_some);
+                    if due_ms > 0.0 || served {
+                        found.due(Some(due_ms));
+                        continue;
+                    }
+                    match self.take(conn, look, (row.try_get(0)?, None), None, &mut found).await {
+                        // What was taken from other queues must not be lost with it.
+                        Err(_) if found.seats.iter().any(Option::is_some) => {
+                            found.due(Some(0.0));
+                            break;
+                        }
+                        taken => taken?,
+                    }
+                }
+            }
+        }
+        let mut looked = Looked::next_due_ms(found.next_due_ms);
+        for (seat, slot) in found.seats.into_iter().enumerate() {
+            if let Some((leased, lease)) = slot {
+                looked.give(seat, leased, Some(lease));
+            }
+        }
+        Ok(looked)
+    }
+
+    async fn give_back(&self, conn: &mut PgConnection, batches: &[Leased]) -> pg::Result<()> {
+        self.release(conn, &batches.iter().map(|batch| batch.lease_id).collect::<Vec<_>>()).await
+    }
+
+    async fn sweep(&self, conn: &mut PgConnection, keys: &[Key]) -> pg::Result<Vec<usize>> {
+        let part = |at: usize| keys.iter().map(|key| key.source.parts()[at]).collect::<Vec<_>>();
+        let due: Vec<i32> = sqlx::query_scalar(&self.sweep)
+            .bind(part(0))
+            .bind(part(1))
+            .bind(part(2))
+            .bind(part(3))
+            .bind(keys.iter().map(|key| key.group.as_str()).collect::<Vec<_>>())
+            .fetch_all(conn)
+            .await?;
+        Ok(due.into_iter().map(|place| place as usize - 1).collect())
+    }
+}
+
+impl Pops {
+    /// Claims for the seats that have nothing yet, in one queue. Where only deleted messages were found, what lies behind them is claimed next.
+    async fn take(
+        &self,
+        conn: &mut PgConnection,
+        look: &Look<Key, Args>,
+        source: (&str, Option<&str>),
+        floor_us: Option<i64>,
+        found: &mut Found,
+    ) -> pg::Result<()> {
+        for _ in 0..GAPS_MAX {
+            if !self.take_once(conn, look, source, floor_us, found).await? {
+                return Ok(());
+            }
+        }
+        found.due(Some(0.0));
+        Ok(())
+    }
+
+    /// Whether a seat had only messages that were deleted.
+    async fn take_once(
+        &self,
+        conn: &mut PgConnection,
+        look: &Look<Key, Args>,
+        (queue, partition): (&str, Option<&str>),
+        floor_us: Option<i64>,
+        found: &mut Found,
+    ) -> pg::Result<bool> {
+        let places: Vec<usize> = (0..look.seats.len()).filter(|seat| found.seats[*seat].is_none()).collect();
+        let seats = || places.iter().map(|place| &*look.seats[*place].args);
+        let mut named = Named { pops: self, leases: places.iter().map(|_| Uuid::now_v7()).collect() };
+        let (modes, sinces): (Vec<&str>, Vec<Option<OffsetDateTime>>) = seats()
+            .map(|args| match args.subscription {
+                Subscription::All => ("all", None),
+                Subscription::New => ("new", None),
+                Subscription::Since(time) => ("timestamp", Some(time)),
+            })
+            .unzip();
+        let query = sqlx::query(&self.claim)
+            .bind(queue)
+            .bind(partition)
+            .bind(&look.key.group)
+            .bind(modes)
+            .bind(sinces)
+            .bind(&named.leases)
+            .bind(seats().map(|args| args.lease.map(|lease| lease.as_millis() as i64)).collect::<Vec<_>>())
+            .bind(seats().map(|args| args.batch as i32).collect::<Vec<_>>())
+            .bind(seats().map(|args| args.partitions as i32).collect::<Vec<_>>())
+            .bind(floor_us);
+        let rows = query.fetch_all(&mut *conn).await?;
+        let mut gaps = Vec::new();
+        for row in &rows {
+            let Some(seat) = row.try_get::<Option<i32>, _>("seat")?.map(|seat| seat as usize) else {
+                found.due(row.try_get("next_due_ms")?);
+                found.now_us = row.try_get("due_us")?;
+                continue;
+            };
+            let due_us: i64 = row.try_get("due_us")?;
+            found.oldest_us = Some(found.oldest_us.map_or(due_us, |oldest| oldest.min(due_us)));
+            let (place, lease_id) = (places[seat], named.leases[seat]);
+            let lease = Duration::from_millis(row.try_get::<i64, _>("lease_ms")? as u64);
+            let (leased, shortest) =
+                found.seats[place].get_or_insert_with(|| (Leased { lease_id, messages: Vec::new() }, lease));
+            *shortest = lease.min(*shortest);
+            if self.read(row, leased)? {
+                gaps.push(lease_id);
+            }
+        }
+        if !gaps.is_empty() {
+            sqlx::query(&self.skip).bind(gaps).execute(conn).await?;
+        }
+        named.leases.clear();
+        Ok(found.drop_empty())
+    }
+
+    async fn release(&self, conn: &mut PgConnection, leases: &[Uuid]) -> pg::Result<()> {
+        sqlx::query(&self.release).bind(leases).execute(conn).await?;
+        Ok(())
+    }
+
+    /// Adds the messages of a segment to a batch. Whether deleted ones lie in front of the first of its partition.
+    fn read(&self, row: &PgRow, batch: &mut Leased) -> pg::Result<bool> {
+        let number: i64 = row.try_get("partition_id")?;
+        let first: i64 = row.try_get("first_offset")?;
+        let partition_id = self.ids.partition(number);
+        let before = batch.messages.last().filter(|last| last.partition_id == partition_id).map(|last| last.retries);
+        let (queue, partition): (&str, &str) = (row.try_get("queue_name")?, row.try_get("partition_name")?);
+        let (created_at, encrypted) = (row.try_get("created_at")?, row.try_get("encrypted")?);
+        let ids: Vec<Option<Uuid>> = row.try_get("ids")?;
+        let gap = before.is_none() && ids.first() == Some(&None);
+        let retries = match before {
+            Some(retries) => retries,
+            // What failed is gone.
+            None if gap => 0,
+            None => row.try_get::<i32, _>("retries")? as u32,
+        };
+        let transactions: Vec<String> = row.try_get("transaction_ids")?;
+        let mut traces: Vec<Option<String>> = row.try_get::<Option<_>, _>("trace_ids")?.unwrap_or_default();
+        let mut producers: Vec<Option<String>> = row.try_get::<Option<_>, _>("producers")?.unwrap_or_default();
+        let payloads: Vec<Vec<u8>> = row.try_get("payloads")?;
+        for (at, ((id, transaction_id), bytes)) in ids.into_iter().zip(transactions).zip(payloads).enumerate() {
+            let Some(id) = id else { continue };
+            batch.messages.push(Message {
+                id,
+                transaction_id,
+                trace_id: traces.get_mut(at).and_then(Option::take),
+                payload: Stored { encrypted, bytes },
+                producer: producers.get_mut(at).and_then(Option::take),
+                created_at,
+                queue: queue.to_owned(),
+                partition: partition.to_owned(),
+                partition_id,
+                offset: first + at as i64,
+                retries,
+            });
+        }
+        Ok(gap)
+    }
+}

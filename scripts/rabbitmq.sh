@@ -1,0 +1,81 @@
+#!/bin/sh
+# A private RabbitMQ, for benchmarks and tests that want a real one. It is the system's package, run in a folder of its own
+# beside whatever else runs here, with the durability of a fresh installation.
+# usage: rabbitmq.sh install              makes sure that it is installed; fails if that is not possible
+#        rabbitmq.sh start FOLDER PORT    starts one in an empty folder, waits until it works, and prints its AMQP address;
+#                                         the ports PORT, PORT+1 and PORT+2 must be free
+#        rabbitmq.sh pid FOLDER           prints the process of one that runs
+#        rabbitmq.sh stop FOLDER          stops it; the folder is the caller's to remove
+set -eu
+cd "$(dirname "$0")/.."
+. scripts/packages.sh
+
+programs=/usr/lib/rabbitmq/bin
+usage() { sed -n 's/^# \{0,1\}//; 4,8p' "$0" >&2; exit 2; }
+
+install() {
+    [ -x "$programs/rabbitmq-server" ] && return
+    manager=$(package_manager) && [ "$manager" = apt-get ] || {
+        echo "RabbitMQ: not installed, and only Debian's package can be installed from here" >&2
+        exit 1
+    }
+    echo "RabbitMQ: installing it with $manager" >&2
+    install_packages "$manager" rabbitmq-server
+}
+
+# in_folder COMMAND...: a program of RabbitMQ with everything it reads and writes in $folder. Root's is run by the user that the
+# package has made, because it refuses to be root.
+in_folder() {
+    set -- env HOME="$folder" RABBITMQ_HOME= \
+        RABBITMQ_NODENAME="reveille-$port@localhost" RABBITMQ_NODE_IP_ADDRESS=127.0.0.1 RABBITMQ_NODE_PORT="$port" \
+        RABBITMQ_DIST_PORT=$((port + 1)) ERL_EPMD_PORT=$((port + 2)) ERL_EPMD_ADDRESS=127.0.0.1 \
+        RABBITMQ_MNESIA_BASE="$folder/data" RABBITMQ_LOG_BASE="$folder/log" RABBITMQ_LOGS="$folder/log/server.log" \
+        RABBITMQ_CONFIG_FILE="$folder/rabbitmq" RABBITMQ_ADVANCED_CONFIG_FILE="$folder/advanced" \
+        RABBITMQ_CONF_ENV_FILE="$folder/env.conf" RABBITMQ_ENABLED_PLUGINS_FILE="$folder/plugins" \
+        RABBITMQ_PID_FILE="$folder/pid" LANG=C.UTF-8 "$@"
+    if is_root; then set -- runuser -u rabbitmq -- "$@"; fi
+    "$@"
+}
+
+start() {
+    [ -x "$programs/rabbitmq-server" ] || { echo "RabbitMQ: not installed; run scripts/rabbitmq.sh install" >&2; exit 1; }
+    mkdir -p "$folder/data" "$folder/log"
+    echo "$port" >"$folder/port"
+    echo '[].' >"$folder/plugins"
+    # Nothing is set: what a fresh installation has.
+    : >"$folder/rabbitmq.conf"
+    : >"$folder/env.conf"
+    echo '[].' >"$folder/advanced.config"
+    if is_root; then chown -R rabbitmq "$folder"; fi
+    in_folder "$programs/rabbitmq-server" -detached >/dev/null 2>&1 </dev/null
+    if ! in_folder "$programs/rabbitmqctl" wait "$folder/pid" --timeout 60 >"$folder/log/wait.log" 2>&1 ||
+        ! in_folder "$programs/rabbitmqctl" await_startup --timeout 60 >>"$folder/log/wait.log" 2>&1; then
+        cat "$folder/log/wait.log" >&2
+        tail -n 20 "$folder/log/server.log" >&2 2>/dev/null || true
+        exit 1
+    fi
+    echo "amqp://guest:guest@127.0.0.1:$port/%2f"
+}
+
+stop() {
+    in_folder "$programs/rabbitmqctl" stop "$folder/pid" >/dev/null 2>&1 || true
+    # The daemon that knows its name ends when it knows none.
+    ERL_EPMD_PORT=$((port + 2)) epmd -kill >/dev/null 2>&1 || true
+}
+
+folder=${2:-}
+case ${1:-} in
+install) install ;;
+start)
+    [ -n "$folder" ] && [ -n "${3:-}" ] || usage
+    folder=$(mkdir -p "$folder" && cd "$folder" && pwd -P)
+    port=$3
+    start
+    ;;
+pid | stop)
+    folder=$(cd "$folder" && pwd -P) || usage
+    port=$(cat "$folder/port")
+    if [ "$1" = pid ]; then cat "$folder/pid"; else stop; fi
+    ;;
+*) usage ;;
+esac
