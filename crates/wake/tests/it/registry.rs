@@ -29,7 +29,7 @@ async fn ten_thousand_waiters_in_a_hundred_groups_are_all_served() {
         waits.spawn(async move { jobs.claim(&queue, LEASE, Instant::now() + PATIENCE * 3).await });
     };
     (0..GROUPS).for_each(&mut join);
-    eventually("each group knows", async || jobs.claims.counts().empty_looks == GROUPS as u64).await;
+    eventually("each group knows", async || jobs.claims.counts().empty_looks >= GROUPS as u64).await;
     undoubted(&jobs).await;
     let before = role.statements().await;
     (GROUPS..WAITERS).for_each(&mut join);
