@@ -25,6 +25,8 @@ fn watched() -> RuntimeOptions {
     RuntimeOptions {
         orchestration_concurrency: 4,
         worker_concurrency: 4,
+        // Where the last look took something, there is one more when its lease would have ended: before the minute begins.
+        worker_lock_timeout: ASKED_EVERY,
         session_lock_timeout: ASKED_EVERY * 2,
         session_cleanup_interval: ASKED_EVERY,
         observability: ObservabilityConfig { gauge_poll_interval: ASKED_EVERY, ..ObservabilityConfig::default() },
