@@ -1,10 +1,15 @@
 //! Writes that travel together, and those that must not harm each other.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use pg::testing::{PrivateCluster, TestDb};
 use pg::{Database, Migrator, Schema, Sql};
 use sqlx::PgConnection;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use wake::{Boarded, Error, Flight, FlightOptions, Flights, Landed, Ring, Wake};
@@ -190,12 +195,23 @@ async fn closing_waits_for_every_outcome() {
     let db = TestDb::new().await;
     let marks = marks(&db, db.database(), FlightOptions { max_members: 2, ..FlightOptions::default() }).await;
     let mut callers = JoinSet::new();
+    let aboard = Arc::new(Semaphore::new(0));
     for number in 0..6 {
-        let marks = marks.clone();
-        callers.spawn(async move { marks.submit(number).await });
+        let (marks, aboard) = (marks.clone(), aboard.clone());
+        callers.spawn(async move {
+            let mut submitted = pin!(marks.submit(number));
+            // It boards when it is first polled.
+            let first = poll_fn(|cx| Poll::Ready(submitted.as_mut().poll(cx))).await;
+            aboard.add_permits(1);
+            match first {
+                Poll::Ready(outcome) => outcome,
+                Poll::Pending => submitted.await,
+            }
+        });
     }
     // The first is in the air, and the others have boarded behind it.
     under_way(&db).await;
+    drop(aboard.acquire_many(6).await.expect("all aboard"));
     marks.close().await;
     let marked: i64 = Stranger::of(&db).await.ask("select count(*) from {schema}.mark").await;
     assert_eq!(marked, 6);
