@@ -10,8 +10,8 @@ use tokio::time::timeout;
 
 use crate::Result;
 
-/// How long it may take to migrate a schema and to warm up: some warm up for some seconds.
-const READY_WITHIN: Duration = Duration::from_secs(90);
+/// How long it may take to migrate a schema, to make what it needs and to warm up: ten thousand clients connect first.
+const READY_WITHIN: Duration = Duration::from_secs(240);
 /// How long a round may take. None is meant to take half of it, unless it says so.
 const PLAYED_WITHIN: Duration = Duration::from_secs(300);
 /// How long it may take to leave everything as it was.
