@@ -593,6 +593,43 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.finish(flight uuid, channels text[], payloads text[], patient boolean, partitions bigint[], leases uuid[])
+ RETURNS text[]
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET jit TO 'off'
+AS $function$
+declare
+    outcomes text[] := array_fill(null::text, array[cardinality(partitions)]);
+    ended    record;
+begin
+    for ended in
+        with mine as materialized (
+            select n.place, c.partition_id, c.consumer_id, c.version
+            from unnest(partitions, leases) with ordinality as n (partition_id, lease_id, place)
+            cross join lateral (select c.partition_id, c.consumer_id, c.version from {schema}.cursor c
+                                where c.lease_id = n.lease_id and c.partition_id = n.partition_id for update skip locked) c
+        )
+        update {schema}.cursor c
+        -- Delays and windows are for whoever looks: it puts off what it must not have yet.
+        set version = c.version + 1, position = c.lease_end, retries = 0, due_at = {schema}.due_after(c.partition_id, c.lease_end, 0, 0),
+            lease_id = null, lease_end = null, last_lease = c.lease_id
+        from mine m
+        where c.partition_id = m.partition_id and c.consumer_id = m.consumer_id and c.version = m.version
+        returning m.place, c.due_at
+    loop
+        outcomes[ended.place] := case when ended.due_at < 'infinity' then 'R' else 'r' end;
+    end loop;
+    perform {schema}.land(flight, outcomes, channels, payloads);
+    return outcomes;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.first_live(partition_id bigint, place bigint)
  RETURNS bigint
  LANGUAGE plpgsql

@@ -1,7 +1,7 @@
 //! Ending messages, or refusing them: one update per partition and consumer group.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::try_join_all;
 use pg::{Schema, Sql};
@@ -12,6 +12,7 @@ use uuid::Uuid;
 use wake::{Boarded, Channel, Flight, Landed, Ring};
 
 use crate::error::{Error, Result};
+use crate::held::Held;
 use crate::id::PartitionId;
 use crate::name::{check, hash};
 use crate::place::Place;
@@ -131,7 +132,7 @@ impl Queues {
     pub async fn ack_in(&self, conn: &mut PgConnection, acks: &[Ack]) -> Result<Vec<Acked>> {
         let inner = &self.inner;
         let members = self.members(Some(&mut *conn), acks).await?;
-        let flight = Acks::new(&inner.schema, inner.channel.clone());
+        let flight = Acks::new(&inner.schema, inner.channel.clone(), Arc::default());
         let loads: Vec<&Member> = members.flown.iter().map(|(member, _)| member).collect();
         let possible: Vec<Ring> = loads.iter().flat_map(|member| flight.rings(member, None)).collect();
         let (channels, payloads) = wake::Wake::notifications(&possible);
@@ -234,12 +235,31 @@ impl Fate {
 /// Sends acks.
 pub(crate) struct Acks {
     channel: Channel,
+    held: Arc<Mutex<Held>>,
     ack: Sql,
+    finish: Sql,
 }
 
 impl Acks {
-    pub(crate) fn new(schema: &Schema, channel: Channel) -> Acks {
-        Acks { channel, ack: schema.sql(include_str!("../sql/ack.sql")) }
+    pub(crate) fn new(schema: &Schema, channel: Channel, held: Arc<Mutex<Held>>) -> Acks {
+        let (ack, finish) = (include_str!("../sql/ack.sql"), include_str!("../sql/finish.sql"));
+        Acks { channel, held, ack: schema.sql(ack), finish: schema.sql(finish) }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The members that end a lease of this process altogether, by their places: the lease, and whose it is.
+    fn whole(&self, members: &[&Member]) -> Vec<(usize, Uuid, Arc<str>)> {
+        let held = self.held();
+        let whole = |(at, member): (usize, &&Member)| {
+            let done = member.said.iter().all(|said| said.status == AckStatus::Completed);
+            let said: Vec<i64> = member.said.iter().map(|said| said.hash).collect();
+            let lease = member.lease.filter(|_| done)?;
+            Some((at, lease, held.is_whole(lease, member.place.id, &said)?))
+        };
+        members.iter().enumerate().filter_map(whole).collect()
     }
 }
 
@@ -291,7 +311,33 @@ impl Flight for Acks {
     }
 
     async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Member>) -> pg::Result<Landed> {
-        Landed::of(&bound(boarded.query(&self.ack), &boarded.members).fetch_one(conn).await?)
+        let whole = self.whole(&boarded.members);
+        if whole.is_empty() {
+            return Landed::of(&bound(boarded.query(&self.ack), &boarded.members).fetch_one(conn).await?);
+        }
+        let row = boarded
+            .query(&self.finish)
+            .bind(whole.iter().map(|(at, ..)| boarded.members[*at].place.id).collect::<Vec<_>>())
+            .bind(whole.iter().map(|(_, lease, _)| *lease).collect::<Vec<_>>())
+            .fetch_one(&mut *conn)
+            .await?;
+        let ended: Vec<Option<String>> = row.try_get(0)?;
+        let mut outcomes: Vec<Option<String>> = boarded.members.iter().map(|_| None).collect();
+        for ((at, lease, group), ended) in whole.into_iter().zip(ended) {
+            let member = boarded.members[at];
+            self.held().end(lease, member.place.id);
+            outcomes[at] = ended.map(|released| format!("{released}{}{group}", "o".repeat(member.said.len())));
+        }
+        // The rest, and leases that are not what they were.
+        let rest: Vec<usize> = (0..outcomes.len()).filter(|at| outcomes[*at].is_none()).collect();
+        if !rest.is_empty() {
+            let members: Vec<&Member> = rest.iter().map(|at| boarded.members[*at]).collect();
+            let row = bound(boarded.query(&self.ack), &members).fetch_one(conn).await?;
+            for (at, outcome) in rest.into_iter().zip(row.try_get::<Vec<Option<String>>, _>(0)?) {
+                outcomes[at] = outcome;
+            }
+        }
+        Ok(Landed::new(outcomes, row.try_get(1)?))
     }
 
     fn outcome(&self, member: &Member, text: &str) -> Fate {

@@ -5,7 +5,7 @@
 //!
 //! A claim whose answer is lost has leased partitions that nobody will ever ack. Its leases are known here, because they are named here: the next look gives them back first.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pg::{Schema, Sql};
@@ -16,9 +16,10 @@ use tokio::time::Instant;
 use uuid::Uuid;
 use wake::{Channel, Claim, Floors, Look, Looked, Topic};
 
+use crate::held::Held;
 use crate::id::Ids;
 use crate::message::{Message, Stored};
-use crate::name::topic;
+use crate::name::{hash, topic};
 use crate::pop::{Source, Subscription};
 
 /// How often a look claims again behind messages that were deleted; then they are for the next.
@@ -61,6 +62,7 @@ pub(crate) struct Pops {
     channel: Channel,
     ids: Ids,
     lost: Mutex<Vec<Uuid>>,
+    held: Arc<Mutex<Held>>,
     /// Of sources that are any partition of a queue.
     floors: Floors<Key>,
     claim: Sql,
@@ -71,11 +73,12 @@ pub(crate) struct Pops {
 }
 
 impl Pops {
-    pub(crate) fn new(schema: &Schema, channel: Channel) -> Pops {
+    pub(crate) fn new(schema: &Schema, channel: Channel, held: Arc<Mutex<Held>>) -> Pops {
         Pops {
             channel,
             ids: Ids::of(schema.name()),
             lost: Mutex::default(),
+            held,
             floors: Floors::new(),
             claim: schema.sql(include_str!("../sql/claim.sql")),
             due_queues: schema.sql(include_str!("../sql/due_queues.sql")),
@@ -183,6 +186,7 @@ impl Claim for Pops {
                 }
             }
         }
+        self.remember(&look.key.group, found.seats.iter().flatten().map(|(leased, _)| leased));
         let mut looked = Looked::next_due_ms(found.next_due_ms);
         for (seat, slot) in found.seats.into_iter().enumerate() {
             if let Some((leased, lease)) = slot {
@@ -283,6 +287,19 @@ impl Pops {
         }
         named.leases.clear();
         Ok(found.drop_empty())
+    }
+
+    /// Keeps in mind what is given out.
+    fn remember<'a>(&self, group: &str, given: impl Iterator<Item = &'a Leased>) {
+        let group: Arc<str> = group.into();
+        for leased in given {
+            for part in leased.messages.chunk_by(|one, other| one.partition_id == other.partition_id) {
+                let Some(partition) = self.ids.number(part[0].partition_id) else { continue };
+                let hashes = part.iter().map(|message| hash(&message.transaction_id)).collect();
+                let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+                held.give(leased.lease_id, partition, &group, hashes);
+            }
+        }
     }
 
     async fn release(&self, conn: &mut PgConnection, leases: &[Uuid]) -> pg::Result<()> {

@@ -60,6 +60,8 @@ pub(crate) struct Lane<'a> {
     pub(crate) verdicts: Vec<Verdict>,
     /// Those to append.
     pub(crate) fresh: Vec<usize>,
+    /// They were.
+    appended: bool,
     pub(crate) extra: Extra,
     pub(crate) drains: bool,
     /// Its fate, if that is not what the verdicts say.
@@ -80,6 +82,7 @@ impl<'a> Lane<'a> {
                         messages: Vec::new(),
                         verdicts: Vec::new(),
                         fresh: Vec::new(),
+                        appended: false,
                         extra: Extra::default(),
                         drains: true,
                         ended: None,
@@ -95,12 +98,18 @@ impl<'a> Lane<'a> {
         lanes
     }
 
+    /// Whether something has still to be found out about it.
+    pub(crate) fn is_open(&self) -> bool {
+        self.ended.is_none() && !self.appended
+    }
+
     /// Whether there is something to append.
     pub(crate) fn is_eager(&self) -> bool {
         self.ended.is_none() && !self.fresh.is_empty()
     }
 
-    pub(crate) fn appended(&mut self, first_offset: i64) {
+    pub(crate) fn append(&mut self, first_offset: i64) {
+        self.appended = true;
         self.extra.skip_to(first_offset);
         let fresh = std::mem::take(&mut self.fresh);
         self.extra.extend(fresh.iter().map(|index| Some(self.messages[*index].hash)).collect());

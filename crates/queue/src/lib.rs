@@ -12,6 +12,7 @@ mod configure;
 mod dead_letter;
 mod error;
 mod group;
+mod held;
 pub mod http;
 mod id;
 mod lane;

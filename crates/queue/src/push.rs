@@ -114,7 +114,7 @@ impl Push {
                     lane.extra.extend(unseen);
                 }
                 match row.try_get("verdict")? {
-                    "ok" => lane.appended(row.try_get("first_offset")?),
+                    "ok" => lane.append(row.try_get("first_offset")?),
                     "stale" => {}
                     "locked" => lane.ended = Some(None),
                     "full" => lane.ended = Some(Some(Fate::Full)),
@@ -141,7 +141,7 @@ impl Push {
         let mut cold: HashMap<i64, &mut Lane<'_>> = HashMap::new();
         {
             let mut seen = self.seen();
-            for lane in lanes.iter_mut().filter(|lane| lane.ended.is_none() && lane.extra.from.is_none()) {
+            for lane in lanes.iter_mut().filter(|lane| lane.is_open() && lane.extra.from.is_none()) {
                 match seen.upto(lane.place.id) {
                     Some(upto) => lane.extra = Extra { begins: false, ..Extra::from(upto) },
                     None => drop(cold.insert(lane.place.id, lane)),
@@ -167,7 +167,7 @@ impl Push {
         let mut doubts: Vec<(usize, usize, i64)> = Vec::new();
         {
             let seen = self.seen();
-            for (at, lane) in lanes.iter_mut().enumerate().filter(|(_, lane)| lane.ended.is_none()) {
+            for (at, lane) in lanes.iter_mut().enumerate().filter(|(_, lane)| lane.is_open()) {
                 lane.fresh.clear();
                 let mut own: HashMap<&str, usize> = HashMap::new();
                 for (index, message) in lane.messages.iter().enumerate() {

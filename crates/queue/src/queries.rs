@@ -92,6 +92,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "first_live", sql: include_str!("../functions/first_live.sql") },
     Function { name: "locate", sql: include_str!("../functions/locate.sql") },
     Function { name: "ack", sql: include_str!("../functions/ack.sql") },
+    Function { name: "finish", sql: include_str!("../functions/finish.sql") },
     Function { name: "release", sql: include_str!("../functions/release.sql") },
     Function { name: "extend", sql: include_str!("../functions/extend.sql") },
     Function { name: "counts", sql: include_str!("../functions/counts.sql") },

@@ -9,6 +9,7 @@ use wake::{Channel, Consumer, FlightOptions, Flights, Payload, Wake};
 use crate::ack::Acks;
 use crate::claim::Pops;
 use crate::error::Result;
+use crate::held::Held;
 use crate::id::Ids;
 use crate::place::Places;
 use crate::push::Push;
@@ -107,14 +108,15 @@ impl Queues {
         let channel = wake.channel("queue", Payload::Keys);
         let seen = Arc::new(Mutex::new(Seen::new(options.dedup_cache_bytes)));
         let flying = FlightOptions { give_up_after: options.give_up_after, ..FlightOptions::default() };
+        let held: Arc<Mutex<Held>> = Arc::default();
         let push = || Push::new(schema, channel.clone(), seen.clone());
         let inner = Inner {
             ids: Ids::of(schema.name()),
             seal: Arc::new(Seal::new(options.encryption_key.as_ref())),
             places: Places::default(),
             pushes: wake.flights("push", push(), flying.clone()),
-            pops: wake.consumer("pop", Pops::new(schema, channel.clone())),
-            acks: wake.flights("ack", Acks::new(schema, channel.clone()), flying),
+            pops: wake.consumer("pop", Pops::new(schema, channel.clone(), held.clone())),
+            acks: wake.flights("ack", Acks::new(schema, channel.clone(), held), flying),
             push: push(),
             sql: Queries::new(schema),
             started: Instant::now(),

@@ -1,0 +1,109 @@
+//! What this process has given out, and waits to hear of.
+//!
+//! Most acks say that everything of a lease is done, and most come to the server that gave the lease out. It remembers what was in it, so that such an ack needs neither to look for its
+//! messages in the database nor to decide about each: the lease is ended as a whole, if it is still there. Whatever is not remembered, or says anything else, is decided by the
+//! database alone: memory saves work here, and is never believed.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+/// Messages remembered at most, eight bytes each; the leases given out longest ago are forgotten first.
+const MESSAGES_MAX: usize = 1 << 20;
+/// And leases.
+const LEASES_MAX: usize = 1 << 16;
+
+/// The messages of one lease in one partition.
+#[derive(Debug)]
+struct Part {
+    group: Arc<str>,
+    /// The hashes of their transaction ids, in order.
+    hashes: Box<[i64]>,
+}
+
+/// The leases of this process that may still be acked.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    parts: HashMap<(Uuid, i64), Part>,
+    /// In the order in which they were given out. Some have ended.
+    order: VecDeque<((Uuid, i64), usize)>,
+    /// How many messages those have.
+    messages: usize,
+}
+
+impl Held {
+    /// A lease was given to somebody of `group`, with these messages of a partition.
+    pub(crate) fn give(&mut self, lease: Uuid, partition: i64, group: &Arc<str>, hashes: Box<[i64]>) {
+        let key = (lease, partition);
+        self.order.push_back((key, hashes.len()));
+        self.messages += hashes.len();
+        self.parts.insert(key, Part { group: group.clone(), hashes });
+        while self.messages > MESSAGES_MAX || self.order.len() > LEASES_MAX {
+            let Some((oldest, messages)) = self.order.pop_front() else { break };
+            self.parts.remove(&oldest);
+            self.messages -= messages;
+        }
+    }
+
+    /// Whose lease it is, if these messages are of it and its last is among them: then all are done, because who ends a message ends those before it.
+    pub(crate) fn is_whole(&self, lease: Uuid, partition: i64, said: &[i64]) -> Option<Arc<str>> {
+        let part = self.parts.get(&(lease, partition))?;
+        let whole = *part.hashes == *said || {
+            let all: HashSet<i64> = part.hashes.iter().copied().collect();
+            part.hashes.last().is_some_and(|last| said.contains(last)) && said.iter().all(|hash| all.contains(hash))
+        };
+        whole.then(|| part.group.clone())
+    }
+
+    /// A lease has ended in a partition.
+    pub(crate) fn end(&mut self, lease: Uuid, partition: i64) {
+        self.parts.remove(&(lease, partition));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group() -> Arc<str> {
+        "g".into()
+    }
+
+    /// Only what ends a lease altogether may take the short way: the last of its messages, and none that is not its own.
+    /// A lease of three messages, with all, some, and foreign ones said.
+    #[test]
+    fn a_lease_is_whole_with_its_last_message_and_none_of_others() {
+        let (lease, mut held) = (Uuid::new_v4(), Held::default());
+        held.give(lease, 7, &group(), Box::new([1, 2, 3]));
+        for (said, whole) in [
+            (vec![1, 2, 3], true),
+            (vec![3], true),
+            (vec![3, 1], true),
+            (vec![1, 2], false),
+            (vec![3, 4], false),
+            (vec![], false),
+        ] {
+            assert_eq!(held.is_whole(lease, 7, &said).is_some(), whole, "{said:?}");
+        }
+        assert!(held.is_whole(lease, 8, &[3]).is_none(), "another partition");
+        assert!(held.is_whole(Uuid::new_v4(), 7, &[3]).is_none(), "another lease");
+        held.end(lease, 7);
+        assert!(held.is_whole(lease, 7, &[3]).is_none(), "it has ended");
+    }
+
+    /// What is remembered must be bounded however much is never acked.
+    /// Many leases of many messages: the first are forgotten, the last are not.
+    #[test]
+    fn the_oldest_leases_are_forgotten() {
+        let mut held = Held::default();
+        let leases: Vec<Uuid> = (0..LEASES_MAX as u64 + 10).map(|n| Uuid::from_u64_pair(n, n)).collect();
+        for lease in &leases {
+            held.give(*lease, 1, &group(), (0..100).collect());
+        }
+        assert_eq!(held.messages, MESSAGES_MAX / 100 * 100);
+        assert_eq!(held.parts.len(), held.order.len());
+        assert!(held.is_whole(leases[0], 1, &[99]).is_none());
+        assert!(held.is_whole(*leases.last().expect("many"), 1, &[99]).is_some());
+    }
+}
