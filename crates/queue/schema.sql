@@ -120,6 +120,7 @@ create table {schema}.queue (
     retention_enabled boolean not null default false,
     encryption_enabled boolean not null default false,
     max_wait_time_seconds integer not null default 0,
+    revision integer not null default 0,
     created_at timestamp with time zone not null default now(),
     constraint queue_pkey PRIMARY KEY (id)
 );
@@ -272,14 +273,19 @@ begin
                 continue;
             end if;
             if verdicts[message.place] = 'd' then
-                insert into {schema}.dead_letter (queue_id, partition_id, consumer, message_offset, message_id, transaction_id, trace_id, producer,
-                                                  encrypted, payload, error, retries, created_at)
-                select mine.queue_id, s.partition_id, outcomes[member.place], message.message_offset, s.ids[i.i], s.transaction_ids[i.i], s.trace_ids[i.i],
-                       s.producers[i.i], s.encrypted, s.payloads[i.i], message.error, charged, s.created_at
-                from (select * from {schema}.segment s where s.partition_id = member.partition_id and s.first_offset <= message.message_offset
-                      order by s.first_offset desc limit 1) s
-                cross join lateral (select (message.message_offset - s.first_offset + 1)::integer as i) i
-                where s.ids[i.i] is not null;
+                begin
+                    insert into {schema}.dead_letter (queue_id, partition_id, consumer, message_offset, message_id, transaction_id, trace_id, producer,
+                                                      encrypted, payload, error, retries, created_at)
+                    select mine.queue_id, s.partition_id, outcomes[member.place], message.message_offset, s.ids[i.i], s.transaction_ids[i.i], s.trace_ids[i.i],
+                           s.producers[i.i], s.encrypted, s.payloads[i.i], message.error, charged, s.created_at
+                    from (select * from {schema}.segment s where s.partition_id = member.partition_id and s.first_offset <= message.message_offset
+                          order by s.first_offset desc limit 1) s
+                    cross join lateral (select (message.message_offset - s.first_offset + 1)::integer as i) i
+                    where s.ids[i.i] is not null;
+                exception when foreign_key_violation then
+                    -- The queue is being deleted, and its dead letters with it.
+                    null;
+                end;
             end if;
             place := message.message_offset + 1;
             charged := 0;
@@ -331,8 +337,8 @@ AS $function$
     where p.queue_id = backlog.queue_id
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.claim(source_queue text, source_partition text, group_name text, modes text[], sinces timestamp with time zone[], leases uuid[], leases_ms bigint[], batches integer[], widths integer[], floor_us bigint)
- RETURNS TABLE(next_due_ms double precision, due_us bigint, seat integer, lease_ms bigint, queue_name text, partition_id bigint, partition_name text, consumer_id integer, version bigint, first_offset bigint, created_at timestamp with time zone, encrypted boolean, retries integer, ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[])
+CREATE OR REPLACE FUNCTION {schema}.claim(source_queue text, source_partition text, group_name text, mode text, since timestamp with time zone, waited_ms bigint, leases uuid[], leases_ms bigint[], batches integer[], most integer, widths integer[], floor_us bigint)
+ RETURNS TABLE(next_due_ms double precision, due_us bigint, seat integer, lease_ms bigint, partition_id bigint, partition_name text, first_offset bigint, created_at timestamp with time zone, encrypted boolean, retries integer, ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[])
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
@@ -344,24 +350,24 @@ CREATE OR REPLACE FUNCTION {schema}.claim(source_queue text, source_partition te
 AS $function$
 #variable_conflict use_column
 declare
-    -- Whose turn it is to get a partition: everybody once, then who wants a second.
-    turns   integer[] := array(select w.seat from unnest(widths) with ordinality as w (width, seat), generate_series(1, w.width) as round order by round, w.seat);
-    -- Segments of a partition at most.
-    most    integer := least((select max(b) from unnest(batches) as b), 256);
     bound   timestamptz := coalesce(to_timestamp(floor_us / 1000000.0), '-infinity');
     soonest timestamptz;
     own     integer;
     source  record;
-    served  boolean;
+    served  boolean := false;
+    ignored text := set_config('synchronous_commit', 'off', true);
 begin
-    select q.*, k.id as consumer_id, (select m.enabled from {schema}.maintenance m where m.name = 'pop') as closed into source
+    select q.id, q.lease_seconds * 1000::bigint as lease_ms, q.delayed_processing_seconds = 0 and q.window_buffer_seconds = 0 as plain, k.id as consumer_id,
+           (select m.enabled from {schema}.maintenance m where m.name = 'pop') as closed into source
     from {schema}.queue q
     left join {schema}.consumer k on k.queue_id = q.id and md5(k.name) = md5(group_name) and k.name = group_name
     where md5(q.name) = md5(source_queue) and q.name = source_queue;
-    if found and not source.closed then
-        own := coalesce(source.consumer_id, {schema}.subscribe(source.id, group_name, modes[1], sinces[1]));
-        served := false;
-        if 1 = all (widths) and source_partition is null and source.delayed_processing_seconds = 0 and source.window_buffer_seconds = 0 then
+    if not found then
+        return;
+    end if;
+    if not source.closed then
+        own := coalesce(source.consumer_id, {schema}.subscribe(source.id, group_name, mode, since, waited_ms));
+        if 1 = all (widths) and source_partition is null and source.plain then
             return query
             with mine as materialized (
                 select c.*, d.due_at from (
@@ -382,12 +388,12 @@ begin
                 where f.next_offset > m.position
             ), leased as (
                 update {schema}.cursor c
-                set version = c.version + 1, read_at = now(), due_at = now() + coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint) * interval '1 ms',
+                set version = c.version + 1, read_at = now(), due_at = now() + coalesce(leases_ms[t.seat], source.lease_ms) * interval '1 ms',
                     lease_id = leases[t.seat], lease_end = least(t.upto, t.position + batches[t.seat])
                 from seated t
                 where c.partition_id = t.partition_id and c.consumer_id = own and c.version = t.version
             )
-            select null::float8, (extract(epoch from greatest(t.due_at, 'epoch')) * 1000000)::bigint, t.seat - 1, coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint), source.name, t.partition_id, p.name, own, t.version + 1,
+            select null::float8, (extract(epoch from greatest(t.due_at, 'epoch')) * 1000000)::bigint, t.seat - 1, coalesce(leases_ms[t.seat], source.lease_ms), t.partition_id, p.name,
                    s.first_offset + s.skip, s.created_at, s.encrypted, t.retries,
                    s.ids[s.skip + 1 : s.skip + s.amount], s.transaction_ids[s.skip + 1 : s.skip + s.amount],
                    s.trace_ids[s.skip + 1 : s.skip + s.amount], s.producers[s.skip + 1 : s.skip + s.amount], s.payloads[s.skip + 1 : s.skip + s.amount]
@@ -414,7 +420,10 @@ begin
             end if;
             exit when served or soonest is null or soonest > now();
             served := true;
-            return query select * from {schema}.lease_partitions(own, source.id, source_partition, leases, leases_ms, batches, turns, bound);
+            return query select * from {schema}.lease_partitions(
+                own, source.id, source_partition, leases, leases_ms, batches,
+                -- Whose turn it is to get a partition: everybody once, then who wants a second.
+                array(select w.seat::integer from unnest(widths) with ordinality as w (width, seat), generate_series(1, w.width) as round order by round, w.seat), bound);
         end loop;
     end if;
     due_us := case when soonest is null or soonest > now() then (extract(epoch from now()) * 1000000)::bigint end;
@@ -458,7 +467,9 @@ begin
         completed_retention_seconds = coalesce(configure.completed_retention_seconds, q.completed_retention_seconds),
         retention_enabled = coalesce(configure.retention_enabled, q.retention_enabled),
         encryption_enabled = coalesce(configure.encryption_enabled, q.encryption_enabled),
-        max_wait_time_seconds = coalesce(configure.max_wait_time_seconds, q.max_wait_time_seconds)
+        max_wait_time_seconds = coalesce(configure.max_wait_time_seconds, q.max_wait_time_seconds),
+        revision = q.revision + case when configure.namespace <> q.namespace or configure.task <> q.task or configure.encryption_enabled <> q.encryption_enabled
+                                     then 1 else 0 end
     where q.id = old.id returning q.* into new;
     if (old.delayed_processing_seconds, old.window_buffer_seconds) <> (new.delayed_processing_seconds, new.window_buffer_seconds) then
         for waiting in
@@ -665,7 +676,7 @@ end
 $function$;
 
 CREATE OR REPLACE FUNCTION {schema}.lease_partitions(own integer, source_id integer, source_partition text, leases uuid[], leases_ms bigint[], batches integer[], turns integer[], bound timestamp with time zone)
- RETURNS TABLE(next_due_ms double precision, due_us bigint, seat integer, lease_ms bigint, queue_name text, partition_id bigint, partition_name text, consumer_id integer, version bigint, first_offset bigint, created_at timestamp with time zone, encrypted boolean, retries integer, ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[])
+ RETURNS TABLE(next_due_ms double precision, due_us bigint, seat integer, lease_ms bigint, partition_id bigint, partition_name text, first_offset bigint, created_at timestamp with time zone, encrypted boolean, retries integer, ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[])
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
@@ -734,7 +745,7 @@ begin
             from unnest(found.partitions, found.versions, found.lasts, found.seats) as t (partition_id, version, last, seat)
             where c.partition_id = t.partition_id and c.consumer_id = own and c.version = t.version
         )
-        select null::float8, (extract(epoch from greatest(t.due_at, 'epoch')) * 1000000)::bigint, t.seat - 1, coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint), source.name, t.partition_id, p.name, own, t.version + 1,
+        select null::float8, (extract(epoch from greatest(t.due_at, 'epoch')) * 1000000)::bigint, t.seat - 1, coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint), t.partition_id, p.name,
                t.position + s.first - 1, s.created_at, s.encrypted, t.retries,
                s.ids[s.skip + 1 : s.skip + s.amount], s.transaction_ids[s.skip + 1 : s.skip + s.amount],
                s.trace_ids[s.skip + 1 : s.skip + s.amount], s.producers[s.skip + 1 : s.skip + s.amount], s.payloads[s.skip + 1 : s.skip + s.amount]
@@ -802,7 +813,7 @@ end
 $function$;
 
 CREATE OR REPLACE FUNCTION {schema}.open_partitions(queues text[], partitions text[], namespaces text[], tasks text[])
- RETURNS TABLE(place integer, partition_id bigint, namespace text, task text, encrypted boolean, made boolean)
+ RETURNS TABLE(place integer, partition_id bigint, namespace text, task text, encrypted boolean, revision integer, made boolean)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
 AS $function$
@@ -834,7 +845,7 @@ begin
         select p.id, c.id, 0, 'infinity' from {schema}.partition p join {schema}.consumer c on c.queue_id = p.queue_id where p.id = any (new);
     end if;
     return query
-    select n.place::integer, p.id, q.namespace, q.task, q.encryption_enabled, p.id = any (new)
+    select n.place::integer, p.id, q.namespace, q.task, q.encryption_enabled, q.revision, p.id = any (new)
     from unnest(queues, partitions) with ordinality as n (queue, partition, place)
     join {schema}.queue q on md5(q.name) = md5(n.queue) and q.name = n.queue
     join {schema}.partition p on p.queue_id = q.id and md5(p.name) = md5(n.partition) and p.name = n.partition
@@ -842,7 +853,7 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.push(flight uuid, channels text[], payloads text[], patient boolean, partitions bigint[], known bigint[], sealed boolean[], lasts integer[], ids uuid[], transaction_ids text[], hashes bigint[], bodies bytea[], trace_ids text[], producers text[], drains boolean)
+CREATE OR REPLACE FUNCTION {schema}.push(flight uuid, channels text[], payloads text[], patient boolean, partitions bigint[], known bigint[], revisions integer[], lasts integer[], ids uuid[], transaction_ids text[], hashes bigint[], bodies bytea[], trace_ids text[], producers text[], drains boolean)
  RETURNS TABLE(place integer, verdict text, first_offset bigint, unseen bigint[], unseen_from bigint, backend integer)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -874,13 +885,13 @@ begin
     return query
     with head as materialized (
         select n.place, n.id, n.known, n.last, coalesce(lag(n.last) over (order by n.place), 0) + 1 as first, p.queue_id,
-               coalesce(s.next_offset, p.first_offset) as offset, greatest(s.created_at, moment) as created_at, n.sealed,
+               coalesce(s.next_offset, p.first_offset) as offset, greatest(s.created_at, moment) as created_at, q.encryption_enabled as sealed,
                case when p.id is null then case when exists (select from {schema}.partition a where a.id = n.id) then 'locked' else 'gone' end
-                    when q.encryption_enabled <> n.sealed then 'gone'
+                    when q.revision <> n.revision then 'gone'
                     when q.max_size > 0 and not drains and {schema}.backlog(q.id) >= q.max_size then 'full' end as verdict
-        from unnest(partitions, known, sealed, lasts) with ordinality as n (id, known, sealed, last, place)
+        from unnest(partitions, known, revisions, lasts) with ordinality as n (id, known, revision, last, place)
         left join lateral (select p.id, p.queue_id, p.first_offset from {schema}.partition p where p.id = n.id and p.id = any (held)) p on true
-        left join lateral (select q.id, q.encryption_enabled, q.max_size from {schema}.queue q where q.id = p.queue_id) q on true
+        left join lateral (select q.id, q.encryption_enabled, q.revision, q.max_size from {schema}.queue q where q.id = p.queue_id) q on true
         left join lateral (select s.next_offset, s.created_at from {schema}.segment s where s.partition_id = p.id
                            order by s.first_offset desc limit 1) s on true
     ), judged as materialized (
@@ -1074,7 +1085,7 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.subscribe(queue_id integer, group_name text, mode text, since timestamp with time zone)
+CREATE OR REPLACE FUNCTION {schema}.subscribe(queue_id integer, group_name text, mode text, since timestamp with time zone, waited_ms bigint)
  RETURNS integer
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -1102,7 +1113,7 @@ begin
     left join lateral (select s.next_offset from {schema}.segment s where s.partition_id = p.id order by s.first_offset desc limit 1) l on true
     cross join lateral (select coalesce(l.next_offset, p.first_offset) as head) h
     cross join lateral (select case subscribe.mode
-        when 'new' then h.head
+        when 'new' then {schema}.offset_at(p.id, clock_timestamp() - waited_ms * interval '1 ms', h.head)
         when 'timestamp' then {schema}.offset_at(p.id, subscribe.since, h.head)
         else p.first_offset end as position) b
     where p.queue_id = subscribe.queue_id;

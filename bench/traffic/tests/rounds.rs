@@ -137,7 +137,8 @@ async fn throughput_is_what_receivers_can_take() {
 #[tokio::test(start_paused = true)]
 async fn what_is_lost_is_missing() {
     let memory = Memory { loses: 100, ..Memory::default() };
-    let outcomes = play(Workload::Throughput(Throughput { queue: Queue::new("q", 1, 1), seconds: 1 }), &memory, 1).await;
+    let outcomes =
+        play(Workload::Throughput(Throughput { queue: Queue::new("q", 1, 1), seconds: 1 }), &memory, 1).await;
     let [Outcome::Throughput(done)] = outcomes.as_slice() else { panic!("{outcomes:?}") };
     assert!(done.missing > 0, "{done:?}");
 }

@@ -1,20 +1,23 @@
 -- Leases the partitions that have been due longest to the seats that ask, and says when the next is due.
 -- Source: a queue, and one partition of it or any.
--- Seats:  `leases`: what each lease is called; `leases_ms`: for how long, null for what the queue says; `batches`: messages at most; `widths`: partitions at most;
---         Each seat gets a partition before any gets a second. `modes`, `sinces`: where a group begins that does not exist yet; the first seat's count.
+-- Seats:  `leases`: what each lease is called; `leases_ms`: for how long, null for what the queue says; `batches`: messages at most, `most` by the greediest, and not more than so many
+--         segments of a partition; `widths`: partitions at most. Each seat gets a partition before any gets a second.
+-- Group:  `mode`, `since`: where it begins if it does not exist yet; `waited_ms`: for how long it has been waited for, see functions/subscribe.sql.
 -- Floor:  what was due before it is not read, and neither is what is due later than now: see crates/wake/src/floor.rs.
 -- Rows:   one per segment and seat, in order, with the messages of the seat and when they became due; then one of nulls but for next_due_ms and, if nothing was left that is
---         due, the time in due_us.
+--         due, the time in due_us. None at all: there is no such queue.
 -- Locks:  cursors, skip locked; of a partition that turns out to be empty its row, skip locked.
 -- Index:  cursor_due forwards; then primary keys.
+-- Commit: is not waited for to be on disk. A crash of the database may forget the newest leases, and their messages come again, as if the leases had ended: an ack of
+--         them is refused. Nothing that anybody was told to be stored or done depends on it: a push or an ack that comes later takes all before it to the disk.
 -- Cost:   the usual case is one statement for all seats, and a small one: half of what a statement costs here is making its plan ready. Everything else, and what that one
 --         found nothing to read in, is in lease_partitions.
 create or replace function {schema}.claim(
     source_queue text, source_partition text, group_name text,
-    modes text[], sinces timestamptz[], leases uuid[], leases_ms bigint[], batches integer[], widths integer[], floor_us bigint
+    mode text, since timestamptz, waited_ms bigint, leases uuid[], leases_ms bigint[], batches integer[], most integer, widths integer[], floor_us bigint
 ) returns table (
-    next_due_ms float8, due_us bigint, seat integer, lease_ms bigint, queue_name text, partition_id bigint, partition_name text, consumer_id integer, version bigint,
-    first_offset bigint, created_at timestamptz, encrypted boolean, retries integer,
+    next_due_ms float8, due_us bigint, seat integer, lease_ms bigint, partition_id bigint, partition_name text, first_offset bigint,
+    created_at timestamptz, encrypted boolean, retries integer,
     ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[]
 )
 language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
@@ -22,24 +25,24 @@ language plpgsql volatile set search_path = reveille_own set plan_cache_mode = f
 as $$
 #variable_conflict use_column
 declare
-    -- Whose turn it is to get a partition: everybody once, then who wants a second.
-    turns   integer[] := array(select w.seat from unnest(widths) with ordinality as w (width, seat), generate_series(1, w.width) as round order by round, w.seat);
-    -- Segments of a partition at most.
-    most    integer := least((select max(b) from unnest(batches) as b), 256);
     bound   timestamptz := coalesce(to_timestamp(floor_us / 1000000.0), '-infinity');
     soonest timestamptz;
     own     integer;
     source  record;
-    served  boolean;
+    served  boolean := false;
+    ignored text := set_config('synchronous_commit', 'off', true);
 begin
-    select q.*, k.id as consumer_id, (select m.enabled from {schema}.maintenance m where m.name = 'pop') as closed into source
+    select q.id, q.lease_seconds * 1000::bigint as lease_ms, q.delayed_processing_seconds = 0 and q.window_buffer_seconds = 0 as plain, k.id as consumer_id,
+           (select m.enabled from {schema}.maintenance m where m.name = 'pop') as closed into source
     from {schema}.queue q
     left join {schema}.consumer k on k.queue_id = q.id and md5(k.name) = md5(group_name) and k.name = group_name
     where md5(q.name) = md5(source_queue) and q.name = source_queue;
-    if found and not source.closed then
-        own := coalesce(source.consumer_id, {schema}.subscribe(source.id, group_name, modes[1], sinces[1]));
-        served := false;
-        if 1 = all (widths) and source_partition is null and source.delayed_processing_seconds = 0 and source.window_buffer_seconds = 0 then
+    if not found then
+        return;
+    end if;
+    if not source.closed then
+        own := coalesce(source.consumer_id, {schema}.subscribe(source.id, group_name, mode, since, waited_ms));
+        if 1 = all (widths) and source_partition is null and source.plain then
             return query
             with mine as materialized (
                 select c.*, d.due_at from (
@@ -60,12 +63,12 @@ begin
                 where f.next_offset > m.position
             ), leased as (
                 update {schema}.cursor c
-                set version = c.version + 1, read_at = now(), due_at = now() + coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint) * interval '1 ms',
+                set version = c.version + 1, read_at = now(), due_at = now() + coalesce(leases_ms[t.seat], source.lease_ms) * interval '1 ms',
                     lease_id = leases[t.seat], lease_end = least(t.upto, t.position + batches[t.seat])
                 from seated t
                 where c.partition_id = t.partition_id and c.consumer_id = own and c.version = t.version
             )
-            select null::float8, (extract(epoch from greatest(t.due_at, 'epoch')) * 1000000)::bigint, t.seat - 1, coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint), source.name, t.partition_id, p.name, own, t.version + 1,
+            select null::float8, (extract(epoch from greatest(t.due_at, 'epoch')) * 1000000)::bigint, t.seat - 1, coalesce(leases_ms[t.seat], source.lease_ms), t.partition_id, p.name,
                    s.first_offset + s.skip, s.created_at, s.encrypted, t.retries,
                    s.ids[s.skip + 1 : s.skip + s.amount], s.transaction_ids[s.skip + 1 : s.skip + s.amount],
                    s.trace_ids[s.skip + 1 : s.skip + s.amount], s.producers[s.skip + 1 : s.skip + s.amount], s.payloads[s.skip + 1 : s.skip + s.amount]
@@ -92,7 +95,10 @@ begin
             end if;
             exit when served or soonest is null or soonest > now();
             served := true;
-            return query select * from {schema}.lease_partitions(own, source.id, source_partition, leases, leases_ms, batches, turns, bound);
+            return query select * from {schema}.lease_partitions(
+                own, source.id, source_partition, leases, leases_ms, batches,
+                -- Whose turn it is to get a partition: everybody once, then who wants a second.
+                array(select w.seat::integer from unnest(widths) with ordinality as w (width, seat), generate_series(1, w.width) as round order by round, w.seat), bound);
         end loop;
     end if;
     due_us := case when soonest is null or soonest > now() then (extract(epoch from now()) * 1000000)::bigint end;

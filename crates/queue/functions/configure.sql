@@ -40,7 +40,9 @@ begin
         completed_retention_seconds = coalesce(configure.completed_retention_seconds, q.completed_retention_seconds),
         retention_enabled = coalesce(configure.retention_enabled, q.retention_enabled),
         encryption_enabled = coalesce(configure.encryption_enabled, q.encryption_enabled),
-        max_wait_time_seconds = coalesce(configure.max_wait_time_seconds, q.max_wait_time_seconds)
+        max_wait_time_seconds = coalesce(configure.max_wait_time_seconds, q.max_wait_time_seconds),
+        revision = q.revision + case when configure.namespace <> q.namespace or configure.task <> q.task or configure.encryption_enabled <> q.encryption_enabled
+                                     then 1 else 0 end
     where q.id = old.id returning q.* into new;
     if (old.delayed_processing_seconds, old.window_buffer_seconds) <> (new.delayed_processing_seconds, new.window_buffer_seconds) then
         for waiting in

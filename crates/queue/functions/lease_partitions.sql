@@ -3,8 +3,8 @@
 create or replace function {schema}.lease_partitions(
     own integer, source_id integer, source_partition text, leases uuid[], leases_ms bigint[], batches integer[], turns integer[], bound timestamptz
 ) returns table (
-    next_due_ms float8, due_us bigint, seat integer, lease_ms bigint, queue_name text, partition_id bigint, partition_name text, consumer_id integer, version bigint,
-    first_offset bigint, created_at timestamptz, encrypted boolean, retries integer,
+    next_due_ms float8, due_us bigint, seat integer, lease_ms bigint, partition_id bigint, partition_name text, first_offset bigint,
+    created_at timestamptz, encrypted boolean, retries integer,
     ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[]
 )
 language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
@@ -69,7 +69,7 @@ begin
             from unnest(found.partitions, found.versions, found.lasts, found.seats) as t (partition_id, version, last, seat)
             where c.partition_id = t.partition_id and c.consumer_id = own and c.version = t.version
         )
-        select null::float8, (extract(epoch from greatest(t.due_at, 'epoch')) * 1000000)::bigint, t.seat - 1, coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint), source.name, t.partition_id, p.name, own, t.version + 1,
+        select null::float8, (extract(epoch from greatest(t.due_at, 'epoch')) * 1000000)::bigint, t.seat - 1, coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint), t.partition_id, p.name,
                t.position + s.first - 1, s.created_at, s.encrypted, t.retries,
                s.ids[s.skip + 1 : s.skip + s.amount], s.transaction_ids[s.skip + 1 : s.skip + s.amount],
                s.trace_ids[s.skip + 1 : s.skip + s.amount], s.producers[s.skip + 1 : s.skip + s.amount], s.payloads[s.skip + 1 : s.skip + s.amount]

@@ -3,7 +3,7 @@
 -- Rows: one per pair of names, in order. `made`: the partition is new, and so empty.
 -- Locks: the queues in whose partitions something is missing, in key share mode, so that no consumer group is made meanwhile without a cursor here.
 create or replace function {schema}.open_partitions(queues text[], partitions text[], namespaces text[], tasks text[])
-returns table (place integer, partition_id bigint, namespace text, task text, encrypted boolean, made boolean)
+returns table (place integer, partition_id bigint, namespace text, task text, encrypted boolean, revision integer, made boolean)
 language plpgsql volatile set search_path = reveille_own
 as $$
 #variable_conflict use_column
@@ -34,7 +34,7 @@ begin
         select p.id, c.id, 0, 'infinity' from {schema}.partition p join {schema}.consumer c on c.queue_id = p.queue_id where p.id = any (new);
     end if;
     return query
-    select n.place::integer, p.id, q.namespace, q.task, q.encryption_enabled, p.id = any (new)
+    select n.place::integer, p.id, q.namespace, q.task, q.encryption_enabled, q.revision, p.id = any (new)
     from unnest(queues, partitions) with ordinality as n (queue, partition, place)
     join {schema}.queue q on md5(q.name) = md5(n.queue) and q.name = n.queue
     join {schema}.partition p on p.queue_id = q.id and md5(p.name) = md5(n.partition) and p.name = n.partition

@@ -1,7 +1,7 @@
 -- Appends messages to partitions, a segment each, and tells the consumer groups that had read everything.
 -- partitions: in order of their ids, each once; `lasts`: the place of each one's last message in `hashes` and the arrays after it.
 -- known:      up to before which offset the caller knows the hashes of a partition, and has found none of these.
--- sealed:     whether the payloads are encrypted; if that is not what the queue wants now, the partition is `gone`.
+-- revisions:  of the queues as the caller knows them, and has sealed the payloads for; if that is not how the queue is now, the partition is `gone`.
 -- drains:     they came while pushes were under maintenance, and were accepted then: no queue is too full for them.
 -- Rows:  one per partition. `ok`: appended from first_offset on. `gone`: there is no such partition any more. `full`: the queue has its `maxSize`. `locked`: somebody
 --        has it for longer than a moment. `stale`: what others have appended has one of these hashes. `unseen`: the hashes from `known` up to what is appended here, and from where they are left.
@@ -10,7 +10,7 @@
 -- Index: primary keys; a segment's is read backwards from its end.
 create or replace function {schema}.push(
     flight uuid, channels text[], payloads text[], patient boolean,
-    partitions bigint[], known bigint[], sealed boolean[], lasts integer[],
+    partitions bigint[], known bigint[], revisions integer[], lasts integer[],
     ids uuid[], transaction_ids text[], hashes bigint[], bodies bytea[], trace_ids text[], producers text[], drains boolean
 ) returns table (place integer, verdict text, first_offset bigint, unseen bigint[], unseen_from bigint, backend integer)
 language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
@@ -37,13 +37,13 @@ begin
     return query
     with head as materialized (
         select n.place, n.id, n.known, n.last, coalesce(lag(n.last) over (order by n.place), 0) + 1 as first, p.queue_id,
-               coalesce(s.next_offset, p.first_offset) as offset, greatest(s.created_at, moment) as created_at, n.sealed,
+               coalesce(s.next_offset, p.first_offset) as offset, greatest(s.created_at, moment) as created_at, q.encryption_enabled as sealed,
                case when p.id is null then case when exists (select from {schema}.partition a where a.id = n.id) then 'locked' else 'gone' end
-                    when q.encryption_enabled <> n.sealed then 'gone'
+                    when q.revision <> n.revision then 'gone'
                     when q.max_size > 0 and not drains and {schema}.backlog(q.id) >= q.max_size then 'full' end as verdict
-        from unnest(partitions, known, sealed, lasts) with ordinality as n (id, known, sealed, last, place)
+        from unnest(partitions, known, revisions, lasts) with ordinality as n (id, known, revision, last, place)
         left join lateral (select p.id, p.queue_id, p.first_offset from {schema}.partition p where p.id = n.id and p.id = any (held)) p on true
-        left join lateral (select q.id, q.encryption_enabled, q.max_size from {schema}.queue q where q.id = p.queue_id) q on true
+        left join lateral (select q.id, q.encryption_enabled, q.revision, q.max_size from {schema}.queue q where q.id = p.queue_id) q on true
         left join lateral (select s.next_offset, s.created_at from {schema}.segment s where s.partition_id = p.id
                            order by s.first_offset desc limit 1) s on true
     ), judged as materialized (

@@ -1,8 +1,8 @@
 -- Makes a consumer group of a queue with a cursor in every partition, and answers its id; of one that exists, the id.
--- mode: `all`: from the first message; `new`: from what comes next; `timestamp`: from the first message that is not older than `since`.
+-- mode: `all`: from the first message; `new`: from what comes after somebody began to wait for it, `waited_ms` ago; `timestamp`: from the first message that is not older than `since`.
 -- Locks: the queue, so that no partition is made meanwhile without a cursor for this group; of the partitions those that nobody has: where somebody pushes the
 --        cursor is due, and whoever looks finds out what there is.
-create or replace function {schema}.subscribe(queue_id integer, group_name text, mode text, since timestamptz) returns integer
+create or replace function {schema}.subscribe(queue_id integer, group_name text, mode text, since timestamptz, waited_ms bigint) returns integer
 language plpgsql volatile set search_path = reveille_own
 as $$
 #variable_conflict use_column
@@ -28,7 +28,7 @@ begin
     left join lateral (select s.next_offset from {schema}.segment s where s.partition_id = p.id order by s.first_offset desc limit 1) l on true
     cross join lateral (select coalesce(l.next_offset, p.first_offset) as head) h
     cross join lateral (select case subscribe.mode
-        when 'new' then h.head
+        when 'new' then {schema}.offset_at(p.id, clock_timestamp() - waited_ms * interval '1 ms', h.head)
         when 'timestamp' then {schema}.offset_at(p.id, subscribe.since, h.head)
         else p.first_offset end as position) b
     where p.queue_id = subscribe.queue_id;

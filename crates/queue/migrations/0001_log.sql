@@ -19,6 +19,8 @@ create table {schema}.queue (
     retention_enabled           boolean     not null default false,
     encryption_enabled          boolean     not null default false,
     max_wait_time_seconds       integer     not null default 0,
+    -- Another one whenever its namespace, its task or its encryption changes: who remembers those notices it.
+    revision                    integer     not null default 0,
     created_at                  timestamptz not null default now()
 );
 -- A name may be longer than an index entry; two that differ never share their hash but by intent, and then the second is refused.

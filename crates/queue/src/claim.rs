@@ -5,13 +5,13 @@
 //!
 //! A claim whose answer is lost has leased partitions that nobody will ever ack. Its leases are known here, because they are named here: the next look gives them back first.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pg::{Schema, Sql};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
-use time::OffsetDateTime;
 use tokio::time::Instant;
 use uuid::Uuid;
 use wake::{Channel, Claim, Floors, Look, Looked, Topic};
@@ -22,6 +22,8 @@ use crate::message::{Message, Stored};
 use crate::name::{hash, topic};
 use crate::pop::{Source, Subscription};
 
+/// Segments of one partition that a seat gets at most.
+const SEGMENTS_MAX: usize = 256;
 /// How often a look claims again behind messages that were deleted; then they are for the next.
 const GAPS_MAX: usize = 10;
 /// Leases remembered to be given back; beyond it they come back when they end.
@@ -41,6 +43,9 @@ pub(crate) struct Args {
     pub(crate) partitions: usize,
     pub(crate) lease: Option<Duration>,
     pub(crate) subscription: Subscription,
+    pub(crate) came: Instant,
+    /// When it looked first there was no such queue: everything in it is new.
+    pub(crate) was_first: AtomicBool,
 }
 
 /// What a claim took for a waiter.
@@ -245,25 +250,31 @@ impl Pops {
         let places: Vec<usize> = (0..look.seats.len()).filter(|seat| found.seats[*seat].is_none()).collect();
         let seats = || places.iter().map(|place| &*look.seats[*place].args);
         let mut named = Named { pops: self, leases: places.iter().map(|_| Uuid::now_v7()).collect() };
-        let (modes, sinces): (Vec<&str>, Vec<Option<OffsetDateTime>>) = seats()
-            .map(|args| match args.subscription {
-                Subscription::All => ("all", None),
-                Subscription::New => ("new", None),
-                Subscription::Since(time) => ("timestamp", Some(time)),
-            })
-            .unzip();
+        // Of whoever came first, if the group is new.
+        let first = &look.seats[places[0]].args;
+        let (mode, since) = match first.subscription {
+            Subscription::All => ("all", None),
+            Subscription::New if first.was_first.load(Ordering::Relaxed) => ("all", None),
+            Subscription::New => ("new", None),
+            Subscription::Since(time) => ("timestamp", Some(time)),
+        };
         let query = sqlx::query(&self.claim)
             .bind(queue)
             .bind(partition)
             .bind(&look.key.group)
-            .bind(modes)
-            .bind(sinces)
+            .bind(mode)
+            .bind(since)
+            .bind(first.came.elapsed().as_millis() as i64)
             .bind(&named.leases)
             .bind(seats().map(|args| args.lease.map(|lease| lease.as_millis() as i64)).collect::<Vec<_>>())
             .bind(seats().map(|args| args.batch as i32).collect::<Vec<_>>())
+            .bind(seats().map(|args| args.batch.min(SEGMENTS_MAX)).max().unwrap_or_default() as i32)
             .bind(seats().map(|args| args.partitions as i32).collect::<Vec<_>>())
             .bind(floor_us);
         let rows = query.fetch_all(&mut *conn).await?;
+        if rows.is_empty() {
+            seats().for_each(|args| args.was_first.store(true, Ordering::Relaxed));
+        }
         let mut gaps = Vec::new();
         for row in &rows {
             let Some(seat) = row.try_get::<Option<i32>, _>("seat")?.map(|seat| seat as usize) else {
@@ -278,7 +289,7 @@ impl Pops {
             let (leased, shortest) =
                 found.seats[place].get_or_insert_with(|| (Leased { lease_id, messages: Vec::new() }, lease));
             *shortest = lease.min(*shortest);
-            if self.read(row, leased)? {
+            if self.read(row, queue, leased)? {
                 gaps.push(lease_id);
             }
         }
@@ -308,12 +319,12 @@ impl Pops {
     }
 
     /// Adds the messages of a segment to a batch. Whether deleted ones lie in front of the first of its partition.
-    fn read(&self, row: &PgRow, batch: &mut Leased) -> pg::Result<bool> {
+    fn read(&self, row: &PgRow, queue: &str, batch: &mut Leased) -> pg::Result<bool> {
         let number: i64 = row.try_get("partition_id")?;
         let first: i64 = row.try_get("first_offset")?;
         let partition_id = self.ids.partition(number);
         let before = batch.messages.last().filter(|last| last.partition_id == partition_id).map(|last| last.retries);
-        let (queue, partition): (&str, &str) = (row.try_get("queue_name")?, row.try_get("partition_name")?);
+        let partition: &str = row.try_get("partition_name")?;
         let (created_at, encrypted) = (row.try_get("created_at")?, row.try_get("encrypted")?);
         let ids: Vec<Option<Uuid>> = row.try_get("ids")?;
         let gap = before.is_none() && ids.first() == Some(&None);

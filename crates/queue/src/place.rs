@@ -1,11 +1,12 @@
 //! Where partitions are: their numbers by their names, and back.
 //!
-//! A partition is made by the first push that names it, and its number never changes; so it is asked for once and remembered. What is remembered may be old in two ways: the
-//! queue was deleted, or asks for encryption since. Both the push notices under the partition's lock, and then the place is asked for again.
+//! A partition is made by the first push that names it, and its number never changes; so it is asked for once and remembered. What is remembered may be old: the queue was
+//! deleted, or has another namespace, task or encryption since. The push notices under the partition's lock, and then the place is asked for again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use wake::{Channel, Ring};
 
@@ -25,13 +26,16 @@ pub(crate) struct Place {
     pub(crate) queue: String,
     pub(crate) partition: String,
     pub(crate) encrypted: bool,
+    /// Of what is said here of its queue.
+    pub(crate) revision: i32,
     /// Whom a push here may wake.
     topics: [String; 5],
 }
 
 impl Place {
-    fn new(id: i64, queue: &str, partition: &str, spaces: (&str, &str), encrypted: bool) -> Place {
-        let (namespace, task) = spaces;
+    /// From a row that says `namespace`, `task`, `encrypted` and `revision` of its queue.
+    fn of(row: &PgRow, id: i64, queue: &str, partition: &str) -> sqlx::Result<Place> {
+        let (namespace, task): (&str, &str) = (row.try_get("namespace")?, row.try_get("task")?);
         let topics = [
             topic('q', &[queue]),
             topic('p', &[queue, partition]),
@@ -39,7 +43,15 @@ impl Place {
             topic('t', &[task]),
             topic('b', &[namespace, task]),
         ];
-        Place { id, queue: queue.to_owned(), partition: partition.to_owned(), encrypted, topics }
+        let (queue, partition) = (queue.to_owned(), partition.to_owned());
+        Ok(Place {
+            id,
+            queue,
+            partition,
+            encrypted: row.try_get("encrypted")?,
+            revision: row.try_get("revision")?,
+            topics,
+        })
     }
 
     /// Something was pushed here.
@@ -126,12 +138,11 @@ impl Inner {
         }
         let mut places = Vec::with_capacity(names.len());
         for (row, (queue, partition)) in rows.iter().zip(names) {
-            let spaces = (row.try_get("namespace")?, row.try_get("task")?);
             let id = row.try_get("partition_id")?;
             if row.try_get("made")? {
                 self.seen().learn(id, 0, &[], true);
             }
-            let place = Arc::new(Place::new(id, queue, partition, spaces, row.try_get("encrypted")?));
+            let place = Arc::new(Place::of(row, id, queue, partition)?);
             self.places.remember(&place);
             places.push(place);
         }
@@ -166,8 +177,7 @@ impl Inner {
         };
         for row in rows {
             let (id, queue, partition): (i64, &str, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-            let spaces = (row.try_get(3)?, row.try_get(4)?);
-            let place = Arc::new(Place::new(id, queue, partition, spaces, row.try_get(5)?));
+            let place = Arc::new(Place::of(&row, id, queue, partition)?);
             self.places.remember(&place);
             found.insert(id, place);
         }

@@ -1,5 +1,6 @@
 //! Reading messages: a lease on the partitions that have waited longest.
 
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
@@ -147,6 +148,8 @@ impl Queues {
             partitions: pop.partitions.clamp(1, PARTITIONS_MAX),
             lease: pop.lease.map(|lease| lease.min(LONGEST)),
             subscription: pop.subscription,
+            came: Instant::now(),
+            was_first: AtomicBool::new(false),
         };
         let key = Key { source: pop.source, group };
         loop {

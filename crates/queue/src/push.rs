@@ -231,7 +231,7 @@ fn bound<'q>(query: Query<'q, Postgres, PgArguments>, lanes: &[&mut Lane<'q>]) -
     query
         .bind(lanes.iter().map(|lane| lane.place.id).collect::<Vec<_>>())
         .bind(lanes.iter().map(|lane| lane.extra.upto).collect::<Vec<_>>())
-        .bind(lanes.iter().map(|lane| lane.place.encrypted).collect::<Vec<_>>())
+        .bind(lanes.iter().map(|lane| lane.place.revision).collect::<Vec<_>>())
         .bind(lasts)
         .bind(fresh().map(|message| message.id).collect::<Vec<_>>())
         .bind(fresh().map(|message| message.transaction_id.as_str()).collect::<Vec<_>>())

@@ -5,7 +5,7 @@ use std::time::Duration;
 use queue::{Ack, AckRefusal, AckStatus, Pop};
 use tokio::time::Instant;
 
-use crate::fixture::{Fixture, end, message, now, of, push, say, soon, transactions};
+use crate::fixture::{Elsewhere, Fixture, end, message, now, of, push, say, soon, transactions};
 
 fn outcomes(acked: &[queue::Acked]) -> Vec<Result<(), AckRefusal>> {
     acked.iter().map(|acked| acked.outcome).collect()
@@ -167,4 +167,39 @@ async fn in_the_callers_transaction() {
         }
     }
     assert_eq!(crate::fixture::statuses(&push(&queues, "out", "p", &["done"]).await), [queue::PushStatus::Duplicate]);
+}
+
+/// An ack must count the same in a process that did not give the lease out, and after everything of it was forgotten.
+/// Two leases of two partitions, acked elsewhere: one as a whole, one in two steps.
+#[tokio::test]
+async fn an_ack_counts_in_any_process() {
+    let queues = Fixture::new().await;
+    let elsewhere = Elsewhere::start(&queues.db).await;
+    push(&queues, "q", "p", &["1", "2", "3"]).await;
+    push(&queues, "q", "r", &["4", "5"]).await;
+    let (whole, parted) = (soon(&queues, of("q", "g", 2)).await, soon(&queues, of("q", "g", 2)).await);
+    assert!(end(&elsewhere.queues, &whole, AckStatus::Completed).await.iter().all(|acked| acked.lease_released));
+    let first = elsewhere.queues.ack(say(&parted, &parted.messages[..1], AckStatus::Completed)).await.expect("acked");
+    assert!(first[0].outcome.is_ok() && !first[0].lease_released);
+    // What is known here of the lease is older than that, and right all the same.
+    assert!(end(&queues, &parted, AckStatus::Completed).await[1].lease_released);
+    // Once more, as if the answer had been lost.
+    end(&queues, &whole, AckStatus::Completed).await;
+    let rest = soon(&queues, of("q", "g", 9)).await;
+    assert_eq!(transactions(&rest), ["3"]);
+    assert!(now(&queues, of("q", "g", 9)).await.is_none());
+}
+
+/// A lease that ended and was given to somebody else must not be ended by who had it, though it is remembered.
+/// A short lease ends; the same messages are popped again; the first holder acks all of it.
+#[tokio::test]
+async fn a_remembered_lease_that_is_somebody_elses_is_over() {
+    let queues = Fixture::new().await;
+    push(&queues, "q", "p", &["1", "2"]).await;
+    let short = Pop { lease: Some(Duration::from_millis(1)), ..of("q", "g", 2) };
+    let late = soon(&queues, short).await;
+    let next = soon(&queues, of("q", "g", 2)).await;
+    let refused = queues.ack(say(&late, &late.messages, AckStatus::Completed)).await.expect("answered");
+    assert!(refused.iter().all(|acked| acked.outcome == Err(AckRefusal::LeaseOver)), "{refused:?}");
+    end(&queues, &next, AckStatus::Completed).await;
 }

@@ -6,7 +6,9 @@ use pg::testing::eventually;
 use queue::{AckStatus, Change, Error, Options, Pop, PushStatus, Queues, Source};
 use tokio::time::Instant;
 
-use crate::fixture::{Elsewhere, Fixture, PATIENCE, end, message, now, of, push, soon, statuses, transactions};
+use crate::fixture::{
+    Elsewhere, Fixture, PATIENCE, end, message, now, of, push, soon, statuses, transactions, until_waiting,
+};
 
 async fn configure(queues: &Queues, queue: &str, change: &Change) -> queue::Configured {
     queues.configure(queue, None, None, change).await.expect("configured")
@@ -115,10 +117,7 @@ async fn a_shorter_delay_counts_at_once() {
     push(&queues, "q", "p", &["1"]).await;
     assert!(now(&queues, of("q", "g", 1)).await.is_none(), "delayed");
     let changed = async {
-        eventually("somebody waits", async || {
-            queues.health().consumers.iter().map(|consumer| consumer.intentions).sum::<usize>() == 1
-        })
-        .await;
+        until_waiting(&queues, 1).await;
         configure(&queues, "q", &Change { delayed_processing_seconds: Some(0), ..Change::default() }).await;
     };
     let (batch, ()) = tokio::join!(soon(&queues, of("q", "g", 1)), changed);

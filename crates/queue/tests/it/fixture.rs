@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pg::Database;
 pub(crate) use pg::testing::PATIENCE;
-use pg::testing::{Proxy, TestDb};
+use pg::testing::{Proxy, TestDb, eventually};
 use queue::{Ack, AckStatus, Acked, Batch, Message, NewMessage, Options, Pop, PushStatus, Pushed, Queues, Source};
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::Instant;
@@ -124,6 +124,14 @@ pub(crate) async fn end(queues: &Queues, batch: &Batch, status: AckStatus) -> Ve
     let acked = queues.ack(say(batch, &batch.messages, status)).await.expect("acked");
     assert!(acked.iter().all(|acked| acked.outcome.is_ok()), "{acked:?}");
     acked
+}
+
+/// Returns when so many pops wait.
+pub(crate) async fn until_waiting(queues: &Queues, count: usize) {
+    eventually("so many wait", async || {
+        queues.health().consumers.iter().map(|consumer| consumer.intentions).sum::<usize>() == count
+    })
+    .await;
 }
 
 /// A moment in which nothing is expected to happen.

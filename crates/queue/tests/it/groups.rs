@@ -6,7 +6,7 @@ use queue::{AckRefusal, AckStatus, Pop, Queues, Seek, Source, Subscription};
 use time::OffsetDateTime;
 use tokio::time::Instant;
 
-use crate::fixture::{Fixture, PATIENCE, end, now, of, push, say, soon, transactions};
+use crate::fixture::{Fixture, PATIENCE, end, now, of, push, say, soon, transactions, until_waiting};
 
 /// A moment that lies between what was pushed before and what is pushed after.
 async fn between(queues: &Fixture) -> OffsetDateTime {
@@ -64,10 +64,7 @@ async fn seeking_moves_in_both_directions() {
     assert_eq!(queues.seek("g", "q", None, Seek::End).await.expect("asked"), None, "nobody has read for it");
     end(&queues, &soon(&queues, Pop { partitions: 2, ..of("q", "g", 9) }).await, AckStatus::Completed).await;
     let (batch, moved) = tokio::join!(soon(&queues, of("q", "g", 9)), async {
-        pg::testing::eventually("somebody waits", async || {
-            queues.health().consumers.iter().map(|consumer| consumer.intentions).sum::<usize>() == 1
-        })
-        .await;
+        until_waiting(&queues, 1).await;
         queues.seek("g", "q", Some("b"), Seek::Time(middle)).await.expect("moved")
     });
     assert_eq!((moved, batch.messages[0].partition.as_str(), transactions(&batch)), (Some(1), "b", vec!["2"]));
@@ -153,10 +150,7 @@ async fn a_deleted_group_begins_again() {
     assert_eq!(queues.delete_group("g", Some("r"), false).await.expect("deleted"), 1);
     assert!(now(&queues, of("q", "g", 1)).await.is_none(), "of r only");
     let (batch, gone) = tokio::join!(soon(&queues, of("q", "g", 1)), async {
-        pg::testing::eventually("somebody waits", async || {
-            queues.health().consumers.iter().map(|consumer| consumer.intentions).sum::<usize>() == 1
-        })
-        .await;
+        until_waiting(&queues, 1).await;
         queues.delete_group("g", None, false).await.expect("deleted")
     });
     assert_eq!((gone, transactions(&batch)), (1, vec!["1"]));

@@ -6,7 +6,9 @@ use std::time::Duration;
 use queue::PushStatus::{Buffered, Duplicate, Queued};
 use queue::{AckStatus, Change, Error, Options, Pop, Queues};
 
-use crate::fixture::{Elsewhere, Fixture, PATIENCE, end, message, now, of, push, soon, statuses, transactions};
+use crate::fixture::{
+    Elsewhere, Fixture, PATIENCE, end, message, now, of, push, soon, statuses, transactions, until_waiting,
+};
 
 /// While pushes are under maintenance messages are kept aside, by every process; its end pushes them in their order, once each, and wakes who waits for them.
 #[tokio::test]
@@ -152,9 +154,8 @@ async fn pops_wait_for_the_end_of_maintenance() {
     here.set_pop_maintenance(true).await.expect("switched");
     assert!(here.maintenance().await.expect("asked").pop);
     assert!(now(&here, of("q", "g", 1)).await.is_none());
-    let waiting = |queues: &Queues| queues.health().consumers.iter().map(|consumer| consumer.intentions).sum::<usize>();
     let (batch, ()) = tokio::join!(soon(&there.queues, of("q", "g", 1)), async {
-        pg::testing::eventually("somebody waits", async || waiting(&there.queues) == 1).await;
+        until_waiting(&there.queues, 1).await;
         push(&here, "q", "p", &["2"]).await;
         here.set_pop_maintenance(false).await.expect("switched");
     });

@@ -6,7 +6,7 @@ use queue::PushStatus::{Duplicate, Queued};
 use queue::{AckStatus, MessageFilter, MessageStatus, Options, Page, Pop, Retried, Source};
 use time::OffsetDateTime;
 
-use crate::fixture::{Elsewhere, Fixture, end, message, now, of, push, soon, statuses, transactions};
+use crate::fixture::{Elsewhere, Fixture, end, message, now, of, push, soon, statuses, transactions, until_waiting};
 
 const ALL: Page = Page { limit: 200, offset: 0 };
 
@@ -170,10 +170,7 @@ async fn a_failed_message_need_not_wait() {
     end(&queues, &soon(&queues, of("q", "g", 1)).await, AckStatus::Failed).await;
     assert!(now(&queues, of("q", "g", 1)).await.is_none());
     let (batch, retried) = tokio::join!(soon(&queues, of("q", "g", 1)), async {
-        pg::testing::eventually("somebody waits", async || {
-            queues.health().consumers.iter().map(|consumer| consumer.intentions).sum::<usize>() == 1
-        })
-        .await;
+        until_waiting(&queues, 1).await;
         queues.retry_message(partition, "1").await.expect("retried")
     });
     assert_eq!((retried, transactions(&batch), batch.messages[0].retries), (Some(Retried::Released(1)), vec!["1"], 0));

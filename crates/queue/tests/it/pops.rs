@@ -6,7 +6,9 @@ use queue::{AckStatus, BATCH_MAX, Error, Pop, Source, Subscription};
 use time::OffsetDateTime;
 use tokio::time::{Instant, timeout};
 
-use crate::fixture::{Elsewhere, Fixture, MOMENT, PATIENCE, end, json, message, now, of, push, soon, transactions};
+use crate::fixture::{
+    Elsewhere, Fixture, MOMENT, PATIENCE, end, json, message, now, of, push, soon, transactions, until_waiting,
+};
 
 /// Everything a producer gave comes back, byte by byte where that matters.
 #[tokio::test]
@@ -297,4 +299,43 @@ async fn a_window_waits_for_quiet() {
     assert_eq!(transactions(&batch), ["1", "2"]);
     let waited = since.elapsed();
     assert!(waited >= Duration::from_millis(990) && waited < Duration::from_secs(3), "{waited:?}");
+}
+
+/// Who waits for what is new must get the first message of a queue that did not exist when the wait began, and nothing that was there before it.
+/// A pop waits for a queue that is not there, another begins behind its first message.
+#[tokio::test]
+async fn who_waits_for_a_queue_that_is_not_there_gets_its_first_message() {
+    let queues = Fixture::new().await;
+    let new = |group: &str| Pop { subscription: Subscription::New, ..of("q", group, 9) };
+    let waiting = soon(&queues, new("early"));
+    let pushed = async {
+        until_waiting(&queues, 1).await;
+        push(&queues, "q", "p", &["1"]).await
+    };
+    let (batch, _) = tokio::join!(waiting, pushed);
+    assert_eq!(transactions(&batch), ["1"]);
+    assert!(now(&queues, new("late")).await.is_none());
+}
+
+/// A queue that moves to another namespace must wake who waits there, also from a process that knows it as it was.
+/// Two processes push to a queue; one moves it; the other pushes again.
+#[tokio::test]
+async fn a_queue_that_moved_wakes_who_waits_for_its_new_namespace() {
+    let queues = Fixture::new().await;
+    let elsewhere = Elsewhere::start(&queues.db).await;
+    push(&queues, "q", "p", &["1"]).await;
+    push(&elsewhere.queues, "q", "p", &["2"]).await;
+    queues.configure("q", Some("moved"), None, &queue::Change::default()).await.expect("configured");
+    let source = Source::Space { namespace: Some("moved".to_owned()), task: None };
+    let there = || Pop { batch: 9, ..Pop::new(source.clone()) };
+    let first = soon(&queues, there()).await;
+    assert_eq!(transactions(&first), ["1", "2"]);
+    end(&queues, &first, AckStatus::Completed).await;
+    let waiting = soon(&queues, there());
+    let pushed = async {
+        until_waiting(&queues, 1).await;
+        push(&elsewhere.queues, "q", "p", &["3"]).await
+    };
+    let (batch, _) = tokio::join!(waiting, pushed);
+    assert_eq!(transactions(&batch), ["3"]);
 }
