@@ -597,7 +597,7 @@ begin
     return query
     update {schema}.cursor c
     set version = c.version + 1,
-        due_at = greatest(c.due_at, now() + coalesce(extend.lease_ms, (select q.lease_seconds * 1000::bigint from {schema}.consumer k
+        due_at = greatest(c.due_at, now() + coalesce(extend.lease_ms, (select greatest(q.lease_seconds, 60) * 1000::bigint from {schema}.consumer k
                                                                         join {schema}.queue q on q.id = k.queue_id where k.id = c.consumer_id)) * interval '1 ms')
     where c.lease_id = extend.lease
     returning c.partition_id, c.due_at;

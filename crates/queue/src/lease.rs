@@ -21,7 +21,7 @@ pub struct Extended {
 }
 
 impl Queues {
-    /// Makes a lease last for so long from now; `None`: for as long as its queue says. It never becomes shorter. `None`: the lease is over.
+    /// Makes a lease last for so long from now; `None`: for as long as its queue says, and a minute at least. It never becomes shorter. `None`: the lease is over.
     ///
     /// # Errors
     /// The database's.

@@ -180,7 +180,7 @@ impl<C: Claim> Inner<C> {
     }
 
     async fn look_once(&self, line: &mut Option<Session>, look: &Look<C::Key, C::Args>) -> pg::Result<Looked<C::Item>> {
-        self.metrics.looks.add(1);
+        self.metrics.look(look.seats.len());
         // Taken out, so that one that failed or was given up is not used again.
         let kept = line.take();
         let (looked, session) = self

@@ -32,6 +32,7 @@ metrics! {
     RINGS_HEARD = "reveille_wake_rings_heard_total", "counter", "notifications heard, by channel and from (self, other)";
     WAKES = "reveille_wake_wakes_total", "counter", "looks begun, by consumer and reason";
     LOOKS = "reveille_wake_looks_total", "counter", "claim statements sent, by consumer";
+    LOOK_SEATS = "reveille_wake_look_seats", "histogram", "waiters per claim statement, by consumer";
     EMPTY_LOOKS = "reveille_wake_empty_looks_total", "counter", "looks that found nothing, by consumer";
     FAILED_LOOKS = "reveille_wake_failed_looks_total", "counter", "looks that ended in an error, by consumer";
     SKIPPED_LOOKS = "reveille_wake_skipped_looks_total", "counter", "looks that found due rows locked by others, by consumer";
@@ -75,7 +76,8 @@ impl Count {
 /// What one consumer counts.
 pub(crate) struct ConsumerMetrics {
     consumer: String,
-    pub(crate) looks: Count,
+    looks: Count,
+    look_seats: ::metrics::Histogram,
     pub(crate) empty_looks: Count,
     pub(crate) failed_looks: Count,
     pub(crate) skipped_looks: Count,
@@ -142,6 +144,7 @@ impl ConsumerMetrics {
         ConsumerMetrics {
             consumer: consumer.to_owned(),
             looks: Count::new(LOOKS, consumer),
+            look_seats: ::metrics::histogram!(LOOK_SEATS, "consumer" => labelled()),
             empty_looks: Count::new(EMPTY_LOOKS, consumer),
             failed_looks: Count::new(FAILED_LOOKS, consumer),
             skipped_looks: Count::new(SKIPPED_LOOKS, consumer),
@@ -159,6 +162,11 @@ impl ConsumerMetrics {
 
     pub(crate) fn woken(&self, reason: Reason) {
         ::metrics::counter!(WAKES, "consumer" => self.consumer.clone(), "reason" => reason.name()).increment(1);
+    }
+
+    pub(crate) fn look(&self, seats: usize) {
+        self.looks.add(1);
+        self.look_seats.record(seats as f64);
     }
 
     pub(crate) fn size(&self, groups: usize, intentions: usize) {

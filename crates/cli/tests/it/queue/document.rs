@@ -1,5 +1,7 @@
 //! `GET /openapi.json`: the document describes the server that answers it.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::fixture::{Server, said};
@@ -36,6 +38,28 @@ async fn every_route_of_the_document_exists() {
             assert!(!answer.body.contains("no route for") && answer.status != 405, "{method} {path}: {answer:?}");
         }
     }
+}
+
+/// The page that people read must name every route that there is, and none that there is not.
+/// What stands there as a method and a path against the document.
+#[tokio::test]
+async fn the_page_names_every_route() {
+    let server = Server::start().await;
+    let document = get(server.address, "/openapi.json").await.json();
+    let page = include_str!("../../../../../docs/http-api.md");
+    let named: BTreeSet<String> = page
+        .split('`')
+        .filter(|code| code.contains(" /api/v1") && !code.contains('\n'))
+        .map(|code| code.split('?').next().unwrap_or(code).to_owned())
+        .collect();
+    let mut served = BTreeSet::new();
+    for (path, methods) in document["paths"].as_object().expect("paths") {
+        for method in methods.as_object().expect("methods").keys().filter(|_| path.starts_with("/api/v1")) {
+            served.insert(format!("{} {path}", method.to_uppercase()));
+        }
+    }
+    assert!(served.len() > 40, "{served:?}");
+    assert_eq!(named, served);
 }
 
 /// What the server answers must be what the document says it answers.
