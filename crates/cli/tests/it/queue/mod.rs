@@ -3,6 +3,7 @@
 mod acks;
 mod admin;
 mod away;
+mod clients;
 mod document;
 mod fixture;
 mod leases;
