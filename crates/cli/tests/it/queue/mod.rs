@@ -3,9 +3,11 @@
 mod acks;
 mod admin;
 mod away;
+mod checker;
 mod clients;
 mod document;
 mod fixture;
+mod kept;
 mod leases;
 mod pops;
 mod pushes;

@@ -1,0 +1,74 @@
+//! A client that keeps its connection, and knows several servers.
+
+use std::net::SocketAddr;
+
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::http::Answer;
+use crate::process::PATIENCE;
+
+/// How long a request may take: the longest wait of a pop, and then as long as everything may.
+const ANSWERED_WITHIN: std::time::Duration = PATIENCE.saturating_mul(2);
+
+/// A client on one connection at a time.
+pub(crate) struct Kept {
+    servers: Vec<SocketAddr>,
+    at: usize,
+    sender: Option<SendRequest<Full<Bytes>>>,
+}
+
+impl Kept {
+    /// Somebody who begins with the server of that number, and goes to the next when one is away.
+    pub(crate) fn new(servers: &[SocketAddr], first: usize) -> Kept {
+        Kept { servers: servers.to_vec(), at: first % servers.len(), sender: None }
+    }
+
+    /// Sends a request under `/api/v1/`. `None`: it was not answered, or with "later"; the next goes to the next server.
+    pub(crate) async fn ask(&mut self, method: &str, path: &str, body: Option<&Value>) -> Option<Answer> {
+        let asked = timeout(ANSWERED_WITHIN, self.exchange(method, path, body)).await;
+        let answer = asked.unwrap_or_else(|_| panic!("{method} {path}: no answer within {ANSWERED_WITHIN:?}"));
+        let answer = answer.filter(|answer| answer.status < 500);
+        if answer.is_none() {
+            self.sender = None;
+            self.at = (self.at + 1) % self.servers.len();
+        }
+        answer
+    }
+
+    async fn exchange(&mut self, method: &str, path: &str, body: Option<&Value>) -> Option<Answer> {
+        let mut kept = self.sender.take();
+        if let Some(sender) = &mut kept
+            && sender.ready().await.is_err()
+        {
+            kept = None;
+        }
+        let mut sender = match kept {
+            Some(sender) => sender,
+            None => self.connect().await?,
+        };
+        let request = Request::builder().method(method).uri(format!("/api/v1/{path}")).header("host", "test");
+        let (request, bytes) = match body {
+            Some(body) => (request.header("content-type", "application/json"), Bytes::from(body.to_string())),
+            None => (request, Bytes::new()),
+        };
+        let response = sender.send_request(request.body(Full::new(bytes)).expect("a request")).await.ok()?;
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.ok()?.to_bytes();
+        self.sender = Some(sender);
+        Some(Answer { status, headers: String::new(), body: String::from_utf8_lossy(&body).into_owned() })
+    }
+
+    async fn connect(&self) -> Option<SendRequest<Full<Bytes>>> {
+        let stream = TcpStream::connect(self.servers[self.at]).await.ok()?;
+        let (sender, connection) = handshake(TokioIo::new(stream)).await.ok()?;
+        tokio::spawn(connection);
+        Some(sender)
+    }
+}
