@@ -1,6 +1,7 @@
 //! A client that keeps its connection, and knows several servers.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
@@ -14,8 +15,10 @@ use tokio::time::timeout;
 use crate::http::Answer;
 use crate::process::PATIENCE;
 
-/// How long a request may take: the longest wait of a pop, and then as long as everything may.
-const ANSWERED_WITHIN: std::time::Duration = PATIENCE.saturating_mul(2);
+/// The longest wait of a pop here.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(120);
+/// How long a request may take: such a wait, and then as long as everything may.
+const ANSWERED_WITHIN: Duration = LONGEST_WAIT.saturating_add(PATIENCE);
 
 /// A client on one connection at a time.
 pub(crate) struct Kept {

@@ -6,6 +6,7 @@ mod away;
 mod checker;
 mod clients;
 mod document;
+mod faults;
 mod fixture;
 mod kept;
 mod leases;

@@ -50,9 +50,9 @@ const DEEDS: [(Deed, u64); 10] = [
     (Deed::Extend, 2),
     (Deed::Transact, 6),
 ];
-/// Where answers get lost, one cannot know how often a message failed.
-const DEEDS_UNDER_FAULTS: [(Deed, u64); 5] =
-    [(Deed::AckAll, 10), (Deed::AckLast, 3), (Deed::AckPrefix, 3), (Deed::OneByOne, 2), (Deed::Retry, 2)];
+/// Where answers get lost, one cannot know how often a message failed; and a server that sends an ack again itself hears that its own first attempt ended the lease.
+const DEEDS_UNDER_FAULTS: [(Deed, u64); 4] =
+    [(Deed::AckAll, 10), (Deed::AckLast, 3), (Deed::AckPrefix, 3), (Deed::OneByOne, 2)];
 
 /// Reads until the run is over. Without a group, for the queue itself.
 pub(crate) async fn consume(stage: Arc<Stage>, number: u64, group: Option<&'static str>, reads: Reads) {
@@ -64,7 +64,7 @@ pub(crate) async fn consume(stage: Arc<Stage>, number: u64, group: Option<&'stat
             path(&mut player, reads),
             300 + player.rng.u64(..1_500)
         );
-        for delivery in pop(&mut player, &path, group).await {
+        for delivery in pop(&mut player, &path, group).await.unwrap_or_default() {
             treat(&mut player, &delivery).await;
         }
     }
@@ -77,7 +77,7 @@ pub(crate) async fn drain(stage: Arc<Stage>, number: u64, group: Option<&'static
     let wait = 3 * stage.queue(queue).lease.min(Duration::from_secs(2)) + Duration::from_secs(1);
     loop {
         let path = format!("pop/queue/{queue}?batch=1000&partitions=100&wait=true&timeout={}", wait.as_millis());
-        let deliveries = pop(&mut player, &path, group).await;
+        let Some(deliveries) = pop(&mut player, &path, group).await else { continue };
         if deliveries.is_empty() {
             return;
         }
@@ -100,18 +100,18 @@ fn path(player: &mut Player, reads: Reads) -> String {
     }
 }
 
-/// Pops; one delivery for each partition.
-async fn pop(player: &mut Player, path: &str, group: Option<&str>) -> Vec<Delivery> {
+/// Pops; one delivery for each partition. `None`: nobody answered.
+async fn pop(player: &mut Player, path: &str, group: Option<&str>) -> Option<Vec<Delivery>> {
     let path = group.map_or(path.to_owned(), |group| format!("{path}&consumerGroup={group}"));
     let (span, answer) = player.ask("GET", &path, None).await;
-    let Some(answer) = answer else { return Vec::new() };
+    let answer = answer?;
     if answer.status == 204 {
-        return Vec::new();
+        return Some(Vec::new());
     }
     assert_eq!(answer.status, 200, "{path}: {answer:?}");
     let deliveries = deliveries(&player.stage, span, &answer.json());
     player.stage.log().deliveries.extend(deliveries.iter().cloned());
-    deliveries
+    Some(deliveries)
 }
 
 fn deliveries(stage: &Stage, span: Span, popped: &Value) -> Vec<Delivery> {
@@ -159,7 +159,7 @@ async fn treat(player: &mut Player, delivery: &Delivery) {
         Deed::AckLast => say(player, delivery, &done(count - 1..count)).await,
         Deed::AckPrefix => {
             say(player, delivery, &done(0..at)).await;
-            if !plan.expires || player.once_in(3) {
+            if !plan.expires || !player.stage.faults && player.once_in(3) {
                 say(player, delivery, &[(at, Said::Retry)]).await;
             }
         }

@@ -49,6 +49,14 @@ pub(super) async fn settle(stage: &Arc<Stage>, groups: &[(Option<&'static str>, 
     assert!(log.pushes.len() > 50 && log.words.len() > 50, "hardly anything happened: {counts:?}");
 }
 
+/// Lets everybody finish.
+pub(super) async fn finish(stage: &Stage, mut people: JoinSet<()>) {
+    stage.end();
+    while let Some(done) = people.join_next().await {
+        done.unwrap_or_else(|error| panic!("seed {}: {error}", stage.seed));
+    }
+}
+
 /// Whatever clients do at once, every promise of the queue must hold for each of them.
 /// Two servers; producers with duplicates and races; three groups of consumers that ack, refuse, give up, extend, come too late and push on; one group
 /// that is deleted and moved meanwhile. Then everything is read to its end, and the log is judged.
@@ -71,8 +79,7 @@ async fn nothing_that_was_promised_is_broken() {
         queue("checker.c", 30, 0),
         Plan { fed: false, ..queue("checker.sink", 2, 1) },
     ];
-    let lasts = seconds.map_or(WORK, Duration::from_secs);
-    let stage = Stage::set(&queues, &[server.address, elsewhere.address], lasts, false).await;
+    let stage = Stage::set(&queues, &[server.address, elsewhere.address], false).await;
     let numbers = Arc::new(Numbers::default());
     let steady = [(None, Reads::All), (Some("first"), Reads::All), (Some("second"), Reads::All)];
     let groups = [&steady[..], &[(Some(WANDERER.0), Reads::Queue(WANDERER.1))]].concat();
@@ -86,8 +93,10 @@ async fn nothing_that_was_promised_is_broken() {
         }
     }
     people.spawn(mover::wander(stage.clone(), 9_999, WANDERER.0, WANDERER.1));
-    while let Some(done) = people.join_next().await {
-        done.unwrap_or_else(|error| panic!("seed {}: {error}", stage.seed));
-    }
+    let work = seconds.map_or(WORK, Duration::from_secs);
+    // Whoever panics meanwhile ends the test.
+    let panicked = tokio::time::timeout(work, people.join_next()).await;
+    assert!(panicked.is_err(), "seed {}: {panicked:?}", stage.seed);
+    finish(&stage, people).await;
     settle(&stage, &groups).await;
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::super::kept::Kept;
 use super::log::{Dead, Log, Moment, Span};
 use crate::http::Answer;
+use crate::process::PATIENCE;
 
 /// How long to wait before a request is repeated that nobody answered.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -40,19 +41,15 @@ pub(crate) struct Stage {
     pub(crate) faults: bool,
     servers: Vec<SocketAddr>,
     began: Instant,
-    ends: Instant,
+    over: AtomicBool,
     log: Mutex<Log>,
     numbers: AtomicU64,
+    unanswered: AtomicU64,
 }
 
 impl Stage {
     /// Makes the queues, and begins.
-    pub(crate) async fn set(
-        queues: &[Plan],
-        servers: &[SocketAddr],
-        lasts: Duration,
-        faults: bool,
-    ) -> std::sync::Arc<Stage> {
+    pub(crate) async fn set(queues: &[Plan], servers: &[SocketAddr], faults: bool) -> std::sync::Arc<Stage> {
         let given = std::env::var("REVEILLE_CHECKER_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = given.unwrap_or_else(|| fastrand::u64(..));
         let mut client = Kept::new(servers, 0);
@@ -62,21 +59,44 @@ impl Stage {
             let answer = client.ask("POST", "configure", Some(&body)).await.expect("an answer");
             assert_eq!(answer.status, 200, "{answer:?}");
         }
-        let (servers, began) = (servers.to_vec(), Instant::now());
         std::sync::Arc::new(Stage {
             queues: queues.to_vec(),
             seed,
             faults,
-            servers,
-            began,
-            ends: began + lasts,
+            servers: servers.to_vec(),
+            began: Instant::now(),
+            over: AtomicBool::new(false),
             log: Mutex::default(),
             numbers: AtomicU64::new(0),
+            unanswered: AtomicU64::new(0),
         })
     }
 
+    /// Everybody finishes what they are at.
+    pub(crate) fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
     pub(crate) fn is_over(&self) -> bool {
-        Instant::now() >= self.ends
+        self.over.load(Ordering::Relaxed)
+    }
+
+    /// How many requests nobody answered.
+    pub(crate) fn unanswered(&self) -> u64 {
+        self.unanswered.load(Ordering::Relaxed)
+    }
+
+    /// Waits until so much more was pushed and said.
+    pub(crate) async fn busy(&self, more: usize) {
+        let done = || {
+            let log = self.log();
+            log.pushes.len().min(log.words.len())
+        };
+        let (before, since) = (done(), Instant::now());
+        while done() < before + more {
+            assert!(since.elapsed() < PATIENCE, "hardly anything happens: {} of {more}", done() - before);
+            tokio::time::sleep(PAUSE).await;
+        }
     }
 
     pub(crate) fn log(&self) -> MutexGuard<'_, Log> {
@@ -140,6 +160,7 @@ impl Player {
         let heard = answer.is_some().then(|| self.now());
         if answer.is_none() {
             assert!(self.stage.faults, "{method} {path} was not answered, and nothing is broken");
+            self.stage.unanswered.fetch_add(1, Ordering::Relaxed);
             tokio::time::sleep(PAUSE).await;
         }
         (Span { asked, heard }, answer)
