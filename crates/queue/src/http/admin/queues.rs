@@ -11,10 +11,12 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::given::Given;
 use crate::configure::{Change, Settings};
 use crate::error::Error;
 use crate::http::body::Body;
 use crate::http::field::{self, Raw};
+use crate::http::form::Name;
 use crate::http::path::Path;
 use crate::http::query::Query;
 use crate::http::refusal::{Failure, Refusal};
@@ -33,19 +35,19 @@ pub(super) fn routes() -> OpenApiRouter<Queues> {
 struct Wish<'a> {
     /// Its name.
     #[serde(borrow, default)]
-    #[schema(value_type = String)]
+    #[schema(required, value_type = Name)]
     queue: Raw<'a>,
     /// Its namespace; of a new queue it is what stands before the first dot of the name.
     #[serde(borrow, default)]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<Name>)]
     namespace: Raw<'a>,
     /// Its task; of a new queue it is what stands between the first two dots of the name.
     #[serde(borrow, default)]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<Name>)]
     task: Raw<'a>,
     /// What to set. What is not there, or null, stays as it is.
     #[serde(borrow, default)]
-    #[schema(value_type = Option<Set>)]
+    #[schema(value_type = Option<Given>)]
     options: Option<HashMap<&'a str, &'a RawValue>>,
 }
 
@@ -206,7 +208,7 @@ pub(super) struct Deleted {
 /// Deletes a queue with everything it has. It is no error if there is none.
 #[utoipa::path(
     delete, path = "/resources/queues/{queue}", tag = "administration",
-    params(("queue" = String, Path, description = "The queue")),
+    params(("queue" = Name, Path, description = "The queue")),
     responses(
         (status = 200, description = "There is no such queue any more", body = Deleted),
         (status = 400, description = "Something cannot be meant", body = Failure),
@@ -241,8 +243,8 @@ struct Cleared {
 #[utoipa::path(
     delete, path = "/queues/{queue}/clear", tag = "administration",
     params(
-        ("queue" = String, Path, description = "The queue"),
-        ("partition" = Option<String>, Query, description = "One of its partitions; without it, all")
+        ("queue" = Name, Path, description = "The queue"),
+        ("partition" = Option<Name>, Query, description = "One of its partitions; without it, all")
     ),
     responses(
         (status = 200, description = "They are gone", body = Cleared),
