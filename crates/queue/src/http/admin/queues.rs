@@ -48,7 +48,7 @@ struct Wish<'a> {
     /// What to set. What is not there, or null, stays as it is.
     #[serde(borrow, default)]
     #[schema(value_type = Option<Given>)]
-    options: Option<HashMap<&'a str, &'a RawValue>>,
+    options: Option<HashMap<String, &'a RawValue>>,
 }
 
 /// What is set of a queue.
@@ -282,6 +282,15 @@ mod tests {
 
     fn raw(json: &str) -> Box<RawValue> {
         RawValue::from_string(json.to_owned()).expect("JSON")
+    }
+
+    /// Some languages escape what they need not; the names of options are the same then.
+    #[test]
+    fn options_may_be_escaped() {
+        let text = r#"{"queue": "q", "options": {"\u006ceaseTime": 7, "what\never": 1}}"#;
+        let wish: Wish<'_> = serde_json::from_str(text).expect("it can be read");
+        let options = wish.options.expect("options");
+        assert_eq!(options.get("leaseTime").map(|value| value.get()), Some("7"));
     }
 
     /// Numbers as languages write them, and what is none; the refusal names the option.
