@@ -12,5 +12,6 @@ mod kept;
 mod leases;
 mod pops;
 mod pushes;
+mod schema;
 mod transactions;
 mod waits;
