@@ -25,24 +25,32 @@ pub(crate) struct Kept {
     servers: Vec<SocketAddr>,
     at: usize,
     sender: Option<SendRequest<Full<Bytes>>>,
+    /// What the last request was told that was not answered.
+    told: Option<Answer>,
 }
 
 impl Kept {
     /// Somebody who begins with the server of that number, and goes to the next when one is away.
     pub(crate) fn new(servers: &[SocketAddr], first: usize) -> Kept {
-        Kept { servers: servers.to_vec(), at: first % servers.len(), sender: None }
+        Kept { servers: servers.to_vec(), at: first % servers.len(), sender: None, told: None }
     }
 
     /// Sends a request under `/api/v1/`. `None`: it was not answered, or with "later"; the next goes to the next server.
     pub(crate) async fn ask(&mut self, method: &str, path: &str, body: Option<&Value>) -> Option<Answer> {
         let asked = timeout(ANSWERED_WITHIN, self.exchange(method, path, body)).await;
         let answer = asked.unwrap_or_else(|_| panic!("{method} {path}: no answer within {ANSWERED_WITHIN:?}"));
-        let answer = answer.filter(|answer| answer.status < 500);
-        if answer.is_none() {
-            self.sender = None;
-            self.at = (self.at + 1) % self.servers.len();
+        if answer.as_ref().is_some_and(|answer| answer.status < 500) {
+            return answer;
         }
-        answer
+        self.told = answer;
+        self.sender = None;
+        self.at = (self.at + 1) % self.servers.len();
+        None
+    }
+
+    /// What the last request was told that was not answered; `None`: the connection broke.
+    pub(crate) fn told(&self) -> Option<&Answer> {
+        self.told.as_ref()
     }
 
     async fn exchange(&mut self, method: &str, path: &str, body: Option<&Value>) -> Option<Answer> {

@@ -159,7 +159,8 @@ impl Player {
         let answer = self.client.ask(method, path, body).await;
         let heard = answer.is_some().then(|| self.now());
         if answer.is_none() {
-            assert!(self.stage.faults, "{method} {path} was not answered, and nothing is broken");
+            let told = self.client.told();
+            assert!(self.stage.faults, "{method} {path} was not answered, and nothing is broken: {told:?}");
             self.stage.unanswered.fetch_add(1, Ordering::Relaxed);
             tokio::time::sleep(PAUSE).await;
         }
