@@ -15,14 +15,8 @@ use crate::http::eventually;
 use crate::process::{Reveille, command};
 
 /// Everything here ends by itself: whoever holds a lease may die.
-const QUEUE: Plan = Plan {
-    name: "checker.q",
-    lanes: 6,
-    lease: Duration::from_secs(2),
-    retry_limit: 3,
-    expires: true,
-    fed: true,
-};
+const QUEUE: Plan =
+    Plan { name: "checker.q", lanes: 6, lease: Duration::from_secs(2), retry_limit: 3, expires: true, fed: true };
 const GROUPS: [(Option<&str>, Reads); 2] = [(None, Reads::All), (Some("named"), Reads::All)];
 /// Messages pushed and acked between one fault and the next.
 const LOAD: usize = 300;
@@ -66,7 +60,7 @@ async fn a_server_that_is_killed_loses_nothing() {
 async fn a_database_that_dies_loses_nothing() {
     const WAITING: usize = 10;
     let Some(cluster) = PrivateCluster::start().await else { return };
-    let mut serve = command(&["serve", "--listen=127.0.0.1:0", "--acquire-timeout=1s"]);
+    let mut serve = command(&["serve", "--listen=127.0.0.1:0", "--acquire-timeout=5s"]);
     serve.env("DATABASE_URL", cluster.url());
     let reveille = Reveille::start(serve);
     let client = Client { address: reveille.address().await };
@@ -75,7 +69,7 @@ async fn a_database_that_dies_loses_nothing() {
     let mut waiting = Vec::new();
     for number in 0..WAITING {
         let path = format!("queue/later?consumerGroup=g{number}");
-        client.ack(&client.pop(&path).await, "completed").await;
+        client.ack(&client.pop(&format!("{path}&wait=true")).await, "completed").await;
         let path = format!("pop/{path}&wait=true&timeout={}", LONGEST_WAIT.as_millis());
         waiting.push(tokio::spawn(async move { Kept::new(&[client.address], 0).ask("GET", &path, None).await }));
     }

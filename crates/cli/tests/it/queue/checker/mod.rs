@@ -44,7 +44,7 @@ pub(super) async fn settle(stage: &Arc<Stage>, groups: &[(Option<&'static str>, 
     let log = stage.log().clone();
     let violations = judge::judge(&log, &stage.limits());
     let counts = [log.pushes.len(), log.deliveries.len(), log.words.len(), log.moves.len(), log.dead.len()];
-    println!("pushes, deliveries, words, moves, dead letters: {counts:?}");
+    println!("pushes, deliveries, words, moves, dead letters: {counts:?}; unanswered: {}", stage.unanswered());
     assert!(violations.is_empty(), "{}", history::report(&log, &violations, stage.seed));
     assert!(log.pushes.len() > 50 && log.words.len() > 50, "hardly anything happened: {counts:?}");
 }

@@ -160,7 +160,9 @@ impl Player {
         let heard = answer.is_some().then(|| self.now());
         if answer.is_none() {
             let told = self.client.told();
-            assert!(self.stage.faults, "{method} {path} was not answered, and nothing is broken: {told:?}");
+            // On a machine that stands still for a second a pop is told to come again, and that is all it is told.
+            let later = path.starts_with("pop") && told.is_some_and(|told| told.status == 503);
+            assert!(later || self.stage.faults, "{method} {path} was not answered, and nothing is broken: {told:?}");
             self.stage.unanswered.fetch_add(1, Ordering::Relaxed);
             tokio::time::sleep(PAUSE).await;
         }
