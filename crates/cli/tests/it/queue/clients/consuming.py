@@ -141,6 +141,10 @@ async def an_idle_consumer_ends(queen):
 
     await queen.queue(name("idle")).batch(1).idle_millis(500).timeout_millis(SHORT_MILLIS).consume(take)
     same(seen, [1, 2], "what it saw before it was idle")
+    # One that does not wait asks again and again, and ends likewise.
+    await queen.queue(name("idle")).push(items([3]))
+    await queen.queue(name("idle")).batch(1).wait(False).idle_millis(500).consume(take)
+    same(seen, [1, 2, 3], "what it saw without waiting")
 
 
 async def acks_by_hand(queen):
