@@ -19,6 +19,8 @@ else
 fi
 scripts/postgres.sh "${PG:-}"
 scripts/pgbouncer.sh
+# What depends on the server's version alone has nothing of Python in it.
+if [ "$SUITE" != core ]; then scripts/python.sh; fi
 if [ -n "${PG:-}" ]; then export REVEILLE_TEST_PG="$PG"; fi
 # Test runners hide what a passing test prints; a test that was skipped must be seen.
 REVEILLE_TEST_SKIPPED=$(mktemp)

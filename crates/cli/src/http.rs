@@ -6,6 +6,7 @@
 //! process began to stop answering.
 
 mod body;
+mod document;
 mod health;
 mod listen;
 mod metrics;
@@ -21,6 +22,7 @@ use axum::{
     routing::get,
 };
 
+pub use document::document;
 pub use health::{Check, Health, Verdict};
 pub use listen::{Connections, Listener, MAX_CONNECTIONS};
 pub use metrics::{METRICS, Metrics};

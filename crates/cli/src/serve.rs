@@ -73,7 +73,7 @@ impl Settings {
         let max_body_bytes = server.max_body_bytes();
         let products = products::Settings {
             queue: queue.options()?,
-            queue_http: queue::http::Options { max_body_bytes },
+            queue_http: queue::http::Options { max_body_bytes, beside: crate::http::document() },
             retention: queue.retention(),
         };
         let (pool_size, shutdown_delay) = (database.pool_size(), server.shutdown_delay);

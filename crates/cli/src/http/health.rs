@@ -25,6 +25,7 @@ use axum::{
 };
 use serde::Serialize;
 use tokio::time::{Instant, timeout};
+use utoipa::ToSchema;
 
 /// How long a round of checks answers for. Short against any prober's interval, long against a flood of probes.
 const FRESH_FOR: Duration = Duration::from_secs(1);
@@ -77,13 +78,19 @@ struct Findings {
 }
 
 /// The body of `/health` and `/health/ready`.
-#[derive(Serialize)]
-struct Answer {
+#[derive(Serialize, ToSchema)]
+#[schema(as = Health)]
+pub(super) struct Answer {
+    /// `ready`, `starting`, `unready`, `stopping`; of a process that is only asked whether it lives, `live`.
     status: &'static str,
     version: &'static str,
+    /// Why it is not ready.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
     reasons: Vec<String>,
+    /// What works worse than it should.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
     degraded: Vec<String>,
 }
 

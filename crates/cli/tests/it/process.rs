@@ -99,6 +99,13 @@ impl Reveille {
         address.trim().parse().unwrap_or_else(|_| panic!("{line:?} has no address"))
     }
 
+    /// The memory it has in use, in bytes; `None` where the system does not tell.
+    pub(crate) fn resident(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()?)).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+    }
+
     /// Sends a signal: `INT`, `TERM`, `KILL`.
     pub(crate) async fn signal(&self, name: &str) {
         signal(self.child.id().expect("it runs"), name).await;

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::body::Body;
 use super::field::{self, Raw};
+use super::form::{Id, Name, Verdict};
 use super::refusal::{Failure, Refusal};
 use crate::ack::{Ack, AckStatus, Acked};
 use crate::queues::Queues;
@@ -21,15 +22,15 @@ use crate::queues::Queues;
 pub(super) struct Said<'a> {
     /// The message, as it was popped,
     #[serde(borrow, default)]
-    #[schema(value_type = String)]
+    #[schema(required, value_type = Name)]
     transaction_id: Raw<'a>,
     /// and its partition.
     #[serde(borrow, default)]
-    #[schema(value_type = String)]
+    #[schema(required, value_type = Id)]
     partition_id: Raw<'a>,
     /// `completed` (or `success`, or none), `failed`, `dlq`, or `retry`, which charges nothing.
     #[serde(borrow, default)]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<Verdict>)]
     status: Raw<'a>,
     /// Under which lease it was popped. With it, an ack that comes too late is refused.
     #[serde(borrow, default)]
@@ -37,7 +38,7 @@ pub(super) struct Said<'a> {
     lease_id: Raw<'a>,
     /// Whose ack it is, if no lease says so.
     #[serde(borrow, default)]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<Name>)]
     consumer_group: Raw<'a>,
     /// Why it failed.
     #[serde(borrow, default)]
@@ -52,9 +53,10 @@ pub(super) struct Said<'a> {
 struct Batch<'a> {
     /// Whose acks they are that name no group.
     #[serde(borrow, default)]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<Name>)]
     consumer_group: Raw<'a>,
     #[serde(borrow)]
+    #[schema(required, value_type = Vec<Said<'_>>)]
     acknowledgments: Option<Vec<Said<'a>>>,
 }
 

@@ -3,6 +3,7 @@
 //! Clients write names into paths without escaping their slashes. So beside each route with a name there is one that takes whatever follows; what it means is decided by how it ends.
 
 mod dead_letters;
+mod given;
 mod groups;
 mod maintenance;
 mod message;

@@ -15,9 +15,9 @@ use super::refusal::Refusal;
 pub(crate) struct Body(Bytes);
 
 impl Body {
-    /// What it says. Nothing at all is an empty object.
+    /// What it says. Nothing at all is an empty object, and so is null.
     pub(crate) fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Refusal> {
-        let text: &[u8] = if self.0.trim_ascii().is_empty() { b"{}" } else { &self.0 };
+        let text: &[u8] = if matches!(self.0.trim_ascii(), b"" | b"null") { b"{}" } else { &self.0 };
         serde_json::from_slice(text).map_err(|error| Refusal::bad(format!("the body cannot be read: {error}")))
     }
 }
@@ -83,6 +83,7 @@ mod tests {
         for (kind, text, a) in [
             (None, "", None),
             (None, " \n", None),
+            (None, "null", None),
             (None, r#"{"a":1}"#, Some(1)),
             (Some("application/json"), r#"{"a":1}"#, Some(1)),
             (Some("Application/JSON; charset=utf-8"), r#"{"a":1}"#, Some(1)),

@@ -22,6 +22,7 @@ use crate::queues::Queues;
 #[schema(as = ExtendRequest)]
 struct Wish {
     /// Seconds from now; without it, as long as the queue's leases are. A lease never becomes shorter.
+    #[schema(exclusive_minimum = 0)]
     seconds: Option<f64>,
 }
 

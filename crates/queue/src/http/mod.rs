@@ -10,6 +10,7 @@ mod ack;
 mod admin;
 mod body;
 mod field;
+mod form;
 mod lease;
 mod moment;
 mod openapi;
@@ -19,6 +20,8 @@ mod push;
 mod query;
 mod refusal;
 mod transaction;
+
+use std::fmt;
 
 use axum::Router;
 use axum::body::Body;
@@ -40,15 +43,23 @@ const BASE: &str = "/api/v1";
 const COMPRESSED_FROM: u16 = 4 * 1024;
 
 /// What can be set.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Options {
     /// The largest body of a request, after it was decompressed. A body is held in memory while its messages are stored.
     pub max_body_bytes: usize,
+    /// What else there is on the server that these routes become part of: the document describes it, too.
+    pub beside: utoipa::openapi::OpenApi,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { max_body_bytes: 10 << 20 }
+        Options { max_body_bytes: 10 << 20, beside: utoipa::openapi::OpenApi::default() }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("max_body_bytes", &self.max_body_bytes).finish_non_exhaustive()
     }
 }
 
@@ -67,7 +78,7 @@ pub fn routes(queues: Queues, options: &Options) -> Router {
         .routes(routes!(transaction::transaction))
         .merge(admin::routes());
     let (router, document) = OpenApiRouter::with_openapi(openapi::head()).nest(BASE, api).split_for_parts();
-    let document = openapi::rendered(&document);
+    let document = openapi::rendered(&openapi::completed(document).merge_from(options.beside.clone()));
     let compressed =
         CompressionLayer::new().quality(CompressionLevel::Fastest).compress_when(SizeAbove::new(COMPRESSED_FROM));
     // What it cannot decompress is refused where the body is read, in the form of all refusals.

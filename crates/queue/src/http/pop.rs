@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 use utoipa::{IntoParams, ToSchema};
 
+use super::form::Name;
 use super::moment::{self, Moment};
 use super::path::Path;
 use super::query::Query;
@@ -37,7 +38,7 @@ struct Parameters {
     /// For how long, in milliseconds; 30000 if it is not given.
     timeout: Option<u64>,
     /// The consumer group; without one, the queue itself.
-    #[param(rename = "consumerGroup")]
+    #[param(rename = "consumerGroup", value_type = Option<Name>)]
     consumer_group: Option<String>,
     /// Whether the messages count as consumed without an ack.
     #[param(rename = "autoAck")]
@@ -60,8 +61,10 @@ struct Parameters {
 #[expect(dead_code, reason = "read by `pop_space`, described here")]
 struct Space {
     /// All queues of this namespace.
+    #[param(value_type = Option<Name>)]
     namespace: Option<String>,
     /// All queues of this task. Of both, those of both.
+    #[param(value_type = Option<Name>)]
     task: Option<String>,
 }
 
@@ -92,7 +95,7 @@ struct Delivered<'a> {
     transaction_id: &'a str,
     trace_id: Option<&'a str>,
     /// As it was pushed.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Value)]
     data: &'a RawValue,
     /// Who pushed it, as the server knows it.
     producer_sub: Option<&'a str>,
@@ -110,7 +113,7 @@ struct Delivered<'a> {
 /// Pops from whichever partitions of a queue have waited longest.
 #[utoipa::path(
     get, path = "/pop/queue/{queue}", tag = "messages",
-    params(("queue" = String, Path, description = "The queue; it need not exist yet"), Parameters),
+    params(("queue" = Name, Path, description = "The queue; it need not exist yet"), Parameters),
     responses(
         (status = 200, description = "Messages", body = Popped<'_>),
         (status = 204, description = "There are none, or none came in time"),
@@ -131,8 +134,8 @@ pub(super) async fn pop_queue(
 #[utoipa::path(
     get, path = "/pop/queue/{queue}/partition/{partition}", tag = "messages",
     params(
-        ("queue" = String, Path, description = "The queue; it need not exist yet"),
-        ("partition" = String, Path, description = "The partition; it need not exist yet"),
+        ("queue" = Name, Path, description = "The queue; it need not exist yet"),
+        ("partition" = Name, Path, description = "The partition; it need not exist yet"),
         Parameters
     ),
     responses(

@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 
 use super::body::Body;
 use super::field::{self, Raw};
+use super::form::Name;
 use super::refusal::{Failure, Refusal};
 use crate::message::{NewMessage, PushStatus, Pushed};
 use crate::queues::Queues;
@@ -20,6 +21,7 @@ use crate::queues::Queues;
 #[schema(as = PushRequest)]
 pub(super) struct Items<'a> {
     #[serde(borrow)]
+    #[schema(required, value_type = Vec<Item<'_>>)]
     items: Option<Vec<Item<'a>>>,
 }
 
@@ -30,23 +32,23 @@ pub(super) struct Items<'a> {
 pub(super) struct Item<'a> {
     /// The queue; made if there is none of that name.
     #[serde(borrow)]
-    #[schema(value_type = String)]
+    #[schema(value_type = Name)]
     queue: Raw<'a>,
     /// The partition within which order is kept; `Default` if there is none.
     #[serde(borrow, default)]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<Name>)]
     partition: Raw<'a>,
     /// Any JSON; it comes back byte by byte. None is null.
     #[serde(borrow, default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(required = false, value_type = Value)]
     payload: Raw<'a>,
     /// The producer's id of it: a second message with the same one in the same partition is a duplicate. A number counts as its text.
     #[serde(borrow, default)]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<Name>)]
     transaction_id: Raw<'a>,
     /// What it belongs to.
     #[serde(borrow, default)]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<Name>)]
     trace_id: Raw<'a>,
 }
 

@@ -20,9 +20,8 @@ use crate::transaction::{Done, Operation};
 #[serde(rename_all = "camelCase")]
 #[schema(as = TransactionRequest)]
 struct Wish<'a> {
-    /// `{"type": "push", "items": […]}` as for a push, or `{"type": "ack", …}` as for an ack.
     #[serde(borrow)]
-    #[schema(value_type = Vec<Object>)]
+    #[schema(required, value_type = Vec<Step<'_>>, min_items = 1)]
     operations: Option<Vec<&'a RawValue>>,
     /// Leases that must last, or nothing happens. An ack without a lease is taken to be under the one on its partition.
     #[serde(borrow, default)]
@@ -35,6 +34,16 @@ struct Wish<'a> {
     #[serde(borrow, default)]
     #[schema(ignore)]
     timers: Raw<'a>,
+}
+
+/// A part of it: messages, as for a push, or an ack.
+#[derive(ToSchema)]
+#[serde(tag = "type", rename_all = "lowercase")]
+#[schema(as = TransactionOperation)]
+#[expect(dead_code, reason = "read by `read_one`, described here")]
+enum Step<'a> {
+    Push(push::Items<'a>),
+    Ack(ack::Said<'a>),
 }
 
 #[derive(Deserialize)]

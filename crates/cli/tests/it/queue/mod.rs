@@ -3,10 +3,17 @@
 mod acks;
 mod admin;
 mod away;
+mod checker;
+mod clients;
 mod document;
+mod faults;
 mod fixture;
+mod kept;
 mod leases;
+mod parked;
 mod pops;
 mod pushes;
+mod rude;
+mod schema;
 mod transactions;
 mod waits;

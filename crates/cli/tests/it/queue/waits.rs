@@ -23,7 +23,7 @@ async fn answered(waiting: JoinHandle<Answer>) -> Answer {
 }
 
 /// Returns when so many pops wait at a server, as its metrics say.
-async fn until_waiting(client: Client, count: usize) {
+pub(super) async fn until_waiting(client: Client, count: usize) {
     let line = format!("reveille_wake_intentions{{consumer=\"pop\"}} {count}\n");
     eventually(client.address, "/metrics", |answer| answer.body.contains(&line)).await;
 }

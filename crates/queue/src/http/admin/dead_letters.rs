@@ -13,6 +13,7 @@ use utoipa_axum::routes;
 use super::{not_a_time, page, time};
 use crate::dead_letter::{DeadLetter, DeadLetterFilter};
 use crate::http::body::Body;
+use crate::http::form::{Name, Time};
 use crate::http::moment::{self, Moment};
 use crate::http::query::Query;
 use crate::http::refusal::{Failure, Refusal};
@@ -101,15 +102,19 @@ struct Pagination {
 #[expect(dead_code, reason = "read by `filter`, described here")]
 struct Parameters {
     /// Those of this queue.
+    #[param(value_type = Option<Name>)]
     queue: Option<String>,
     /// Those of partitions of this name.
+    #[param(value_type = Option<Name>)]
     partition: Option<String>,
     /// Those that this consumer group gave up.
-    #[param(rename = "consumerGroup")]
+    #[param(rename = "consumerGroup", value_type = Option<Name>)]
     consumer_group: Option<String>,
     /// Those that failed at this time or later.
+    #[param(value_type = Option<Time>)]
     from: Option<String>,
     /// Those that failed before this time.
+    #[param(value_type = Option<Time>)]
     to: Option<String>,
 }
 
@@ -119,14 +124,19 @@ struct Parameters {
 #[schema(as = ReplayRequest)]
 struct Wish {
     /// Those of this queue.
+    #[schema(value_type = Option<Name>)]
     queue: Option<String>,
     /// Those of partitions of this name.
+    #[schema(value_type = Option<Name>)]
     partition: Option<String>,
     /// Those that this consumer group gave up.
+    #[schema(value_type = Option<Name>)]
     consumer_group: Option<String>,
     /// Those that failed at this time or later.
+    #[schema(value_type = Option<Time>)]
     from: Option<String>,
     /// Those that failed before this time.
+    #[schema(value_type = Option<Time>)]
     to: Option<String>,
     /// Those of these numbers.
     dead_letter_ids: Option<Vec<i64>>,

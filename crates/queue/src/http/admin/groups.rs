@@ -16,6 +16,7 @@ use super::seek::moved;
 use crate::group as engine;
 use crate::http::body::Body;
 use crate::http::field::{self, Raw};
+use crate::http::form::{Name, Time};
 use crate::http::moment::{self, Moment};
 use crate::http::path::Path;
 use crate::http::query::Query;
@@ -163,7 +164,7 @@ struct Deleted {
 #[schema(as = SubscriptionRequest)]
 struct Since<'a> {
     #[serde(borrow, default)]
-    #[schema(value_type = String, format = DateTime)]
+    #[schema(required, value_type = Time)]
     subscription_timestamp: Raw<'a>,
 }
 
@@ -210,7 +211,7 @@ async fn lagging(State(queues): State<Queues>, query: Query) -> Result<Json<Vec<
 /// A consumer group, in all queues it reads.
 #[utoipa::path(
     get, path = "/consumer-groups/{group}", tag = "administration",
-    params(("group" = String, Path, description = "The consumer group")),
+    params(("group" = Name, Path, description = "The consumer group")),
     responses(
         (status = 200, description = "How far it has come", body = GroupDetail),
         (status = 400, description = "Something cannot be meant", body = Failure),
@@ -239,7 +240,7 @@ fn none(group: &str) -> Refusal {
 #[utoipa::path(
     delete, path = "/consumer-groups/{group}", tag = "administration",
     params(
-        ("group" = String, Path, description = "The consumer group"),
+        ("group" = Name, Path, description = "The consumer group"),
         ("deleteMetadata" = Option<bool>, Query, description = "Whether to forget where it began; true if it is not given")
     ),
     responses(
@@ -256,8 +257,8 @@ async fn delete(state: State<Queues>, Path(group): Path<String>, query: Query) -
 #[utoipa::path(
     delete, path = "/consumer-groups/{group}/queues/{queue}", tag = "administration",
     params(
-        ("group" = String, Path, description = "The consumer group"),
-        ("queue" = String, Path, description = "The queue"),
+        ("group" = Name, Path, description = "The consumer group"),
+        ("queue" = Name, Path, description = "The queue"),
         ("deleteMetadata" = Option<bool>, Query, description = "Whether to forget where it began; true if it is not given")
     ),
     responses(
@@ -283,7 +284,7 @@ async fn deleted(queues: &Queues, group: String, queue: Option<&str>, query: &Qu
 /// Changes where a consumer group is said to have begun. Nothing moves until it is deleted without its metadata.
 #[utoipa::path(
     post, path = "/consumer-groups/{group}/subscription", tag = "administration", request_body = Since<'_>,
-    params(("group" = String, Path, description = "The consumer group")),
+    params(("group" = Name, Path, description = "The consumer group")),
     responses(
         (status = 200, description = "It is changed", body = Subscribed),
         (status = 400, description = "Something cannot be meant", body = Failure),

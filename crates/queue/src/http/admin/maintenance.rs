@@ -22,6 +22,7 @@ pub(super) fn routes() -> OpenApiRouter<Queues> {
 #[derive(Deserialize, ToSchema)]
 #[schema(as = MaintenanceRequest)]
 struct Wish {
+    #[schema(required, value_type = bool)]
     enabled: Option<bool>,
 }
 

@@ -15,6 +15,7 @@ use super::dead_letters::Letter;
 use super::messages::{BusStatus, Shown};
 use super::partition;
 use crate::dead_letter::DeadLetterFilter;
+use crate::http::form::{Id, Name};
 use crate::http::moment::Moment;
 use crate::http::path::Path;
 use crate::http::refusal::{Failure, Refusal};
@@ -72,8 +73,8 @@ struct Done {
 #[utoipa::path(
     get, path = "/messages/{partitionId}/{transactionId}", tag = "administration",
     params(
-        ("partitionId" = String, Path, description = "Its partition"),
-        ("transactionId" = String, Path, description = "Its transaction id")
+        ("partitionId" = Id, Path, description = "Its partition"),
+        ("transactionId" = Name, Path, description = "Its transaction id")
     ),
     responses(
         (status = 200, description = "All about it", body = Detail),
@@ -129,8 +130,8 @@ fn done(partition_id: String, transaction_id: String, message: impl Into<String>
 #[utoipa::path(
     delete, path = "/messages/{partitionId}/{transactionId}", tag = "administration",
     params(
-        ("partitionId" = String, Path, description = "Its partition"),
-        ("transactionId" = String, Path, description = "Its transaction id")
+        ("partitionId" = Id, Path, description = "Its partition"),
+        ("transactionId" = Name, Path, description = "Its transaction id")
     ),
     responses(
         (status = 200, description = "It is gone", body = Done),
@@ -164,8 +165,8 @@ async fn delete(
 #[utoipa::path(
     post, path = "/messages/{partitionId}/{transactionId}/retry", tag = "administration",
     params(
-        ("partitionId" = String, Path, description = "Its partition"),
-        ("transactionId" = String, Path, description = "Its transaction id")
+        ("partitionId" = Id, Path, description = "Its partition"),
+        ("transactionId" = Name, Path, description = "Its transaction id")
     ),
     responses(
         (status = 200, description = "It comes again", body = Done),
@@ -198,8 +199,8 @@ async fn retry(
 #[utoipa::path(
     post, path = "/messages/{partitionId}/{transactionId}/dlq", tag = "administration",
     params(
-        ("partitionId" = String, Path, description = "Its partition"),
-        ("transactionId" = String, Path, description = "Its transaction id")
+        ("partitionId" = Id, Path, description = "Its partition"),
+        ("transactionId" = Name, Path, description = "Its transaction id")
     ),
     responses(
         (status = 200, description = "It is a dead letter", body = Done),

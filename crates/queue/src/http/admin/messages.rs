@@ -10,6 +10,7 @@ use utoipa_axum::routes;
 use super::dead_letters::Letter;
 use super::{page, time};
 use crate::dead_letter::DeadLetterFilter;
+use crate::http::form::{Name, Stage, Time};
 use crate::http::moment::Moment;
 use crate::http::query::Query;
 use crate::http::refusal::{Failure, Refusal};
@@ -151,18 +152,25 @@ impl From<ReadingMode> for Mode {
 #[expect(dead_code, reason = "read by `list`, described here")]
 struct Parameters {
     /// Those of this queue.
+    #[param(value_type = Option<Name>)]
     queue: Option<String>,
     /// Those of partitions of this name.
+    #[param(value_type = Option<Name>)]
     partition: Option<String>,
     /// Those of queues of this namespace.
+    #[param(value_type = Option<Name>)]
     ns: Option<String>,
     /// Those of queues of this task.
+    #[param(value_type = Option<Name>)]
     task: Option<String>,
-    /// `pending`, `processing`, `completed`, or `dlq`.
+    /// How far they have come.
+    #[param(value_type = Option<Stage>)]
     status: Option<String>,
     /// Those that are not older.
+    #[param(value_type = Option<Time>)]
     from: Option<String>,
     /// Those that are older.
+    #[param(value_type = Option<Time>)]
     to: Option<String>,
     /// How many at most; 200 if it is not given.
     limit: Option<u32>,

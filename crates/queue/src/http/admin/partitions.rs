@@ -9,6 +9,7 @@ use utoipa_axum::routes;
 
 use super::page;
 use super::resources::{PARTITIONS, none};
+use crate::http::form::Name;
 use crate::http::moment::Moment;
 use crate::http::path::Path;
 use crate::http::query::Query;
@@ -136,6 +137,7 @@ struct PartitionDepth {
 #[expect(dead_code, reason = "read by `queue` and `partitions`, described here")]
 pub(super) struct Part {
     /// The one of this name.
+    #[param(value_type = Option<Name>)]
     partition: Option<String>,
     /// How many partitions at most.
     limit: Option<u32>,
@@ -146,7 +148,7 @@ pub(super) struct Part {
 /// Lists partitions, and how far who reads them has come.
 #[utoipa::path(
     get, path = "/resources/partitions", tag = "administration",
-    params(("queue" = Option<String>, Query, description = "Those of this queue"), Part),
+    params(("queue" = Option<Name>, Query, description = "Those of this queue"), Part),
     responses(
         (status = 200, description = "The partitions", body = PartitionList),
         (status = 400, description = "Something cannot be meant", body = Failure),
@@ -162,8 +164,8 @@ async fn partitions(State(queues): State<Queues>, query: Query) -> Result<Json<P
 #[utoipa::path(
     get, path = "/resources/queues/{queue}/depth", tag = "administration",
     params(
-        ("queue" = String, Path, description = "The queue"),
-        ("group" = Option<String>, Query, description = "The consumer group; without one, the queue itself")
+        ("queue" = Name, Path, description = "The queue"),
+        ("group" = Option<Name>, Query, description = "The consumer group; without one, the queue itself")
     ),
     responses(
         (status = 200, description = "How much waits, and where", body = Depth),

@@ -11,10 +11,12 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::given::Given;
 use crate::configure::{Change, Settings};
 use crate::error::Error;
 use crate::http::body::Body;
 use crate::http::field::{self, Raw};
+use crate::http::form::Name;
 use crate::http::path::Path;
 use crate::http::query::Query;
 use crate::http::refusal::{Failure, Refusal};
@@ -33,20 +35,20 @@ pub(super) fn routes() -> OpenApiRouter<Queues> {
 struct Wish<'a> {
     /// Its name.
     #[serde(borrow, default)]
-    #[schema(value_type = String)]
+    #[schema(required, value_type = Name)]
     queue: Raw<'a>,
     /// Its namespace; of a new queue it is what stands before the first dot of the name.
     #[serde(borrow, default)]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<Name>)]
     namespace: Raw<'a>,
     /// Its task; of a new queue it is what stands between the first two dots of the name.
     #[serde(borrow, default)]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<Name>)]
     task: Raw<'a>,
     /// What to set. What is not there, or null, stays as it is.
     #[serde(borrow, default)]
-    #[schema(value_type = Option<Set>)]
-    options: Option<HashMap<&'a str, &'a RawValue>>,
+    #[schema(value_type = Option<Given>)]
+    options: Option<HashMap<String, &'a RawValue>>,
 }
 
 /// What is set of a queue.
@@ -206,7 +208,7 @@ pub(super) struct Deleted {
 /// Deletes a queue with everything it has. It is no error if there is none.
 #[utoipa::path(
     delete, path = "/resources/queues/{queue}", tag = "administration",
-    params(("queue" = String, Path, description = "The queue")),
+    params(("queue" = Name, Path, description = "The queue")),
     responses(
         (status = 200, description = "There is no such queue any more", body = Deleted),
         (status = 400, description = "Something cannot be meant", body = Failure),
@@ -241,8 +243,8 @@ struct Cleared {
 #[utoipa::path(
     delete, path = "/queues/{queue}/clear", tag = "administration",
     params(
-        ("queue" = String, Path, description = "The queue"),
-        ("partition" = Option<String>, Query, description = "One of its partitions; without it, all")
+        ("queue" = Name, Path, description = "The queue"),
+        ("partition" = Option<Name>, Query, description = "One of its partitions; without it, all")
     ),
     responses(
         (status = 200, description = "They are gone", body = Cleared),
@@ -280,6 +282,15 @@ mod tests {
 
     fn raw(json: &str) -> Box<RawValue> {
         RawValue::from_string(json.to_owned()).expect("JSON")
+    }
+
+    /// Some languages escape what they need not; the names of options are the same then.
+    #[test]
+    fn options_may_be_escaped() {
+        let text = r#"{"queue": "q", "options": {"\u006ceaseTime": 7, "what\never": 1}}"#;
+        let wish: Wish<'_> = serde_json::from_str(text).expect("it can be read");
+        let options = wish.options.expect("options");
+        assert_eq!(options.get("leaseTime").map(|value| value.get()), Some("7"));
     }
 
     /// Numbers as languages write them, and what is none; the refusal names the option.

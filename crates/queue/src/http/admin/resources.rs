@@ -13,6 +13,7 @@ use super::groups::GroupState;
 use super::page;
 use super::partitions::{Part, PartitionState, depth};
 use super::queues::{self, Set, delete_slashed};
+use crate::http::form::Name;
 use crate::http::moment::Moment;
 use crate::http::path::Path;
 use crate::http::query::Query;
@@ -194,6 +195,7 @@ struct TaskList {
 #[expect(dead_code, reason = "read by `queues`, described here")]
 pub(super) struct Search {
     /// Part of the name, whatever its case.
+    #[param(value_type = Option<Name>)]
     search: Option<String>,
     /// How many at most.
     limit: Option<u32>,
@@ -230,7 +232,7 @@ pub(super) async fn queues(State(queues): State<Queues>, query: Query) -> Result
 /// A queue, who reads it, and how far they have come in each partition.
 #[utoipa::path(
     get, path = "/resources/queues/{queue}", tag = "administration",
-    params(("queue" = String, Path, description = "The queue"), Part),
+    params(("queue" = Name, Path, description = "The queue"), Part),
     responses(
         (status = 200, description = "All about it", body = QueueDetail),
         (status = 400, description = "Something cannot be meant", body = Failure),

@@ -11,6 +11,7 @@ use super::not_a_time;
 use crate::group::Seek;
 use crate::http::body::Body;
 use crate::http::field::{self, Raw};
+use crate::http::form::{Name, Time, Yes};
 use crate::http::moment;
 use crate::http::path::Path;
 use crate::http::refusal::{Failure, Refusal};
@@ -21,15 +22,23 @@ pub(super) fn routes() -> OpenApiRouter<Queues> {
 }
 
 /// Where to move a consumer group: either.
-#[derive(Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
+#[derive(ToSchema)]
+#[serde(untagged)]
 #[schema(as = SeekRequest)]
-struct Place<'a> {
+#[expect(dead_code, reason = "read as `Place`, described here")]
+enum Wish {
     /// To the first message that is not older.
-    #[serde(borrow, default)]
-    #[schema(value_type = Option<String>, format = DateTime)]
-    timestamp: Raw<'a>,
+    Time { timestamp: Time },
     /// To what comes next.
+    #[schema(rename_all = "camelCase")]
+    End { to_end: Yes },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Place<'a> {
+    #[serde(borrow, default)]
+    timestamp: Raw<'a>,
     #[serde(default)]
     to_end: Option<bool>,
 }
@@ -60,8 +69,8 @@ pub(super) struct Moved {
 
 /// Moves a consumer group in a queue, forwards or backwards. Whoever reads for it has lost the lease.
 #[utoipa::path(
-    post, path = "/consumer-groups/{group}/queues/{queue}/seek", tag = "administration", request_body = Place<'_>,
-    params(("group" = String, Path, description = "The consumer group"), ("queue" = String, Path, description = "The queue")),
+    post, path = "/consumer-groups/{group}/queues/{queue}/seek", tag = "administration", request_body = Wish,
+    params(("group" = Name, Path, description = "The consumer group"), ("queue" = Name, Path, description = "The queue")),
     responses(
         (status = 200, description = "It is moved", body = Moved),
         (status = 400, description = "Something cannot be meant; nothing was moved", body = Failure),
@@ -80,11 +89,11 @@ async fn seek(
 /// Moves a consumer group in one partition of a queue.
 #[utoipa::path(
     post, path = "/consumer-groups/{group}/queues/{queue}/partitions/{partition}/seek", tag = "administration",
-    request_body = Place<'_>,
+    request_body = Wish,
     params(
-        ("group" = String, Path, description = "The consumer group"),
-        ("queue" = String, Path, description = "The queue"),
-        ("partition" = String, Path, description = "The partition")
+        ("group" = Name, Path, description = "The consumer group"),
+        ("queue" = Name, Path, description = "The queue"),
+        ("partition" = Name, Path, description = "The partition")
     ),
     responses(
         (status = 200, description = "It is moved", body = Moved),

@@ -15,6 +15,7 @@ use super::groups::GroupState;
 use super::maintenance::Shown as MaintenanceState;
 use super::partitions::Part;
 use super::resources::{Overview, QueueDetail, QueueList, Search, detail};
+use crate::http::form::Name;
 use crate::http::moment::Moment;
 use crate::http::path::Path;
 use crate::http::query::Query;
@@ -180,7 +181,7 @@ async fn queues(state: State<Queues>, query: Query) -> Result<Json<QueueList>, R
 /// A queue, who reads it, and how far they have come in each partition.
 #[utoipa::path(
     get, path = "/status/queues/{queue}", tag = "administration",
-    params(("queue" = String, Path, description = "The queue"), Part),
+    params(("queue" = Name, Path, description = "The queue"), Part),
     responses(
         (status = 200, description = "All about it", body = QueueDetail),
         (status = 400, description = "Something cannot be meant", body = Failure),

@@ -13,6 +13,7 @@ use utoipa_axum::routes;
 use super::{page, partition, time};
 use crate::http::body::Body;
 use crate::http::field::{self, Raw};
+use crate::http::form::{Id, Name, Time};
 use crate::http::moment::Moment;
 use crate::http::path::Path;
 use crate::http::query::Query;
@@ -41,29 +42,30 @@ pub(super) fn routes() -> OpenApiRouter<Queues> {
 struct Note<'a> {
     /// The message, as it was popped,
     #[serde(borrow, default)]
-    #[schema(value_type = String)]
+    #[schema(required, value_type = Name)]
     transaction_id: Raw<'a>,
     /// and its partition.
     #[serde(borrow, default)]
-    #[schema(value_type = String)]
+    #[schema(required, value_type = Id)]
     partition_id: Raw<'a>,
     /// Who notes it; without one, the queue itself.
     #[serde(borrow, default)]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<Name>)]
     consumer_group: Raw<'a>,
     /// Under which names it is found again.
+    #[schema(value_type = Option<Vec<Name>>, max_items = 100)]
     trace_names: Option<Vec<String>>,
     /// What kind of thing it is; `info` if it is not given.
     #[serde(borrow, default)]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<Name>)]
     event_type: Raw<'a>,
     /// Anything.
     #[serde(borrow, default)]
-    #[schema(value_type = Value)]
+    #[schema(required = false, value_type = Value)]
     data: Raw<'a>,
     /// Who noted it.
     #[serde(borrow, default)]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<Name>)]
     worker_id: Raw<'a>,
 }
 
@@ -197,8 +199,10 @@ struct Part {
 #[expect(dead_code, reason = "read by `period`, described here")]
 struct When {
     /// At this time or later.
+    #[param(value_type = Option<Time>)]
     from: Option<String>,
     /// Before this time.
+    #[param(value_type = Option<Time>)]
     to: Option<String>,
 }
 
@@ -227,7 +231,7 @@ async fn add(State(queues): State<Queues>, body: Body) -> Result<(StatusCode, Js
 /// Lists the names under which something was noted, the latest first.
 #[utoipa::path(
     get, path = "/traces/names", tag = "administration",
-    params(("search" = Option<String>, Query, description = "Part of the name, whatever its case"), When, Part),
+    params(("search" = Option<Name>, Query, description = "Part of the name, whatever its case"), When, Part),
     responses(
         (status = 200, description = "The names", body = TraceNameList),
         (status = 400, description = "Something cannot be meant", body = Failure),
@@ -242,7 +246,7 @@ async fn names(State(queues): State<Queues>, query: Query) -> Result<Json<TraceN
 /// What was noted under a name, in order.
 #[utoipa::path(
     get, path = "/traces/by-name/{name}", tag = "administration",
-    params(("name" = String, Path, description = "The name"), When, Part),
+    params(("name" = Name, Path, description = "The name"), When, Part),
     responses(
         (status = 200, description = "The traces", body = TraceList),
         (status = 400, description = "Something cannot be meant", body = Failure),
@@ -269,8 +273,8 @@ async fn named_slashed(
 #[utoipa::path(
     get, path = "/traces/{partitionId}/{transactionId}", tag = "administration",
     params(
-        ("partitionId" = String, Path, description = "Its partition"),
-        ("transactionId" = String, Path, description = "Its transaction id"),
+        ("partitionId" = Id, Path, description = "Its partition"),
+        ("transactionId" = Name, Path, description = "Its transaction id"),
         Part
     ),
     responses(

@@ -1,0 +1,293 @@
+//! Consumers: what people do with what they pop.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::log::{Delivered, Delivery, Extension, PushFate, Said, Span, Word, WordFate};
+use super::producer::{Item, fate, note};
+use super::stage::{Player, Stage};
+
+/// What is pushed on goes here.
+const SINK: &str = "checker.sink";
+
+/// Where somebody reads.
+#[derive(Clone, Copy)]
+pub(crate) enum Reads {
+    /// Everything, in every way there is.
+    All,
+    /// One queue.
+    Queue(&'static str),
+}
+
+/// What a consumer does with a delivery.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Deed {
+    AckAll,
+    AckLast,
+    AckPrefix,
+    OneByOne,
+    Fail,
+    Retry,
+    Bury,
+    Expire,
+    Extend,
+    Transact,
+}
+
+/// How often each, in all.
+const DEEDS: [(Deed, u64); 10] = [
+    (Deed::AckAll, 20),
+    (Deed::AckLast, 6),
+    (Deed::AckPrefix, 6),
+    (Deed::OneByOne, 4),
+    (Deed::Fail, 8),
+    (Deed::Retry, 4),
+    (Deed::Bury, 3),
+    (Deed::Expire, 2),
+    (Deed::Extend, 2),
+    (Deed::Transact, 6),
+];
+/// Where answers get lost, one cannot know how often a message failed; and a server that sends an ack again itself hears that its own first attempt ended the lease.
+const DEEDS_UNDER_FAULTS: [(Deed, u64); 4] =
+    [(Deed::AckAll, 10), (Deed::AckLast, 3), (Deed::AckPrefix, 3), (Deed::OneByOne, 2)];
+
+/// Reads until the run is over. Without a group, for the queue itself.
+pub(crate) async fn consume(stage: Arc<Stage>, number: u64, group: Option<&'static str>, reads: Reads) {
+    let mut player = Player::new(&stage, number);
+    while !stage.is_over() {
+        let (batch, partitions) = (1 + player.rng.u64(..25), 1 + player.rng.u64(..4));
+        let path = format!(
+            "{}batch={batch}&partitions={partitions}&wait=true&timeout={}",
+            path(&mut player, reads),
+            300 + player.rng.u64(..1_500)
+        );
+        for delivery in pop(&mut player, &path, group).await.unwrap_or_default() {
+            treat(&mut player, &delivery).await;
+        }
+    }
+}
+
+/// Reads one queue until nothing comes any more.
+pub(crate) async fn drain(stage: Arc<Stage>, number: u64, group: Option<&'static str>, queue: &'static str) {
+    let mut player = Player::new(&stage, number);
+    // Longer than whatever is leased now, or extended.
+    let wait = 3 * stage.queue(queue).lease.min(Duration::from_secs(2)) + Duration::from_secs(1);
+    loop {
+        let path = format!("pop/queue/{queue}?batch=1000&partitions=100&wait=true&timeout={}", wait.as_millis());
+        let Some(deliveries) = pop(&mut player, &path, group).await else { continue };
+        if deliveries.is_empty() {
+            return;
+        }
+        for delivery in deliveries {
+            let all: Vec<(usize, Said)> = (0..delivery.messages.len()).map(|at| (at, Said::Completed)).collect();
+            say(&mut player, &delivery, &all).await;
+        }
+    }
+}
+
+fn path(player: &mut Player, reads: Reads) -> String {
+    let queue = match reads {
+        Reads::All if player.once_in(3) => return "pop?namespace=checker&".to_owned(),
+        Reads::All => player.stage.queues[player.rng.usize(..player.stage.queues.len())],
+        Reads::Queue(name) => player.stage.queue(name),
+    };
+    match player.once_in(4) {
+        true => format!("pop/queue/{}/partition/p{}?", queue.name, player.rng.u64(..queue.lanes)),
+        false => format!("pop/queue/{}?", queue.name),
+    }
+}
+
+/// Pops; one delivery for each partition. `None`: nobody answered.
+async fn pop(player: &mut Player, path: &str, group: Option<&str>) -> Option<Vec<Delivery>> {
+    let path = group.map_or(path.to_owned(), |group| format!("{path}&consumerGroup={group}"));
+    let (span, answer) = player.ask("GET", &path, None).await;
+    let answer = answer?;
+    if answer.status == 204 {
+        return Some(Vec::new());
+    }
+    assert_eq!(answer.status, 200, "{path}: {answer:?}");
+    let deliveries = deliveries(&player.stage, span, &answer.json());
+    player.stage.log().deliveries.extend(deliveries.iter().cloned());
+    Some(deliveries)
+}
+
+fn deliveries(stage: &Stage, span: Span, popped: &Value) -> Vec<Delivery> {
+    let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_else(|| panic!("no {key}: {value}")).to_owned();
+    let mut lanes: BTreeMap<String, Delivery> = BTreeMap::new();
+    for message in popped["messages"].as_array().expect("messages") {
+        let (queue, transaction) = (text(message, "queue"), text(message, "transactionId"));
+        let lane = format!("{queue}/{}", text(message, "partition"));
+        assert_eq!(message["data"], json!(transaction), "{lane}: a payload of another message");
+        let delivery = lanes.entry(lane.clone()).or_insert_with(|| Delivery {
+            span,
+            group: text(popped, "consumerGroup"),
+            lane,
+            lease: text(popped, "leaseId"),
+            lease_for: stage.queue(&queue).lease,
+            retries: message["retryCount"].as_u64().expect("a number") as u32,
+            partition_id: text(message, "partitionId"),
+            messages: Vec::new(),
+        });
+        delivery.messages.push(Delivered { id: text(message, "id"), transaction, created: text(message, "createdAt") });
+    }
+    lanes.into_values().collect()
+}
+
+fn deed(player: &mut Player, expires: bool, sunk: bool) -> Deed {
+    let deeds: &[(Deed, u64)] = if player.stage.faults { &DEEDS_UNDER_FAULTS } else { &DEEDS };
+    let all: u64 = deeds.iter().map(|(_, weight)| weight).sum();
+    let mut left = player.rng.u64(..all);
+    let chosen = deeds.iter().find(|(_, weight)| left.checked_sub(*weight).map(|rest| left = rest).is_none());
+    match chosen.expect("the weights add up").0 {
+        Deed::Expire | Deed::Extend if !expires => Deed::AckAll,
+        Deed::Transact if sunk => Deed::AckAll,
+        deed => deed,
+    }
+}
+
+async fn treat(player: &mut Player, delivery: &Delivery) {
+    let (queue, _) = delivery.lane.split_once('/').expect("a queue and a partition");
+    let plan = player.stage.queue(queue);
+    let count = delivery.messages.len();
+    let at = player.rng.usize(..count);
+    let done = |range: std::ops::Range<usize>| range.map(|at| (at, Said::Completed)).collect::<Vec<_>>();
+    match deed(player, plan.expires, queue == SINK) {
+        Deed::AckAll => say(player, delivery, &done(0..count)).await,
+        Deed::AckLast => say(player, delivery, &done(count - 1..count)).await,
+        Deed::AckPrefix => {
+            say(player, delivery, &done(0..at)).await;
+            if !plan.expires || !player.stage.faults && player.once_in(3) {
+                say(player, delivery, &[(at, Said::Retry)]).await;
+            }
+        }
+        Deed::OneByOne => {
+            for at in 0..count {
+                say(player, delivery, &done(at..at + 1)).await;
+            }
+        }
+        Deed::Fail => say(player, delivery, &stopping(at, Said::Failed, count)).await,
+        Deed::Retry => say(player, delivery, &stopping(at, Said::Retry, count)).await,
+        Deed::Bury => say(player, delivery, &stopping(at, Said::DeadLetter, count)).await,
+        Deed::Expire => {
+            tokio::time::sleep(plan.lease).await;
+            player.rest(plan.lease / 2).await;
+            say(player, delivery, &done(0..count)).await;
+        }
+        Deed::Extend => {
+            player.rest(plan.lease / 2).await;
+            extend(player, delivery, Duration::from_secs(2)).await;
+            player.rest(Duration::from_secs(2)).await;
+            say(player, delivery, &done(0..count)).await;
+        }
+        Deed::Transact => transact(player, delivery).await,
+    }
+}
+
+/// All completed but one.
+fn stopping(at: usize, said: Said, count: usize) -> Vec<(usize, Said)> {
+    (0..count).map(|each| (each, if each == at { said } else { Said::Completed })).collect()
+}
+
+fn ack(delivery: &Delivery, at: usize, said: Said) -> Value {
+    json!({
+        "type": "ack",
+        "transactionId": delivery.messages[at].transaction,
+        "partitionId": delivery.partition_id,
+        "leaseId": delivery.lease,
+        "status": said.text(),
+    })
+}
+
+/// Says something of messages in one call, and again until it is answered.
+async fn say(player: &mut Player, delivery: &Delivery, said: &[(usize, Said)]) {
+    if said.is_empty() {
+        return;
+    }
+    let acks: Vec<Value> = said.iter().map(|(at, said)| ack(delivery, *at, *said)).collect();
+    let body = json!({"acknowledgments": acks});
+    loop {
+        let (span, answer) = player.ask("POST", "ack/batch", Some(&body)).await;
+        let Some(answer) = answer else {
+            note_words(player, span, delivery, said, |_| WordFate::Lost);
+            continue;
+        };
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let told = answer.json();
+        // A server that lost its connection says an ack again; if that comes after the lease has ended and another has begun, the first may have counted.
+        let doubted = player.stage.faults;
+        note_words(player, span, delivery, said, |at| match word_fate(&told[at]) {
+            WordFate::Over if doubted => WordFate::Lost,
+            fate => fate,
+        });
+        return;
+    }
+}
+
+fn word_fate(told: &Value) -> WordFate {
+    match (told["success"].as_bool(), told["error"].as_str().unwrap_or_default()) {
+        (Some(true), _) => WordFate::Counted { dead: told["dlq"] == true },
+        (_, error) if error.contains("lease") && error.contains("over") => WordFate::Over,
+        (_, error) if error.contains("an earlier message") => WordFate::Behind,
+        _ => WordFate::Refused,
+    }
+}
+
+fn note_words(
+    player: &Player,
+    span: Span,
+    delivery: &Delivery,
+    said: &[(usize, Said)],
+    fate: impl Fn(usize) -> WordFate,
+) {
+    let call = player.stage.number();
+    let words = said.iter().enumerate().map(|(place, (at, said))| Word {
+        span,
+        call,
+        group: delivery.group.clone(),
+        lane: delivery.lane.clone(),
+        lease: delivery.lease.clone(),
+        id: delivery.messages[*at].id.clone(),
+        said: *said,
+        fate: fate(place),
+    });
+    player.stage.log().words.extend(words);
+}
+
+async fn extend(player: &mut Player, delivery: &Delivery, by: Duration) {
+    let body = json!({"seconds": by.as_secs()});
+    let (span, answer) = player.ask("POST", &format!("lease/{}/extend", delivery.lease), Some(&body)).await;
+    let success = answer.is_some_and(|answer| answer.json()["success"] == true);
+    player.stage.log().extensions.push(Extension { span, lease: delivery.lease.clone(), by, success });
+}
+
+/// Acks everything and pushes a message on for each, together.
+async fn transact(player: &mut Player, delivery: &Delivery) {
+    let said: Vec<(usize, Said)> = (0..delivery.messages.len()).map(|at| (at, Said::Completed)).collect();
+    let mut operations: Vec<Value> = said.iter().map(|(at, said)| ack(delivery, *at, *said)).collect();
+    let lanes = player.stage.queue(SINK).lanes;
+    // Of a name of its own: what is rolled back must never be seen.
+    let attempt = player.stage.number();
+    let items: Vec<Item> = (0..delivery.messages.len())
+        .map(|at| Item {
+            queue: SINK.to_owned(),
+            partition: format!("p{}", player.rng.u64(..lanes)),
+            transaction: format!("{attempt}-{at}"),
+        })
+        .collect();
+    operations.push(json!({"type": "push", "items": items.iter().map(Item::json).collect::<Vec<_>>()}));
+    let leases = if player.rng.bool() { json!([delivery.lease]) } else { json!([]) };
+    let body = json!({"operations": operations, "requiredLeases": leases});
+    let (span, answer) = player.ask("POST", "transaction", Some(&body)).await;
+    let told = answer.expect("transactions are made where nothing breaks").json();
+    if told["success"] == true {
+        let results = &told["results"];
+        note(player, span, &items, |at| fate(&results[said.len() + at]));
+        note_words(player, span, delivery, &said, |at| word_fate(&results[at]));
+    } else {
+        note(player, span, &items, |_| PushFate::RolledBack);
+        note_words(player, span, delivery, &said, |_| word_fate(&told));
+    }
+}

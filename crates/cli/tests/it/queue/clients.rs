@@ -1,0 +1,142 @@
+//! The Python client of the field, unchanged, in the release that the contract was written down for and in the newest: every feature it
+//! documents works against a real server.
+//!
+//! The programs are in `clients/`, one for each area. Both releases run each of them, on queues of their own; where a release has not got
+//! a feature, or makes something else of the same answer, the program says so.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use tokio::process::Command;
+
+use super::fixture::{Client, Server, messages};
+use crate::process::Reveille;
+use crate::serve::stop;
+
+/// The environments of `scripts/python.sh`, one for each release.
+const RELEASES: [&str; 2] = ["queen-0.15", "queen-2.6"];
+/// What a program says at last.
+const DONE: &str = "all steps are done";
+
+/// A program of an environment of Python. The test fails if there is no such environment.
+pub(super) fn python(environment: &str, program: &str) -> Command {
+    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the folder of what is built");
+    let found: PathBuf = built.join("python").join(environment);
+    // Written last: without it the environment was begun and never finished.
+    assert!(
+        found.join("made-of").exists(),
+        "there is no Python environment {}: run `make test`, or scripts/python.sh before this",
+        found.display()
+    );
+    let mut command = Command::new(found.join("bin").join(program));
+    // Nothing of the machine's own Python, and nothing left beside the programs.
+    command.env_remove("PYTHONPATH").env_remove("PYTHONHOME").env("PYTHONDONTWRITEBYTECODE", "1");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    command
+}
+
+/// Starts a program of `clients/` with a release, on these servers.
+fn start(release: &str, program: &str, servers: &[Client]) -> Reveille {
+    let mut command = python(release, "python");
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/queue/clients").join(program));
+    // Users of 2.6 may switch this off for a whole process; the tests want what it does by itself.
+    command.env_remove("QUEEN_SDK_POP_AUTOPILOT");
+    command.args(servers.iter().map(|server| format!("http://{}", server.address)));
+    Reveille::start(command)
+}
+
+/// Waits until it has done all its steps.
+async fn done(release: &str, program: Reveille) {
+    let ended = program.ended().await;
+    let good = ended.status.success() && ended.said.contains(DONE);
+    assert!(good, "the program failed with {release}, {}:\n{}", ended.status, ended.said);
+}
+
+/// Runs a program with both releases at the same time, and the server must have nothing to complain of.
+async fn both(server: Server, program: &str) {
+    let run = async |release| done(release, start(release, program, &[server.client])).await;
+    tokio::join!(run(RELEASES[0]), run(RELEASES[1]));
+    quiet(server).await;
+}
+
+/// Stops a server, which must not have logged an error. Warnings it may have: a slow machine is worth one.
+pub(super) async fn quiet(server: Server) {
+    let said = stop(server.reveille).await;
+    let bad = |line: &&str| ["ERROR", "panicked"].iter().any(|word| line.contains(word));
+    let complaints: Vec<&str> = said.lines().filter(bad).collect();
+    assert!(complaints.is_empty(), "the server complained:\n{}", complaints.join("\n"));
+}
+
+/// Making, configuring and deleting queues, pushes of every kind, duplicates, partitions, and pops that wait.
+#[tokio::test]
+async fn the_client_pushes_and_pops() {
+    both(Server::start().await, "messages.py").await;
+}
+
+/// Consumers: single, in batches, each, in groups, concurrently, of namespaces; and every way in which they stop.
+#[tokio::test]
+async fn the_client_consumes() {
+    both(Server::start().await, "consuming.py").await;
+}
+
+/// Redelivery, the retry limit, dead letters, and transactions that happen or do not.
+#[tokio::test]
+async fn the_client_fails_and_tries_again() {
+    both(Server::start().await, "failing.py").await;
+}
+
+/// Leases that end or are renewed, by hand and by the consumer, delayed messages, quiet windows, delayed retries.
+#[tokio::test]
+async fn the_client_waits_for_time_to_pass() {
+    both(Server::start().await, "timing.py").await;
+}
+
+/// Subscriptions of every mode, seeking, and deleting groups.
+#[tokio::test]
+async fn the_client_moves_consumer_groups() {
+    both(Server::start().await, "groups.py").await;
+}
+
+/// Buffered pushes must arrive, whatever makes the client send them: a number, a time, a flush, its end, or the end of its process.
+/// For the last the program ends itself by a signal, and its messages are looked for afterwards.
+#[tokio::test]
+async fn the_client_buffers() {
+    let server = Server::start().await;
+    let client = server.client;
+    let run = async |release| done(release, start(release, "buffering.py", &[client])).await;
+    tokio::join!(run(RELEASES[0]), run(RELEASES[1]));
+    for queue in ["ended-0_15_0", "ended-2_6_0"] {
+        let popped = client.pop(&format!("queue/{queue}?batch=10")).await;
+        let numbers: Vec<i64> = messages(&popped).iter().filter_map(|it| it["data"].as_i64()).collect();
+        assert_eq!(numbers, [1, 2, 3], "{queue}");
+    }
+    quiet(server).await;
+}
+
+/// Every call of the client's administration, and traces.
+/// One release after the other, because maintenance is the whole server's.
+#[tokio::test]
+async fn the_client_administers() {
+    let server = Server::start().await;
+    for release in RELEASES {
+        done(release, start(release, "administration.py", &[server.client])).await;
+    }
+    quiet(server).await;
+}
+
+/// Consumers that know two servers must go on when the one they wait at goes away, and see each message once.
+/// Consumers of both releases wait at both servers; when all have said so, one server is stopped as by a supervisor.
+#[tokio::test]
+async fn the_client_survives_a_server() {
+    let server = Server::start().await;
+    let (leaving, first) = server.another().await;
+    let programs = RELEASES.map(|release| start(release, "failover.py", &[first, server.client]));
+    for program in &programs {
+        program.line("the first server may go").await;
+    }
+    stop(leaving).await;
+    for (release, program) in RELEASES.into_iter().zip(programs) {
+        done(release, program).await;
+    }
+    quiet(server).await;
+}
