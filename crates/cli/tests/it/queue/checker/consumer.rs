@@ -191,8 +191,10 @@ fn stopping(at: usize, said: Said, count: usize) -> Vec<(usize, Said)> {
     (0..count).map(|each| (each, if each == at { said } else { Said::Completed })).collect()
 }
 
-fn ack(delivery: &Delivery, at: usize, said: Said) -> Value {
+/// An ack. A lease knows whose it is, so the group need not be named, and some clients do.
+fn ack(delivery: &Delivery, at: usize, said: Said, named: bool) -> Value {
     json!({
+        "consumerGroup": named.then_some(&delivery.group),
         "type": "ack",
         "transactionId": delivery.messages[at].transaction,
         "partitionId": delivery.partition_id,
@@ -206,7 +208,8 @@ async fn say(player: &mut Player, delivery: &Delivery, said: &[(usize, Said)]) {
     if said.is_empty() {
         return;
     }
-    let acks: Vec<Value> = said.iter().map(|(at, said)| ack(delivery, *at, *said)).collect();
+    let named = player.rng.bool();
+    let acks: Vec<Value> = said.iter().map(|(at, said)| ack(delivery, *at, *said, named)).collect();
     let body = json!({"acknowledgments": acks});
     loop {
         let (span, answer) = player.ask("POST", "ack/batch", Some(&body)).await;
@@ -266,7 +269,7 @@ async fn extend(player: &mut Player, delivery: &Delivery, by: Duration) {
 /// Acks everything and pushes a message on for each, together.
 async fn transact(player: &mut Player, delivery: &Delivery) {
     let said: Vec<(usize, Said)> = (0..delivery.messages.len()).map(|at| (at, Said::Completed)).collect();
-    let mut operations: Vec<Value> = said.iter().map(|(at, said)| ack(delivery, *at, *said)).collect();
+    let mut operations: Vec<Value> = said.iter().map(|(at, said)| ack(delivery, *at, *said, true)).collect();
     let lanes = player.stage.queue(SINK).lanes;
     // Of a name of its own: what is rolled back must never be seen.
     let attempt = player.stage.number();
