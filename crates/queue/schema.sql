@@ -215,11 +215,15 @@ begin
             select p.queue_id, k.id, k.name, q.retry_limit, q.retry_delay_ms, q.delayed_processing_seconds, q.window_buffer_seconds into message
             from {schema}.partition p
             join {schema}.queue q on q.id = p.queue_id
-            left join {schema}.consumer k on k.queue_id = q.id and md5(k.name) = md5(coalesce(member.group_name, '__QUEUE_MODE__'))
-                and k.name = coalesce(member.group_name, '__QUEUE_MODE__')
+            left join {schema}.consumer k on k.queue_id = q.id and case
+                -- A lease that was the last says whose it was.
+                when member.group_name is null and member.lease_id is not null then k.id = (
+                    select c.consumer_id from {schema}.cursor c where c.partition_id = p.id and c.last_lease = member.lease_id order by c.version desc limit 1)
+                else md5(k.name) = md5(coalesce(member.group_name, '__QUEUE_MODE__')) and k.name = coalesce(member.group_name, '__QUEUE_MODE__') end
             where p.id = member.partition_id;
             if message.id is null then
-                outcomes[member.place] := case when found then 'g' else 'p' end;
+                outcomes[member.place] := case when not found then 'p' when member.lease_id is null then 'g'
+                                               else 'l' || repeat('l', member.last - member.first + 1) end;
                 continue;
             end if;
             if patient then
@@ -388,7 +392,7 @@ begin
                 where f.next_offset > m.position
             ), leased as (
                 update {schema}.cursor c
-                set version = c.version + 1, read_at = now(), due_at = now() + coalesce(leases_ms[t.seat], source.lease_ms) * interval '1 ms',
+                set version = c.version + 1, read_at = now(), last_lease = coalesce(c.lease_id, c.last_lease), due_at = now() + coalesce(leases_ms[t.seat], source.lease_ms) * interval '1 ms',
                     lease_id = leases[t.seat], lease_end = least(t.upto, t.position + batches[t.seat])
                 from seated t
                 where c.partition_id = t.partition_id and c.consumer_id = own and c.version = t.version
@@ -739,7 +743,7 @@ begin
         return query
         with leased as (
             update {schema}.cursor c
-            set version = c.version + 1, read_at = now(),
+            set version = c.version + 1, read_at = now(), last_lease = coalesce(c.lease_id, c.last_lease),
                 lease_id = leases[t.seat], lease_end = t.last,
                 due_at = now() + coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint) * interval '1 ms'
             from unnest(found.partitions, found.versions, found.lasts, found.seats) as t (partition_id, version, last, seat)

@@ -65,10 +65,10 @@ impl Sender for Sends {
         assert!(lane < queue.lanes, "lane {lane} of {}", queue.lanes);
         for note in notes {
             let number = self.0.sent.fetch_add(1, Ordering::Relaxed) + 1;
-            if self.0.loses > 0 && number % self.0.loses == 0 {
+            if self.0.loses > 0 && number.is_multiple_of(self.0.loses) {
                 continue;
             }
-            let mut waiting = self.0.waiting.lock().unwrap();
+            let mut waiting = self.0.waiting.lock().expect("not poisoned");
             for group in 0..queue.groups {
                 waiting.entry((queue.name.clone(), group)).or_default().push_back(*note);
             }
@@ -84,7 +84,7 @@ impl Receiver for Takes {
         loop {
             let news = self.memory.news.notified();
             let taken: Vec<Note> = {
-                let mut waiting = self.memory.waiting.lock().unwrap();
+                let mut waiting = self.memory.waiting.lock().expect("not poisoned");
                 let mine = waiting.entry(self.from.clone()).or_default();
                 let amount = mine.len().min(self.batch);
                 mine.drain(..amount).collect()

@@ -63,7 +63,7 @@ begin
                 where f.next_offset > m.position
             ), leased as (
                 update {schema}.cursor c
-                set version = c.version + 1, read_at = now(), due_at = now() + coalesce(leases_ms[t.seat], source.lease_ms) * interval '1 ms',
+                set version = c.version + 1, read_at = now(), last_lease = coalesce(c.lease_id, c.last_lease), due_at = now() + coalesce(leases_ms[t.seat], source.lease_ms) * interval '1 ms',
                     lease_id = leases[t.seat], lease_end = least(t.upto, t.position + batches[t.seat])
                 from seated t
                 where c.partition_id = t.partition_id and c.consumer_id = own and c.version = t.version

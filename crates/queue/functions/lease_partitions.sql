@@ -63,7 +63,7 @@ begin
         return query
         with leased as (
             update {schema}.cursor c
-            set version = c.version + 1, read_at = now(),
+            set version = c.version + 1, read_at = now(), last_lease = coalesce(c.lease_id, c.last_lease),
                 lease_id = leases[t.seat], lease_end = t.last,
                 due_at = now() + coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint) * interval '1 ms'
             from unnest(found.partitions, found.versions, found.lasts, found.seats) as t (partition_id, version, last, seat)

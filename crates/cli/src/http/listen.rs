@@ -12,6 +12,9 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+#[cfg(target_os = "linux")]
+use socket2::SockRef;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
@@ -37,6 +40,10 @@ const HEADERS_WITHIN: Duration = Duration::from_secs(60);
 /// The most headers, and the most bytes of them, that a request may have.
 const MAX_HEADERS: usize = 100;
 const MAX_HEADER_BYTES: usize = 32 * 1024;
+
+/// How long a client may take to accept anything of its answer. Who reads nothing holds the answer in memory.
+#[cfg(target_os = "linux")]
+const READ_WITHIN: Duration = Duration::from_secs(60);
 
 /// How long requests under way may take to finish once the server stops. Supervisors usually kill after 30 s; this leaves
 /// time to close the database after it.
@@ -134,11 +141,16 @@ fn connections(open_files: Option<usize>) -> usize {
     open_files.map_or(MAX_CONNECTIONS, left).clamp(1, MAX_CONNECTIONS)
 }
 
-/// How many files this process may open; `None` if there is no limit, or the system does not tell.
+/// How many files this process may open, after asking for as many as it can use; `None` if there is no limit.
 fn open_files() -> Option<usize> {
-    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-    line.split_whitespace().next()?.parse().ok()
+    let wanted = (MAX_CONNECTIONS + OTHER_FILES) as u64;
+    let limit = getrlimit(Resource::Nofile);
+    let current = limit.current?;
+    // What many systems give without being asked is a fraction of what they allow.
+    let raised = limit.maximum.map_or(wanted, |maximum| wanted.min(maximum));
+    let granted = raised > current
+        && setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum: limit.maximum }).is_ok();
+    usize::try_from(if granted { raised } else { current }).ok()
 }
 
 /// The next connection, once there is room for one.
@@ -163,8 +175,7 @@ async fn connection(
     mut stopped: watch::Receiver<bool>,
 ) {
     let _open = Open::new(permit);
-    // Answers are written whole: waiting to fill a packet would only delay them.
-    let _ = stream.set_nodelay(true);
+    bound(&stream);
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
@@ -184,6 +195,14 @@ async fn connection(
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended early");
     }
+}
+
+/// What the kernel does for a connection.
+fn bound(stream: &TcpStream) {
+    // Answers are written whole: waiting to fill a packet would only delay them.
+    let _ = stream.set_nodelay(true);
+    #[cfg(target_os = "linux")]
+    let _ = SockRef::from(stream).set_tcp_user_timeout(Some(READ_WITHIN));
 }
 
 /// A connection's place among [`MAX_CONNECTIONS`], counted while it lives.
@@ -207,6 +226,27 @@ impl Drop for Open {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A client that reads nothing must not hold its answer for ever: the kernel ends its connection.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_client_that_reads_nothing_is_cut() {
+        let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let _client = TcpStream::connect(tcp.local_addr().expect("an address")).await.expect("it listens");
+        let (stream, _) = tcp.accept().await.expect("a client");
+        bound(&stream);
+        assert_eq!(SockRef::from(&stream).tcp_user_timeout().expect("told"), Some(READ_WITHIN));
+    }
+
+    /// Systems that give few files allow more to who asks.
+    #[test]
+    fn files_are_asked_for() {
+        let files = open_files();
+        let limit = getrlimit(Resource::Nofile);
+        assert_eq!(files, limit.current.map(|current| current as usize));
+        let most = limit.maximum.unwrap_or(u64::MAX).min((MAX_CONNECTIONS + OTHER_FILES) as u64);
+        assert!(limit.current.is_none_or(|current| current >= most), "{limit:?}");
+    }
 
     /// A usual limit leaves the reserve, a tiny one leaves half, and none leaves the server's own bound.
     #[test]

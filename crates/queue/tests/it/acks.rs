@@ -203,3 +203,38 @@ async fn a_remembered_lease_that_is_somebody_elses_is_over() {
     assert!(refused.iter().all(|acked| acked.outcome == Err(AckRefusal::LeaseOver)), "{refused:?}");
     end(&queues, &next, AckStatus::Completed).await;
 }
+
+/// An ack that is repeated because its answer was lost must count again, whatever has become of the lease since, and also if it says nothing of the group.
+/// A part of a lease is acked, then the lease ends and another begins; a whole lease is acked twice without its group; a lease that never was is over.
+#[tokio::test]
+async fn a_repeated_ack_counts_again() {
+    let queues = Fixture::new().await;
+    let elsewhere = Elsewhere::start(&queues.db).await;
+    push(&queues, "q", "p", &["1", "2"]).await;
+    let anonymous = |mut acks: Vec<Ack>| {
+        acks.iter_mut().for_each(|ack| ack.group = None);
+        acks
+    };
+    let short = Pop { lease: Some(Duration::from_secs(1)), ..of("q", "g", 2) };
+    let first = soon(&queues, short).await;
+    for _ in 0..2 {
+        let acked = queues.ack(say(&first, &first.messages[..1], AckStatus::Completed)).await.expect("acked");
+        assert_eq!(outcomes(&acked), [Ok(())]);
+    }
+    let second = soon(&queues, of("q", "g", 2)).await;
+    assert_eq!(transactions(&second), ["2"]);
+    for said in [
+        say(&first, &first.messages, AckStatus::Completed),
+        anonymous(say(&first, &first.messages, AckStatus::Completed)),
+    ] {
+        let late = queues.ack(said).await.expect("answered");
+        assert_eq!(outcomes(&late), [Ok(()), Err(AckRefusal::LeaseOver)], "what counted counts");
+    }
+    for server in [&queues.queues, &queues.queues, &elsewhere.queues] {
+        let said = anonymous(say(&second, &second.messages, AckStatus::Completed));
+        assert_eq!(outcomes(&server.ack(said).await.expect("acked")), [Ok(())]);
+    }
+    let mut unknown = anonymous(say(&second, &second.messages, AckStatus::Completed));
+    unknown[0].lease_id = Some(uuid::Uuid::new_v4());
+    assert_eq!(outcomes(&queues.ack(unknown).await.expect("answered")), [Err(AckRefusal::LeaseOver)]);
+}
