@@ -251,13 +251,15 @@ begin
             select m.* from unnest(
                 statuses[member.first:member.last], errors[member.first:member.last],
                 {schema}.locate(member.partition_id, low,
-                                case when done then mine.position when mine.lease_id is null then mine.position + 10000 else mine.lease_end end,
+                                case when mine.lease_id is null then mine.position + 10000 when done then mine.position else mine.lease_end end,
                                 hashes[member.first:member.last])) with ordinality as m (status, error, message_offset, place)
             where m.message_offset is not null order by m.message_offset
         loop
             verdicts[message.place] := case
                 -- An ack that was heard before, or that a later one covered.
                 when message.message_offset < mine.position and (not done or mine.last_lease = member.lease_id) then 'o'
+                -- Or one that let the messages come again, which nobody has read since.
+                when done and message.status in ('f', 'r') and mine.last_lease = member.lease_id and mine.lease_id is null then 'o'
                 when done then 'l'
                 when mine.lease_id is not null and message.message_offset >= mine.lease_end then 'u'
                 when stopped is not null and message.status in ('c', 'd') then 'b'
@@ -298,12 +300,25 @@ begin
             outcomes[member.place] := 'l' || array_to_string(verdicts, '') || outcomes[member.place];
             continue;
         end if;
+        if mine.lease_id = member.lease_id and 'u' = any (verdicts) then
+            select p.first_offset into low from {schema}.partition p where p.id = member.partition_id;
+            if low > mine.position then
+                -- They were removed while somebody had them: they are done.
+                verdicts := array_replace(verdicts, 'u', 'o');
+                place := case when stopped is null then greatest(place, least(low, mine.lease_end)) else place end;
+            end if;
+        end if;
+        if mine.lease_id is null and stopped is null and place = mine.position then
+            -- Nothing changes. A cursor that has read everything must not be touched without the partition's lock.
+            outcomes[member.place] := 'k' || array_to_string(verdicts, '') || outcomes[member.place];
+            continue;
+        end if;
         if stopped is null and place > mine.position and place < mine.lease_end and {schema}.first_live(member.partition_id, place) >= mine.lease_end then
             -- What is left of the lease was deleted.
             place := mine.lease_end;
         end if;
         if stopped is not null or mine.lease_id is null or place >= mine.lease_end then
-            due := case when mine.lease_id is null and stopped is null and mine.due_at > now() then mine.due_at
+            due := case when mine.lease_id is null and stopped is null and mine.due_at > now() and mine.due_at < 'infinity' then mine.due_at
                         when stopped = 'f' then now() + coalesce(mine.retry_delay_ms, 0) * interval '1 ms'
                         when stopped = 'r' then now()
                         else {schema}.due_after(member.partition_id, place, mine.delayed_processing_seconds, mine.window_buffer_seconds) end;
@@ -341,7 +356,7 @@ AS $function$
     where p.queue_id = backlog.queue_id
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.claim(source_queue text, source_partition text, group_name text, mode text, since timestamp with time zone, waited_ms bigint, leases uuid[], leases_ms bigint[], batches integer[], most integer, widths integer[], floor_us bigint)
+CREATE OR REPLACE FUNCTION {schema}.claim(source_queue text, source_partition text, group_name text, mode text, since timestamp with time zone, waited_ms bigint, leases uuid[], leases_ms bigint[], batches integer[], most integer, room integer, widths integer[], floor_us bigint)
  RETURNS TABLE(next_due_ms double precision, due_us bigint, seat integer, lease_ms bigint, partition_id bigint, partition_name text, first_offset bigint, created_at timestamp with time zone, encrypted boolean, retries integer, ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[])
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -359,7 +374,7 @@ declare
     own     integer;
     source  record;
     served  boolean := false;
-    ignored text := set_config('synchronous_commit', 'off', true);
+    ignored text;
 begin
     select q.id, q.lease_seconds * 1000::bigint as lease_ms, q.delayed_processing_seconds = 0 and q.window_buffer_seconds = 0 as plain, k.id as consumer_id,
            (select m.enabled from {schema}.maintenance m where m.name = 'pop') as closed into source
@@ -369,40 +384,45 @@ begin
     if not found then
         return;
     end if;
+    if source.consumer_id is not null then
+        ignored := set_config('synchronous_commit', 'off', true);
+    end if;
     if not source.closed then
         own := coalesce(source.consumer_id, {schema}.subscribe(source.id, group_name, mode, since, waited_ms));
         if 1 = all (widths) and source_partition is null and source.plain then
             return query
-            with mine as materialized (
-                select c.*, d.due_at from (
+            with seated as materialized (
+                select c.partition_id, c.version, d.due_at, p.name, e.position, e.retries, f.first_offset as start, row_number() over () as seat,
+                       (select max(s.next_offset) from (
+                            select s.next_offset, sum(pg_column_size(s.payloads)) over (order by s.first_offset) - pg_column_size(s.payloads) as before
+                            from {schema}.segment s where s.partition_id = c.partition_id and s.first_offset >= f.first_offset
+                            order by s.first_offset limit most) s
+                        where s.before < room) as upto
+                from (
                     select c.partition_id, c.version, c.due_at from {schema}.cursor c
                     where c.consumer_id = own and c.due_at <= now() and c.due_at >= bound and c.due_at < 'infinity' order by c.due_at limit cardinality(widths) * 2 + 16) d
                 cross join lateral (select c.partition_id, c.version, c.position, c.retries from {schema}.cursor c
                                     where c.partition_id = d.partition_id and c.consumer_id = own and c.version = d.version for update skip locked) c
-                limit cardinality(widths)
-            ), seated as materialized (
-                select m.*, f.first_offset as start, row_number() over (order by m.due_at, m.partition_id)::integer as seat,
-                       (select max(s.next_offset) from (
-                            select s.next_offset from {schema}.segment s where s.partition_id = m.partition_id and s.first_offset >= f.first_offset
-                            order by s.first_offset limit least(most, 1 + 8388608 / f.bytes)) s) as upto
-                from mine m
+                join {schema}.partition p on p.id = c.partition_id
+                -- What lies before the partition's first message was removed.
+                cross join lateral (select greatest(c.position, p.first_offset) as position, case when c.position < p.first_offset then 0 else c.retries end as retries) e
                 cross join lateral (
-                    select f.first_offset, f.next_offset, pg_column_size(f.payloads) as bytes from {schema}.segment f
-                    where f.partition_id = m.partition_id and f.first_offset <= m.position order by f.first_offset desc limit 1) f
-                where f.next_offset > m.position
+                    select f.first_offset, f.next_offset from {schema}.segment f
+                    where f.partition_id = c.partition_id and f.first_offset <= e.position order by f.first_offset desc limit 1) f
+                where f.next_offset > e.position
+                limit cardinality(widths)
             ), leased as (
                 update {schema}.cursor c
-                set version = c.version + 1, read_at = now(), last_lease = coalesce(c.lease_id, c.last_lease), due_at = now() + coalesce(leases_ms[t.seat], source.lease_ms) * interval '1 ms',
-                    lease_id = leases[t.seat], lease_end = least(t.upto, t.position + batches[t.seat])
+                set version = c.version + 1, read_at = now(), last_lease = coalesce(c.lease_id, c.last_lease), position = t.position, retries = t.retries,
+                    due_at = now() + coalesce(leases_ms[t.seat], source.lease_ms) * interval '1 ms', lease_id = leases[t.seat], lease_end = least(t.upto, t.position + batches[t.seat])
                 from seated t
                 where c.partition_id = t.partition_id and c.consumer_id = own and c.version = t.version
             )
-            select null::float8, (extract(epoch from greatest(t.due_at, 'epoch')) * 1000000)::bigint, t.seat - 1, coalesce(leases_ms[t.seat], source.lease_ms), t.partition_id, p.name,
+            select null::float8, (extract(epoch from greatest(t.due_at, 'epoch')) * 1000000)::bigint, t.seat::integer - 1, coalesce(leases_ms[t.seat], source.lease_ms), t.partition_id, t.name,
                    s.first_offset + s.skip, s.created_at, s.encrypted, t.retries,
                    s.ids[s.skip + 1 : s.skip + s.amount], s.transaction_ids[s.skip + 1 : s.skip + s.amount],
                    s.trace_ids[s.skip + 1 : s.skip + s.amount], s.producers[s.skip + 1 : s.skip + s.amount], s.payloads[s.skip + 1 : s.skip + s.amount]
             from seated t
-            join {schema}.partition p on p.id = t.partition_id
             cross join lateral (
                 select s.*, greatest(t.position - s.first_offset, 0)::integer as skip,
                        (least(s.next_offset, t.position + batches[t.seat]) - greatest(s.first_offset, t.position))::integer as amount
@@ -425,7 +445,7 @@ begin
             exit when served or soonest is null or soonest > now();
             served := true;
             return query select * from {schema}.lease_partitions(
-                own, source.id, source_partition, leases, leases_ms, batches,
+                own, source.id, source_partition, leases, leases_ms, batches, room,
                 -- Whose turn it is to get a partition: everybody once, then who wants a second.
                 array(select w.seat::integer from unnest(widths) with ordinality as w (width, seat), generate_series(1, w.width) as round order by round, w.seat), bound);
         end loop;
@@ -629,6 +649,8 @@ begin
             from unnest(partitions, leases) with ordinality as n (partition_id, lease_id, place)
             cross join lateral (select c.partition_id, c.consumer_id, c.version from {schema}.cursor c
                                 where c.lease_id = n.lease_id and c.partition_id = n.partition_id for update skip locked) c
+            -- Of a group that was deleted nothing is left to be done.
+            where exists (select from {schema}.consumer k where k.id = c.consumer_id)
         )
         update {schema}.cursor c
         -- Delays and windows are for whoever looks: it puts off what it must not have yet.
@@ -679,7 +701,7 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.lease_partitions(own integer, source_id integer, source_partition text, leases uuid[], leases_ms bigint[], batches integer[], turns integer[], bound timestamp with time zone)
+CREATE OR REPLACE FUNCTION {schema}.lease_partitions(own integer, source_id integer, source_partition text, leases uuid[], leases_ms bigint[], batches integer[], room integer, turns integer[], bound timestamp with time zone)
  RETURNS TABLE(next_due_ms double precision, due_us bigint, seat integer, lease_ms bigint, partition_id bigint, partition_name text, first_offset bigint, created_at timestamp with time zone, encrypted boolean, retries integer, ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[])
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -694,6 +716,7 @@ AS $function$
 declare
     source record;
     found  record;
+    returned bigint;
 begin
     select q.* into source from {schema}.queue q where q.id = source_id;
     -- What is taken, by whom and up to where; and what turned out to have nothing to read yet.
@@ -708,12 +731,16 @@ begin
                             where c.partition_id = p.id and c.consumer_id = own order by c.version desc limit 1) n
         where p.queue_id = source.id and md5(p.name) = md5(source_partition) and p.name = source_partition and n.due_at <= now()
     ), mine as materialized (
-        select c.*, d.due_at from due d
+        select c.partition_id, c.version, d.due_at,
+               -- What lies before was removed meanwhile.
+               greatest(c.position, p.first_offset) as position, case when c.position < p.first_offset then 0 else c.retries end as retries
+        from due d
         cross join lateral (select c.partition_id, c.version, c.position, c.retries from {schema}.cursor c
                             where c.partition_id = d.partition_id and c.consumer_id = own and c.version = d.version for update skip locked) c
+        join {schema}.partition p on p.id = c.partition_id
         limit cardinality(turns)
     ), readable as materialized (
-        -- Up to where: not more than the batch of whoever wants most, nor eight megabytes, nor what is not old enough.
+        -- Up to where: not more than the batch of whoever wants most, nor `room`, nor what is not old enough.
         select m.*, r.upto, row_number() over (partition by r.upto is not null order by m.due_at, m.partition_id) as turn
         from mine m
         left join lateral (
@@ -724,7 +751,7 @@ begin
                     (select max(f.first_offset) from {schema}.segment f where f.partition_id = m.partition_id and f.first_offset <= m.position), m.position)
                   and s.created_at <= now() - source.delayed_processing_seconds * interval '1 s'
                 order by s.first_offset limit (select max(b) from unnest(batches) as b)) s
-            where s.before < 8388608
+            where s.before < room
         ) r on source.window_buffer_seconds = 0 or now() >= (
             select s.created_at + source.window_buffer_seconds * interval '1 s' from {schema}.segment s
             where s.partition_id = m.partition_id order by s.first_offset desc limit 1)
@@ -744,9 +771,9 @@ begin
         with leased as (
             update {schema}.cursor c
             set version = c.version + 1, read_at = now(), last_lease = coalesce(c.lease_id, c.last_lease),
-                lease_id = leases[t.seat], lease_end = t.last,
+                position = t.position, retries = t.retries, lease_id = leases[t.seat], lease_end = t.last,
                 due_at = now() + coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint) * interval '1 ms'
-            from unnest(found.partitions, found.versions, found.lasts, found.seats) as t (partition_id, version, last, seat)
+            from unnest(found.partitions, found.versions, found.positions, found.lasts, found.seats, found.retries) as t (partition_id, version, position, last, seat, retries)
             where c.partition_id = t.partition_id and c.consumer_id = own and c.version = t.version
         )
         select null::float8, (extract(epoch from greatest(t.due_at, 'epoch')) * 1000000)::bigint, t.seat - 1, coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint), t.partition_id, p.name,
@@ -764,6 +791,13 @@ begin
                 (select max(f.first_offset) from {schema}.segment f where f.partition_id = t.partition_id and f.first_offset <= t.position), t.position)
             order by s.first_offset) s
         order by t.turn, s.first_offset;
+        get diagnostics returned = row_count;
+        if returned < cardinality(found.partitions) then
+            -- What was found was removed in this moment: nobody would know of the lease.
+            update {schema}.cursor c set version = c.version + 1, due_at = now(), lease_id = null, lease_end = null
+            from unnest(found.partitions, found.lasts) as t (id, last), {schema}.partition p
+            where c.partition_id = t.id and c.consumer_id = own and c.lease_id = any (leases) and p.id = t.id and p.first_offset >= t.last;
+        end if;
     end if;
     if found.idle is not null then
         perform {schema}.put_off(own, found.idle, source.delayed_processing_seconds, source.window_buffer_seconds);

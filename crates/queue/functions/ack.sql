@@ -85,13 +85,15 @@ begin
             select m.* from unnest(
                 statuses[member.first:member.last], errors[member.first:member.last],
                 {schema}.locate(member.partition_id, low,
-                                case when done then mine.position when mine.lease_id is null then mine.position + 10000 else mine.lease_end end,
+                                case when mine.lease_id is null then mine.position + 10000 when done then mine.position else mine.lease_end end,
                                 hashes[member.first:member.last])) with ordinality as m (status, error, message_offset, place)
             where m.message_offset is not null order by m.message_offset
         loop
             verdicts[message.place] := case
                 -- An ack that was heard before, or that a later one covered.
                 when message.message_offset < mine.position and (not done or mine.last_lease = member.lease_id) then 'o'
+                -- Or one that let the messages come again, which nobody has read since.
+                when done and message.status in ('f', 'r') and mine.last_lease = member.lease_id and mine.lease_id is null then 'o'
                 when done then 'l'
                 when mine.lease_id is not null and message.message_offset >= mine.lease_end then 'u'
                 when stopped is not null and message.status in ('c', 'd') then 'b'
@@ -132,12 +134,25 @@ begin
             outcomes[member.place] := 'l' || array_to_string(verdicts, '') || outcomes[member.place];
             continue;
         end if;
+        if mine.lease_id = member.lease_id and 'u' = any (verdicts) then
+            select p.first_offset into low from {schema}.partition p where p.id = member.partition_id;
+            if low > mine.position then
+                -- They were removed while somebody had them: they are done.
+                verdicts := array_replace(verdicts, 'u', 'o');
+                place := case when stopped is null then greatest(place, least(low, mine.lease_end)) else place end;
+            end if;
+        end if;
+        if mine.lease_id is null and stopped is null and place = mine.position then
+            -- Nothing changes. A cursor that has read everything must not be touched without the partition's lock.
+            outcomes[member.place] := 'k' || array_to_string(verdicts, '') || outcomes[member.place];
+            continue;
+        end if;
         if stopped is null and place > mine.position and place < mine.lease_end and {schema}.first_live(member.partition_id, place) >= mine.lease_end then
             -- What is left of the lease was deleted.
             place := mine.lease_end;
         end if;
         if stopped is not null or mine.lease_id is null or place >= mine.lease_end then
-            due := case when mine.lease_id is null and stopped is null and mine.due_at > now() then mine.due_at
+            due := case when mine.lease_id is null and stopped is null and mine.due_at > now() and mine.due_at < 'infinity' then mine.due_at
                         when stopped = 'f' then now() + coalesce(mine.retry_delay_ms, 0) * interval '1 ms'
                         when stopped = 'r' then now()
                         else {schema}.due_after(member.partition_id, place, mine.delayed_processing_seconds, mine.window_buffer_seconds) end;

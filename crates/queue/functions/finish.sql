@@ -17,6 +17,8 @@ begin
             from unnest(partitions, leases) with ordinality as n (partition_id, lease_id, place)
             cross join lateral (select c.partition_id, c.consumer_id, c.version from {schema}.cursor c
                                 where c.lease_id = n.lease_id and c.partition_id = n.partition_id for update skip locked) c
+            -- Of a group that was deleted nothing is left to be done.
+            where exists (select from {schema}.consumer k where k.id = c.consumer_id)
         )
         update {schema}.cursor c
         -- Delays and windows are for whoever looks: it puts off what it must not have yet.

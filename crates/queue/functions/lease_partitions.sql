@@ -1,7 +1,7 @@
 -- Leases partitions of one queue to the seats that `turns` names, each in its turn: see functions/claim.sql. Here is what a queue may ask for (a delay, a window), what a seat may
 -- (several partitions, one in particular), and what to do about a partition that is due and has nothing to read.
 create or replace function {schema}.lease_partitions(
-    own integer, source_id integer, source_partition text, leases uuid[], leases_ms bigint[], batches integer[], turns integer[], bound timestamptz
+    own integer, source_id integer, source_partition text, leases uuid[], leases_ms bigint[], batches integer[], room integer, turns integer[], bound timestamptz
 ) returns table (
     next_due_ms float8, due_us bigint, seat integer, lease_ms bigint, partition_id bigint, partition_name text, first_offset bigint,
     created_at timestamptz, encrypted boolean, retries integer,
@@ -14,6 +14,7 @@ as $$
 declare
     source record;
     found  record;
+    returned bigint;
 begin
     select q.* into source from {schema}.queue q where q.id = source_id;
     -- What is taken, by whom and up to where; and what turned out to have nothing to read yet.
@@ -28,12 +29,16 @@ begin
                             where c.partition_id = p.id and c.consumer_id = own order by c.version desc limit 1) n
         where p.queue_id = source.id and md5(p.name) = md5(source_partition) and p.name = source_partition and n.due_at <= now()
     ), mine as materialized (
-        select c.*, d.due_at from due d
+        select c.partition_id, c.version, d.due_at,
+               -- What lies before was removed meanwhile.
+               greatest(c.position, p.first_offset) as position, case when c.position < p.first_offset then 0 else c.retries end as retries
+        from due d
         cross join lateral (select c.partition_id, c.version, c.position, c.retries from {schema}.cursor c
                             where c.partition_id = d.partition_id and c.consumer_id = own and c.version = d.version for update skip locked) c
+        join {schema}.partition p on p.id = c.partition_id
         limit cardinality(turns)
     ), readable as materialized (
-        -- Up to where: not more than the batch of whoever wants most, nor eight megabytes, nor what is not old enough.
+        -- Up to where: not more than the batch of whoever wants most, nor `room`, nor what is not old enough.
         select m.*, r.upto, row_number() over (partition by r.upto is not null order by m.due_at, m.partition_id) as turn
         from mine m
         left join lateral (
@@ -44,7 +49,7 @@ begin
                     (select max(f.first_offset) from {schema}.segment f where f.partition_id = m.partition_id and f.first_offset <= m.position), m.position)
                   and s.created_at <= now() - source.delayed_processing_seconds * interval '1 s'
                 order by s.first_offset limit (select max(b) from unnest(batches) as b)) s
-            where s.before < 8388608
+            where s.before < room
         ) r on source.window_buffer_seconds = 0 or now() >= (
             select s.created_at + source.window_buffer_seconds * interval '1 s' from {schema}.segment s
             where s.partition_id = m.partition_id order by s.first_offset desc limit 1)
@@ -64,9 +69,9 @@ begin
         with leased as (
             update {schema}.cursor c
             set version = c.version + 1, read_at = now(), last_lease = coalesce(c.lease_id, c.last_lease),
-                lease_id = leases[t.seat], lease_end = t.last,
+                position = t.position, retries = t.retries, lease_id = leases[t.seat], lease_end = t.last,
                 due_at = now() + coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint) * interval '1 ms'
-            from unnest(found.partitions, found.versions, found.lasts, found.seats) as t (partition_id, version, last, seat)
+            from unnest(found.partitions, found.versions, found.positions, found.lasts, found.seats, found.retries) as t (partition_id, version, position, last, seat, retries)
             where c.partition_id = t.partition_id and c.consumer_id = own and c.version = t.version
         )
         select null::float8, (extract(epoch from greatest(t.due_at, 'epoch')) * 1000000)::bigint, t.seat - 1, coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint), t.partition_id, p.name,
@@ -84,6 +89,13 @@ begin
                 (select max(f.first_offset) from {schema}.segment f where f.partition_id = t.partition_id and f.first_offset <= t.position), t.position)
             order by s.first_offset) s
         order by t.turn, s.first_offset;
+        get diagnostics returned = row_count;
+        if returned < cardinality(found.partitions) then
+            -- What was found was removed in this moment: nobody would know of the lease.
+            update {schema}.cursor c set version = c.version + 1, due_at = now(), lease_id = null, lease_end = null
+            from unnest(found.partitions, found.lasts) as t (id, last), {schema}.partition p
+            where c.partition_id = t.id and c.consumer_id = own and c.lease_id = any (leases) and p.id = t.id and p.first_offset >= t.last;
+        end if;
     end if;
     if found.idle is not null then
         perform {schema}.put_off(own, found.idle, source.delayed_processing_seconds, source.window_buffer_seconds);

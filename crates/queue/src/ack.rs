@@ -350,7 +350,8 @@ impl Flight for Acks {
         Fate {
             place: member.place.clone(),
             released: matches!(first, Some('R' | 'r')),
-            more: first == Some('R'),
+            // Of an ack that counted before, nobody may have been told.
+            more: first == Some('R') || over && each.contains(&'o'),
             group: letters.collect(),
             each,
             all: match first {

@@ -24,6 +24,11 @@ use crate::pop::{Source, Subscription};
 
 /// Segments of one partition that a seat gets at most.
 const SEGMENTS_MAX: usize = 256;
+/// Bytes of payloads that a seat gets at most, but for a segment: eight megabytes, less if there are many seats.
+const ROOM_MAX: usize = 8 << 20;
+const ROOM_MIN: usize = 256 << 10;
+/// What all seats of a look get together as a rule.
+const ROOM_OF_ALL: usize = 64 << 20;
 /// How often a look claims again behind messages that were deleted; then they are for the next.
 const GAPS_MAX: usize = 10;
 /// Leases remembered to be given back; beyond it they come back when they end.
@@ -113,7 +118,9 @@ impl Drop for Named<'_> {
 }
 
 /// What a look has found so far.
-struct Found {
+struct Found<'a> {
+    /// The leases of it.
+    named: Named<'a>,
     /// For each seat what it has and for how long.
     seats: Vec<Option<(Leased, Duration)>>,
     next_due_ms: Option<f64>,
@@ -122,7 +129,7 @@ struct Found {
     now_us: Option<i64>,
 }
 
-impl Found {
+impl Found<'_> {
     /// Takes out seats that have a lease and no message. Whether there were any.
     fn drop_empty(&mut self) -> bool {
         let empty = |slot: &mut Option<(Leased, Duration)>| slot.take_if(|(leased, _)| leased.messages.is_empty());
@@ -157,6 +164,7 @@ impl Claim for Pops {
             lost.leases.clear();
         }
         let mut found = Found {
+            named: Named { pops: self, leases: Vec::new() },
             seats: look.seats.iter().map(|_| None).collect(),
             next_due_ms: None,
             oldest_us: None,
@@ -193,7 +201,8 @@ impl Claim for Pops {
         }
         self.remember(&look.key.group, found.seats.iter().flatten().map(|(leased, _)| leased));
         let mut looked = Looked::next_due_ms(found.next_due_ms);
-        for (seat, slot) in found.seats.into_iter().enumerate() {
+        found.named.leases.clear();
+        for (seat, slot) in std::mem::take(&mut found.seats).into_iter().enumerate() {
             if let Some((leased, lease)) = slot {
                 looked.give(seat, leased, Some(lease));
             }
@@ -227,7 +236,7 @@ impl Pops {
         look: &Look<Key, Args>,
         source: (&str, Option<&str>),
         floor_us: Option<i64>,
-        found: &mut Found,
+        found: &mut Found<'_>,
     ) -> pg::Result<()> {
         for _ in 0..GAPS_MAX {
             if !self.take_once(conn, look, source, floor_us, found).await? {
@@ -245,7 +254,7 @@ impl Pops {
         look: &Look<Key, Args>,
         (queue, partition): (&str, Option<&str>),
         floor_us: Option<i64>,
-        found: &mut Found,
+        found: &mut Found<'_>,
     ) -> pg::Result<bool> {
         let places: Vec<usize> = (0..look.seats.len()).filter(|seat| found.seats[*seat].is_none()).collect();
         let seats = || places.iter().map(|place| &*look.seats[*place].args);
@@ -269,6 +278,7 @@ impl Pops {
             .bind(seats().map(|args| args.lease.map(|lease| lease.as_millis() as i64)).collect::<Vec<_>>())
             .bind(seats().map(|args| args.batch as i32).collect::<Vec<_>>())
             .bind(seats().map(|args| args.batch.min(SEGMENTS_MAX)).max().unwrap_or_default() as i32)
+            .bind((ROOM_OF_ALL / places.len().max(1)).clamp(ROOM_MIN, ROOM_MAX) as i32)
             .bind(seats().map(|args| args.partitions as i32).collect::<Vec<_>>())
             .bind(floor_us);
         let rows = query.fetch_all(&mut *conn).await?;
@@ -295,8 +305,10 @@ impl Pops {
         }
         if !gaps.is_empty() {
             sqlx::query(&self.skip).bind(gaps).execute(conn).await?;
+            // Where everything was deleted, what lies behind is due now.
+            found.due(Some(0.0));
         }
-        named.leases.clear();
+        found.named.leases.append(&mut named.leases);
         Ok(found.drop_empty())
     }
 

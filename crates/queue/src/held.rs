@@ -49,11 +49,17 @@ impl Held {
     /// Whose lease it is, if these messages are of it and its last is among them: then all are done, because who ends a message ends those before it.
     pub(crate) fn is_whole(&self, lease: Uuid, partition: i64, said: &[i64]) -> Option<Arc<str>> {
         let part = self.parts.get(&(lease, partition))?;
-        let whole = *part.hashes == *said || {
+        if *part.hashes != *said {
+            let last = part.hashes.last()?;
+            if !said.contains(last) {
+                return None;
+            }
             let all: HashSet<i64> = part.hashes.iter().copied().collect();
-            part.hashes.last().is_some_and(|last| said.contains(last)) && said.iter().all(|hash| all.contains(hash))
-        };
-        whole.then(|| part.group.clone())
+            if !said.iter().all(|hash| all.contains(hash)) {
+                return None;
+            }
+        }
+        Some(part.group.clone())
     }
 
     /// A lease has ended in a partition.

@@ -238,3 +238,39 @@ async fn a_repeated_ack_counts_again() {
     unknown[0].lease_id = Some(uuid::Uuid::new_v4());
     assert_eq!(outcomes(&queues.ack(unknown).await.expect("answered")), [Err(AckRefusal::LeaseOver)]);
 }
+
+/// An ack that changes nothing must not touch a cursor that has read everything: a push in the same moment would miss it, and nobody would be told.
+/// Such an ack waits behind the push's lock if it wants to write; it is answered before the push commits, and the message comes.
+#[tokio::test]
+async fn an_ack_that_changes_nothing_lets_a_push_through() {
+    let queues = Fixture::new().await;
+    push(&queues, "q", "p", &["1"]).await;
+    let batch = soon(&queues, of("q", "g", 1)).await;
+    end(&queues, &batch, AckStatus::Completed).await;
+    let version = "select max(version) from {schema}.cursor";
+    let before = queues.count(version).await;
+    let mut said = say(&batch, &batch.messages, AckStatus::Completed);
+    said[0].lease_id = None;
+    let acked = queues.ack(said).await.expect("answered");
+    assert_eq!((outcomes(&acked), acked[0].lease_released), (vec![Ok(())], false));
+    assert_eq!(queues.count(version).await, before);
+    push(&queues, "q", "p", &["2"]).await;
+    assert_eq!(transactions(&soon(&queues, of("q", "g", 1)).await), ["2"]);
+}
+
+/// A failure that is said again because its answer was lost must count once, and be answered as it was the first time.
+/// The same failed ack twice under its lease; then the lease is somebody else's.
+#[tokio::test]
+async fn a_repeated_failure_is_charged_once() {
+    let queues = Fixture::new().await;
+    push(&queues, "q", "p", &["1"]).await;
+    let batch = soon(&queues, of("q", "g", 1)).await;
+    for _ in 0..2 {
+        let acked = queues.ack(say(&batch, &batch.messages, AckStatus::Failed)).await.expect("answered");
+        assert_eq!(outcomes(&acked), [Ok(())]);
+    }
+    let again = soon(&queues, of("q", "g", 1)).await;
+    assert_eq!(again.messages[0].retries, 1);
+    let late = queues.ack(say(&batch, &batch.messages, AckStatus::Failed)).await.expect("answered");
+    assert_eq!(outcomes(&late), [Err(AckRefusal::LeaseOver)]);
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use queue::PushStatus::Queued;
-use queue::{AckStatus, Change, NewTrace, Page, Pop, RetentionOptions};
+use queue::{AckStatus, Change, NewTrace, Page, Pop, RetentionOptions, Source};
 use tokio::time::Instant;
 
 use crate::fixture::{Elsewhere, Fixture, PATIENCE, end, json, message, now, of, push, soon, statuses, transactions};
@@ -259,4 +259,49 @@ async fn a_lease_on_what_is_gone_ends_like_any_other() {
     push(&queues, "q", "p", &["2"]).await;
     let next = soon(&queues, of("q", "g", 9)).await;
     assert_eq!((transactions(&next), next.messages[0].retries), (vec!["2"], 0));
+}
+
+/// A group that was behind what retention removed must go on with what is left at once, whatever the batch, uncharged, and beside partitions that have more.
+/// Two partitions; a group fails the first message of one, which is then removed with others; it pops one message at a time, from any partition and from this one.
+#[tokio::test]
+async fn a_group_behind_what_was_removed_is_served() {
+    for source in [Source::queue("q"), Source::partition("q", "p")] {
+        let queues = Fixture::new().await;
+        configure(&queues, "q", kept(60, 0)).await;
+        let pop = || Pop { source: source.clone(), ..of("q", "g", 1) };
+        for batch in 0..3 {
+            let ids: Vec<String> = (0..5).map(|n| format!("{}", batch * 5 + n)).collect();
+            push(&queues, "q", "p", &ids.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        }
+        end(&queues, &soon(&queues, pop()).await, AckStatus::Failed).await;
+        age(&queues, 100).await;
+        push(&queues, "q", "p", &["15", "16"]).await;
+        push(&queues, "q", "r", &["x"]).await;
+        assert_eq!(queues.retain().await.expect("kept house"), 15);
+        let mut read = Vec::new();
+        for _ in 0..if source == Source::queue("q") { 3 } else { 2 } {
+            let batch = soon(&queues, pop()).await;
+            assert_eq!(batch.messages[0].retries, 0, "what failed is gone");
+            read.push(transactions(&batch)[0].to_owned());
+            end(&queues, &batch, AckStatus::Completed).await;
+        }
+        read.retain(|id| id != "x");
+        assert_eq!(read, ["15", "16"], "{source:?}");
+    }
+}
+
+/// Messages that were removed while somebody had them must be done when they are acked, in any process.
+/// A lease of two messages, both removed; acked where nothing is known of the lease.
+#[tokio::test]
+async fn what_was_removed_under_a_lease_is_done() {
+    let queues = Fixture::new().await;
+    let elsewhere = Elsewhere::start(&queues.db).await;
+    configure(&queues, "q", kept(60, 0)).await;
+    push(&queues, "q", "p", &["1", "2"]).await;
+    let batch = soon(&queues, of("q", "g", 2)).await;
+    age(&queues, 100).await;
+    push(&queues, "q", "p", &["3"]).await;
+    assert_eq!(queues.retain().await.expect("kept house"), 2);
+    assert!(end(&elsewhere.queues, &batch, AckStatus::Completed).await.iter().all(|acked| acked.lease_released));
+    assert_eq!(transactions(&soon(&queues, of("q", "g", 2)).await), ["3"]);
 }
