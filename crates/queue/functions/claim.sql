@@ -10,8 +10,8 @@
 -- Index:  cursor_due forwards; then primary keys.
 -- Commit: is not waited for to be on disk, unless a group is made. A crash of the database may forget the newest leases, and their messages come again, as if the leases had ended: an ack of
 --         them is refused. Nothing that anybody was told to be stored or done depends on it: a push or an ack that comes later takes all before it to the disk.
--- Cost:   the usual case is one statement for all seats, and a small one: half of what a statement costs here is making its plan ready. Everything else, and what that one
---         found nothing to read in, is in lease_partitions.
+-- Cost:   80 us, and 10 us a seat. The usual case is here, as a loop of small statements: half of what a statement costs is making its plan ready, and one for all seats needs 40 us
+--         more for that. Everything else is in lease_partitions.
 create or replace function {schema}.claim(
     source_queue text, source_partition text, group_name text,
     mode text, since timestamptz, waited_ms bigint, leases uuid[], leases_ms bigint[], batches integer[], most integer, room integer, widths integer[], floor_us bigint
@@ -29,6 +29,16 @@ declare
     soonest timestamptz;
     own     integer;
     source  record;
+    mine    record;
+    part    record;
+    place   bigint;
+    last    bigint;
+    upto    bigint;
+    bytes   bigint;
+    low     bigint;
+    high    bigint;
+    -- Seats that have something.
+    chair   integer := 0;
     served  boolean := false;
     ignored text;
 begin
@@ -46,46 +56,68 @@ begin
     if not source.closed then
         own := coalesce(source.consumer_id, {schema}.subscribe(source.id, group_name, mode, since, waited_ms));
         if 1 = all (widths) and source_partition is null and source.plain then
-            return query
-            with seated as materialized (
-                select c.partition_id, c.version, d.due_at, p.name, e.position, e.retries, f.first_offset as start, row_number() over () as seat,
-                       (select max(s.next_offset) from (
-                            select s.next_offset, sum(pg_column_size(s.payloads)) over (order by s.first_offset) - pg_column_size(s.payloads) as before
-                            from {schema}.segment s where s.partition_id = c.partition_id and s.first_offset >= f.first_offset
-                            order by s.first_offset limit most) s
-                        where s.before < room) as upto
-                from (
-                    select c.partition_id, c.version, c.due_at from {schema}.cursor c
-                    where c.consumer_id = own and c.due_at <= now() and c.due_at >= bound and c.due_at < 'infinity' order by c.due_at limit cardinality(widths) * 2 + 16) d
-                cross join lateral (select c.partition_id, c.version, c.position, c.retries from {schema}.cursor c
-                                    where c.partition_id = d.partition_id and c.consumer_id = own and c.version = d.version for update skip locked) c
+            for mine in
+                select c.partition_id, c.version, c.position, c.retries, c.due_at, p.name, p.first_offset
+                from (select c.partition_id, c.version, c.position, c.retries, c.due_at from {schema}.cursor c
+                      where c.consumer_id = own and c.due_at <= now() and c.due_at >= bound and c.due_at < 'infinity' order by c.due_at
+                      limit cardinality(widths) for update skip locked) c
                 join {schema}.partition p on p.id = c.partition_id
+            loop
                 -- What lies before the partition's first message was removed.
-                cross join lateral (select greatest(c.position, p.first_offset) as position, case when c.position < p.first_offset then 0 else c.retries end as retries) e
-                cross join lateral (
-                    select f.first_offset, f.next_offset from {schema}.segment f
-                    where f.partition_id = c.partition_id and f.first_offset <= e.position order by f.first_offset desc limit 1) f
-                where f.next_offset > e.position
-                limit cardinality(widths)
-            ), leased as (
+                place := greatest(mine.position, mine.first_offset);
+                last := place + batches[chair + 1];
+                upto := place;
+                bytes := 0;
+                for part in
+                    select s.first_offset, s.next_offset, s.created_at, s.encrypted, s.ids, s.transaction_ids, s.trace_ids, s.producers, s.payloads
+                    from {schema}.segment s
+                    where s.partition_id = mine.partition_id and s.first_offset < last and s.first_offset >= coalesce(
+                        (select f.first_offset from {schema}.segment f
+                         where f.partition_id = mine.partition_id and f.first_offset <= place order by f.first_offset desc limit 1), place)
+                    order by s.first_offset limit most
+                loop
+                    exit when part.next_offset <= place or bytes >= room;
+                    seat := chair;
+                    due_us := (extract(epoch from greatest(mine.due_at, 'epoch')) * 1000000)::bigint;
+                    lease_ms := coalesce(leases_ms[chair + 1], source.lease_ms);
+                    partition_id := mine.partition_id;
+                    partition_name := mine.name;
+                    first_offset := greatest(part.first_offset, place);
+                    created_at := part.created_at;
+                    encrypted := part.encrypted;
+                    retries := case when mine.position < place then 0 else mine.retries end;
+                    if part.first_offset >= place and part.next_offset <= last then
+                        ids := part.ids;
+                        transaction_ids := part.transaction_ids;
+                        trace_ids := part.trace_ids;
+                        producers := part.producers;
+                        payloads := part.payloads;
+                    else
+                        -- In its arrays.
+                        low := greatest(place - part.first_offset, 0) + 1;
+                        high := last - part.first_offset;
+                        ids := part.ids[low:high];
+                        transaction_ids := part.transaction_ids[low:high];
+                        trace_ids := part.trace_ids[low:high];
+                        producers := part.producers[low:high];
+                        payloads := part.payloads[low:high];
+                    end if;
+                    return next;
+                    upto := least(part.next_offset, last);
+                    bytes := bytes + pg_column_size(part.payloads);
+                end loop;
+                if upto = place then
+                    perform {schema}.put_off(own, array[mine.partition_id], 0, 0);
+                    continue;
+                end if;
+                chair := chair + 1;
                 update {schema}.cursor c
-                set version = c.version + 1, read_at = now(), last_lease = coalesce(c.lease_id, c.last_lease), position = t.position, retries = t.retries,
-                    due_at = now() + coalesce(leases_ms[t.seat], source.lease_ms) * interval '1 ms', lease_id = leases[t.seat], lease_end = least(t.upto, t.position + batches[t.seat])
-                from seated t
-                where c.partition_id = t.partition_id and c.consumer_id = own and c.version = t.version
-            )
-            select null::float8, (extract(epoch from greatest(t.due_at, 'epoch')) * 1000000)::bigint, t.seat::integer - 1, coalesce(leases_ms[t.seat], source.lease_ms), t.partition_id, t.name,
-                   s.first_offset + s.skip, s.created_at, s.encrypted, t.retries,
-                   s.ids[s.skip + 1 : s.skip + s.amount], s.transaction_ids[s.skip + 1 : s.skip + s.amount],
-                   s.trace_ids[s.skip + 1 : s.skip + s.amount], s.producers[s.skip + 1 : s.skip + s.amount], s.payloads[s.skip + 1 : s.skip + s.amount]
-            from seated t
-            cross join lateral (
-                select s.*, greatest(t.position - s.first_offset, 0)::integer as skip,
-                       (least(s.next_offset, t.position + batches[t.seat]) - greatest(s.first_offset, t.position))::integer as amount
-                from {schema}.segment s
-                where s.partition_id = t.partition_id and s.first_offset >= t.start and s.first_offset < least(t.upto, t.position + batches[t.seat])
-                order by s.first_offset) s;
-            served := found;
+                set version = c.version + 1, read_at = now(), position = place, retries = case when mine.position < place then 0 else mine.retries end,
+                    due_at = now() + coalesce(leases_ms[chair], source.lease_ms) * interval '1 ms',
+                    lease_id = leases[chair], lease_end = upto, last_lease = coalesce(c.lease_id, c.last_lease)
+                where c.partition_id = mine.partition_id and c.consumer_id = own and c.version = mine.version;
+            end loop;
+            served := chair > 0;
         end if;
         for attempt in 1..2 loop
             if source_partition is null then
@@ -106,6 +138,7 @@ begin
                 array(select w.seat::integer from unnest(widths) with ordinality as w (width, seat), generate_series(1, w.width) as round order by round, w.seat), bound);
         end loop;
     end if;
+    seat := null;
     due_us := case when soonest is null or soonest > now() then (extract(epoch from now()) * 1000000)::bigint end;
     next_due_ms := case when soonest < 'infinity' then greatest(extract(epoch from soonest - now()) * 1000, 0) end;
     return next;

@@ -28,7 +28,7 @@ begin
     left join lateral (select s.next_offset from {schema}.segment s where s.partition_id = p.id order by s.first_offset desc limit 1) l on true
     cross join lateral (select coalesce(l.next_offset, p.first_offset) as head) h
     cross join lateral (select case subscribe.mode
-        when 'new' then {schema}.offset_at(p.id, clock_timestamp() - waited_ms * interval '1 ms', h.head)
+        when 'new' then {schema}.offset_at(p.id, now() - waited_ms * interval '1 ms', h.head)
         when 'timestamp' then {schema}.offset_at(p.id, subscribe.since, h.head)
         else p.first_offset end as position) b
     where p.queue_id = subscribe.queue_id;
