@@ -1175,6 +1175,10 @@ begin
             select p.first_offset into floor from {schema}.partition p where p.id = task.id for no key update;
         else
             select p.first_offset into floor from {schema}.partition p where p.id = task.id for no key update skip locked;
+            if not found and exists (select from {schema}.partition p where p.id = task.id) then
+                return query select task.id, 0::bigint, true;
+                continue;
+            end if;
         end if;
         continue when not found;
         select max(f.next_offset), count(*) into edge, taken from (
