@@ -344,6 +344,23 @@ async fn a_window_waits_for_quiet() {
     assert!(waited >= Duration::from_millis(990) && waited < Duration::from_secs(3), "{waited:?}");
 }
 
+/// With a window that ends before the delay nobody may look again and again in between.
+/// A group that is new finds a message that is quiet enough and not old enough, and waits for it.
+#[tokio::test]
+async fn a_delay_longer_than_the_window_is_waited_for() {
+    let queues = Fixture::new().await;
+    push(&queues, "q", "p", &["1"]).await;
+    queues.set("q", "delayed_processing_seconds = 4, window_buffer_seconds = 1").await;
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    let since = Instant::now();
+    assert!(now(&queues, of("q", "g", 1)).await.is_none());
+    let later = "select count(*) from {schema}.cursor where due_at > now() + interval '1 s'";
+    assert_eq!(queues.count(later).await, 1, "nobody looks before");
+    assert_eq!(transactions(&soon(&queues, of("q", "g", 1)).await), ["1"]);
+    let waited = since.elapsed();
+    assert!(waited > Duration::from_secs(1) && waited < Duration::from_secs(5), "{waited:?}");
+}
+
 /// Who waits for what is new must get the first message of a queue that did not exist when the wait began, and nothing that was there before it.
 /// A pop waits for a queue that is not there, another begins behind its first message.
 #[tokio::test]
