@@ -781,8 +781,9 @@ begin
     return (select array_agg(s.message_offset order by h.place)
     from unnest(locate.hashes) with ordinality as h (hash, place)
     left join (
-        select x.hash, min(s.first_offset + x.place - 1) as message_offset from {schema}.segment s
-        cross join lateral unnest(s.hashes) with ordinality as x (hash, place)
+        select x.hash, coalesce(min(s.first_offset + x.place - 1) filter (where x.id is not null), min(s.first_offset + x.place - 1)) as message_offset
+        from {schema}.segment s
+        cross join lateral unnest(s.hashes, s.ids) with ordinality as x (hash, id, place)
         where s.partition_id = locate.partition_id and s.first_offset < high and s.first_offset >= coalesce(
             (select max(f.first_offset) from {schema}.segment f where f.partition_id = locate.partition_id and f.first_offset <= low), low)
         group by x.hash
