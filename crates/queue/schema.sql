@@ -476,9 +476,11 @@ begin
                                      then 1 else 0 end
     where q.id = old.id returning q.* into new;
     if (old.delayed_processing_seconds, old.window_buffer_seconds) <> (new.delayed_processing_seconds, new.window_buffer_seconds) then
+        perform from {schema}.partition p where p.queue_id = new.id order by p.id for no key update;
         for waiting in
             select c.partition_id, c.consumer_id, c.version from {schema}.consumer k join {schema}.cursor c on c.consumer_id = k.id
             where k.queue_id = new.id and c.due_at > now() and c.due_at < 'infinity' and c.lease_id is null
+              and not (c.retries > 0 and c.due_at <= now() + coalesce(old.retry_delay_ms, 0) * interval '1 ms')
             order by c.partition_id, c.consumer_id for update of c
         loop
             update {schema}.cursor c set version = c.version + 1, due_at = now()
