@@ -529,9 +529,11 @@ begin
                                      then 1 else 0 end
     where q.id = old.id returning q.* into new;
     if (old.delayed_processing_seconds, old.window_buffer_seconds) <> (new.delayed_processing_seconds, new.window_buffer_seconds) then
+        perform from {schema}.partition p where p.queue_id = new.id order by p.id for no key update;
         for waiting in
             select c.partition_id, c.consumer_id, c.version from {schema}.consumer k join {schema}.cursor c on c.consumer_id = k.id
             where k.queue_id = new.id and c.due_at > now() and c.due_at < 'infinity' and c.lease_id is null
+              and not (c.retries > 0 and c.due_at <= now() + coalesce(old.retry_delay_ms, 0) * interval '1 ms')
             order by c.partition_id, c.consumer_id for update of c
         loop
             update {schema}.cursor c set version = c.version + 1, due_at = now()
@@ -572,17 +574,17 @@ begin
         select s.next_offset, s.created_at into newest from {schema}.segment s
         where s.partition_id = due_after.partition_id order by s.first_offset desc limit 1;
         if newest.next_offset > place then
-            if window_seconds > 0 then
-                return greatest(newest.created_at + window_seconds * interval '1 s', now());
-            end if;
-            if delayed_seconds = 0 then
+            if delayed_seconds = 0 and window_seconds = 0 then
                 return now();
             end if;
-            select s.created_at into oldest from {schema}.segment s
-            where s.partition_id = due_after.partition_id and s.next_offset > place and s.first_offset >= coalesce(
-                (select max(f.first_offset) from {schema}.segment f where f.partition_id = due_after.partition_id and f.first_offset <= place), place)
-            order by s.first_offset limit 1;
-            return greatest(oldest + delayed_seconds * interval '1 s', now());
+            -- The first must be old enough, and the last.
+            if delayed_seconds > 0 then
+                select s.created_at into oldest from {schema}.segment s
+                where s.partition_id = due_after.partition_id and s.next_offset > place and s.first_offset >= coalesce(
+                    (select max(f.first_offset) from {schema}.segment f where f.partition_id = due_after.partition_id and f.first_offset <= place), place)
+                order by s.first_offset limit 1;
+            end if;
+            return greatest(oldest + delayed_seconds * interval '1 s', case when window_seconds > 0 then newest.created_at + window_seconds * interval '1 s' end, now());
         end if;
         -- Lock first, decide next.
         if attempt = 1 then
@@ -848,8 +850,9 @@ begin
     return (select array_agg(s.message_offset order by h.place)
     from unnest(locate.hashes) with ordinality as h (hash, place)
     left join (
-        select x.hash, min(s.first_offset + x.place - 1) as message_offset from {schema}.segment s
-        cross join lateral unnest(s.hashes) with ordinality as x (hash, place)
+        select x.hash, coalesce(min(s.first_offset + x.place - 1) filter (where x.id is not null), min(s.first_offset + x.place - 1)) as message_offset
+        from {schema}.segment s
+        cross join lateral unnest(s.hashes, s.ids) with ordinality as x (hash, id, place)
         where s.partition_id = locate.partition_id and s.first_offset < high and s.first_offset >= coalesce(
             (select max(f.first_offset) from {schema}.segment f where f.partition_id = locate.partition_id and f.first_offset <= low), low)
         group by x.hash
@@ -1242,6 +1245,10 @@ begin
             select p.first_offset into floor from {schema}.partition p where p.id = task.id for no key update;
         else
             select p.first_offset into floor from {schema}.partition p where p.id = task.id for no key update skip locked;
+            if not found and exists (select from {schema}.partition p where p.id = task.id) then
+                return query select task.id, 0::bigint, true;
+                continue;
+            end if;
         end if;
         continue when not found;
         select max(f.next_offset), count(*) into edge, taken from (

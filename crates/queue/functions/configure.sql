@@ -1,7 +1,8 @@
 -- Makes a queue, or changes one. An option that is null stays as it is, or becomes what a new queue has.
 -- namespace, task: null: as it is; of a new queue `own_namespace` and `own_task`, what its name says.
 -- Rows:  the queue; none if another has a name with the same hash.
--- Locks: the queue. If its delay or window changes, the cursors that wait for it, in order of partitions: they are due, and who looks finds out how long they really have to wait.
+-- Locks: the queue. If its delay or window changes, its partitions, so that no push is under way that goes by the old ones; then the cursors that wait for it, both in
+--        order: they are due, and who looks finds out how long they really have to wait. Those that wait to try again what failed are left: they do not wait for that.
 create or replace function {schema}.configure(
     queue text, namespace text, task text, own_namespace text, own_task text,
     lease_seconds integer, retry_limit integer, retry_delay_ms integer, max_size bigint, ttl_seconds integer,
@@ -45,9 +46,11 @@ begin
                                      then 1 else 0 end
     where q.id = old.id returning q.* into new;
     if (old.delayed_processing_seconds, old.window_buffer_seconds) <> (new.delayed_processing_seconds, new.window_buffer_seconds) then
+        perform from {schema}.partition p where p.queue_id = new.id order by p.id for no key update;
         for waiting in
             select c.partition_id, c.consumer_id, c.version from {schema}.consumer k join {schema}.cursor c on c.consumer_id = k.id
             where k.queue_id = new.id and c.due_at > now() and c.due_at < 'infinity' and c.lease_id is null
+              and not (c.retries > 0 and c.due_at <= now() + coalesce(old.retry_delay_ms, 0) * interval '1 ms')
             order by c.partition_id, c.consumer_id for update of c
         loop
             update {schema}.cursor c set version = c.version + 1, due_at = now()

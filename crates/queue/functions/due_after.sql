@@ -14,17 +14,17 @@ begin
         select s.next_offset, s.created_at into newest from {schema}.segment s
         where s.partition_id = due_after.partition_id order by s.first_offset desc limit 1;
         if newest.next_offset > place then
-            if window_seconds > 0 then
-                return greatest(newest.created_at + window_seconds * interval '1 s', now());
-            end if;
-            if delayed_seconds = 0 then
+            if delayed_seconds = 0 and window_seconds = 0 then
                 return now();
             end if;
-            select s.created_at into oldest from {schema}.segment s
-            where s.partition_id = due_after.partition_id and s.next_offset > place and s.first_offset >= coalesce(
-                (select max(f.first_offset) from {schema}.segment f where f.partition_id = due_after.partition_id and f.first_offset <= place), place)
-            order by s.first_offset limit 1;
-            return greatest(oldest + delayed_seconds * interval '1 s', now());
+            -- The first must be old enough, and the last.
+            if delayed_seconds > 0 then
+                select s.created_at into oldest from {schema}.segment s
+                where s.partition_id = due_after.partition_id and s.next_offset > place and s.first_offset >= coalesce(
+                    (select max(f.first_offset) from {schema}.segment f where f.partition_id = due_after.partition_id and f.first_offset <= place), place)
+                order by s.first_offset limit 1;
+            end if;
+            return greatest(oldest + delayed_seconds * interval '1 s', case when window_seconds > 0 then newest.created_at + window_seconds * interval '1 s' end, now());
         end if;
         -- Lock first, decide next.
         if attempt = 1 then

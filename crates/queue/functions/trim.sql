@@ -1,6 +1,6 @@
 -- Removes messages from the front of partitions: whole segments, of which everything lies before `uptos`, at most `segments` of each partition.
 -- patient: waits for who is pushing; otherwise such a partition is left as it is.
--- Rows:  one per partition that lost something: how many messages, and whether there is more to remove.
+-- Rows:  one per partition that lost something: how many messages, and whether there is more to remove. Of one that was left as it is: none, and more.
 -- Locks: the partitions, in order. Cursors that point before what is left are not touched: who reads there goes on with the first message that is left.
 create or replace function {schema}.trim(partitions bigint[], uptos bigint[], segments integer, patient boolean)
 returns table (partition_id bigint, messages bigint, more boolean)
@@ -19,6 +19,10 @@ begin
             select p.first_offset into floor from {schema}.partition p where p.id = task.id for no key update;
         else
             select p.first_offset into floor from {schema}.partition p where p.id = task.id for no key update skip locked;
+            if not found and exists (select from {schema}.partition p where p.id = task.id) then
+                return query select task.id, 0::bigint, true;
+                continue;
+            end if;
         end if;
         continue when not found;
         select max(f.next_offset), count(*) into edge, taken from (

@@ -12,6 +12,6 @@ cross join lateral (select greatest(c.position, p.first_offset) as position) a
 cross join lateral (select s.created_at from {schema}.segment s where s.partition_id = p.id and s.first_offset <= a.position and a.position < h.head
                     order by s.first_offset desc limit 1) o
 where ($2::text is null or md5(k.name) = md5($2::text) and k.name = $2::text)
-  and o.created_at <= now() - $1::float8 * interval '1 s'
+  and extract(epoch from now() - o.created_at)::float8 >= $1::float8
 order by o.created_at, p.id
 limit $3::bigint

@@ -1,5 +1,6 @@
 //! Reading messages: a lease on the partitions that have waited longest.
 
+use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use uuid::Uuid;
 use crate::ack::{Ack, AckStatus};
 use crate::claim::{Args, Key, Leased};
 use crate::error::{Error, Result};
+use crate::id::PartitionId;
 use crate::message::{Message, Stored};
 use crate::name::{QUEUE_MODE, check, check_text};
 use crate::queues::Queues;
@@ -158,21 +160,26 @@ impl Queues {
                 None => self.inner.pops.claim_now(key.clone(), 1, args()).await?,
             };
             let Some(claimed) = claimed else { return Ok(None) };
+            // Before it is consumed: what cannot be read here must not end here.
+            let decrypted = self.decrypted(&claimed)?;
             // Consumed before it is taken: who goes away before that has not had it.
-            if pop.auto_ack && !self.consume(&claimed, &key.group).await? {
+            let refused = if pop.auto_ack { self.consume(&claimed, &key.group).await? } else { HashSet::new() };
+            // What was consumed comes once, so it is delivered, whatever became of the rest.
+            let partitions = claimed.iter().map(Leased::partitions).sum::<usize>().saturating_sub(refused.len());
+            if partitions == 0 && pop.auto_ack {
                 continue;
             }
-            let decrypted = self.decrypted(&claimed)?;
             let Some(leased) = claimed.accept().pop() else { return Ok(None) };
-            let (lease_id, partitions) = ((!pop.auto_ack).then_some(leased.lease_id), leased.partitions());
+            let lease_id = (!pop.auto_ack).then_some(leased.lease_id);
             let messages = leased.messages.into_iter().zip(decrypted);
-            let messages = messages.map(|(message, payload)| message.opened(payload)).collect::<Result<_>>()?;
+            let ours = messages.filter(|(message, _)| !refused.contains(&message.partition_id));
+            let messages = ours.map(|(message, payload)| message.opened(payload)).collect::<Result<_>>()?;
             return Ok(Some(Batch { lease_id, group: key.group, messages, partitions }));
         }
     }
 
-    /// Acks all of it. `false`: it took so long that it is somebody else's.
-    async fn consume(&self, claimed: &[Leased], group: &str) -> Result<bool> {
+    /// Acks all of it. Answers the partitions that are not ours any more: their lease ended, or was ended, meanwhile.
+    async fn consume(&self, claimed: &[Leased], group: &str) -> Result<HashSet<PartitionId>> {
         let mut acks: Vec<Ack> = Vec::new();
         for leased in claimed {
             for message in &leased.messages {
@@ -191,7 +198,10 @@ impl Queues {
                 }
             }
         }
-        Ok(self.ack(acks).await?.iter().all(|acked| acked.outcome.is_ok()))
+        let partitions: Vec<PartitionId> = acks.iter().map(|ack| ack.partition_id).collect();
+        let acked = self.ack(acks).await?;
+        let refused = acked.iter().zip(partitions).filter(|(acked, _)| acked.outcome.is_err());
+        Ok(refused.map(|(_, partition)| partition).collect())
     }
 
     /// The payloads that are encrypted. If one cannot be decrypted here the whole is for somebody else: it goes back, to the end of the line.

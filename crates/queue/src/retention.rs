@@ -25,6 +25,11 @@ use crate::removal::{PARTITIONS, SEGMENTS};
 /// Cursors that are moved in one step.
 const CURSORS: i64 = 200;
 
+/// How long a partition is waited for that somebody pushes to: many times as long as a push has it.
+const WAIT: &str = "set local lock_timeout = '1s'";
+/// After so many that are held for longer no other is waited for, until house is kept again.
+const IN_VAIN_MAX: usize = 20;
+
 /// How often house is kept.
 #[derive(Debug, Clone)]
 pub struct RetentionOptions {
@@ -125,29 +130,48 @@ impl Queues {
             Ages::Kept => "kept",
             Ages::Waiting => "waiting",
         };
-        let (mut removed, mut after) = (0, 0);
+        let (mut removed, mut after, mut in_vain) = (0, 0, 0);
+        // What is left to remove of the partitions that were found last, and of those among them that somebody else had.
+        let (mut tasks, mut busy): (Vec<(i64, i64)>, Vec<(i64, i64)>) = Default::default();
         while let Some(mut transaction) = self.house().await? {
-            let query = sqlx::query(&inner.sql.expired).bind(ages).bind(after).bind(PARTITIONS as i64);
-            let rows = query.fetch_all(&mut *transaction).await?;
-            let Some(last) = rows.last() else {
-                // Dropped, it would be over some time later, and the lock with it.
-                transaction.rollback().await?;
-                break;
+            if in_vain >= IN_VAIN_MAX {
+                busy.clear();
+            }
+            if tasks.is_empty() && busy.is_empty() {
+                let query = sqlx::query(&inner.sql.expired).bind(ages).bind(after).bind(PARTITIONS as i64);
+                let rows = query.fetch_all(&mut *transaction).await?;
+                tasks = rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<sqlx::Result<_>>()?;
+                let Some(last) = tasks.last() else {
+                    // Dropped, it would be over some time later, and the lock with it.
+                    transaction.rollback().await?;
+                    break;
+                };
+                after = last.0;
+            }
+            // One that is pushed to all the time is never found free, so it is waited for; alone, so that nobody waits for us meanwhile.
+            let patient = tasks.is_empty();
+            let step: Vec<(i64, i64)> =
+                if patient { busy.pop().into_iter().collect() } else { std::mem::take(&mut tasks) };
+            if patient {
+                sqlx::query(WAIT).execute(&mut *transaction).await?;
+            }
+            let (partitions, uptos): (Vec<i64>, Vec<i64>) = step.iter().copied().unzip();
+            let query = sqlx::query(&inner.sql.trim).bind(&partitions).bind(&uptos).bind(SEGMENTS).bind(patient);
+            let rows = match query.fetch_all(&mut *transaction).await.map_err(pg::Error::from) {
+                Err(error) if patient && error.is_lock_timeout() => {
+                    transaction.rollback().await?;
+                    in_vain += 1;
+                    continue;
+                }
+                rows => rows?,
             };
-            let last: i64 = last.try_get(0)?;
-            let partitions: Vec<i64> = rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>()?;
-            let uptos: Vec<i64> = rows.iter().map(|row| row.try_get(1)).collect::<sqlx::Result<_>>()?;
-            let query = sqlx::query(&inner.sql.trim).bind(&partitions).bind(&uptos).bind(SEGMENTS).bind(false);
-            let rows = query.fetch_all(&mut *transaction).await?;
             sqlx::query(&inner.sql.forget_traces).bind(&partitions).execute(&mut *transaction).await?;
             transaction.commit().await?;
-            let mut more = false;
             for row in rows {
-                removed += row.try_get::<i64, _>(1)? as u64;
-                more |= row.try_get::<bool, _>(2)?;
-            }
-            if !more {
-                after = last;
+                let (partition, messages, more): (i64, i64, bool) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+                removed += messages as u64;
+                let rest = step.iter().filter(|(task, _)| more && *task == partition);
+                if patient || messages == 0 { busy.extend(rest) } else { tasks.extend(rest) }
             }
         }
         Ok(removed)

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use pg::testing::eventually;
-use queue::{AckStatus, Change, Error, Options, Pop, PushStatus, Queues, Source};
+use queue::{AckStatus, Change, Error, Options, Pop, PushStatus, Queues, Seek, Source};
 use tokio::time::Instant;
 
 use crate::fixture::{
-    Elsewhere, Fixture, PATIENCE, end, message, now, of, push, soon, statuses, transactions, until_waiting,
+    Elsewhere, Fixture, MOMENT, PATIENCE, end, message, now, of, push, soon, statuses, transactions, until_waiting,
 };
 
 async fn configure(queues: &Queues, queue: &str, change: &Change) -> queue::Configured {
@@ -122,6 +122,37 @@ async fn a_shorter_delay_counts_at_once() {
     };
     let (batch, ()) = tokio::join!(soon(&queues, of("q", "g", 1)), changed);
     assert_eq!(transactions(&batch), ["1"]);
+}
+
+/// A shorter delay must count for what is being pushed in that moment, too.
+/// A push is under way in a transaction that has gone by the old delay; it commits when the queue is being configured.
+#[tokio::test]
+async fn a_shorter_delay_counts_for_a_push_under_way() {
+    let queues = Fixture::new().await;
+    configure(&queues, "q", &Change { delayed_processing_seconds: Some(3_600), ..Change::default() }).await;
+    push(&queues, "q", "p", &["0"]).await;
+    assert!(now(&queues, of("q", "g", 1)).await.is_none());
+    assert_eq!(queues.seek("g", "q", None, Seek::End).await.expect("moved"), Some(2));
+    let mut transaction = queues.db.database().begin().await.expect("a transaction");
+    queues.push_in(&mut transaction, vec![message("q", "p", "1")]).await.expect("pushed");
+    let shorter = Change { delayed_processing_seconds: Some(0), ..Change::default() };
+    let (_, ()) = tokio::join!(configure(&queues, "q", &shorter), async {
+        tokio::time::sleep(MOMENT).await;
+        transaction.commit().await.expect("committed");
+    });
+    assert_eq!(transactions(&soon(&queues, of("q", "g", 1)).await), ["1"]);
+}
+
+/// What failed waits for its `retryDelay` whatever becomes of the delay of messages.
+#[tokio::test]
+async fn another_delay_does_not_end_a_retry_delay() {
+    let queues = Fixture::new().await;
+    let retry = Change { retry_delay_ms: Some(60_000), delayed_processing_seconds: Some(1), ..Change::default() };
+    configure(&queues, "q", &retry).await;
+    push(&queues, "q", "p", &["1"]).await;
+    end(&queues, &soon(&queues, of("q", "g", 1)).await, AckStatus::Failed).await;
+    configure(&queues, "q", &Change { delayed_processing_seconds: Some(0), ..Change::default() }).await;
+    assert!(now(&queues, of("q", "g", 1)).await.is_none());
 }
 
 /// A full queue refuses messages until somebody has read some, whether or not older ones were removed.

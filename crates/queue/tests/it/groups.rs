@@ -42,6 +42,7 @@ async fn lag_is_what_waits() {
         behind.iter().map(|part| (part.partition.as_str(), part.lag, part.position, part.head)).collect();
     assert_eq!(places, [("a", 1, 2, 3), ("b", 1, 0, 1)], "longest first");
     assert!(queues.lagging(Some("g"), Duration::from_secs(60), 10).await.expect("listed").is_empty());
+    assert!(queues.lagging(None, Duration::MAX, 10).await.expect("listed").is_empty(), "longer than any interval");
     queues.clear("q", Some("b")).await.expect("cleared");
     assert_eq!(lag(&queues, "g", "q").await, (1, 1));
     end(&queues, &soon(&queues, of("q", "g", 9)).await, AckStatus::Completed).await;

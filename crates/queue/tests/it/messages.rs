@@ -142,6 +142,22 @@ async fn a_failure_behind_deleted_messages_counts() {
     }
 }
 
+/// A message that was deleted and came again must be ended by its ack, also if the deleted one lies before it in the same lease.
+/// A process that does not remember what was given out acks everything, so that each is looked up.
+#[tokio::test]
+async fn a_message_that_came_again_can_be_acked() {
+    let queues = Fixture::new().await;
+    let there = Elsewhere::start(&queues.db).await;
+    let partition = push(&queues, "q", "p", &["1", "2", "3"]).await[0].partition_id;
+    assert!(queues.delete_message(partition, "2").await.expect("deleted"));
+    assert_eq!(statuses(&push(&queues, "q", "p", &["2"]).await), [Queued]);
+    let batch = soon(&queues, of("q", "g", 9)).await;
+    assert_eq!(transactions(&batch), ["1", "3", "2"]);
+    let acked = end(&there.queues, &batch, AckStatus::Completed).await;
+    assert!(acked.iter().all(|acked| acked.lease_released), "{acked:?}");
+    assert!(now(&queues, of("q", "g", 9)).await.is_none());
+}
+
 /// A buried message is a dead letter and nobody's to read; retried it is a message again under its own id.
 #[tokio::test]
 async fn a_buried_message_can_come_again() {

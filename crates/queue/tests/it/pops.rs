@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use queue::{AckStatus, BATCH_MAX, Error, Pop, Source, Subscription};
+use queue::{AckStatus, BATCH_MAX, Change, Error, Options, Pop, Source, Subscription};
 use time::OffsetDateTime;
 use tokio::time::{Instant, timeout};
 
@@ -209,6 +209,49 @@ async fn auto_ack_consumes_with_the_pop() {
     assert!(now(&queues, auto).await.is_none());
 }
 
+/// What a process cannot decrypt it must not consume either.
+/// One without the key pops an encrypted queue as one that needs no ack; then one with the key pops.
+#[tokio::test]
+async fn auto_ack_consumes_nothing_that_cannot_be_decrypted() {
+    let queues = Fixture::with(Options { encryption_key: Some([7; 32]), ..Options::default() }).await;
+    let without = Elsewhere::start(&queues.db).await;
+    let sealed = Change { encryption_enabled: Some(true), ..Change::default() };
+    queues.configure("q", None, None, &sealed).await.expect("configured");
+    push(&queues, "q", "p", &["1", "2"]).await;
+    let auto = Pop { auto_ack: true, ..of("q", "g", 2) };
+    for _ in 0..2 {
+        let blind = without.queues.pop(auto.clone(), Some(Instant::now() + PATIENCE)).await;
+        assert!(matches!(blind, Err(Error::WrongKey { .. })), "{blind:?}");
+    }
+    assert_eq!(transactions(&soon(&queues, auto).await), ["1", "2"]);
+}
+
+/// Of several partitions that need no ack those that were consumed must be delivered, also if the lease of another was lost in that moment.
+/// A trigger ends the lease of one partition as soon as it is given, as a seek would.
+#[tokio::test]
+async fn auto_ack_delivers_what_it_has_consumed() {
+    let queues = Fixture::new().await;
+    for partition in ["a", "b", "c"] {
+        push(&queues, "q", partition, &["1", "2"]).await;
+    }
+    let seek = queues.db.schema().sql(
+        "create function {schema}.lose() returns trigger language plpgsql as $$ begin
+             update {schema}.cursor c set version = c.version + 1, lease_id = null, lease_end = null, due_at = 'infinity'
+             from {schema}.partition p where p.id = c.partition_id and p.name = 'b' and c.partition_id = new.partition_id and c.version = new.version;
+             return null;
+         end $$;
+         create trigger lose after update on {schema}.cursor for each row when (new.lease_id is not null) execute function {schema}.lose()",
+    );
+    sqlx::raw_sql(&seek).execute(queues.db.database().pool()).await.expect("a trigger");
+    let auto = |batch| Pop { auto_ack: true, partitions: 3, ..of("q", "g", batch) };
+    let batch = now(&queues, auto(9)).await.expect("messages");
+    let mut names: Vec<_> = batch.messages.iter().map(|message| message.partition.as_str()).collect();
+    names.dedup();
+    assert_eq!((batch.partitions, names, transactions(&batch)), (2, vec!["a", "c"], vec!["1", "2", "1", "2"]));
+    assert!(now(&queues, auto(9)).await.is_none());
+    assert_eq!(queues.count("select count(*) from {schema}.cursor where position = 0").await, 1, "b is as it was");
+}
+
 /// What was claimed for a pop that goes away in that moment is not lost, nor does it sit out a lease.
 /// Many pops are dropped at random moments while messages come; then all are popped.
 #[tokio::test(flavor = "multi_thread")]
@@ -299,6 +342,23 @@ async fn a_window_waits_for_quiet() {
     assert_eq!(transactions(&batch), ["1", "2"]);
     let waited = since.elapsed();
     assert!(waited >= Duration::from_millis(990) && waited < Duration::from_secs(3), "{waited:?}");
+}
+
+/// With a window that ends before the delay nobody may look again and again in between.
+/// A group that is new finds a message that is quiet enough and not old enough, and waits for it.
+#[tokio::test]
+async fn a_delay_longer_than_the_window_is_waited_for() {
+    let queues = Fixture::new().await;
+    push(&queues, "q", "p", &["1"]).await;
+    queues.set("q", "delayed_processing_seconds = 4, window_buffer_seconds = 1").await;
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    let since = Instant::now();
+    assert!(now(&queues, of("q", "g", 1)).await.is_none());
+    let later = "select count(*) from {schema}.cursor where due_at > now() + interval '1 s'";
+    assert_eq!(queues.count(later).await, 1, "nobody looks before");
+    assert_eq!(transactions(&soon(&queues, of("q", "g", 1)).await), ["1"]);
+    let waited = since.elapsed();
+    assert!(waited > Duration::from_secs(1) && waited < Duration::from_secs(5), "{waited:?}");
 }
 
 /// Who waits for what is new must get the first message of a queue that did not exist when the wait began, and nothing that was there before it.

@@ -182,6 +182,41 @@ async fn much_goes_in_steps_and_one_server_does_it() {
     assert_eq!(queues.count("select max(first_offset) from {schema}.partition").await, 501);
 }
 
+/// A partition that somebody always has for a moment must not grow for ever, and one that somebody has for long must not keep the others from being tidied up.
+/// Two partitions are locked when house is kept, one of them only for a moment; the third is free.
+#[tokio::test]
+async fn a_partition_that_is_pushed_to_is_waited_for() {
+    let queues = Fixture::new().await;
+    configure(&queues, "q", kept(60, 0)).await;
+    for partition in ["moment", "long", "free"] {
+        push(&queues, "q", partition, &["1"]).await;
+    }
+    // More than one step of it.
+    queues
+        .count(
+            "with more as (insert into {schema}.segment select s.partition_id, o, o + 1, s.created_at, false, s.hashes, s.ids, s.transaction_ids, null, null, s.payloads
+             from {schema}.segment s join {schema}.partition p on p.id = s.partition_id cross join generate_series(1, 300) as o where p.name = 'moment' returning 1)
+             select count(*) from more",
+        )
+        .await;
+    age(&queues, 100).await;
+    let lock = queues.db.schema().sql("select id from {schema}.partition where name = $1 for no key update");
+    let held = async |partition: &str| {
+        let mut holder = queues.db.database().begin().await.expect("a transaction");
+        sqlx::query(&lock).bind(partition).execute(&mut *holder).await.expect("locked");
+        holder
+    };
+    let (moment, long) = (held("moment").await, held("long").await);
+    let (removed, ()) = tokio::join!(queues.retain(), async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        moment.commit().await.expect("committed");
+    });
+    assert_eq!(removed.expect("kept house"), 302);
+    assert_eq!(stored(&queues).await, 1);
+    long.commit().await.expect("committed");
+    assert_eq!(queues.retain().await.expect("kept house"), 1);
+}
+
 /// While two processes push and read, house is kept all the time: readers miss nothing that they had not read, in order, and offsets have no gap.
 #[tokio::test(flavor = "multi_thread")]
 async fn keeping_house_against_reading() {
