@@ -48,7 +48,7 @@ without_nextest() {
 if has cargo-nextest; then
     cargo nextest run --workspace --profile "$SUITE"
 elif [ "$SUITE" = core ]; then
-    without_nextest --package reveille-pg --package reveille-wake --package reveille-durable
+    without_nextest --package reveille-pg --package reveille-wake --package reveille-durable --package reveille-queue
 else
     without_nextest --workspace
 fi
