@@ -62,6 +62,9 @@ enum Ages {
     Waiting,
 }
 
+/// A partition, and up to before which offset its messages go.
+type Task = (i64, i64);
+
 impl Queues {
     /// Keeps house from now on, until what it returns is dropped. Every server does: of all that share a schema one does it at a time.
     ///
@@ -130,28 +133,29 @@ impl Queues {
             Ages::Kept => "kept",
             Ages::Waiting => "waiting",
         };
-        let (mut removed, mut after, mut in_vain) = (0, 0, 0);
+        let (mut removed, mut after, mut in_vain) = (0, Some(0), 0);
         // What is left to remove of the partitions that were found last, and of those among them that somebody else had.
-        let (mut tasks, mut busy): (Vec<(i64, i64)>, Vec<(i64, i64)>) = Default::default();
+        let (mut tasks, mut busy) = (Vec::<Task>::new(), Vec::<Task>::new());
         while let Some(mut transaction) = self.house().await? {
             if in_vain >= IN_VAIN_MAX {
                 busy.clear();
             }
-            if tasks.is_empty() && busy.is_empty() {
-                let query = sqlx::query(&inner.sql.expired).bind(ages).bind(after).bind(PARTITIONS as i64);
+            // Looked for only when all that were found are done with: it reads every partition that has nothing to remove.
+            if let Some(behind) = after.filter(|_| tasks.is_empty() && busy.is_empty()) {
+                let query = sqlx::query(&inner.sql.expired).bind(ages).bind(behind).bind(PARTITIONS as i64);
                 let rows = query.fetch_all(&mut *transaction).await?;
                 tasks = rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect::<sqlx::Result<_>>()?;
-                let Some(last) = tasks.last() else {
-                    // Dropped, it would be over some time later, and the lock with it.
-                    transaction.rollback().await?;
-                    break;
-                };
-                after = last.0;
+                // Fewer than there might have been are the last.
+                after = tasks.get(PARTITIONS - 1).map(|(partition, _)| *partition);
+            }
+            if tasks.is_empty() && busy.is_empty() {
+                // Dropped, it would be over some time later, and the lock with it.
+                transaction.rollback().await?;
+                break;
             }
             // One that is pushed to all the time is never found free, so it is waited for; alone, so that nobody waits for us meanwhile.
             let patient = tasks.is_empty();
-            let step: Vec<(i64, i64)> =
-                if patient { busy.pop().into_iter().collect() } else { std::mem::take(&mut tasks) };
+            let step: Vec<Task> = if patient { busy.pop().into_iter().collect() } else { std::mem::take(&mut tasks) };
             if patient {
                 sqlx::query(WAIT).execute(&mut *transaction).await?;
             }

@@ -16,6 +16,16 @@ async fn age(queues: &Fixture, seconds: u32) {
     queues.count(&older).await;
 }
 
+/// Makes a partition of one message longer by so many segments.
+async fn lengthen(queues: &Fixture, partition: &str, segments: u32) {
+    let more = format!(
+        "with more as (insert into {{schema}}.segment select s.partition_id, o, o + 1, s.created_at, false, s.hashes, s.ids, s.transaction_ids, null, null, s.payloads
+         from {{schema}}.segment s join {{schema}}.partition p on p.id = s.partition_id cross join generate_series(1, {segments}) as o where p.name = '{partition}' returning 1)
+         select count(*) from more"
+    );
+    queues.count(&more).await;
+}
+
 async fn configure(queues: &Fixture, queue: &str, change: Change) {
     queues.configure(queue, None, None, &change).await.expect("configured");
 }
@@ -163,13 +173,7 @@ async fn much_goes_in_steps_and_one_server_does_it() {
     configure(&queues, "q", kept(60, 0)).await;
     let many = (0..30).map(|n| message("q", &format!("p{n}"), "1")).collect();
     queues.push(many).await.expect("pushed");
-    queues
-        .count(
-            "with more as (insert into {schema}.segment select s.partition_id, o, o + 1, s.created_at, false, s.hashes, s.ids, s.transaction_ids, null, null, s.payloads
-             from {schema}.segment s cross join generate_series(1, 500) as o where s.partition_id = (select min(partition_id) from {schema}.segment) returning 1)
-             select count(*) from more",
-        )
-        .await;
+    lengthen(&queues, "p0", 500).await;
     age(&queues, 100).await;
     let mut other = queues.db.database().begin().await.expect("a transaction");
     let lock = queues.db.schema().sql(include_str!("../../sql/lock_house.sql"));
@@ -182,6 +186,27 @@ async fn much_goes_in_steps_and_one_server_does_it() {
     assert_eq!(queues.count("select max(first_offset) from {schema}.partition").await, 501);
 }
 
+/// Looking for what has to go reads every partition, so it must not be done again for every step of a long one.
+/// One partition needs several steps, and others one; it is counted how often where to stop is searched for.
+#[tokio::test]
+async fn what_has_to_go_is_looked_for_once() {
+    let queues = Fixture::new().await;
+    configure(&queues, "q", kept(60, 0)).await;
+    queues.push((0..30).map(|n| message("q", &format!("p{n}"), "1")).collect()).await.expect("pushed");
+    lengthen(&queues, "p3", 900).await;
+    age(&queues, 100).await;
+    let counting = queues.db.schema().sql(
+        "create sequence {schema}.searched;
+         create or replace function {schema}.offset_at(partition_id bigint, since timestamptz, head bigint) returns bigint language plpgsql volatile as $$ begin
+             perform nextval('{schema}.searched');
+             return head;
+         end $$",
+    );
+    sqlx::raw_sql(&counting).execute(queues.db.database().pool()).await.expect("counted");
+    assert_eq!(queues.retain().await.expect("kept house"), 930);
+    assert_eq!(queues.count("select last_value from {schema}.searched").await, 30, "once for each");
+}
+
 /// A partition that somebody always has for a moment must not grow for ever, and one that somebody has for long must not keep the others from being tidied up.
 /// Two partitions are locked when house is kept, one of them only for a moment; the third is free.
 #[tokio::test]
@@ -192,13 +217,7 @@ async fn a_partition_that_is_pushed_to_is_waited_for() {
         push(&queues, "q", partition, &["1"]).await;
     }
     // More than one step of it.
-    queues
-        .count(
-            "with more as (insert into {schema}.segment select s.partition_id, o, o + 1, s.created_at, false, s.hashes, s.ids, s.transaction_ids, null, null, s.payloads
-             from {schema}.segment s join {schema}.partition p on p.id = s.partition_id cross join generate_series(1, 300) as o where p.name = 'moment' returning 1)
-             select count(*) from more",
-        )
-        .await;
+    lengthen(&queues, "moment", 300).await;
     age(&queues, 100).await;
     let lock = queues.db.schema().sql("select id from {schema}.partition where name = $1 for no key update");
     let held = async |partition: &str| {
