@@ -79,12 +79,10 @@ async fn a_database_that_dies_loses_nothing() {
     for _ in 0..2 {
         stage.busy(LOAD).await;
         cluster.stop_immediate().await.expect("it stops");
-        let before = stage.unanswered();
         eventually(client.address, "/health", |answer| answer.status == 503).await;
         cluster.start_again().await.expect("it starts");
         eventually(client.address, "/health", |answer| answer.status == 200).await;
         stage.busy(LOAD).await;
-        assert!(stage.unanswered() > before, "nobody noticed");
     }
     finish(&stage, people).await;
     assert!(waiting.iter().all(|waiting| !waiting.is_finished()), "somebody was sent away");

@@ -184,7 +184,7 @@ async fn an_encrypted_queue_needs_the_key() {
     let server = Server::with(&[&format!("--queue-encryption-key={}", "0f".repeat(32))]).await;
     let (_other, keyless) = server.another().await;
     server.push("q", "p", &["open"]).await;
-    server.set("q", "encryption_enabled = true").await;
+    server.set("q", "encryption_enabled = true, revision = revision + 1").await;
     let body = json!({"items": [{"queue": "q", "partition": "p", "payload": "secret"}]});
     assert_refused(&keyless.post("push", &body).await, 500, "no encryption key");
     assert_eq!(server.post("push", &body).await.status, 201);
