@@ -180,7 +180,11 @@ impl Queues {
                     None => (PushStatus::Queued, draft.id),
                 },
                 Fate::Shelved => (PushStatus::Buffered, draft.id),
-                Fate::Full => (PushStatus::Failed(format!("queue {:?} has its maxSize", place.queue)), draft.id),
+                Fate::Full(stored) => match stored.get(at).copied().flatten() {
+                    Some(id) if id == draft.id => (PushStatus::Queued, id),
+                    Some(original) => (PushStatus::Duplicate, original),
+                    None => (PushStatus::Failed(format!("queue {:?} has its maxSize", place.queue)), draft.id),
+                },
                 Fate::Gone => (PushStatus::Failed(format!("queue {:?} is being deleted", place.queue)), draft.id),
             };
             let transaction_id = draft.transaction_id.clone();

@@ -1,7 +1,7 @@
 //! Duplicates.
 
-use queue::PushStatus::{Duplicate, Queued};
-use queue::{Pop, Source};
+use queue::PushStatus::{Duplicate, Failed, Queued};
+use queue::{NewMessage, Pop, Source};
 
 use crate::fixture::{Elsewhere, Fixture, message, now, of, push, statuses, transactions};
 
@@ -86,4 +86,110 @@ async fn what_was_removed_may_come_again() {
         .await;
     assert_eq!(statuses(&push(&queues, "q", "p", &["1", "2"]).await), [Queued, Duplicate]);
     assert_eq!(statuses(&push(&queues, "q", "p", &["1"]).await), [Duplicate]);
+}
+
+/// How often a transaction id is in the log and not deleted.
+async fn stored(queues: &Fixture, transaction: &str) -> i64 {
+    let sql = "select count(*) from {schema}.segment s cross join lateral unnest(s.ids, s.transaction_ids) as m (id, transaction) \
+               where m.id is not null and m.transaction = ";
+    queues.count(&format!("{sql}'{transaction}'")).await
+}
+
+/// Deletes the oldest messages as retention does.
+async fn trim(queues: &Fixture, upto: i64) {
+    let sql = "select count(*) from {schema}.trim(array(select id from {schema}.partition), \
+               array(select {upto}::bigint from {schema}.partition), 1000, true)";
+    assert_eq!(queues.count(&sql.replace("{upto}", &upto.to_string())).await, 1);
+}
+
+/// What was deleted and came again is a duplicate from then on, also for a process that has read both from the log, and for one that has learnt the second from others.
+#[tokio::test]
+async fn what_came_again_is_there() {
+    let here = Fixture::new().await;
+    let there = Elsewhere::start(&here.db).await;
+    let first = push(&here, "q", "p", &["x", "y"]).await;
+    assert_eq!(statuses(&push(&there.queues, "q", "p", &["z"]).await), [Queued]);
+    assert!(here.delete_message(first[0].partition_id, "x").await.expect("deleted"));
+    assert_eq!(statuses(&push(&here, "q", "p", &["x"]).await), [Queued]);
+    assert_eq!(statuses(&push(&there.queues, "q", "p", &["x"]).await), [Duplicate], "learnt from others");
+    let late = Elsewhere::start(&here.db).await;
+    assert_eq!(statuses(&push(&late.queues, "q", "p", &["x"]).await), [Duplicate], "read from the log");
+    assert_eq!(statuses(&push(&late.queues, "q", "p", &["x"]).await), [Duplicate]);
+    assert_eq!(stored(&here, "x").await, 1);
+}
+
+/// What was trimmed, and then pushed by somebody else, is a duplicate for who remembers the first.
+#[tokio::test]
+async fn what_was_trimmed_and_came_again_is_there() {
+    let here = Fixture::new().await;
+    let there = Elsewhere::start(&here.db).await;
+    push(&here, "q", "p", &["x"]).await;
+    push(&here, "q", "p", &["y"]).await;
+    trim(&here, 1).await;
+    assert_eq!(statuses(&push(&there.queues, "q", "p", &["x"]).await), [Queued]);
+    // This teaches it that there is another.
+    assert_eq!(statuses(&push(&here, "q", "p", &["z"]).await), [Queued]);
+    assert_eq!(statuses(&push(&here, "q", "p", &["x"]).await), [Duplicate]);
+    assert_eq!(stored(&here, "x").await, 1);
+}
+
+/// A process that remembers more than there is, because the database lost its last commits, must notice, and recognise duplicates as if it had just started.
+#[tokio::test]
+async fn memory_ahead_of_the_log_is_forgotten() {
+    let queues = Fixture::new().await;
+    push(&queues, "q", "p", &["1"]).await;
+    push(&queues, "q", "p", &["2", "3"]).await;
+    let lose =
+        "with lost as (delete from {schema}.segment where first_offset > 0 returning 1) select count(*) from lost";
+    assert_eq!(queues.count(lose).await, 1);
+    assert_eq!(statuses(&push(&queues, "q", "p", &["4", "1"]).await), [Queued, Duplicate]);
+    assert_eq!(statuses(&push(&queues, "q", "p", &["2", "4", "2"]).await), [Queued, Duplicate, Duplicate]);
+    assert_eq!(statuses(&push(&queues, "q", "p", &["3", "2"]).await), [Queued, Duplicate]);
+    let batch = now(&queues, of("q", "g", 9)).await.expect("messages");
+    assert_eq!(transactions(&batch), ["1", "4", "2", "3"]);
+}
+
+/// A full queue refuses what is new and only that: a duplicate is one, whether it is remembered, was stored by somebody else, or comes beside something new.
+#[tokio::test]
+async fn what_is_there_needs_no_room() {
+    let here = Fixture::new().await;
+    let there = Elsewhere::start(&here.db).await;
+    push(&here, "q", "p", &["1"]).await;
+    push(&there.queues, "q", "p", &["2"]).await;
+    here.set("q", "max_size = 2").await;
+    assert_eq!(statuses(&push(&here, "q", "p", &["2"]).await), [Duplicate], "not remembered");
+    let mixed = push(&here, "q", "p", &["1", "3", "2", "3"]).await;
+    let statuses = statuses(&mixed);
+    assert_eq!([&statuses[0], &statuses[2]], [&Duplicate, &Duplicate]);
+    assert!(matches!([&statuses[1], &statuses[3]], [Failed(_), Failed(_)]), "{statuses:?}");
+}
+
+/// How full a queue is must be counted once for a push, however many of its partitions it is for, and not for queues without a `maxSize`. The database counts the calls.
+#[tokio::test]
+async fn a_queue_is_counted_once() {
+    let queues = Fixture::new().await;
+    let to = |queue: &str, round: usize| {
+        (0..20).map(|number| message(queue, &format!("p{number}"), &round.to_string())).collect::<Vec<_>>()
+    };
+    for queue in ["sized", "free"] {
+        queues.push(to(queue, 0)).await.expect("pushed");
+    }
+    queues.set("sized", "max_size = 1000").await;
+    let sql = queues.db.schema().sql(
+        "create sequence {schema}.counted; create or replace function {schema}.backlog(queue_id integer) returns bigint
+         language sql volatile as $$ select 0 * nextval('{schema}.counted') $$",
+    );
+    sqlx::raw_sql(&sql).execute(queues.db.database().pool()).await.expect("replaced");
+    let called =
+        async || queues.count("select case when is_called then last_value else 0 end from {schema}.counted").await;
+    let pushes = async |messages: Vec<NewMessage>| {
+        let mut tx = queues.db.database().begin().await.expect("a transaction");
+        let pushed = queues.push_in(&mut tx, messages).await.expect("pushed");
+        assert!(pushed.iter().all(|pushed| pushed.status == Queued), "{pushed:?}");
+        tx.commit().await.expect("committed");
+    };
+    pushes(to("free", 1)).await;
+    assert_eq!(called().await, 0);
+    pushes(to("sized", 1).into_iter().chain(to("free", 2)).collect()).await;
+    assert_eq!(called().await, 1);
 }
