@@ -49,6 +49,9 @@ pub(crate) enum Fate {
     Shelved,
 }
 
+/// What was learnt of partitions and is not remembered yet.
+pub(crate) type Lessons = HashMap<i64, Extra>;
+
 /// Appends loads; dedups them.
 pub(crate) struct Push {
     channel: Channel,
@@ -76,18 +79,37 @@ impl Push {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends inside a transaction that is not ours to commit: nothing of it is remembered.
+    /// Appends inside a transaction. What that has taught so far is used and added to; it is to be [remembered](Self::learn) when the transaction is committed, and not before.
     pub(crate) async fn append_in(
         &self,
         conn: &mut PgConnection,
         loads: &[&Load],
         rings: &(Vec<String>, Vec<String>),
+        lessons: &mut Lessons,
     ) -> pg::Result<Vec<Fate>> {
         let (channels, payloads) = rings;
         let query = || sqlx::query(&self.push).bind(None::<Uuid>).bind(channels).bind(payloads).bind(true);
         let mut lanes = Lane::of(loads);
+        lanes.iter_mut().for_each(|lane| lane.extra = lessons.remove(&lane.place.id).unwrap_or_default());
         self.append(conn, &mut lanes, query, true).await?;
+        for lane in lanes.iter_mut().filter(|lane| lane.ended.is_none()) {
+            lessons.insert(lane.place.id, std::mem::take(&mut lane.extra));
+        }
         Ok(told(lanes).into_iter().map(|fate| fate.unwrap_or(Fate::Gone)).collect())
+    }
+
+    /// Remembers what was learnt in a transaction that is committed.
+    pub(crate) fn learn(&self, lessons: Lessons) {
+        let mut seen = self.seen();
+        lessons.into_iter().for_each(|(partition, extra)| seen.learn(partition, extra));
+    }
+
+    /// Remembers partitions that are not remembered, or of which others have appended much since: before they are appended to in a transaction of which nothing will be heard.
+    /// On a connection of its own, which sees nothing of that.
+    pub(crate) async fn catch_up(&self, conn: &mut PgConnection, behind: Vec<(i64, Option<i64>)>) -> pg::Result<()> {
+        let lessons = self.read(conn, behind).await?;
+        self.learn(lessons);
+        Ok(())
     }
 
     /// Appends what lanes have. Answers the backend, if it has been asked to append anything. `lasts`: as in [`Lane::append`].
@@ -168,34 +190,48 @@ impl Push {
 
     /// Reads all hashes of the partitions of which none are remembered.
     async fn read_cold(&self, conn: &mut PgConnection, lanes: &mut [Lane<'_>]) -> pg::Result<()> {
-        let mut cold: HashMap<i64, &mut Lane<'_>> = HashMap::new();
+        let mut cold: Vec<&mut Lane<'_>> = Vec::new();
         {
             let mut seen = self.seen();
             for lane in lanes.iter_mut().filter(|lane| lane.is_open() && lane.extra.from.is_none()) {
                 match seen.upto(lane.place.id) {
                     Some(upto) => lane.extra = Extra { begins: false, ..Extra::from(upto) },
-                    None => drop(cold.insert(lane.place.id, lane)),
+                    None => cold.push(lane),
                 }
             }
         }
         if cold.is_empty() {
             return Ok(());
         }
-        let ids: Vec<i64> = cold.keys().copied().collect();
-        for row in sqlx::query(&self.hashes).bind(ids).fetch_all(&mut *conn).await? {
-            let Some(lane) = cold.get_mut(&row.try_get(0)?) else { continue };
-            if lane.extra.from.is_none() {
-                lane.extra = Extra::from(row.try_get(1)?);
+        let mut read = self.read(conn, cold.iter().map(|lane| (lane.place.id, None)).collect()).await?;
+        for lane in cold {
+            match read.remove(&lane.place.id) {
+                Some(extra) => lane.extra = extra,
+                // There is no such partition any more.
+                None => lane.ended = Some(End::Gone),
             }
-            let (first, hashes): (i64, Option<Vec<Option<i64>>>) = (row.try_get(2)?, row.try_get(3)?);
-            lane.extra.skip_to(first);
-            lane.extra.extend(hashes.unwrap_or_default());
-        }
-        // There is no such partition any more.
-        for lane in cold.into_values().filter(|lane| lane.extra.from.is_none()) {
-            lane.ended = Some(End::Gone);
         }
         Ok(())
+    }
+
+    /// The hashes of partitions from an offset on up to which they are known, or from their beginning.
+    async fn read(&self, conn: &mut PgConnection, partitions: Vec<(i64, Option<i64>)>) -> pg::Result<Lessons> {
+        let known: HashMap<i64, Option<i64>> = partitions.iter().copied().collect();
+        let (ids, froms): (Vec<i64>, Vec<Option<i64>>) = partitions.into_iter().unzip();
+        let froms: Vec<i64> = froms.into_iter().map(Option::unwrap_or_default).collect();
+        let mut read = Lessons::new();
+        for row in sqlx::query(&self.hashes).bind(ids).bind(froms).fetch_all(conn).await? {
+            let (id, first): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+            let extra = read.entry(id).or_insert_with(|| {
+                let from = known.get(&id).copied().flatten();
+                Extra { begins: from.is_none(), first, ..Extra::from(from.unwrap_or(first)) }
+            });
+            if let Some(hashes) = row.try_get::<Option<Vec<Option<i64>>>, _>(3)? {
+                extra.skip_to(row.try_get(2)?);
+                extra.extend(hashes);
+            }
+        }
+        Ok(read)
     }
 
     /// What of the lanes has a hash that is known. `None`: what was remembered a moment ago is forgotten by now, to make room for others or because it was wrong.

@@ -15,6 +15,9 @@ pub(crate) const BYTES_PER_HASH: usize = 24;
 /// So many hashes of removed messages are not worth looking for.
 const PRUNED_MIN: usize = 1_024;
 
+/// So many hashes are read again and again before it pays to remember them by a statement of its own.
+const BEHIND_MAX: usize = 1_000;
+
 /// What is hashed already needs no second hash.
 #[derive(Debug, Default)]
 pub(crate) struct Same(u64);
@@ -75,6 +78,8 @@ struct Known {
     /// What lies before it was removed.
     first: i64,
     offsets: Offsets,
+    /// Others have appended much since.
+    behind: bool,
     /// When it was last used, in uses of any.
     used: u64,
 }
@@ -113,6 +118,21 @@ impl Seen {
         Some(known.upto)
     }
 
+    /// So many hashes were read that are not remembered.
+    pub(crate) fn missed(&mut self, partition: i64, hashes: usize) {
+        if let Some(known) = self.partitions.get_mut(&partition) {
+            known.behind |= hashes > BEHIND_MAX;
+        }
+    }
+
+    /// Whether much of the partition is not known; and up to before which offset it is.
+    pub(crate) fn behind(&self, partition: i64) -> Option<(i64, Option<i64>)> {
+        match self.partitions.get(&partition) {
+            None => Some((partition, None)),
+            Some(known) => known.behind.then_some((partition, Some(known.upto))),
+        }
+    }
+
     /// Whether all that the partition holds before an offset is known.
     pub(crate) fn covers(&self, partition: i64, offset: i64) -> bool {
         self.partitions.get(&partition).is_some_and(|known| known.upto >= offset)
@@ -130,11 +150,11 @@ impl Seen {
         self.uses += 1;
         let used = self.uses;
         if extra.begins && !self.partitions.contains_key(&partition) {
-            let known = Known { upto: from, first: from, offsets: Offsets::default(), used };
+            let known = Known { upto: from, first: from, offsets: Offsets::default(), behind: false, used };
             self.partitions.insert(partition, known);
         }
         let Some(known) = self.partitions.get_mut(&partition).filter(|known| known.upto >= from) else { return };
-        known.used = used;
+        (known.used, known.behind) = (used, false);
         let before = known.offsets.len();
         if before == 0 {
             known.offsets = extra.offsets;

@@ -1,7 +1,8 @@
 //! Duplicates.
 
 use queue::PushStatus::{Duplicate, Failed, Queued};
-use queue::{NewMessage, Pop, Source};
+use queue::{DeadLetterFilter, NewMessage, Operation, Pop, Source};
+use uuid::Uuid;
 
 use crate::fixture::{Elsewhere, Fixture, message, now, of, push, statuses, transactions};
 
@@ -192,4 +193,60 @@ async fn a_queue_is_counted_once() {
     assert_eq!(called().await, 0);
     pushes(to("sized", 1).into_iter().chain(to("free", 2)).collect()).await;
     assert_eq!(called().await, 1);
+}
+
+/// Makes the log useless for recognising duplicates: who does all the same has them in memory.
+async fn wipe_hashes(queues: &Fixture) {
+    let sql = "with wiped as (update {schema}.segment set hashes = array_fill(0::bigint, array[cardinality(hashes)]) returning 1) \
+               select count(*) from wiped";
+    assert!(queues.count(sql).await > 0);
+}
+
+/// What a transaction, a replay or a drain has pushed must be remembered like any other push: else a partition that is fed by them alone is read from its beginning each time.
+#[tokio::test]
+async fn what_is_pushed_in_transactions_is_remembered() {
+    let queues = Fixture::new().await;
+    let there = Elsewhere::start(&queues.db).await;
+    push(&there.queues, "q", "p", &["before"]).await;
+    queues.transaction(vec![Operation::Push(vec![message("q", "p", "moved")])], &[]).await.expect("committed");
+    let partition = push(&queues, "q", "p", &["dead"]).await[0].partition_id;
+    assert!(queues.bury_message(partition, "dead", "broken").await.expect("buried"));
+    assert_eq!(queues.replay(&DeadLetterFilter::default()).await.expect("replayed").replayed, 1);
+    queues.set_push_maintenance(true).await.expect("begun");
+    push(&queues, "q", "p", &["kept"]).await;
+    queues.set_push_maintenance(false).await.expect("ended");
+    wipe_hashes(&queues).await;
+    let again = push(&queues, "q", "p", &["before", "moved", "dead", "kept", "new"]).await;
+    assert_eq!(statuses(&again), [Duplicate, Duplicate, Duplicate, Duplicate, Queued]);
+}
+
+/// A transaction that was rolled back must leave nothing in memory.
+#[tokio::test]
+async fn what_was_rolled_back_is_not_remembered() {
+    let queues = Fixture::new().await;
+    let lost = || Operation::Push(vec![message("q", "p", "x")]);
+    queues.transaction(vec![lost()], &[Uuid::now_v7()]).await.expect_err("no such lease");
+    let mut tx = queues.db.database().begin().await.expect("a transaction");
+    queues.push_in(&mut tx, vec![message("q", "p", "x")]).await.expect("pushed");
+    assert_eq!(statuses(&queues.push_in(&mut tx, vec![message("q", "p", "x")]).await.expect("pushed")), [Duplicate]);
+    tx.rollback().await.expect("rolled back");
+    assert_eq!(statuses(&push(&queues, "q", "p", &["y", "x"]).await), [Queued, Queued]);
+    assert_eq!(statuses(&push(&queues, "q", "p", &["x", "y"]).await), [Duplicate, Duplicate]);
+}
+
+/// What a caller's own transactions push is learnt by the next ones, as soon as there is much of it; and what others had pushed before the first, at once.
+#[tokio::test]
+async fn what_callers_push_is_learnt() {
+    let queues = Fixture::new().await;
+    let there = Elsewhere::start(&queues.db).await;
+    push(&there.queues, "q", "p", &["before"]).await;
+    let many = (0..1_200).map(|number| message("q", "p", &number.to_string())).collect::<Vec<_>>();
+    for messages in [many, vec![message("q", "p", "more")]] {
+        let mut tx = queues.db.database().begin().await.expect("a transaction");
+        let pushed = queues.push_in(&mut tx, messages).await.expect("pushed");
+        assert!(pushed.iter().all(|pushed| pushed.status == Queued));
+        tx.commit().await.expect("committed");
+    }
+    wipe_hashes(&queues).await;
+    assert_eq!(statuses(&push(&queues, "q", "p", &["before", "7"]).await), [Duplicate, Duplicate]);
 }
