@@ -8,6 +8,9 @@ use crate::place::Place;
 use crate::push::{Fate, Load, Sealed};
 use crate::seen::Extra;
 
+/// Bytes of a segment, unless a single message has more: who wants one message of it reads all.
+const SEGMENT_BYTES_MAX: usize = 256 << 10;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Fresh,
@@ -85,6 +88,21 @@ impl<'a> Lane<'a> {
     /// Whether there is something to append.
     pub(crate) fn is_eager(&self) -> bool {
         self.ended.is_none() && !self.fresh.is_empty()
+    }
+
+    /// Where its segments end, counted on from `place`.
+    pub(crate) fn cut(&self, place: &mut i32, cuts: &mut Vec<i32>) {
+        let mut bytes = 0;
+        for (at, index) in self.fresh.iter().enumerate() {
+            let more = self.messages[*index].bytes();
+            if at > 0 && bytes + more > SEGMENT_BYTES_MAX {
+                cuts.push(*place);
+                bytes = 0;
+            }
+            bytes += more;
+            *place += 1;
+        }
+        cuts.push(*place);
     }
 
     /// What was fresh is stored. `lasts`: and will be whatever happens now, or whoever hears of it knows whether it will.

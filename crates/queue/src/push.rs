@@ -28,6 +28,13 @@ pub(crate) struct Sealed {
     pub(crate) producer: Option<String>,
 }
 
+impl Sealed {
+    /// About what it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.payload.len() + self.transaction_id.len() + 64
+    }
+}
+
 /// Messages of one request for one partition.
 pub(crate) struct Load {
     pub(crate) place: Arc<Place>,
@@ -282,19 +289,17 @@ fn told(lanes: Vec<Lane<'_>>) -> Vec<Option<Fate>> {
 
 fn bound<'q>(query: Query<'q, Postgres, PgArguments>, lanes: &[&mut Lane<'q>]) -> Query<'q, Postgres, PgArguments> {
     let fresh = || lanes.iter().flat_map(|lane| lane.fresh.iter().map(|index| lane.messages[*index]));
-    let mut last = 0;
-    let lasts: Vec<i32> = lanes
-        .iter()
-        .map(|lane| {
-            last += lane.fresh.len() as i32;
-            last
-        })
-        .collect();
+    let (mut lasts, mut cuts, mut place) = (Vec::with_capacity(lanes.len()), Vec::with_capacity(lanes.len()), 0);
+    for lane in lanes {
+        lane.cut(&mut place, &mut cuts);
+        lasts.push(cuts.len() as i32);
+    }
     query
         .bind(lanes.iter().map(|lane| lane.place.id).collect::<Vec<_>>())
         .bind(lanes.iter().map(|lane| lane.extra.upto).collect::<Vec<_>>())
         .bind(lanes.iter().map(|lane| lane.place.revision).collect::<Vec<_>>())
         .bind(lasts)
+        .bind(cuts)
         .bind(fresh().map(|message| message.id).collect::<Vec<_>>())
         .bind(fresh().map(|message| message.transaction_id.as_str()).collect::<Vec<_>>())
         .bind(fresh().map(|message| message.hash).collect::<Vec<_>>())
@@ -316,7 +321,7 @@ impl Flight for Push {
     }
 
     fn bytes(&self, load: &Load) -> usize {
-        load.messages.iter().map(|message| message.payload.len() + message.transaction_id.len() + 64).sum()
+        load.messages.iter().map(Sealed::bytes).sum()
     }
 
     fn rings(&self, load: &Load, fate: Option<&Fate>) -> Vec<Ring> {
