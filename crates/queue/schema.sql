@@ -927,8 +927,8 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.push(flight uuid, channels text[], payloads text[], patient boolean, partitions bigint[], known bigint[], revisions integer[], lasts integer[], ids uuid[], transaction_ids text[], hashes bigint[], bodies bytea[], trace_ids text[], producers text[], drains boolean)
- RETURNS TABLE(place integer, verdict text, first_offset bigint, unseen bigint[], unseen_from bigint, backend integer)
+CREATE OR REPLACE FUNCTION {schema}.push(flight uuid, channels text[], payloads text[], patient boolean, partitions bigint[], known bigint[], revisions integer[], lasts integer[], cuts integer[], ids uuid[], transaction_ids text[], hashes bigint[], bodies bytea[], trace_ids text[], producers text[], drains boolean)
+ RETURNS TABLE(place integer, verdict text, first_offset bigint, unseen bigint[], unseen_from bigint, begins bigint, backend integer)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
@@ -957,34 +957,42 @@ begin
     end if;
     moment := clock_timestamp();
     return query
-    with head as materialized (
-        select n.place, n.id, n.known, n.last, coalesce(lag(n.last) over (order by n.place), 0) + 1 as first, p.queue_id,
+    with sized as materialized (
+        -- Once for each queue, however many of its partitions are here, and only if somebody asks below.
+        select q.id, {schema}.backlog(q.id) >= q.max_size as is_full from {schema}.queue q
+        where q.id = any (array(select distinct p.queue_id from {schema}.partition p where p.id = any (held))) and q.max_size > 0
+    ), head as materialized (
+        select n.place, n.id, n.known, n.begin + 1 as first_cut, n.last as last_cut, coalesce(cuts[n.begin], 0) + 1 as first, cuts[n.last] as last,
+               p.queue_id, p.first_offset as begins,
                coalesce(s.next_offset, p.first_offset) as offset, greatest(s.created_at, moment) as created_at, q.encryption_enabled as sealed,
                case when p.id is null then case when exists (select from {schema}.partition a where a.id = n.id) then 'locked' else 'gone' end
                     when q.revision <> n.revision then 'gone'
-                    when q.max_size > 0 and not drains and {schema}.backlog(q.id) >= q.max_size then 'full' end as verdict
-        from unnest(partitions, known, revisions, lasts) with ordinality as n (id, known, revision, last, place)
+                    when n.known > coalesce(s.next_offset, p.first_offset) then 'gone'
+                    when q.max_size > 0 and not drains and (select z.is_full from sized z where z.id = q.id) then 'full' end as verdict
+        from (select n.*, coalesce(lag(n.last) over (order by n.place), 0) as begin
+              from unnest(partitions, known, revisions, lasts) with ordinality as n (id, known, revision, last, place)) n
         left join lateral (select p.id, p.queue_id, p.first_offset from {schema}.partition p where p.id = n.id and p.id = any (held)) p on true
         left join lateral (select q.id, q.encryption_enabled, q.revision, q.max_size from {schema}.queue q where q.id = p.queue_id) q on true
         left join lateral (select s.next_offset, s.created_at from {schema}.segment s where s.partition_id = p.id
                            order by s.first_offset desc limit 1) s on true
     ), judged as materialized (
         select h.*, u.hashes as unseen, u.first as unseen_from,
-               coalesce(h.verdict, case when u.hashes && push.hashes[h.first:h.last] then 'stale' else 'ok' end) as fate
+               case when u.hashes && push.hashes[h.first:h.last] then 'stale' else coalesce(h.verdict, 'ok') end as fate
         from head h
         left join lateral (
             select array_agg(x.hash order by s.first_offset, x.place) as hashes, min(s.first_offset) as first from {schema}.segment s
             cross join lateral unnest(s.hashes) with ordinality as x (hash, place)
             where s.partition_id = h.id and s.first_offset >= h.known and s.first_offset < h.offset
-        ) u on h.offset > h.known and h.verdict is null
+        ) u on h.offset > h.known and coalesce(h.verdict, 'full') = 'full'
     ), written as (
         insert into {schema}.segment (partition_id, first_offset, next_offset, created_at, encrypted, hashes, ids, transaction_ids, trace_ids, producers, payloads)
-        select j.id, j.offset, j.offset + (j.last - j.first + 1), j.created_at, j.sealed,
-               push.hashes[j.first:j.last], push.ids[j.first:j.last], push.transaction_ids[j.first:j.last],
-               nullif(push.trace_ids[j.first:j.last], array_fill(null::text, array[j.last - j.first + 1])),
-               nullif(push.producers[j.first:j.last], array_fill(null::text, array[j.last - j.first + 1])),
-               push.bodies[j.first:j.last]
-        from judged j where j.fate = 'ok'
+        select j.id, j.offset + (c.first - j.first), j.offset + (c.last - j.first + 1), j.created_at, j.sealed,
+               push.hashes[c.first:c.last], push.ids[c.first:c.last], push.transaction_ids[c.first:c.last],
+               nullif(push.trace_ids[c.first:c.last], array_fill(null::text, array[c.last - c.first + 1])),
+               nullif(push.producers[c.first:c.last], array_fill(null::text, array[c.last - c.first + 1])),
+               push.bodies[c.first:c.last]
+        from (select j.*, generate_series(j.first_cut, j.last_cut) as cut from judged j where j.fate = 'ok') j
+        cross join lateral (select coalesce(cuts[j.cut - 1], 0) + 1 as first, cuts[j.cut] as last) c
     ), woken as (
         -- None is changed by anybody else meanwhile: whoever made it infinite had the partition.
         update {schema}.cursor c set version = c.version + 1,
@@ -1000,7 +1008,7 @@ begin
         ) w
         where c.partition_id = w.partition_id and c.consumer_id = w.consumer_id and c.version = w.version
     )
-    select j.place::integer, j.fate, case when j.fate = 'ok' then j.offset end, j.unseen, j.unseen_from, pg_backend_pid() from judged j order by j.place;
+    select j.place::integer, j.fate, case when j.fate = 'ok' then j.offset end, j.unseen, j.unseen_from, j.begins, pg_backend_pid() from judged j order by j.place;
     perform {schema}.land(flight, array[]::text[], channels, payloads);
 end
 $function$;

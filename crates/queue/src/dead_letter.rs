@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::id::{Ids, PartitionId};
 use crate::message::{NewMessage, PushStatus};
 use crate::name::{LENGTH_MAX, check_text};
+use crate::push::Lessons;
 use crate::queues::Queues;
 use crate::resources::{Listed, Page};
 
@@ -164,7 +165,7 @@ impl Queues {
                     (None, None) => done.kept.push(format!("dead letter {id} cannot be decrypted here")),
                 }
             }
-            let pushed = self.push_letters(&mut transaction, &mut letters).await?;
+            let (pushed, lessons) = self.push_letters(&mut transaction, &mut letters).await?;
             let mut ended: Vec<i64> = Vec::new();
             for ((_, ids, _), status) in letters.into_iter().zip(pushed) {
                 match status {
@@ -176,6 +177,7 @@ impl Queues {
             let query = sqlx::query(&inner.sql.delete_dead_letters).bind(&ended);
             query.execute(&mut *transaction).await.map_err(Error::from)?;
             transaction.commit().await.map_err(Error::from)?;
+            inner.push.learn(lessons);
             done.replayed += ended.len();
             if (rows.len() as i64) < STEP {
                 return Ok(done);
@@ -201,22 +203,24 @@ impl Queues {
         }
     }
 
-    /// Pushes letters in their order; those whose transaction ids are taken under another, which they have afterwards.
+    /// Pushes letters in their order; those whose transaction ids are taken under another, which they have afterwards. And what to remember when the transaction
+    /// is committed.
     async fn push_letters(
         &self,
         transaction: &mut PgTransaction<'_>,
         letters: &mut [(Uuid, Vec<i64>, NewMessage)],
-    ) -> Result<Vec<PushStatus>> {
+    ) -> Result<(Vec<PushStatus>, Lessons)> {
         let mut attempt = 0;
         loop {
             attempt += 1;
             // To be undone if an id turns out to be taken: in the second attempt the letter comes under another, at its place.
             let mut savepoint = transaction.begin().await?;
-            let messages = letters.iter().map(|(.., message)| message.clone()).collect();
-            let pushed = self.push_in(&mut savepoint, messages).await?;
+            let messages: Vec<NewMessage> = letters.iter().map(|(.., message)| message.clone()).collect();
+            let mut lessons = Lessons::new();
+            let pushed = self.push_within(&mut savepoint, &messages, &mut lessons).await?;
             if attempt == ATTEMPTS || pushed.iter().all(|pushed| pushed.status != PushStatus::Duplicate) {
                 savepoint.commit().await?;
-                return Ok(pushed.into_iter().map(|pushed| pushed.status).collect());
+                return Ok((pushed.into_iter().map(|pushed| pushed.status).collect(), lessons));
             }
             savepoint.rollback().await?;
             for ((_, ids, message), pushed) in letters.iter_mut().zip(pushed) {

@@ -15,7 +15,7 @@ use time::OffsetDateTime;
 use crate::error::{Error, Result};
 use crate::name::hash;
 use crate::place::Place;
-use crate::push::{Fate, Load, Sealed};
+use crate::push::{Fate, Lessons, Load, Sealed};
 use crate::queues::Queues;
 
 /// Messages of one step of a drain.
@@ -112,10 +112,11 @@ impl Queues {
         if last {
             sqlx::query(&inner.sql.lock_switch).execute(&mut *transaction).await?;
         }
+        let mut lessons = Lessons::new();
         loop {
             let query = sqlx::query(&inner.sql.take_buffered).bind(STEP).bind(STEP_BYTES);
             let rows = query.fetch_all(&mut *transaction).await?;
-            let bytes: usize = self.push_buffered(&mut transaction, &rows).await?;
+            let bytes: usize = self.push_buffered(&mut transaction, &rows, &mut lessons).await?;
             let all = (rows.len() as i64) < STEP && (bytes as i64) < STEP_BYTES;
             if last && all {
                 let query = sqlx::query(&inner.sql.set_maintenance).bind("push").bind(false);
@@ -123,13 +124,19 @@ impl Queues {
             }
             if all || !last {
                 transaction.commit().await?;
+                inner.push.learn(lessons);
                 return Ok(all);
             }
         }
     }
 
     /// Pushes messages that were kept aside, and keeps them no longer; how many bytes their payloads have.
-    async fn push_buffered(&self, transaction: &mut PgTransaction<'_>, rows: &[PgRow]) -> Result<usize> {
+    async fn push_buffered(
+        &self,
+        transaction: &mut PgTransaction<'_>,
+        rows: &[PgRow],
+        lessons: &mut Lessons,
+    ) -> Result<usize> {
         if rows.is_empty() {
             return Ok(0);
         }
@@ -151,9 +158,10 @@ impl Queues {
         let rings: Vec<wake::Ring> = loads.iter().map(|load| load.place.pushed(&inner.channel)).collect();
         let rings = wake::Wake::notifications(&rings);
         let loads: Vec<&Load> = loads.iter().collect();
-        let fates = inner.push.append_in(transaction, &loads, &rings).await?;
+        let fates = inner.push.append_in(transaction, &loads, &rings, lessons).await?;
         if !fates.iter().all(|fate| matches!(fate, Fate::Stored(_))) {
             names.iter().for_each(|(queue, _)| inner.places.forget(queue));
+            loads.iter().for_each(|load| inner.seen().forget(load.place.id));
             return Err(Error::RolledBack { reason: "a queue was changed by somebody else meanwhile".to_owned() });
         }
         sqlx::query(&inner.sql.delete_buffered).bind(ids).execute(&mut **transaction).await?;

@@ -287,7 +287,7 @@ impl Queues {
             query.bind(found.element).bind(found.message.id)
         };
         let erased = !inner.ask("delete a message", query).await?.is_empty();
-        inner.seen().unlearn(found.partition, hash(transaction_id));
+        inner.seen().unlearn(found.partition, hash(transaction_id), found.message.offset);
         Ok(erased)
     }
 
@@ -304,7 +304,7 @@ impl Queues {
             query.bind(found.element).bind(found.message.id).bind(QUEUE_MODE).bind(&why)
         };
         let buried = !inner.ask("bury a message", query).await?.is_empty();
-        inner.seen().unlearn(found.partition, hash(transaction_id));
+        inner.seen().unlearn(found.partition, hash(transaction_id), found.message.offset);
         Ok(buried)
     }
 

@@ -13,6 +13,7 @@ use wake::{Channel, Ring};
 use crate::error::{Error, Result};
 use crate::name::{dotted, topic};
 use crate::queues::Inner;
+use crate::seen::Extra;
 
 /// Places remembered; beyond it all are forgotten and asked for again.
 const PLACES_MAX: usize = 100_000;
@@ -52,6 +53,13 @@ impl Place {
             revision: row.try_get("revision")?,
             topics,
         })
+    }
+
+    /// One for tests that need no database.
+    #[cfg(test)]
+    pub(crate) fn example(id: i64, revision: i32) -> Place {
+        let (queue, partition) = ("q".to_owned(), "p".to_owned());
+        Place { id, queue, partition, encrypted: false, revision, topics: Default::default() }
     }
 
     /// Something was pushed here.
@@ -140,7 +148,7 @@ impl Inner {
         for (row, (queue, partition)) in rows.iter().zip(names) {
             let id = row.try_get("partition_id")?;
             if row.try_get("made")? {
-                self.seen().learn(id, 0, &[], true);
+                self.seen().learn(id, Extra::from(0));
             }
             let place = Arc::new(Place::of(row, id, queue, partition)?);
             self.places.remember(&place);

@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pg::{Schema, Sql};
+use pg::{Database, Schema, Sql};
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
 use wake::{Boarded, Channel, Flight, Landed, Ring};
 
-use crate::lane::{Extra, Lane, Verdict};
+use crate::lane::{End, Lane, Verdict};
 use crate::place::Place;
-use crate::seen::Seen;
+use crate::seen::{Extra, Seen};
 
 /// How often a flight tries again because others appended what it was about to: each time it knows more.
 const ROUNDS_MAX: usize = 10;
@@ -26,6 +26,13 @@ pub(crate) struct Sealed {
     pub(crate) payload: Vec<u8>,
     pub(crate) trace_id: Option<String>,
     pub(crate) producer: Option<String>,
+}
+
+impl Sealed {
+    /// About what it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.payload.len() + self.transaction_id.len() + 64
+    }
 }
 
 /// Messages of one request for one partition.
@@ -43,26 +50,32 @@ pub(crate) enum Fate {
     Stored(Vec<Option<Uuid>>),
     /// The partition is not what it was: ask for it again.
     Gone,
-    /// The queue has its `maxSize`.
-    Full,
+    /// The queue has its `maxSize`: the ids of what is there all the same.
+    Full(Vec<Option<Uuid>>),
     /// Pushes are under maintenance.
     Shelved,
 }
+
+/// What was learnt of partitions and is not remembered yet.
+pub(crate) type Lessons = HashMap<i64, Extra>;
 
 /// Appends loads; dedups them.
 pub(crate) struct Push {
     channel: Channel,
     seen: Arc<Mutex<Seen>>,
+    /// A flight's statement is its commit. Through a pooler that comes after it, and may fail.
+    commits: bool,
     push: Sql,
     hashes: Sql,
     originals: Sql,
 }
 
 impl Push {
-    pub(crate) fn new(schema: &Schema, channel: Channel, seen: Arc<Mutex<Seen>>) -> Push {
+    pub(crate) fn new(db: &Database, schema: &Schema, channel: Channel, seen: Arc<Mutex<Seen>>) -> Push {
         Push {
             channel,
             seen,
+            commits: !db.has_pooler(),
             push: schema.sql(include_str!("../sql/push.sql")),
             hashes: schema.sql(include_str!("../sql/hashes.sql")),
             originals: schema.sql(include_str!("../sql/originals.sql")),
@@ -73,38 +86,57 @@ impl Push {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends inside a transaction that is not ours to commit: nothing of it is remembered.
+    /// Appends inside a transaction. What that has taught so far is used and added to; it is to be [remembered](Self::learn) when the transaction is committed, and not before.
     pub(crate) async fn append_in(
         &self,
         conn: &mut PgConnection,
         loads: &[&Load],
         rings: &(Vec<String>, Vec<String>),
+        lessons: &mut Lessons,
     ) -> pg::Result<Vec<Fate>> {
         let (channels, payloads) = rings;
         let query = || sqlx::query(&self.push).bind(None::<Uuid>).bind(channels).bind(payloads).bind(true);
-        let (fates, _) = self.append(conn, loads, query, false).await?;
-        Ok(fates.into_iter().map(|fate| fate.unwrap_or(Fate::Gone)).collect())
+        let mut lanes = Lane::of(loads);
+        lanes.iter_mut().for_each(|lane| lane.extra = lessons.remove(&lane.place.id).unwrap_or_default());
+        self.append(conn, &mut lanes, query, true).await?;
+        for lane in lanes.iter_mut().filter(|lane| lane.ended.is_none()) {
+            lessons.insert(lane.place.id, std::mem::take(&mut lane.extra));
+        }
+        Ok(told(lanes).into_iter().map(|fate| fate.unwrap_or(Fate::Gone)).collect())
     }
 
-    /// Appends loads, which are in order of their partitions. `None`: somebody else has the partition. And the backend, if it has been asked to append anything.
+    /// Remembers what was learnt in a transaction that is committed.
+    pub(crate) fn learn(&self, lessons: Lessons) {
+        let mut seen = self.seen();
+        lessons.into_iter().for_each(|(partition, extra)| seen.learn(partition, extra));
+    }
+
+    /// Remembers partitions that are not remembered, or of which others have appended much since: before they are appended to in a transaction of which nothing will be heard.
+    /// On a connection of its own, which sees nothing of that.
+    pub(crate) async fn catch_up(&self, conn: &mut PgConnection, behind: Vec<(i64, Option<i64>)>) -> pg::Result<()> {
+        let lessons = self.read(conn, behind).await?;
+        self.learn(lessons);
+        Ok(())
+    }
+
+    /// Appends what lanes have. Answers the backend, if it has been asked to append anything. `lasts`: as in [`Lane::append`].
     async fn append<'q>(
         &self,
         conn: &mut PgConnection,
-        loads: &[&'q Load],
+        lanes: &mut [Lane<'q>],
         query: impl Fn() -> Query<'q, Postgres, PgArguments>,
-        commits: bool,
-    ) -> pg::Result<(Vec<Option<Fate>>, Option<i32>)> {
-        let mut lanes = Lane::of(loads);
+        lasts: bool,
+    ) -> pg::Result<Option<i32>> {
         let mut backend = None;
         for _ in 0..ROUNDS_MAX {
-            self.prepare(conn, &mut lanes, commits).await?;
+            self.prepare(conn, lanes).await?;
             let mut sent: Vec<&mut Lane<'_>> = lanes.iter_mut().filter(|lane| lane.is_eager()).collect();
             if sent.is_empty() {
                 break;
             }
             let rows = bound(query(), &sent).fetch_all(&mut *conn).await?;
             if rows.is_empty() {
-                sent.iter_mut().for_each(|lane| lane.ended = Some(Some(Fate::Shelved)));
+                sent.iter_mut().for_each(|lane| lane.ended = Some(End::Shelved));
             }
             for row in rows {
                 let place: i32 = row.try_get("place")?;
@@ -113,126 +145,161 @@ impl Push {
                     lane.extra.skip_to(row.try_get("unseen_from")?);
                     lane.extra.extend(unseen);
                 }
+                lane.extra.first = row.try_get::<Option<i64>, _>("begins")?.unwrap_or_default();
                 match row.try_get("verdict")? {
-                    "ok" => lane.append(row.try_get("first_offset")?),
+                    "ok" => lane.append(row.try_get("first_offset")?, lasts),
                     "stale" => {}
-                    "locked" => lane.ended = Some(None),
-                    "full" => lane.ended = Some(Some(Fate::Full)),
-                    _ => lane.ended = Some(Some(Fate::Gone)),
+                    "locked" => lane.ended = Some(End::Locked),
+                    "full" => lane.ended = Some(End::Full),
+                    _ => lane.ended = Some(End::Gone),
                 }
                 backend = row.try_get("backend")?;
             }
         }
-        if commits {
-            let mut seen = self.seen();
-            for lane in &lanes {
-                lane.teach(&mut seen);
-            }
-        }
-        let mut fates: Vec<Option<Fate>> = Vec::with_capacity(loads.len());
-        for lane in lanes {
-            lane.tell(&mut fates);
-        }
-        Ok((fates, backend))
+        Ok(backend)
     }
 
     /// Finds out what of the lanes is stored already.
-    async fn prepare(&self, conn: &mut PgConnection, lanes: &mut [Lane<'_>], commits: bool) -> pg::Result<()> {
-        let mut cold: HashMap<i64, &mut Lane<'_>> = HashMap::new();
-        {
-            let mut seen = self.seen();
-            for lane in lanes.iter_mut().filter(|lane| lane.is_open() && lane.extra.from.is_none()) {
-                match seen.upto(lane.place.id) {
-                    Some(upto) => lane.extra = Extra { begins: false, ..Extra::from(upto) },
-                    None => drop(cold.insert(lane.place.id, lane)),
-                }
+    async fn prepare(&self, conn: &mut PgConnection, lanes: &mut [Lane<'_>]) -> pg::Result<()> {
+        let doubts = loop {
+            self.read_cold(conn, lanes).await?;
+            if let Some(doubts) = self.doubts(lanes) {
+                break doubts;
             }
-        }
-        if !cold.is_empty() {
-            let ids: Vec<i64> = cold.keys().copied().collect();
-            for row in sqlx::query(&self.hashes).bind(ids).fetch_all(&mut *conn).await? {
-                let Some(lane) = cold.get_mut(&row.try_get(0)?) else { continue };
-                if lane.extra.from.is_none() {
-                    lane.extra = Extra::from(row.try_get(1)?);
-                }
-                let (first, hashes): (i64, Option<Vec<Option<i64>>>) = (row.try_get(2)?, row.try_get(3)?);
-                lane.extra.skip_to(first);
-                lane.extra.extend(hashes.unwrap_or_default());
-            }
-            // There is no such partition any more.
-            for lane in cold.into_values().filter(|lane| lane.extra.from.is_none()) {
-                lane.ended = Some(Some(Fate::Gone));
-            }
-        }
-        let mut doubts: Vec<(usize, usize, i64)> = Vec::new();
-        {
-            let seen = self.seen();
-            for (at, lane) in lanes.iter_mut().enumerate().filter(|(_, lane)| lane.is_open()) {
-                lane.fresh.clear();
-                let mut own: HashMap<&str, usize> = HashMap::new();
-                for (index, message) in lane.messages.iter().enumerate() {
-                    if let Some(first) = own.get(message.transaction_id.as_str()) {
-                        lane.verdicts[index] = Verdict::SameAs(*first);
-                        continue;
-                    }
-                    own.insert(&message.transaction_id, index);
-                    let known = || seen.offset(lane.place.id, message.hash);
-                    match lane.extra.offsets.get(&message.hash).copied().or_else(known) {
-                        Some(offset) => doubts.push((at, index, offset)),
-                        None => lane.fresh.push(index),
-                    }
-                    lane.verdicts[index] = Verdict::Fresh;
-                }
-            }
-        }
+        };
         if doubts.is_empty() {
             return Ok(());
         }
-        let partitions: Vec<i64> = doubts.iter().map(|(at, ..)| lanes[*at].place.id).collect();
-        let offsets: Vec<i64> = doubts.iter().map(|(.., offset)| *offset).collect();
+        let partitions: Vec<i64> = doubts.iter().map(|doubt| lanes[doubt.lane].place.id).collect();
+        let offsets: Vec<i64> = doubts.iter().map(|doubt| doubt.offset).collect();
         let rows = sqlx::query(&self.originals).bind(partitions).bind(offsets).fetch_all(conn).await?;
         let mut originals: HashMap<usize, (Uuid, String)> = HashMap::new();
         for row in rows {
             let place: i64 = row.try_get(0)?;
             originals.insert(place as usize - 1, (row.try_get(1)?, row.try_get(2)?));
         }
-        for (doubt, (at, index, _)) in doubts.into_iter().enumerate() {
-            let lane = &mut lanes[at];
+        for (place, Doubt { lane, index, .. }) in doubts.into_iter().enumerate() {
+            let lane = &mut lanes[lane];
             let message = lane.messages[index];
-            match originals.remove(&doubt) {
+            match originals.remove(&place) {
                 // Stored by an earlier attempt whose answer was lost.
                 Some((id, _)) if id == message.id => lane.verdicts[index] = Verdict::Stored,
                 Some((id, transaction)) if transaction == message.transaction_id => {
                     lane.verdicts[index] = Verdict::DuplicateOf(id);
                 }
-                found => {
-                    if found.is_none() && commits {
-                        self.seen().unlearn(lane.place.id, message.hash);
-                    }
-                    lane.fresh.push(index);
-                }
+                // What had the hash was removed, or was another; where it is stored now is learnt with that.
+                _ => lane.fresh.push(index),
             }
         }
         lanes.iter_mut().for_each(|lane| lane.fresh.sort_unstable());
         Ok(())
     }
+
+    /// Reads all hashes of the partitions of which none are remembered.
+    async fn read_cold(&self, conn: &mut PgConnection, lanes: &mut [Lane<'_>]) -> pg::Result<()> {
+        let mut cold: Vec<&mut Lane<'_>> = Vec::new();
+        {
+            let mut seen = self.seen();
+            for lane in lanes.iter_mut().filter(|lane| lane.is_open() && lane.extra.from.is_none()) {
+                match seen.upto(lane.place.id) {
+                    Some(upto) => lane.extra = Extra { begins: false, ..Extra::from(upto) },
+                    None => cold.push(lane),
+                }
+            }
+        }
+        if cold.is_empty() {
+            return Ok(());
+        }
+        let mut read = self.read(conn, cold.iter().map(|lane| (lane.place.id, None)).collect()).await?;
+        for lane in cold {
+            match read.remove(&lane.place.id) {
+                Some(extra) => lane.extra = extra,
+                // There is no such partition any more.
+                None => lane.ended = Some(End::Gone),
+            }
+        }
+        Ok(())
+    }
+
+    /// The hashes of partitions from an offset on up to which they are known, or from their beginning.
+    async fn read(&self, conn: &mut PgConnection, partitions: Vec<(i64, Option<i64>)>) -> pg::Result<Lessons> {
+        let known: HashMap<i64, Option<i64>> = partitions.iter().copied().collect();
+        let (ids, froms): (Vec<i64>, Vec<Option<i64>>) = partitions.into_iter().unzip();
+        let froms: Vec<i64> = froms.into_iter().map(Option::unwrap_or_default).collect();
+        let mut read = Lessons::new();
+        for row in sqlx::query(&self.hashes).bind(ids).bind(froms).fetch_all(conn).await? {
+            let (id, first): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+            let extra = read.entry(id).or_insert_with(|| {
+                let from = known.get(&id).copied().flatten();
+                Extra { begins: from.is_none(), first, ..Extra::from(from.unwrap_or(first)) }
+            });
+            if let Some(hashes) = row.try_get::<Option<Vec<Option<i64>>>, _>(3)? {
+                extra.skip_to(row.try_get(2)?);
+                extra.extend(hashes);
+            }
+        }
+        Ok(read)
+    }
+
+    /// What of the lanes has a hash that is known. `None`: what was remembered a moment ago is forgotten by now, to make room for others or because it was wrong.
+    fn doubts(&self, lanes: &mut [Lane<'_>]) -> Option<Vec<Doubt>> {
+        let mut doubts = Vec::new();
+        let mut lost = false;
+        let seen = self.seen();
+        for (at, lane) in lanes.iter_mut().enumerate().filter(|(_, lane)| lane.is_open()) {
+            let id = lane.place.id;
+            if !lane.extra.begins && !lane.extra.from.is_some_and(|from| seen.covers(id, from)) {
+                lane.extra = Extra::default();
+                lost = true;
+                continue;
+            }
+            lane.fresh.clear();
+            let mut own: HashMap<&str, usize> = HashMap::new();
+            for (index, message) in lane.messages.iter().enumerate() {
+                if let Some(first) = own.get(message.transaction_id.as_str()) {
+                    lane.verdicts[index] = Verdict::SameAs(*first);
+                    continue;
+                }
+                own.insert(&message.transaction_id, index);
+                let known = || seen.offset(id, message.hash);
+                match lane.extra.offsets.get(&message.hash).copied().or_else(known) {
+                    Some(offset) => doubts.push(Doubt { lane: at, index, offset }),
+                    None => lane.fresh.push(index),
+                }
+                lane.verdicts[index] = Verdict::Fresh;
+            }
+        }
+        (!lost).then_some(doubts)
+    }
+}
+
+/// A message whose hash was seen at an offset.
+struct Doubt {
+    lane: usize,
+    index: usize,
+    offset: i64,
+}
+
+/// What became of each load. `None`: somebody else has the partition.
+fn told(lanes: Vec<Lane<'_>>) -> Vec<Option<Fate>> {
+    let mut fates = Vec::new();
+    lanes.into_iter().for_each(|lane| lane.tell(&mut fates));
+    fates
 }
 
 fn bound<'q>(query: Query<'q, Postgres, PgArguments>, lanes: &[&mut Lane<'q>]) -> Query<'q, Postgres, PgArguments> {
     let fresh = || lanes.iter().flat_map(|lane| lane.fresh.iter().map(|index| lane.messages[*index]));
-    let mut last = 0;
-    let lasts: Vec<i32> = lanes
-        .iter()
-        .map(|lane| {
-            last += lane.fresh.len() as i32;
-            last
-        })
-        .collect();
+    let (mut lasts, mut cuts, mut place) = (Vec::with_capacity(lanes.len()), Vec::with_capacity(lanes.len()), 0);
+    for lane in lanes {
+        lane.cut(&mut place, &mut cuts);
+        lasts.push(cuts.len() as i32);
+    }
     query
         .bind(lanes.iter().map(|lane| lane.place.id).collect::<Vec<_>>())
         .bind(lanes.iter().map(|lane| lane.extra.upto).collect::<Vec<_>>())
         .bind(lanes.iter().map(|lane| lane.place.revision).collect::<Vec<_>>())
         .bind(lasts)
+        .bind(cuts)
         .bind(fresh().map(|message| message.id).collect::<Vec<_>>())
         .bind(fresh().map(|message| message.transaction_id.as_str()).collect::<Vec<_>>())
         .bind(fresh().map(|message| message.hash).collect::<Vec<_>>())
@@ -254,21 +321,30 @@ impl Flight for Push {
     }
 
     fn bytes(&self, load: &Load) -> usize {
-        load.messages.iter().map(|message| message.payload.len() + message.transaction_id.len() + 64).sum()
+        load.messages.iter().map(Sealed::bytes).sum()
     }
 
     fn rings(&self, load: &Load, fate: Option<&Fate>) -> Vec<Ring> {
         let rings = match fate {
             None => true,
             Some(Fate::Stored(originals)) => originals.iter().any(Option::is_none),
+            // Stored by an earlier attempt, which may not have rung.
+            Some(Fate::Full(stored)) => {
+                load.messages.iter().zip(stored).any(|(message, stored)| *stored == Some(message.id))
+            }
             Some(_) => false,
         };
         if rings { vec![load.place.pushed(&self.channel)] } else { Vec::new() }
     }
 
     async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Load>) -> pg::Result<Landed> {
-        let (fates, backend) = self.append(conn, &boarded.members, || boarded.query(&self.push), true).await?;
-        Ok(Landed::new(fates.iter().map(|fate| fate.as_ref().map(written)).collect(), backend))
+        let mut lanes = Lane::of(&boarded.members);
+        let backend = self.append(conn, &mut lanes, || boarded.query(&self.push), self.commits).await?;
+        {
+            let mut seen = self.seen();
+            lanes.iter_mut().for_each(|lane| seen.learn(lane.place.id, std::mem::take(&mut lane.extra)));
+        }
+        Ok(Landed::new(told(lanes).iter().map(|fate| fate.as_ref().map(written)).collect(), backend))
     }
 
     fn outcome(&self, _: &Load, text: &str) -> Fate {
@@ -277,21 +353,23 @@ impl Flight for Push {
 }
 
 fn written(fate: &Fate) -> String {
+    let list = |kind: char, ids: &[Option<Uuid>]| {
+        let each = ids.iter().map(|id| id.map_or_else(String::new, |id| id.to_string()));
+        format!("{kind}{}", each.collect::<Vec<_>>().join(","))
+    };
     match fate {
-        Fate::Stored(originals) => {
-            let each = originals.iter().map(|original| original.map_or_else(String::new, |id| id.to_string()));
-            format!("s{}", each.collect::<Vec<_>>().join(","))
-        }
+        Fate::Stored(originals) => list('s', originals),
+        Fate::Full(stored) => list('f', stored),
         Fate::Gone => "g".to_owned(),
-        Fate::Full => "f".to_owned(),
         Fate::Shelved => "m".to_owned(),
     }
 }
 
 fn read(text: &str) -> Fate {
+    let list = |ids: &str| ids.split(',').map(|id| id.parse().ok()).collect();
     match text.split_at_checked(1) {
-        Some(("s", each)) => Fate::Stored(each.split(',').map(|id| id.parse().ok()).collect()),
-        Some(("f", _)) => Fate::Full,
+        Some(("s", originals)) => Fate::Stored(list(originals)),
+        Some(("f", stored)) => Fate::Full(list(stored)),
         Some(("m", _)) => Fate::Shelved,
         _ => Fate::Gone,
     }
@@ -304,10 +382,8 @@ mod tests {
     /// Whatever becomes of a load must survive being an outcome of a flight, which is text.
     #[test]
     fn a_fate_is_read_as_it_was_written() {
-        let some = Some(Uuid::new_v4());
-        for fate in
-            [Fate::Stored(vec![None, some, None]), Fate::Stored(vec![None]), Fate::Gone, Fate::Full, Fate::Shelved]
-        {
+        let ids = vec![None, Some(Uuid::new_v4()), None];
+        for fate in [Fate::Stored(ids.clone()), Fate::Stored(vec![None]), Fate::Full(ids), Fate::Gone, Fate::Shelved] {
             assert_eq!(read(&written(&fate)), fate);
         }
     }

@@ -109,7 +109,7 @@ impl Queues {
         let seen = Arc::new(Mutex::new(Seen::new(options.dedup_cache_bytes)));
         let flying = FlightOptions { give_up_after: options.give_up_after, ..FlightOptions::default() };
         let held: Arc<Mutex<Held>> = Arc::default();
-        let push = || Push::new(schema, channel.clone(), seen.clone());
+        let push = || Push::new(db, schema, channel.clone(), seen.clone());
         let inner = Inner {
             ids: Ids::of(schema.name()),
             seal: Arc::new(Seal::new(options.encryption_key.as_ref())),

@@ -12,6 +12,11 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 /// About how many bytes a remembered hash costs.
 pub(crate) const BYTES_PER_HASH: usize = 24;
+/// So many hashes of removed messages are not worth looking for.
+const PRUNED_MIN: usize = 1_024;
+
+/// So many hashes are read again and again before it pays to remember them by a statement of its own.
+const BEHIND_MAX: usize = 1_000;
 
 /// What is hashed already needs no second hash.
 #[derive(Debug, Default)]
@@ -31,16 +36,64 @@ impl Hasher for Same {
     }
 }
 
-/// The offset at which a hash was first seen.
+/// The offset at which a hash was last seen: of messages that had the same, one after another, only the last can still be there.
 pub(crate) type Offsets = HashMap<i64, i64, BuildHasherDefault<Same>>;
+
+/// What is known of a partition beyond what is remembered.
+#[derive(Debug, Default)]
+pub(crate) struct Extra {
+    pub(crate) from: Option<i64>,
+    pub(crate) upto: i64,
+    /// `from` is where the partition begins.
+    pub(crate) begins: bool,
+    /// What lies before it was removed, as far as is known.
+    pub(crate) first: i64,
+    pub(crate) offsets: Offsets,
+}
+
+impl Extra {
+    pub(crate) fn from(offset: i64) -> Extra {
+        Extra { from: Some(offset), upto: offset, begins: true, ..Extra::default() }
+    }
+
+    /// What lies between was removed.
+    pub(crate) fn skip_to(&mut self, offset: i64) {
+        self.upto = self.upto.max(offset);
+    }
+
+    pub(crate) fn extend(&mut self, hashes: impl IntoIterator<Item = Option<i64>>) {
+        for hash in hashes {
+            if let Some(hash) = hash {
+                self.offsets.insert(hash, self.upto);
+            }
+            self.upto += 1;
+        }
+    }
+}
 
 #[derive(Debug)]
 struct Known {
     /// Up to before which offset.
     upto: i64,
+    /// What lies before it was removed.
+    first: i64,
     offsets: Offsets,
+    /// Others have appended much since.
+    behind: bool,
     /// When it was last used, in uses of any.
     used: u64,
+}
+
+impl Known {
+    /// Forgets what was removed, when that is most of it: so each is looked at once or twice.
+    fn prune(&mut self) {
+        let retained = (self.upto - self.first).max(0) as usize;
+        if self.offsets.len() > 2 * retained + PRUNED_MIN {
+            let first = self.first;
+            self.offsets.retain(|_, offset| *offset >= first);
+            self.offsets.shrink_to(2 * self.offsets.len());
+        }
+    }
 }
 
 /// What this process remembers, bounded.
@@ -65,37 +118,64 @@ impl Seen {
         Some(known.upto)
     }
 
+    /// So many hashes were read that are not remembered.
+    pub(crate) fn missed(&mut self, partition: i64, hashes: usize) {
+        if let Some(known) = self.partitions.get_mut(&partition) {
+            known.behind |= hashes > BEHIND_MAX;
+        }
+    }
+
+    /// Whether much of the partition is not known; and up to before which offset it is.
+    pub(crate) fn behind(&self, partition: i64) -> Option<(i64, Option<i64>)> {
+        match self.partitions.get(&partition) {
+            None => Some((partition, None)),
+            Some(known) => known.behind.then_some((partition, Some(known.upto))),
+        }
+    }
+
+    /// Whether all that the partition holds before an offset is known.
+    pub(crate) fn covers(&self, partition: i64, offset: i64) -> bool {
+        self.partitions.get(&partition).is_some_and(|known| known.upto >= offset)
+    }
+
     /// Where a hash was seen.
     pub(crate) fn offset(&self, partition: i64, hash: i64) -> Option<i64> {
         self.partitions.get(&partition)?.offsets.get(&hash).copied()
     }
 
-    /// The partition has these from `from` on. What is known already is passed over; what would leave a gap is not remembered, as it may come too early: flights may land in
+    /// The partition has these. What is known already is passed over; what would leave a gap is not remembered, as it may come too early: flights may land in
     /// another order than they are heard of.
-    pub(crate) fn learn(&mut self, partition: i64, from: i64, hashes: &[Option<i64>], begins: bool) {
+    pub(crate) fn learn(&mut self, partition: i64, extra: Extra) {
+        let Some(from) = extra.from else { return };
         self.uses += 1;
         let used = self.uses;
-        if begins && !self.partitions.contains_key(&partition) {
-            self.partitions.insert(partition, Known { upto: from, offsets: Offsets::default(), used });
+        if extra.begins && !self.partitions.contains_key(&partition) {
+            let known = Known { upto: from, first: from, offsets: Offsets::default(), behind: false, used };
+            self.partitions.insert(partition, known);
         }
         let Some(known) = self.partitions.get_mut(&partition).filter(|known| known.upto >= from) else { return };
-        known.used = used;
+        (known.used, known.behind) = (used, false);
         let before = known.offsets.len();
-        let news = hashes.iter().zip(from..).skip((known.upto - from) as usize);
-        for (hash, offset) in news {
-            if let Some(hash) = hash {
-                known.offsets.entry(*hash).or_insert(offset);
-            }
-            known.upto = offset + 1;
+        if before == 0 {
+            known.offsets = extra.offsets;
+        } else {
+            known.offsets.reserve(extra.offsets.len());
+            let upto = known.upto;
+            known.offsets.extend(extra.offsets.into_iter().filter(|(_, offset)| *offset >= upto));
         }
-        self.hashes += known.offsets.len() - before;
+        known.upto = known.upto.max(extra.upto);
+        known.first = known.first.max(extra.first);
+        known.prune();
+        self.hashes = self.hashes - before + known.offsets.len();
         self.make_room();
     }
 
-    /// A hash at that offset turned out to stand for nothing any more: the next with it is the one.
-    pub(crate) fn unlearn(&mut self, partition: i64, hash: i64) {
-        if let Some(known) = self.partitions.get_mut(&partition) {
-            self.hashes -= usize::from(known.offsets.remove(&hash).is_some());
+    /// A hash at that offset turned out to stand for nothing any more. Where it was seen since, it stands for something.
+    pub(crate) fn unlearn(&mut self, partition: i64, hash: i64, offset: i64) {
+        let Some(known) = self.partitions.get_mut(&partition) else { return };
+        if known.offsets.get(&hash) == Some(&offset) {
+            known.offsets.remove(&hash);
+            self.hashes -= 1;
         }
     }
 
@@ -103,15 +183,17 @@ impl Seen {
         self.hashes -= self.partitions.remove(&partition).map_or(0, |known| known.offsets.len());
     }
 
-    /// Forgets the partitions used longest ago, an eighth of the room at a time, so that not every push has to look for them.
+    /// Forgets the partitions used longest ago, an eighth of the room at a time, so that not every push has to look for them. The one in use only if there is no room for it alone: to
+    /// read it again at the next push is the most expensive way to save memory.
     fn make_room(&mut self) {
         if self.hashes <= self.max {
             return;
         }
         let mut by_use: Vec<(u64, i64)> = self.partitions.iter().map(|(id, known)| (known.used, *id)).collect();
         by_use.sort_unstable();
-        for (_, partition) in by_use {
-            if self.hashes <= self.max - self.max / 8 {
+        for (used, partition) in by_use {
+            let enough = if used == self.uses { self.max } else { self.max - self.max / 8 };
+            if self.hashes <= enough {
                 break;
             }
             self.forget(partition);
@@ -123,25 +205,46 @@ impl Seen {
 mod tests {
     use super::*;
 
-    fn some(hashes: impl IntoIterator<Item = i64>) -> Vec<Option<i64>> {
-        hashes.into_iter().map(Some).collect()
+    /// These from an offset on.
+    fn some(from: i64, hashes: impl IntoIterator<Item = i64>) -> Extra {
+        let mut extra = Extra { begins: false, ..Extra::from(from) };
+        extra.extend(hashes.into_iter().map(Some));
+        extra
     }
 
-    /// A partition is known from where its beginning was learnt, without gaps; of equal hashes the first counts.
+    /// These from the beginning of the partition on.
+    fn all(from: i64, hashes: impl IntoIterator<Item = i64>) -> Extra {
+        Extra { begins: true, ..some(from, hashes) }
+    }
+
+    /// A partition is known from where its beginning was learnt, without gaps.
     #[test]
     fn what_was_learnt_is_known_and_no_more() {
         let mut seen = Seen::new(1 << 20);
         assert_eq!(seen.upto(1), None);
-        seen.learn(1, 5, &some([50, 60]), false);
+        seen.learn(1, some(5, [50, 60]));
         assert_eq!(seen.upto(1), None, "what lies before is not known");
-        seen.learn(1, 5, &some([50, 60]), true);
+        seen.learn(1, all(5, [50, 60]));
         assert_eq!((seen.upto(1), seen.offset(1, 60), seen.offset(2, 60)), (Some(7), Some(6), None));
-        seen.learn(1, 9, &some([90]), false);
+        assert_eq!((seen.covers(1, 7), seen.covers(1, 8), seen.covers(2, 0)), (true, false, false));
+        seen.learn(1, some(9, [90]));
         assert_eq!((seen.upto(1), seen.offset(1, 90)), (Some(7), None), "a gap");
-        seen.learn(1, 6, &[Some(60), None, Some(50)], false);
-        assert_eq!((seen.upto(1), seen.offset(1, 50)), (Some(9), Some(5)), "the first of equal ones counts");
-        seen.unlearn(1, 50);
-        assert_eq!(seen.offset(1, 50), None);
+        seen.learn(1, some(4, [40, 51, 61]));
+        assert_eq!((seen.upto(1), seen.offset(1, 51)), (Some(7), None), "known already");
+    }
+
+    /// Of equal hashes the last counts, because what had it before was removed or the last would not be there; and only who means that one takes it away.
+    #[test]
+    fn the_last_of_equal_ones_counts() {
+        let mut seen = Seen::new(1 << 20);
+        seen.learn(1, all(5, [50, 60, 50]));
+        assert_eq!(seen.offset(1, 50), Some(7), "in what is learnt at once");
+        seen.learn(1, some(8, [60]));
+        assert_eq!(seen.offset(1, 60), Some(8), "and later");
+        seen.unlearn(1, 60, 6);
+        assert_eq!(seen.offset(1, 60), Some(8), "another was meant");
+        seen.unlearn(1, 60, 8);
+        assert_eq!((seen.offset(1, 60), seen.hashes), (None, 1));
     }
 
     /// Memory is bounded: the partitions used longest ago are forgotten, and then nothing is claimed to be known of them.
@@ -149,12 +252,41 @@ mod tests {
     fn what_was_used_longest_ago_is_forgotten() {
         let mut seen = Seen::new(100 * BYTES_PER_HASH);
         for partition in 0..10 {
-            seen.learn(partition, 0, &some(0..10), true);
+            seen.learn(partition, all(0, 0..10));
         }
         assert!(seen.upto(0).is_some(), "used");
-        seen.learn(10, 0, &some(0..10), true);
+        seen.learn(10, all(0, 0..10));
         assert_eq!((seen.upto(0), seen.upto(10)), (Some(10), Some(10)));
         assert_eq!((seen.upto(1), seen.upto(2)), (None, None));
         assert!(seen.hashes <= 100);
+    }
+
+    /// A partition that fits must stay while it is used, even if it takes all the room there is.
+    #[test]
+    fn a_partition_that_fits_stays() {
+        let mut seen = Seen::new(100 * BYTES_PER_HASH);
+        seen.learn(1, all(0, 0..50));
+        seen.learn(2, all(0, 0..95));
+        assert_eq!((seen.upto(1), seen.upto(2), seen.hashes), (None, Some(95), 95));
+        seen.learn(2, some(95, 95..101));
+        assert_eq!((seen.upto(2), seen.hashes), (None, 0), "more than there is room for");
+    }
+
+    /// Memory must be in proportion to what a partition holds, not to what has ever been pushed to it. A thousand messages are kept while a hundred thousand go through; then all are removed.
+    #[test]
+    fn what_was_removed_is_forgotten() {
+        let mut seen = Seen::new(1 << 30);
+        seen.learn(1, all(0, []));
+        for from in (0..100_000).step_by(100) {
+            seen.learn(1, Extra { first: from - 1_000, ..some(from, from..from + 100) });
+            assert!(seen.hashes <= 2 * 1_100 + PRUNED_MIN, "{}", seen.hashes);
+        }
+        assert_eq!((seen.upto(1), seen.offset(1, 99_000)), (Some(100_000), Some(99_000)));
+        // However far the next one is, only what is there costs anything.
+        let mut far = some(100_000, []);
+        far.skip_to(i64::MAX / 2);
+        far.extend([Some(7)]);
+        seen.learn(1, Extra { first: i64::MAX / 2, ..far });
+        assert_eq!((seen.offset(1, 7), seen.hashes), (Some(i64::MAX / 2), 1));
     }
 }

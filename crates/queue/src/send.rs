@@ -2,16 +2,18 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use sqlx::PgConnection;
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::message::{NewMessage, PushStatus, Pushed};
 use crate::name::hash;
 use crate::place::Place;
-use crate::push::{Fate, Load, Sealed};
+use crate::push::{Fate, Lessons, Load, Sealed};
 use crate::queues::Queues;
 
 /// Messages of one request that travel together for one partition; further ones follow when these have arrived.
@@ -20,6 +22,8 @@ const LOAD_MAX: usize = 1_000;
 const LOAD_BYTES_MAX: usize = 1 << 20;
 /// How often a partition is asked for again that is not what it was.
 const REOPENED_MAX: usize = 5;
+/// How long a push in somebody's transaction waits for a connection that it can do without.
+const CONNECTION_WAIT: Duration = Duration::from_secs(2);
 
 /// A message of a request, with the ids it has whatever happens.
 struct Draft<'a> {
@@ -66,19 +70,66 @@ impl Queues {
     /// As [`push`](Self::push). The transaction must be rolled back then.
     pub async fn push_in(&self, conn: &mut PgConnection, messages: Vec<NewMessage>) -> Result<Vec<Pushed>> {
         let drafts = messages.iter().map(Draft::of).collect::<Result<Vec<_>>>()?;
+        self.catch_up(&drafts).await?;
+        let mut lessons = Lessons::new();
+        let pushed = self.push_drafts(conn, &drafts, &mut lessons).await?;
+        // Whether it commits is never heard here.
+        let mut seen = self.inner.seen();
+        lessons.iter().for_each(|(partition, extra)| seen.missed(*partition, extra.offsets.len()));
+        Ok(pushed)
+    }
+
+    /// Learns what the partitions hold, as far as it would be read again and again.
+    async fn catch_up(&self, drafts: &[Draft<'_>]) -> Result<()> {
+        let lanes = self.lanes(drafts).await?;
+        let behind: Vec<_> = {
+            let seen = self.inner.seen();
+            lanes.iter().filter_map(|(place, _)| seen.behind(place.id)).collect()
+        };
+        if behind.is_empty() {
+            return Ok(());
+        }
+        // If all connections are in transactions that wait for this, it is read on the transaction's own.
+        let Ok(session) = timeout(CONNECTION_WAIT, self.inner.db.session()).await else { return Ok(()) };
+        let mut session = session?;
+        self.inner.push.catch_up(&mut session, behind).await?;
+        session.finish().await?;
+        Ok(())
+    }
+
+    /// As [`push_in`](Self::push_in), for who commits the transaction: what is to be remembered then is added to `lessons`.
+    pub(crate) async fn push_within(
+        &self,
+        conn: &mut PgConnection,
+        messages: &[NewMessage],
+        lessons: &mut Lessons,
+    ) -> Result<Vec<Pushed>> {
+        let drafts = messages.iter().map(Draft::of).collect::<Result<Vec<_>>>()?;
+        self.push_drafts(conn, &drafts, lessons).await
+    }
+
+    async fn push_drafts(
+        &self,
+        conn: &mut PgConnection,
+        drafts: &[Draft<'_>],
+        lessons: &mut Lessons,
+    ) -> Result<Vec<Pushed>> {
         let inner = &self.inner;
         for _ in 0..REOPENED_MAX {
-            let mut lanes: Vec<(Arc<Place>, Vec<usize>)> = self.lanes(&drafts).await?;
+            let mut lanes: Vec<(Arc<Place>, Vec<usize>)> = self.lanes(drafts).await?;
             lanes.sort_by_key(|(place, _)| place.id);
             let loads = lanes
                 .iter()
-                .map(|(place, indexes)| self.load(place, indexes, &drafts))
+                .map(|(place, indexes)| self.load(place, indexes, drafts))
                 .collect::<Result<Vec<Load>>>()?;
             let rings: Vec<wake::Ring> = lanes.iter().map(|(place, _)| place.pushed(&inner.channel)).collect();
             let rings = wake::Wake::notifications(&rings);
-            let fates = inner.push.append_in(conn, &loads.iter().collect::<Vec<_>>(), &rings).await?;
+            let fates = inner.push.append_in(conn, &loads.iter().collect::<Vec<_>>(), &rings, lessons).await?;
             if fates.contains(&Fate::Gone) {
-                lanes.iter().for_each(|(place, _)| inner.places.forget(&place.queue));
+                for ((place, _), _) in lanes.iter().zip(&fates).filter(|(_, fate)| **fate == Fate::Gone) {
+                    inner.places.forget(&place.queue);
+                    inner.seen().forget(place.id);
+                }
                 if fates.iter().all(|fate| *fate == Fate::Gone) {
                     continue;
                 }
@@ -90,7 +141,7 @@ impl Queues {
             }
             let mut answers: Vec<Option<Pushed>> = drafts.iter().map(|_| None).collect();
             for ((place, indexes), fate) in lanes.iter().zip(fates) {
-                for (index, pushed) in self.answers(place, indexes, &fate, &drafts) {
+                for (index, pushed) in self.answers(place, indexes, &fate, drafts) {
                     answers[index] = Some(pushed);
                 }
             }
@@ -180,7 +231,11 @@ impl Queues {
                     None => (PushStatus::Queued, draft.id),
                 },
                 Fate::Shelved => (PushStatus::Buffered, draft.id),
-                Fate::Full => (PushStatus::Failed(format!("queue {:?} has its maxSize", place.queue)), draft.id),
+                Fate::Full(stored) => match stored.get(at).copied().flatten() {
+                    Some(id) if id == draft.id => (PushStatus::Queued, id),
+                    Some(original) => (PushStatus::Duplicate, original),
+                    None => (PushStatus::Failed(format!("queue {:?} has its maxSize", place.queue)), draft.id),
+                },
                 Fate::Gone => (PushStatus::Failed(format!("queue {:?} is being deleted", place.queue)), draft.id),
             };
             let transaction_id = draft.transaction_id.clone();

@@ -13,6 +13,7 @@ use uuid::Uuid;
 use crate::ack::{Ack, Acked};
 use crate::error::{Error, Result};
 use crate::message::{NewMessage, PushStatus, Pushed};
+use crate::push::Lessons;
 use crate::queues::Queues;
 
 /// A part of a transaction.
@@ -82,23 +83,31 @@ impl Queues {
 
     async fn attempt(&self, parts: &Parts<'_>) -> Result<Vec<Done>> {
         let mut transaction = self.inner.db.begin().await?;
-        let (id, done) = self.inside(&mut transaction, parts).await?;
+        let mut lessons = Lessons::new();
+        let (id, done) = self.inside(&mut transaction, parts, &mut lessons).await?;
         match transaction.commit().await.map_err(pg::Error::from) {
-            Ok(()) => Ok(done),
+            Ok(()) => {}
             Err(error) if error.is_ambiguous() => match self.has_committed(&id).await {
-                Some(true) => Ok(done),
-                Some(false) => Err(error.into()),
-                None => Err(wake::Error::Unknown { what: "transaction".into(), source: error.into() }.into()),
+                Some(true) => {}
+                Some(false) => return Err(error.into()),
+                None => return Err(wake::Error::Unknown { what: "transaction".into(), source: error.into() }.into()),
             },
-            Err(error) => Err(error.into()),
+            Err(error) => return Err(error.into()),
         }
+        self.inner.push.learn(lessons);
+        Ok(done)
     }
 
-    /// Everything but the commit; and the transaction's id.
-    async fn inside(&self, conn: &mut PgConnection, parts: &Parts<'_>) -> Result<(String, Vec<Done>)> {
+    /// Everything but the commit, and what to remember after it; and the transaction's id.
+    async fn inside(
+        &self,
+        conn: &mut PgConnection,
+        parts: &Parts<'_>,
+        lessons: &mut Lessons,
+    ) -> Result<(String, Vec<Done>)> {
         let pushed = match parts.messages.is_empty() {
             true => Vec::new(),
-            false => self.push_in(conn, parts.messages.clone()).await?,
+            false => self.push_within(conn, &parts.messages, lessons).await?,
         };
         for pushed in &pushed {
             if let PushStatus::Failed(reason) = &pushed.status {

@@ -1,7 +1,8 @@
 //! Duplicates.
 
-use queue::PushStatus::{Duplicate, Queued};
-use queue::{Pop, Source};
+use queue::PushStatus::{Duplicate, Failed, Queued};
+use queue::{DeadLetterFilter, NewMessage, Operation, Pop, Source};
+use uuid::Uuid;
 
 use crate::fixture::{Elsewhere, Fixture, message, now, of, push, statuses, transactions};
 
@@ -86,4 +87,166 @@ async fn what_was_removed_may_come_again() {
         .await;
     assert_eq!(statuses(&push(&queues, "q", "p", &["1", "2"]).await), [Queued, Duplicate]);
     assert_eq!(statuses(&push(&queues, "q", "p", &["1"]).await), [Duplicate]);
+}
+
+/// How often a transaction id is in the log and not deleted.
+async fn stored(queues: &Fixture, transaction: &str) -> i64 {
+    let sql = "select count(*) from {schema}.segment s cross join lateral unnest(s.ids, s.transaction_ids) as m (id, transaction) \
+               where m.id is not null and m.transaction = ";
+    queues.count(&format!("{sql}'{transaction}'")).await
+}
+
+/// Deletes the oldest messages as retention does.
+async fn trim(queues: &Fixture, upto: i64) {
+    let sql = "select count(*) from {schema}.trim(array(select id from {schema}.partition), \
+               array(select {upto}::bigint from {schema}.partition), 1000, true)";
+    assert_eq!(queues.count(&sql.replace("{upto}", &upto.to_string())).await, 1);
+}
+
+/// What was deleted and came again is a duplicate from then on, also for a process that has read both from the log, and for one that has learnt the second from others.
+#[tokio::test]
+async fn what_came_again_is_there() {
+    let here = Fixture::new().await;
+    let there = Elsewhere::start(&here.db).await;
+    let first = push(&here, "q", "p", &["x", "y"]).await;
+    assert_eq!(statuses(&push(&there.queues, "q", "p", &["z"]).await), [Queued]);
+    assert!(here.delete_message(first[0].partition_id, "x").await.expect("deleted"));
+    assert_eq!(statuses(&push(&here, "q", "p", &["x"]).await), [Queued]);
+    assert_eq!(statuses(&push(&there.queues, "q", "p", &["x"]).await), [Duplicate], "learnt from others");
+    let late = Elsewhere::start(&here.db).await;
+    assert_eq!(statuses(&push(&late.queues, "q", "p", &["x"]).await), [Duplicate], "read from the log");
+    assert_eq!(statuses(&push(&late.queues, "q", "p", &["x"]).await), [Duplicate]);
+    assert_eq!(stored(&here, "x").await, 1);
+}
+
+/// What was trimmed, and then pushed by somebody else, is a duplicate for who remembers the first.
+#[tokio::test]
+async fn what_was_trimmed_and_came_again_is_there() {
+    let here = Fixture::new().await;
+    let there = Elsewhere::start(&here.db).await;
+    push(&here, "q", "p", &["x"]).await;
+    push(&here, "q", "p", &["y"]).await;
+    trim(&here, 1).await;
+    assert_eq!(statuses(&push(&there.queues, "q", "p", &["x"]).await), [Queued]);
+    // This teaches it that there is another.
+    assert_eq!(statuses(&push(&here, "q", "p", &["z"]).await), [Queued]);
+    assert_eq!(statuses(&push(&here, "q", "p", &["x"]).await), [Duplicate]);
+    assert_eq!(stored(&here, "x").await, 1);
+}
+
+/// A process that remembers more than there is, because the database lost its last commits, must notice, and recognise duplicates as if it had just started.
+#[tokio::test]
+async fn memory_ahead_of_the_log_is_forgotten() {
+    let queues = Fixture::new().await;
+    push(&queues, "q", "p", &["1"]).await;
+    push(&queues, "q", "p", &["2", "3"]).await;
+    let lose =
+        "with lost as (delete from {schema}.segment where first_offset > 0 returning 1) select count(*) from lost";
+    assert_eq!(queues.count(lose).await, 1);
+    assert_eq!(statuses(&push(&queues, "q", "p", &["4", "1"]).await), [Queued, Duplicate]);
+    assert_eq!(statuses(&push(&queues, "q", "p", &["2", "4", "2"]).await), [Queued, Duplicate, Duplicate]);
+    assert_eq!(statuses(&push(&queues, "q", "p", &["3", "2"]).await), [Queued, Duplicate]);
+    let batch = now(&queues, of("q", "g", 9)).await.expect("messages");
+    assert_eq!(transactions(&batch), ["1", "4", "2", "3"]);
+}
+
+/// A full queue refuses what is new and only that: a duplicate is one, whether it is remembered, was stored by somebody else, or comes beside something new.
+#[tokio::test]
+async fn what_is_there_needs_no_room() {
+    let here = Fixture::new().await;
+    let there = Elsewhere::start(&here.db).await;
+    push(&here, "q", "p", &["1"]).await;
+    push(&there.queues, "q", "p", &["2"]).await;
+    here.set("q", "max_size = 2").await;
+    assert_eq!(statuses(&push(&here, "q", "p", &["2"]).await), [Duplicate], "not remembered");
+    let mixed = push(&here, "q", "p", &["1", "3", "2", "3"]).await;
+    let statuses = statuses(&mixed);
+    assert_eq!([&statuses[0], &statuses[2]], [&Duplicate, &Duplicate]);
+    assert!(matches!([&statuses[1], &statuses[3]], [Failed(_), Failed(_)]), "{statuses:?}");
+}
+
+/// How full a queue is must be counted once for a push, however many of its partitions it is for, and not for queues without a `maxSize`. The database counts the calls.
+#[tokio::test]
+async fn a_queue_is_counted_once() {
+    let queues = Fixture::new().await;
+    let to = |queue: &str, round: usize| {
+        (0..20).map(|number| message(queue, &format!("p{number}"), &round.to_string())).collect::<Vec<_>>()
+    };
+    for queue in ["sized", "free"] {
+        queues.push(to(queue, 0)).await.expect("pushed");
+    }
+    queues.set("sized", "max_size = 1000").await;
+    let sql = queues.db.schema().sql(
+        "create sequence {schema}.counted; create or replace function {schema}.backlog(queue_id integer) returns bigint
+         language sql volatile as $$ select 0 * nextval('{schema}.counted') $$",
+    );
+    sqlx::raw_sql(&sql).execute(queues.db.database().pool()).await.expect("replaced");
+    let called =
+        async || queues.count("select case when is_called then last_value else 0 end from {schema}.counted").await;
+    let pushes = async |messages: Vec<NewMessage>| {
+        let mut tx = queues.db.database().begin().await.expect("a transaction");
+        let pushed = queues.push_in(&mut tx, messages).await.expect("pushed");
+        assert!(pushed.iter().all(|pushed| pushed.status == Queued), "{pushed:?}");
+        tx.commit().await.expect("committed");
+    };
+    pushes(to("free", 1)).await;
+    assert_eq!(called().await, 0);
+    pushes(to("sized", 1).into_iter().chain(to("free", 2)).collect()).await;
+    assert_eq!(called().await, 1);
+}
+
+/// Makes the log useless for recognising duplicates: who does all the same has them in memory.
+async fn wipe_hashes(queues: &Fixture) {
+    let sql = "with wiped as (update {schema}.segment set hashes = array_fill(0::bigint, array[cardinality(hashes)]) returning 1) \
+               select count(*) from wiped";
+    assert!(queues.count(sql).await > 0);
+}
+
+/// What a transaction, a replay or a drain has pushed must be remembered like any other push: else a partition that is fed by them alone is read from its beginning each time.
+#[tokio::test]
+async fn what_is_pushed_in_transactions_is_remembered() {
+    let queues = Fixture::new().await;
+    let there = Elsewhere::start(&queues.db).await;
+    push(&there.queues, "q", "p", &["before"]).await;
+    queues.transaction(vec![Operation::Push(vec![message("q", "p", "moved")])], &[]).await.expect("committed");
+    let partition = push(&queues, "q", "p", &["dead"]).await[0].partition_id;
+    assert!(queues.bury_message(partition, "dead", "broken").await.expect("buried"));
+    assert_eq!(queues.replay(&DeadLetterFilter::default()).await.expect("replayed").replayed, 1);
+    queues.set_push_maintenance(true).await.expect("begun");
+    push(&queues, "q", "p", &["kept"]).await;
+    queues.set_push_maintenance(false).await.expect("ended");
+    wipe_hashes(&queues).await;
+    let again = push(&queues, "q", "p", &["before", "moved", "dead", "kept", "new"]).await;
+    assert_eq!(statuses(&again), [Duplicate, Duplicate, Duplicate, Duplicate, Queued]);
+}
+
+/// A transaction that was rolled back must leave nothing in memory.
+#[tokio::test]
+async fn what_was_rolled_back_is_not_remembered() {
+    let queues = Fixture::new().await;
+    let lost = || Operation::Push(vec![message("q", "p", "x")]);
+    queues.transaction(vec![lost()], &[Uuid::now_v7()]).await.expect_err("no such lease");
+    let mut tx = queues.db.database().begin().await.expect("a transaction");
+    queues.push_in(&mut tx, vec![message("q", "p", "x")]).await.expect("pushed");
+    assert_eq!(statuses(&queues.push_in(&mut tx, vec![message("q", "p", "x")]).await.expect("pushed")), [Duplicate]);
+    tx.rollback().await.expect("rolled back");
+    assert_eq!(statuses(&push(&queues, "q", "p", &["y", "x"]).await), [Queued, Queued]);
+    assert_eq!(statuses(&push(&queues, "q", "p", &["x", "y"]).await), [Duplicate, Duplicate]);
+}
+
+/// What a caller's own transactions push is learnt by the next ones, as soon as there is much of it; and what others had pushed before the first, at once.
+#[tokio::test]
+async fn what_callers_push_is_learnt() {
+    let queues = Fixture::new().await;
+    let there = Elsewhere::start(&queues.db).await;
+    push(&there.queues, "q", "p", &["before"]).await;
+    let many = (0..1_200).map(|number| message("q", "p", &number.to_string())).collect::<Vec<_>>();
+    for messages in [many, vec![message("q", "p", "more")]] {
+        let mut tx = queues.db.database().begin().await.expect("a transaction");
+        let pushed = queues.push_in(&mut tx, messages).await.expect("pushed");
+        assert!(pushed.iter().all(|pushed| pushed.status == Queued));
+        tx.commit().await.expect("committed");
+    }
+    wipe_hashes(&queues).await;
+    assert_eq!(statuses(&push(&queues, "q", "p", &["before", "7"]).await), [Duplicate, Duplicate]);
 }

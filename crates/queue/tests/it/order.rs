@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use queue::{AckStatus, Pop};
+use queue::{AckStatus, NewMessage, Pop, PushStatus, Source};
 use tokio::time::Instant;
 
-use crate::fixture::{Elsewhere, Fixture, PATIENCE, end, message, of};
+use crate::fixture::{Elsewhere, Fixture, PATIENCE, end, json, message, now, of};
 
 /// Producers of two processes push to few partitions while consumers of two groups read: each group gets every message once, each producer's messages in its order, and offsets without
 /// a gap.
@@ -73,5 +73,40 @@ async fn every_group_reads_everything_in_order() {
             assert_eq!(number, expected.to_string(), "{group} reads {producer} in order");
             *expected += 1;
         }
+    }
+}
+
+/// Who wants one message of a segment reads all of it, so what is pushed at once must not become one that is large. Messages of several sizes for two partitions in one call: they come in
+/// their order, without gaps, from segments that are bounded unless they hold a single message; and all of them are remembered.
+#[tokio::test]
+async fn what_is_pushed_at_once_is_stored_in_bounded_segments() {
+    let queues = Fixture::new().await;
+    let sized = |number: usize| {
+        let bytes = [10, 5_000, 300_000][number % 17 / 8];
+        let (partition, payload) =
+            (if number.is_multiple_of(5) { "few" } else { "many" }, format!("\"{}\"", "x".repeat(bytes)));
+        NewMessage { payload: json(&payload), ..message("q", partition, &number.to_string()) }
+    };
+    let messages = || (0..200).map(sized).collect::<Vec<_>>();
+    assert!(queues.push(messages()).await.expect("pushed").iter().all(|pushed| pushed.status == PushStatus::Queued));
+    assert!(queues.push(messages()).await.expect("pushed").iter().all(|pushed| pushed.status == PushStatus::Duplicate));
+    let large =
+        "select count(*) from {schema}.segment where cardinality(ids) > 1 and pg_column_size(payloads) > 256 * 1024";
+    assert_eq!(queues.count(large).await, 0);
+    assert!(
+        queues.count("select max(cardinality(ids))::bigint from {schema}.segment").await > 10,
+        "packed all the same"
+    );
+    let gaps = "select count(*) from (select first_offset, lag(next_offset, 1, 0::bigint) over (partition by partition_id order by first_offset) as before \
+                from {schema}.segment) s where first_offset <> before";
+    assert_eq!(queues.count(gaps).await, 0);
+    for partition in ["few", "many"] {
+        let batch = now(&queues, Pop { source: Source::partition("q", partition), ..of("q", "g", 500) }).await;
+        let batch = batch.expect("messages");
+        let expected = messages().into_iter().filter(|message| message.partition.as_deref() == Some(partition));
+        let expected: Vec<_> = expected.map(|message| (message.transaction_id, message.payload.get().len())).collect();
+        let read = batch.messages.iter();
+        let read: Vec<_> = read.map(|read| (Some(read.transaction_id.clone()), read.payload.get().len())).collect();
+        assert_eq!(read, expected);
     }
 }
