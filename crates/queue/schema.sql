@@ -340,20 +340,22 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.backlog(queue_id integer)
- RETURNS bigint
+CREATE OR REPLACE FUNCTION {schema}.backlog(partitions bigint[])
+ RETURNS integer[]
  LANGUAGE sql
  STABLE
 AS $function$
-    select coalesce(sum(greatest(l.next_offset - greatest(c.position, p.first_offset), 0)), 0)::bigint
-    from {schema}.partition p
-    cross join lateral (select s.next_offset from {schema}.segment s where s.partition_id = p.id order by s.first_offset desc limit 1) l
-    left join lateral (
-        select min(n.position) as position from {schema}.consumer k
-        cross join lateral (select c.position from {schema}.cursor c where c.partition_id = p.id and c.consumer_id = k.id
-                            order by c.version desc limit 1) n
-        where k.queue_id = p.queue_id) c on true
-    where p.queue_id = backlog.queue_id
+    select array_agg(q.id) from {schema}.queue q
+    where q.id = any (array(select distinct p.queue_id from {schema}.partition p where p.id = any (partitions))) and q.max_size > 0 and q.max_size <= (
+        select coalesce(sum(greatest(l.next_offset - greatest(c.position, p.first_offset), 0)), 0)::bigint
+        from {schema}.partition p
+        cross join lateral (select s.next_offset from {schema}.segment s where s.partition_id = p.id order by s.first_offset desc limit 1) l
+        left join lateral (
+            select min(n.position) as position from {schema}.consumer k
+            cross join lateral (select c.position from {schema}.cursor c where c.partition_id = p.id and c.consumer_id = k.id
+                                order by c.version desc limit 1) n
+            where k.queue_id = p.queue_id) c on true
+        where p.queue_id = q.id)
 $function$;
 
 CREATE OR REPLACE FUNCTION {schema}.claim(source_queue text, source_partition text, group_name text, mode text, since timestamp with time zone, waited_ms bigint, leases uuid[], leases_ms bigint[], batches integer[], most integer, room integer, widths integer[], floor_us bigint)
@@ -957,20 +959,17 @@ begin
     end if;
     moment := clock_timestamp();
     return query
-    with sized as materialized (
-        -- Once for each queue, however many of its partitions are here, and only if somebody asks below.
-        select q.id, {schema}.backlog(q.id) >= q.max_size as is_full from {schema}.queue q
-        where q.id = any (array(select distinct p.queue_id from {schema}.partition p where p.id = any (held))) and q.max_size > 0
-    ), head as materialized (
-        select n.place, n.id, n.known, n.begin + 1 as first_cut, n.last as last_cut, coalesce(cuts[n.begin], 0) + 1 as first, cuts[n.last] as last,
+    with head as materialized (
+        select n.place, n.id, n.known, b.last + 1 as first_cut, n.last as last_cut, coalesce(cuts[b.last], 0) + 1 as first, cuts[n.last] as last,
                p.queue_id, p.first_offset as begins,
                coalesce(s.next_offset, p.first_offset) as offset, greatest(s.created_at, moment) as created_at, q.encryption_enabled as sealed,
                case when p.id is null then case when exists (select from {schema}.partition a where a.id = n.id) then 'locked' else 'gone' end
                     when q.revision <> n.revision then 'gone'
                     when n.known > coalesce(s.next_offset, p.first_offset) then 'gone'
-                    when q.max_size > 0 and not drains and (select z.is_full from sized z where z.id = q.id) then 'full' end as verdict
-        from (select n.*, coalesce(lag(n.last) over (order by n.place), 0) as begin
-              from unnest(partitions, known, revisions, lasts) with ordinality as n (id, known, revision, last, place)) n
+                    -- Asked once for all, and only if one has a limit.
+                    when q.max_size > 0 and not drains and q.id = any ((select {schema}.backlog(held))::integer[]) then 'full' end as verdict
+        from unnest(partitions, known, revisions, lasts) with ordinality as n (id, known, revision, last, place)
+        cross join lateral (select coalesce(lasts[n.place::integer - 1], 0) as last) b
         left join lateral (select p.id, p.queue_id, p.first_offset from {schema}.partition p where p.id = n.id and p.id = any (held)) p on true
         left join lateral (select q.id, q.encryption_enabled, q.revision, q.max_size from {schema}.queue q where q.id = p.queue_id) q on true
         left join lateral (select s.next_offset, s.created_at from {schema}.segment s where s.partition_id = p.id
