@@ -39,7 +39,7 @@ create table {schema}.partition (
 );
 create unique index partition_name on {schema}.partition (queue_id, md5(name));
 
--- The messages: what one flight brought for one partition, in one row. Only ever appended, and removed by range.
+-- The messages: what one flight brought for one partition, in one row or, if it is large, a few. Only ever appended, and removed by range.
 -- Offsets of a partition have no gaps; the next is `next_offset` of its last segment. Element n of the arrays is the message `first_offset + n - 1`.
 create table {schema}.segment (
     partition_id    bigint      not null,

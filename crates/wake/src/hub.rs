@@ -326,7 +326,9 @@ impl Hub {
                 }
             }
         }
-        self.ringer.add(announcement.later);
+        // What the write did, as far as it was not announced in its transaction: less than what it might have done.
+        let is_late = |channel: &Arc<str>| announcement.later.iter().any(|(late, _)| late == channel);
+        self.ringer.add(payloads(&merge(rings.iter().cloned())).into_iter().filter(|(channel, _)| is_late(channel)));
     }
 
     /// The announcement of a busy write that is late: rings now as well, so that hearers look once more after its end.
