@@ -63,7 +63,7 @@ impl Latency {
             load.set(Pace::PerSecond(*rate));
             load.watch(RUN_UP).await?;
         }
-        let began = std::time::Instant::now();
+        let began = tokio::time::Instant::now();
         let latencies = prepared.probe.sample(self.samples, Duration::from_millis(self.pause_ms)).await?;
         let after = prepared.load.as_ref().map_or(0, |(load, _)| load.received());
         let beside_per_second = (after - before) as f64 / began.elapsed().as_secs_f64();
