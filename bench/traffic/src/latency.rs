@@ -58,11 +58,11 @@ impl Latency {
     }
 
     pub(crate) async fn measure<S: Sender>(&self, prepared: &mut Prepared<S>) -> Result<LatencyOutcome> {
-        let before = prepared.load.as_ref().map_or(0, |(load, _)| load.received());
         if let Some((load, rate)) = &mut prepared.load {
             load.set(Pace::PerSecond(*rate));
             load.watch(RUN_UP).await?;
         }
+        let before = prepared.load.as_ref().map_or(0, |(load, _)| load.received());
         let began = tokio::time::Instant::now();
         let latencies = prepared.probe.sample(self.samples, Duration::from_millis(self.pause_ms)).await?;
         let after = prepared.load.as_ref().map_or(0, |(load, _)| load.received());
