@@ -205,7 +205,9 @@ async fn start_private(major: Option<u32>) -> Result<Cluster> {
     let installation = embedded::obtain(what, |progress| eprintln!("{progress}")).await?;
     let folder: PathBuf = std::env::temp_dir().join(format!("reveille-bench-{:08x}", fastrand::u32(..)));
     eprintln!("starting PostgreSQL {} in {}", installation.version, folder.display());
-    let settings = Settings { installation: Some(installation), ..Settings::new(&folder) };
+    let mut settings = Settings { installation: Some(installation), ..Settings::new(&folder) };
+    // The log of a long round is read when it is over.
+    settings.extra.push(("wal_keep_size".to_owned(), "16GB".to_owned()));
     match Cluster::start(settings).await {
         Ok(cluster) => Ok(cluster),
         Err(error) => {
