@@ -115,6 +115,30 @@ async fn a_busy_channel_rings_for_many_commits_together() {
     assert!(heard > 0 && heard < COMMITS / 2, "{heard} rings for {COMMITS} commits");
 }
 
+/// A busy channel is rung for what writes did, not for what they might have done: other processes would look for nothing.
+/// Jobs are added as fast as they commit, and between them a job that is done already is said to have failed; somebody outside listens.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_busy_write_that_did_nothing_rings_nobody() {
+    const COMMITS: usize = 200;
+    let db = TestDb::new().await;
+    let jobs = start_hearing(db.database(), db.schema(), options()).await;
+    jobs.enqueue("never", "", Duration::ZERO).await.expect("added");
+    let done = take(&jobs, "never").await;
+    assert!(jobs.done("never", &done).await.expect("done"));
+    for _ in 0..COMMITS {
+        jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
+    }
+    let outsider = outsider(&db).await;
+    for _ in 0..COMMITS {
+        jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
+        assert!(!jobs.failed("never", &done).await.expect("answered"), "it is done");
+    }
+    let heard = heard(outsider).await;
+    // On a machine that stands still for a moment the channel is quiet, and a quiet one is told of everything in advance.
+    let vain = heard.iter().filter(|payload| payload.contains("never")).count();
+    assert!(heard.len() > 10 && vain * 4 < heard.len(), "{vain} of {}: {heard:?}", heard.len());
+}
+
 /// Work made visible by other means rings like any other, here and elsewhere.
 /// A job is inserted unheard, then rung for.
 #[tokio::test(flavor = "multi_thread")]
