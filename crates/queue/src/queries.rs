@@ -28,6 +28,7 @@ queries! {
     remove_queue = "remove_queue",
     sweep_removed = "sweep_removed",
     trim = "trim",
+    wait_briefly = "wait_briefly",
     seek = "seek",
     unsubscribe = "unsubscribe",
     find_consumers = "find_consumers",

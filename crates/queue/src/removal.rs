@@ -54,7 +54,7 @@ impl Queues {
         let heads = inner.heads(id, partition).await?;
         let mut cleared = 0;
         for few in heads.chunks(PARTITIONS) {
-            cleared += inner.trim(few.iter().map(|head| (head.partition, head.next)).collect(), true).await?;
+            cleared += inner.trim(few.iter().map(|head| (head.partition, head.next)).collect()).await?;
             let partitions: Vec<i64> = few.iter().map(|head| head.partition).collect();
             self.seek_partitions(queue, &partitions, None, Target::Floor).await?;
         }
@@ -82,12 +82,12 @@ impl Inner {
         rows.iter().map(|row| Ok(Head { partition: row.try_get(0)?, next: row.try_get(2)? })).collect()
     }
 
-    /// Removes what partitions have before an offset, step by step; how many messages. `patient`: also where somebody is pushing for a while.
-    pub(crate) async fn trim(&self, mut tasks: Vec<(i64, i64)>, patient: bool) -> Result<u64> {
+    /// Removes what partitions have before an offset, step by step; how many messages. Who is pushing there is waited for.
+    pub(crate) async fn trim(&self, mut tasks: Vec<(i64, i64)>) -> Result<u64> {
         let mut removed = 0;
         while !tasks.is_empty() {
             let (partitions, uptos): (Vec<i64>, Vec<i64>) = tasks.iter().copied().unzip();
-            let query = || sqlx::query(&self.sql.trim).bind(&partitions).bind(&uptos).bind(SEGMENTS).bind(patient);
+            let query = || sqlx::query(&self.sql.trim).bind(&partitions).bind(&uptos).bind(SEGMENTS).bind(true);
             let rows = self.ask("remove messages", query).await?;
             let mut unfinished = Vec::new();
             for row in rows {

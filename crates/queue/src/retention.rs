@@ -25,9 +25,7 @@ use crate::removal::{PARTITIONS, SEGMENTS};
 /// Cursors that are moved in one step.
 const CURSORS: i64 = 200;
 
-/// How long a partition is waited for that somebody pushes to: many times as long as a push has it.
-const WAIT: &str = "set local lock_timeout = '1s'";
-/// After so many that are held for longer no other is waited for, until house is kept again.
+/// After so many partitions that are held for longer than one waits no other is waited for, until house is kept again.
 const IN_VAIN_MAX: usize = 20;
 
 /// How often house is kept.
@@ -157,7 +155,7 @@ impl Queues {
             let patient = tasks.is_empty();
             let step: Vec<Task> = if patient { busy.pop().into_iter().collect() } else { std::mem::take(&mut tasks) };
             if patient {
-                sqlx::query(WAIT).execute(&mut *transaction).await?;
+                sqlx::query(&inner.sql.wait_briefly).execute(&mut *transaction).await?;
             }
             let (partitions, uptos): (Vec<i64>, Vec<i64>) = step.iter().copied().unzip();
             let query = sqlx::query(&inner.sql.trim).bind(&partitions).bind(&uptos).bind(SEGMENTS).bind(patient);
