@@ -132,7 +132,7 @@ impl Queues {
     pub async fn ack_in(&self, conn: &mut PgConnection, acks: &[Ack]) -> Result<Vec<Acked>> {
         let inner = &self.inner;
         let members = self.members(Some(&mut *conn), acks).await?;
-        let flight = Acks::new(&inner.schema, inner.channel.clone(), Arc::default());
+        let flight = &inner.ack;
         let loads: Vec<&Member> = members.flown.iter().map(|(member, _)| member).collect();
         let possible: Vec<Ring> = loads.iter().flat_map(|member| flight.rings(member, None)).collect();
         let (channels, payloads) = wake::Wake::notifications(&possible);

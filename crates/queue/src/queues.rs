@@ -84,6 +84,7 @@ pub(crate) struct Inner {
     pub(crate) push: Push,
     pub(crate) pushes: Flights<Push>,
     pub(crate) pops: Consumer<Pops>,
+    pub(crate) ack: Acks,
     pub(crate) acks: Flights<Acks>,
     pub(crate) sql: Queries,
     pub(crate) started: Instant,
@@ -109,6 +110,7 @@ impl Queues {
         let seen = Arc::new(Mutex::new(Seen::new(options.dedup_cache_bytes)));
         let flying = FlightOptions { give_up_after: options.give_up_after, ..FlightOptions::default() };
         let held: Arc<Mutex<Held>> = Arc::default();
+        let ack = || Acks::new(schema, channel.clone(), held.clone());
         let push = || Push::new(db, schema, channel.clone(), seen.clone());
         let inner = Inner {
             ids: Ids::of(schema.name()),
@@ -116,7 +118,8 @@ impl Queues {
             places: Places::default(),
             pushes: wake.flights("push", push(), flying.clone()),
             pops: wake.consumer("pop", Pops::new(schema, channel.clone(), held.clone())),
-            acks: wake.flights("ack", Acks::new(schema, channel.clone(), held), flying),
+            acks: wake.flights("ack", ack(), flying),
+            ack: ack(),
             push: push(),
             sql: Queries::new(schema),
             started: Instant::now(),
