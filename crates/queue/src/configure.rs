@@ -55,7 +55,7 @@ pub struct Change {
 }
 
 impl Change {
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let seconds = 0..=TEN_YEARS;
         let numbers: [(&'static str, Option<i64>, RangeInclusive<i64>); 11] = [
             ("leaseTime", self.lease_seconds, 1..=WEEK),

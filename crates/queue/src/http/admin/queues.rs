@@ -155,10 +155,14 @@ type Read = (String, Option<String>, Option<String>, Change);
 fn read(body: &Body) -> Result<Read, Refusal> {
     let Wish { queue, namespace, task, options } = body.json()?;
     let queue = field::text(queue, "queue")?.ok_or_else(|| Refusal::bad("queue: it is missing"))?;
-    let options = options.unwrap_or_default();
+    let change = change(&options.unwrap_or_default())?;
+    Ok((queue, field::text(namespace, "namespace")?, field::text(task, "task")?, change))
+}
+
+fn change(options: &HashMap<String, &RawValue>) -> Result<Change, Refusal> {
     let number = |name: &str| whole(options.get(name).copied(), name);
     let flag = |name: &str| truth(options.get(name).copied(), name);
-    let change = Change {
+    Ok(Change {
         lease_seconds: number("leaseTime")?,
         retry_limit: number("retryLimit")?,
         retry_delay_ms: number("retryDelay")?,
@@ -174,8 +178,7 @@ fn read(body: &Body) -> Result<Read, Refusal> {
         retention_enabled: flag("retentionEnabled")?,
         encryption_enabled: flag("encryptionEnabled")?,
         max_wait_time_seconds: number("maxWaitTimeSeconds")?,
-    };
-    Ok((queue, field::text(namespace, "namespace")?, field::text(task, "task")?, change))
+    })
 }
 
 /// A whole number. Languages without such write it with a fraction of nothing.
@@ -278,6 +281,8 @@ async fn clear_slashed(
 
 #[cfg(test)]
 mod tests {
+    use utoipa::PartialSchema as _;
+
     use super::*;
 
     fn raw(json: &str) -> Box<RawValue> {
@@ -291,6 +296,26 @@ mod tests {
         let wish: Wish<'_> = serde_json::from_str(text).expect("it can be read");
         let options = wish.options.expect("options");
         assert_eq!(options.get("leaseTime").map(|value| value.get()), Some("7"));
+    }
+
+    /// What the document says of an option must be what the engine takes: neither more nor less.
+    /// Each number that has limits in the document, at its limits and one beyond.
+    #[test]
+    fn options_have_the_limits_that_are_described() {
+        let described = serde_json::to_value(Given::schema()).expect("JSON");
+        let taken = |name: &str, number: i64| {
+            let number = raw(&number.to_string());
+            let options = HashMap::from([(name.to_owned(), &*number)]);
+            change(&options).ok().expect("it can be read").check().is_ok()
+        };
+        let mut numbers = 0;
+        for (name, option) in described["properties"].as_object().expect("options") {
+            let (Some(least), Some(most)) = (option["minimum"].as_i64(), option["maximum"].as_i64()) else { continue };
+            numbers += 1;
+            assert_eq!([least, most].map(|number| taken(name, number)), [true; 2], "{name}");
+            assert_eq!([least - 1, most + 1].map(|number| taken(name, number)), [false; 2], "{name}");
+        }
+        assert_eq!(numbers, 11);
     }
 
     /// Numbers as languages write them, and what is none; the refusal names the option.
