@@ -152,7 +152,7 @@ begin
             place := mine.lease_end;
         end if;
         if stopped is not null or mine.lease_id is null or place >= mine.lease_end then
-            due := case when mine.lease_id is null and stopped is null and mine.due_at > now() and mine.due_at < 'infinity' then mine.due_at
+            due := case when mine.lease_id is null and stopped is null and mine.due_at > now() then mine.due_at
                         when stopped = 'f' then now() + coalesce(mine.retry_delay_ms, 0) * interval '1 ms'
                         when stopped = 'r' then now()
                         else {schema}.due_after(member.partition_id, place, mine.delayed_processing_seconds, mine.window_buffer_seconds) end;

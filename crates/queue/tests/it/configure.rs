@@ -7,7 +7,8 @@ use queue::{AckStatus, Change, Error, Options, Pop, PushStatus, Queues, Seek, So
 use tokio::time::Instant;
 
 use crate::fixture::{
-    Elsewhere, Fixture, MOMENT, PATIENCE, end, message, now, of, push, soon, statuses, transactions, until_waiting,
+    Elsewhere, Fixture, PATIENCE, end, message, now, of, push, soon, statuses, transactions, until_blocked,
+    until_waiting,
 };
 
 async fn configure(queues: &Queues, queue: &str, change: &Change) -> queue::Configured {
@@ -137,7 +138,7 @@ async fn a_shorter_delay_counts_for_a_push_under_way() {
     queues.push_in(&mut transaction, vec![message("q", "p", "1")]).await.expect("pushed");
     let shorter = Change { delayed_processing_seconds: Some(0), ..Change::default() };
     let (_, ()) = tokio::join!(configure(&queues, "q", &shorter), async {
-        tokio::time::sleep(MOMENT).await;
+        until_blocked(&queues, &mut transaction).await;
         transaction.commit().await.expect("committed");
     });
     assert_eq!(transactions(&soon(&queues, of("q", "g", 1)).await), ["1"]);

@@ -3,7 +3,7 @@
 use queue::{AckStatus, Change, DeadLetterFilter, Page, Pop, Replayed, Source};
 use time::OffsetDateTime;
 
-use crate::fixture::{Fixture, end, now, of, push, soon, transactions};
+use crate::fixture::{Fixture, end, now, of, push, say, soon, transactions, until_blocked};
 
 const ALL: Page = Page { limit: 100, offset: 0 };
 
@@ -128,4 +128,22 @@ async fn a_purge_is_bounded_by_its_filter() {
     assert_eq!((left.len(), left[0].queue.as_str()), (1, "r"));
     let by_id = DeadLetterFilter { ids: Some(vec![left[0].id, -1]), ..any() };
     assert_eq!(queues.purge(&by_id).await.expect("purged"), 1);
+}
+
+/// An ack that makes a dead letter of a queue that is deleted in the same moment must be answered like any other: the letter goes with its queue.
+/// The deletion is under way when the ack comes, and commits while that waits for it.
+#[tokio::test]
+async fn a_dead_letter_of_a_queue_that_is_being_deleted_goes_with_it() {
+    let queues = Fixture::new().await;
+    push(&queues, "q", "p", &["1"]).await;
+    let batch = soon(&queues, of("q", "g", 1)).await;
+    let mut deletion = queues.db.database().begin().await.expect("a transaction");
+    let delete = queues.db.schema().sql("select {schema}.remove_queue('q')");
+    sqlx::query(&delete).execute(&mut *deletion).await.expect("deleted");
+    let (acked, ()) = tokio::join!(queues.ack(say(&batch, &batch.messages, AckStatus::DeadLetter)), async {
+        until_blocked(&queues, &mut deletion).await;
+        deletion.commit().await.expect("committed");
+    });
+    assert_eq!(acked.expect("answered").len(), 1);
+    assert_eq!(queues.dead_letters(&any(), ALL).await.expect("listed").total, 0);
 }

@@ -134,5 +134,12 @@ pub(crate) async fn until_waiting(queues: &Queues, count: usize) {
     .await;
 }
 
+/// Returns when somebody waits for what a transaction has locked.
+pub(crate) async fn until_blocked(queues: &Fixture, transaction: &mut sqlx::PgConnection) {
+    let holder: i32 = sqlx::query_scalar("select pg_backend_pid()").fetch_one(transaction).await.expect("a number");
+    let waits = format!("select count(*) from pg_stat_activity where {holder} = any (pg_blocking_pids(pid))");
+    eventually("somebody waits for the transaction", async || queues.count(&waits).await > 0).await;
+}
+
 /// A moment in which nothing is expected to happen.
 pub(crate) const MOMENT: Duration = Duration::from_millis(300);
