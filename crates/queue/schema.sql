@@ -257,11 +257,12 @@ begin
         loop
             verdicts[message.place] := case
                 -- An ack that was heard before, or that a later one covered.
-                when message.message_offset < mine.position and (not done or mine.last_lease = member.lease_id) then 'o'
+                when message.message_offset < mine.position and case when done then mine.last_lease = member.lease_id
+                                                                     else message.status in ('c', 'd') end then 'o'
                 -- Or one that let the messages come again, which nobody has read since.
                 when done and message.status in ('f', 'r') and mine.last_lease = member.lease_id and mine.lease_id is null then 'o'
                 when done then 'l'
-                when mine.lease_id is not null and message.message_offset >= mine.lease_end then 'u'
+                when message.message_offset < mine.position or mine.lease_id is not null and message.message_offset >= mine.lease_end then 'u'
                 when stopped is not null and message.status in ('c', 'd') then 'b'
                 else 'o' end;
             continue when verdicts[message.place] <> 'o' or done or stopped is not null or message.message_offset < mine.position;
@@ -299,6 +300,14 @@ begin
         if done then
             outcomes[member.place] := 'l' || array_to_string(verdicts, '') || outcomes[member.place];
             continue;
+        end if;
+        if 'u' = any (verdicts) then
+            -- Said again because the answer was lost: what is done is done. The segments before are read only for such.
+            select array_agg(case when m.verdict = 'u' and m.status in ('c', 'd') and m.message_offset < mine.position then 'o' else m.verdict end order by m.place)
+            into verdicts
+            from unnest(verdicts, statuses[member.first:member.last],
+                        {schema}.locate(member.partition_id, mine.position - 10000, mine.position, hashes[member.first:member.last]))
+                 with ordinality as m (verdict, status, message_offset, place);
         end if;
         if mine.lease_id = member.lease_id and 'u' = any (verdicts) then
             select p.first_offset into low from {schema}.partition p where p.id = member.partition_id;

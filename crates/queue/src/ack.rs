@@ -107,7 +107,7 @@ impl Queues {
     /// Acks messages. Each has an honest answer of its own, in order.
     ///
     /// The acks of one partition, group and lease count together: the last completed message ends all before it, unless one of those failed in the same call. An ack that is
-    /// sent again because its answer was lost counts again, and changes nothing.
+    /// sent again because its answer was lost counts again, and changes nothing, until the lease after it has ended too: from then on it is told that its lease is over.
     ///
     /// # Errors
     /// [`Error::Invalid`] for what cannot be meant; else the database's, and then nothing may have been acked, or some.
@@ -287,7 +287,7 @@ impl Flight for Acks {
     type Member = Member;
     type Key = (i64, Option<String>, Option<Uuid>);
     type Outcome = Fate;
-    // Sent again it finds that its lease was the last, and changes nothing.
+    // Sent again it finds its messages done under this lease or the last, and changes nothing.
     const KEPT: bool = false;
 
     fn key(&self, member: &Member) -> Self::Key {

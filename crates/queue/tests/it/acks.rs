@@ -205,12 +205,14 @@ async fn a_remembered_lease_that_is_somebody_elses_is_over() {
 }
 
 /// An ack that is repeated because its answer was lost must count again, whatever has become of the lease since, and also if it says nothing of the group.
-/// A part of a lease is acked, then the lease ends and another begins; a whole lease is acked twice without its group; a lease that never was is over.
+/// A part of a lease is acked, of segments of their own, then the lease ends and another begins; a whole lease is acked twice without its group; a lease that never was
+/// is over. What is done cannot fail.
 #[tokio::test]
 async fn a_repeated_ack_counts_again() {
     let queues = Fixture::new().await;
     let elsewhere = Elsewhere::start(&queues.db).await;
-    push(&queues, "q", "p", &["1", "2"]).await;
+    push(&queues, "q", "p", &["1"]).await;
+    push(&queues, "q", "p", &["2"]).await;
     let anonymous = |mut acks: Vec<Ack>| {
         acks.iter_mut().for_each(|ack| ack.group = None);
         acks
@@ -221,6 +223,8 @@ async fn a_repeated_ack_counts_again() {
         let acked = queues.ack(say(&first, &first.messages[..1], AckStatus::Completed)).await.expect("acked");
         assert_eq!(outcomes(&acked), [Ok(())]);
     }
+    let failed = queues.ack(say(&first, &first.messages[..1], AckStatus::Failed)).await.expect("answered");
+    assert_eq!(outcomes(&failed), [Err(AckRefusal::NotDelivered)]);
     let second = soon(&queues, of("q", "g", 2)).await;
     assert_eq!(transactions(&second), ["2"]);
     for said in [

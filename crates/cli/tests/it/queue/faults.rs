@@ -78,7 +78,7 @@ async fn a_database_that_dies_loses_nothing() {
     let (stage, people) = crowd(&[client.address]).await;
     for _ in 0..2 {
         stage.busy(LOAD).await;
-        cluster.stop_immediate().await.expect("it stops");
+        stage.crash(async { cluster.stop_immediate().await.expect("it stops") }).await;
         eventually(client.address, "/health", |answer| answer.status == 503).await;
         cluster.start_again().await.expect("it starts");
         eventually(client.address, "/health", |answer| answer.status == 200).await;

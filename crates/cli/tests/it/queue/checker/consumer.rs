@@ -50,7 +50,7 @@ const DEEDS: [(Deed, u64); 10] = [
     (Deed::Extend, 2),
     (Deed::Transact, 6),
 ];
-/// Where answers get lost, one cannot know how often a message failed; and a server that sends an ack again itself hears that its own first attempt ended the lease.
+/// Where answers get lost, one cannot know how often a message failed.
 const DEEDS_UNDER_FAULTS: [(Deed, u64); 4] =
     [(Deed::AckAll, 10), (Deed::AckLast, 3), (Deed::AckPrefix, 3), (Deed::OneByOne, 2)];
 
@@ -219,12 +219,7 @@ async fn say(player: &mut Player, delivery: &Delivery, said: &[(usize, Said)]) {
         };
         assert_eq!(answer.status, 200, "{answer:?}");
         let told = answer.json();
-        // A server that lost its connection says an ack again; if that comes after the lease has ended and another has begun, the first may have counted.
-        let doubted = player.stage.faults;
-        note_words(player, span, delivery, said, |at| match word_fate(&told[at]) {
-            WordFate::Over if doubted => WordFate::Lost,
-            fate => fate,
-        });
+        note_words(player, span, delivery, said, |at| word_fate(&told[at]));
         return;
     }
 }

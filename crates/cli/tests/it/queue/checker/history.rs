@@ -51,6 +51,7 @@ fn lines(log: &Log, lane: &str, group: Option<&str>) -> Vec<String> {
     for moved in log.moves.iter().filter(|moved| moved.scope == lane || moved.scope == queue_of(lane)) {
         lines.push((moved.span.asked, format!("{moved:?}")));
     }
+    lines.extend(log.crashes.iter().map(|crash| (crash.asked, format!("{crash:?} the database died"))));
     lines.sort();
     lines.into_iter().map(|(_, line)| line).collect()
 }

@@ -14,6 +14,11 @@ pub(crate) struct Span {
 }
 
 impl Span {
+    /// Whether both may have happened in the same moment.
+    pub(crate) fn meets(&self, other: &Span) -> bool {
+        self.asked <= other.end() && other.asked <= self.end()
+    }
+
     /// When it had surely happened, if it did.
     pub(crate) fn end(&self) -> Moment {
         self.heard.unwrap_or(Moment::MAX)
@@ -28,6 +33,8 @@ pub(crate) struct Log {
     pub(crate) words: Vec<Word>,
     pub(crate) extensions: Vec<Extension>,
     pub(crate) moves: Vec<Move>,
+    /// When the database died.
+    pub(crate) crashes: Vec<Span>,
     /// What the list of dead letters says at the end.
     pub(crate) dead: Vec<Dead>,
 }

@@ -103,6 +103,14 @@ impl Stage {
         self.log.lock().expect("nobody panics while writing")
     }
 
+    /// Does something to the database that it does not survive.
+    pub(crate) async fn crash(&self, deed: impl Future<Output = ()>) {
+        let asked = self.began.elapsed();
+        deed.await;
+        let heard = Some(self.began.elapsed());
+        self.log().crashes.push(Span { asked, heard });
+    }
+
     /// A number that nobody else has.
     pub(crate) fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)

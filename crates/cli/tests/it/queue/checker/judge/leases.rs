@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::super::log::{Delivery, Extension, Moment, Said, Word, WordFate};
+use super::super::log::{Delivery, Log, Moment, Said, Span, Word, WordFate};
 use super::{Reader, Violation};
 
 const ONE: &str = "one lease at a time";
@@ -11,10 +11,12 @@ const LASTS: &str = "what is said under a lease that lasts counts";
 const FENCED: &str = "what is said under a lease that is over changes nothing";
 const STOPS: &str = "what follows a failure in a call does not count";
 
+/// A lease that is older than this survives a crash of the database; younger ones may be forgotten.
+const FORGOTTEN: Duration = Duration::from_secs(1);
 /// How far two clocks may be apart that run at the same speed.
 const DOUBT: Duration = Duration::from_millis(50);
 
-pub(super) fn check(reader: &Reader<'_>, extensions: &[Extension]) -> Vec<Violation> {
+pub(super) fn check(reader: &Reader<'_>, log: &Log) -> Vec<Violation> {
     let mut words: HashMap<&str, Vec<&Word>> = HashMap::new();
     for word in &reader.words {
         words.entry(&word.lease).or_default().push(word);
@@ -23,7 +25,7 @@ pub(super) fn check(reader: &Reader<'_>, extensions: &[Extension]) -> Vec<Violat
     let (mut found, mut spans) = (Vec::new(), Vec::new());
     for delivery in &reader.deliveries {
         let words = words.get(delivery.lease.as_str()).map(Vec::as_slice).unwrap_or_default();
-        let lasting = lasting(reader, delivery, extensions);
+        let lasting = lasting(reader, delivery, log);
         let released = words.iter().filter(|word| releases(word, delivery)).map(|word| word.span.asked);
         let released = released.min().unwrap_or(Moment::MAX);
         let cut = lasting.iter().map(|(from, to)| (*from, *to.min(&released), delivery.lease.as_str()));
@@ -60,18 +62,20 @@ impl Followed {
 }
 
 /// When a lease surely lasted, but for what its holder said.
-fn lasting(reader: &Reader<'_>, delivery: &Delivery, extensions: &[Extension]) -> Vec<(Moment, Moment)> {
+fn lasting(reader: &Reader<'_>, delivery: &Delivery, log: &Log) -> Vec<(Moment, Moment)> {
     let births = delivery.messages.iter().filter_map(|message| reader.lane.births.get(message.id.as_str()));
     let begun = births.map(|birth| birth.asked).fold(delivery.span.asked, Moment::max);
     let first = (delivery.span.end(), (begun + delivery.lease_for).saturating_sub(DOUBT));
-    let longer = extensions.iter().filter(|extension| extension.success && extension.lease == delivery.lease);
+    let longer = log.extensions.iter().filter(|extension| extension.success && extension.lease == delivery.lease);
     let longer =
         longer.map(|extension| (extension.span.end(), (extension.span.asked + extension.by).saturating_sub(DOUBT)));
     let moved = reader.moves.iter().filter(|moved| moved.span.end() > delivery.span.asked);
     let moved = moved.map(|moved| moved.span.asked).min().unwrap_or(Moment::MAX);
+    let young = |crash: &&Span| crash.end() > delivery.span.asked && crash.asked < delivery.span.end() + FORGOTTEN;
+    let forgotten = log.crashes.iter().filter(young).map(|crash| crash.asked).min().unwrap_or(Moment::MAX);
     std::iter::once(first)
         .chain(longer)
-        .map(|(from, to)| (from, to.min(moved)))
+        .map(|(from, to)| (from, to.min(moved).min(forgotten)))
         .filter(|(from, to)| from < to)
         .collect()
 }

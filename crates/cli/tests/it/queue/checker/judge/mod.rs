@@ -13,7 +13,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::log::{Delivery, Log, Moment, Move, Push, PushFate, Word};
+use super::log::{Delivery, Log, Moment, Move, Push, PushFate, Word, WordFate};
 
 /// What must not have happened.
 #[derive(Debug)]
@@ -83,6 +83,7 @@ impl Reader<'_> {
 
 /// Judges a log of a run that was drained at its end. `limits`: the `retryLimit` of each queue.
 pub(crate) fn judge(log: &Log, limits: &HashMap<String, u32>) -> Vec<Violation> {
+    let log = &doubted(log);
     let mut found = Vec::new();
     let names: BTreeSet<&str> = log.pushes.iter().map(|push| push.lane.as_str()).collect();
     let strangers = log.deliveries.iter().filter(|delivery| !names.contains(delivery.lane.as_str()));
@@ -103,7 +104,7 @@ pub(crate) fn judge(log: &Log, limits: &HashMap<String, u32>) -> Vec<Violation> 
             };
             found.extend(order::runs(&reader));
             found.extend(cursors::check(&reader));
-            found.extend(leases::check(&reader, &log.extensions));
+            found.extend(leases::check(&reader, log));
             if reader.moves.is_empty() {
                 found.extend(order::agrees(&reader));
                 found.extend(letters::check(&reader, &log.dead, limits));
@@ -113,6 +114,17 @@ pub(crate) fn judge(log: &Log, limits: &HashMap<String, u32>) -> Vec<Violation> 
         found.extend(pushes::check(&lane));
     }
     found
+}
+
+/// A server that loses its connection says an ack again; if the lease has ended by then, and the one after it too, it hears that the lease is over though the first counted.
+fn doubted(log: &Log) -> Log {
+    let mut log = log.clone();
+    for word in log.words.iter_mut().filter(|word| word.fate == WordFate::Over) {
+        if log.crashes.iter().any(|crash| crash.meets(&word.span)) {
+            word.fate = WordFate::Lost;
+        }
+    }
+    log
 }
 
 #[derive(Default)]

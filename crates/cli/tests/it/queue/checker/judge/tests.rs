@@ -233,10 +233,19 @@ fn leases_that_are_worth_nothing_are_accused() {
     let mut log = again(900);
     log.words.push(said(300, "c-200", "1", Said::Retry, DONE));
     assert_eq!(broken(&log), BTreeSet::new(), "it was given back");
+    let mut log = again(900);
+    log.crashes.push(span(500, 600));
+    assert_eq!(broken(&log), BTreeSet::new(), "it may have been forgotten");
+    log.deliveries[3].lease_for = Duration::from_secs(5);
+    log.deliveries[4].span = span(1_900, 1_905);
+    log.crashes[0] = span(1_500, 1_600);
+    assert_broken(&log, rule);
 
     let mut log = fine();
     log.words[0].fate = WordFate::Over;
     assert_broken(&log, "what is said under a lease that lasts counts");
+    log.crashes.push(span(112, 114));
+    assert_eq!(broken(&log), BTreeSet::new(), "it may have counted before");
     let mut log = again(1_250);
     log.words.push(completed(1_300, "c-200", "2"));
     assert_broken(&log, "what is said under a lease that is over changes nothing");
