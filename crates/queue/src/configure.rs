@@ -207,7 +207,7 @@ impl Queues {
                 .bind(change.encryption_enabled)
                 .bind(small(change.max_wait_time_seconds))
         };
-        let rows = inner.ask("configure a queue", query).await?;
+        let rows = inner.db.ask("configure a queue", query).await?;
         let clash = || Error::invalid("queue", "its name was made to clash with another");
         let row = rows.first().ok_or_else(clash)?;
         // What is remembered of it may have changed.

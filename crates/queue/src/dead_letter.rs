@@ -127,7 +127,7 @@ impl Queues {
                 let query = filter.bind(sqlx::query(&inner.sql.list_dead_letters), inner.ids);
                 query.bind(page.limit()).bind(page.offset())
             };
-            inner.ask("list dead letters", query).await
+            inner.db.ask("list dead letters", query).await
         };
         let rows = list(page).await?;
         let total = |rows: &[PgRow]| rows.first().map(|row| row.try_get::<i64, _>("found")).transpose();
@@ -195,7 +195,7 @@ impl Queues {
         let mut purged = 0;
         loop {
             let query = || filter.bind(sqlx::query(&inner.sql.purge_dead_letters), inner.ids).bind(STEP);
-            let rows = inner.ask("purge dead letters", query).await?;
+            let rows = inner.db.ask("purge dead letters", query).await?;
             purged += rows.len() as u64;
             if (rows.len() as i64) < STEP {
                 return Ok(purged);

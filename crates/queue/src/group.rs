@@ -140,7 +140,7 @@ impl Queues {
         group.map_or(Ok(()), |group| check("consumerGroup", group))?;
         queue.map_or(Ok(()), |queue| check("queue", queue))?;
         let inner = &self.inner;
-        let rows = inner.ask("list groups", || sqlx::query(&inner.sql.lags).bind(group).bind(queue)).await?;
+        let rows = inner.db.ask("list groups", || sqlx::query(&inner.sql.lags).bind(group).bind(queue)).await?;
         rows.iter().map(Group::of).collect()
     }
 
@@ -152,7 +152,7 @@ impl Queues {
         group.map_or(Ok(()), |group| check("consumerGroup", group))?;
         let inner = &self.inner;
         let query = || sqlx::query(&inner.sql.lagging).bind(least.as_secs_f64()).bind(group).bind(i64::from(limit));
-        let rows = inner.ask("list lagging partitions", query).await?;
+        let rows = inner.db.ask("list lagging partitions", query).await?;
         rows.iter().map(|row| Lagging::of(row, inner.ids)).collect()
     }
 
@@ -171,7 +171,7 @@ impl Queues {
             if keeps_subscription {
                 self.move_all(home, group, None, Target::Subscription).await?;
             } else {
-                inner.ask("delete a group", || sqlx::query(&inner.sql.unsubscribe).bind(home.consumer)).await?;
+                inner.db.ask("delete a group", || sqlx::query(&inner.sql.unsubscribe).bind(home.consumer)).await?;
                 // Whoever waits for it begins again.
                 inner.wake.ring(&[freed(&inner.channel, &home.queue, group)]);
             }
@@ -187,7 +187,7 @@ impl Queues {
         check("consumerGroup", group)?;
         let inner = &self.inner;
         let query = || sqlx::query(&inner.sql.resubscribe).bind(group).bind(since);
-        Ok(inner.ask("change a subscription", query).await?.len())
+        Ok(inner.db.ask("change a subscription", query).await?.len())
     }
 
     /// Moves a consumer group in a queue, or in one of its partitions, forwards or backwards; how many cursors. `None`: the queue has no such group.
@@ -208,7 +208,8 @@ impl Queues {
 
     async fn homes(&self, group: &str, queue: Option<&str>) -> Result<Vec<Home>> {
         let inner = &self.inner;
-        let rows = inner.ask("find a group", || sqlx::query(&inner.sql.find_consumers).bind(group).bind(queue)).await?;
+        let rows =
+            inner.db.ask("find a group", || sqlx::query(&inner.sql.find_consumers).bind(group).bind(queue)).await?;
         let home =
             |row: &PgRow| Ok(Home { consumer: row.try_get(0)?, queue_id: row.try_get(1)?, queue: row.try_get(2)? });
         rows.iter().map(home).collect()
@@ -240,7 +241,7 @@ impl Queues {
             Target::Floor => ("floor", None),
         };
         let query = || sqlx::query(&inner.sql.seek).bind(partitions).bind(group).bind(place).bind(since);
-        let rows = inner.ask("seek", query).await?;
+        let rows = inner.db.ask("seek", query).await?;
         let mut groups: Vec<String> = Vec::new();
         for row in &rows {
             let group: String = row.try_get(1)?;

@@ -25,7 +25,6 @@ mod place;
 mod pop;
 mod push;
 mod queries;
-mod question;
 mod queues;
 mod removal;
 mod resources;

@@ -47,7 +47,7 @@ impl Queues {
     /// The database's.
     pub async fn maintenance(&self) -> Result<Maintenance> {
         let inner = &self.inner;
-        let rows = inner.ask("ask for maintenance", || sqlx::query(&inner.sql.maintenance)).await?;
+        let rows = inner.db.ask("ask for maintenance", || sqlx::query(&inner.sql.maintenance)).await?;
         let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
         Ok(Maintenance {
             push: row.try_get("push")?,
@@ -64,7 +64,7 @@ impl Queues {
     /// The database's.
     pub async fn set_pop_maintenance(&self, on: bool) -> Result<()> {
         let inner = &self.inner;
-        inner.ask("maintain pops", || sqlx::query(&inner.sql.set_maintenance).bind("pop").bind(on)).await?;
+        inner.db.ask("maintain pops", || sqlx::query(&inner.sql.set_maintenance).bind("pop").bind(on)).await?;
         if !on {
             inner.wake.ring(&[inner.channel.ring()]);
         }
@@ -82,7 +82,7 @@ impl Queues {
     pub async fn set_push_maintenance(&self, on: bool) -> Result<()> {
         let inner = &self.inner;
         if on {
-            inner.ask("maintain pushes", || sqlx::query(&inner.sql.set_maintenance).bind("push").bind(on)).await?;
+            inner.db.ask("maintain pushes", || sqlx::query(&inner.sql.set_maintenance).bind("push").bind(on)).await?;
             return Ok(());
         }
         let queues = self.clone();

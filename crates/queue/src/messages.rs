@@ -234,7 +234,7 @@ impl Queues {
                 leased_until: row.try_get("leased_until")?,
             })
         };
-        inner.ask("list messages", query).await?.iter().map(listed).collect()
+        inner.db.ask("list messages", query).await?.iter().map(listed).collect()
     }
 
     /// How the queues that a filter means are read.
@@ -248,7 +248,7 @@ impl Queues {
             let query = sqlx::query(&inner.sql.reading_modes).bind(&filter.queue);
             query.bind(&filter.namespace).bind(&filter.task)
         };
-        let rows = inner.ask("find out how queues are read", query).await?;
+        let rows = inner.db.ask("find out how queues are read", query).await?;
         let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
         Ok(ReadingMode { without_group: row.try_get(0)?, groups: row.try_get::<i64, _>(1)? as u64 })
     }
@@ -269,7 +269,7 @@ impl Queues {
                 retries: row.try_get::<i32, _>("retries")? as u32,
             })
         };
-        let readers = inner.ask("find readers", query).await?.iter().map(reader).collect::<Result<_>>()?;
+        let readers = inner.db.ask("find readers", query).await?.iter().map(reader).collect::<Result<_>>()?;
         let queue = found.message.queue.clone();
         let payload = inner.seal.open(found.encrypted, found.payload).ok_or(Error::WrongKey { queue })?;
         Ok(Some(MessageDetail { message: found.message, payload, readers }))
@@ -286,7 +286,7 @@ impl Queues {
             let query = sqlx::query(&inner.sql.erase_message).bind(found.partition).bind(found.segment);
             query.bind(found.element).bind(found.message.id)
         };
-        let erased = !inner.ask("delete a message", query).await?.is_empty();
+        let erased = !inner.db.ask("delete a message", query).await?.is_empty();
         inner.seen().unlearn(found.partition, hash(transaction_id), found.message.offset);
         Ok(erased)
     }
@@ -303,7 +303,7 @@ impl Queues {
             let query = sqlx::query(&inner.sql.bury_message).bind(found.partition).bind(found.segment);
             query.bind(found.element).bind(found.message.id).bind(QUEUE_MODE).bind(&why)
         };
-        let buried = !inner.ask("bury a message", query).await?.is_empty();
+        let buried = !inner.db.ask("bury a message", query).await?.is_empty();
         inner.seen().unlearn(found.partition, hash(transaction_id), found.message.offset);
         Ok(buried)
     }
@@ -329,7 +329,7 @@ impl Queues {
         let inner = &self.inner;
         let query = || sqlx::query(&inner.sql.retry_now).bind(found.partition).bind(found.message.offset);
         let groups: Vec<String> =
-            inner.ask("retry", query).await?.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>()?;
+            inner.db.ask("retry", query).await?.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>()?;
         let rings: Vec<wake::Ring> =
             groups.iter().map(|group| freed(&inner.channel, &found.message.queue, group)).collect();
         inner.wake.ring(&rings);
@@ -361,7 +361,7 @@ impl Queues {
                 let query = sqlx::query(&inner.sql.find_message).bind(number).bind(hash);
                 query.bind(transaction_id).bind(place)
             };
-            let rows = inner.ask("find a message", query).await?;
+            let rows = inner.db.ask("find a message", query).await?;
             let Some(row) = rows.first() else { continue };
             return Ok(Some(Found {
                 message: MessageState::of(row, inner.ids)?,

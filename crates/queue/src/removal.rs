@@ -25,7 +25,7 @@ impl Queues {
     pub async fn delete_queue(&self, queue: &str) -> Result<bool> {
         check("queue", queue)?;
         let inner = &self.inner;
-        let rows = inner.ask("delete a queue", || sqlx::query(&inner.sql.remove_queue).bind(queue)).await?;
+        let rows = inner.db.ask("delete a queue", || sqlx::query(&inner.sql.remove_queue).bind(queue)).await?;
         let gone: Option<Vec<i64>> = rows.first().map(|row| row.try_get(0)).transpose()?.flatten();
         inner.places.forget(queue);
         let Some(gone) = gone else { return Ok(false) };
@@ -71,14 +71,14 @@ pub(crate) struct Head {
 impl Inner {
     /// The number of a queue.
     pub(crate) async fn queue_id(&self, queue: &str) -> Result<Option<i32>> {
-        let rows = self.ask("find a queue", || sqlx::query(&self.sql.find_queue).bind(queue)).await?;
+        let rows = self.db.ask("find a queue", || sqlx::query(&self.sql.find_queue).bind(queue)).await?;
         Ok(rows.first().map(|row| row.try_get("id")).transpose()?)
     }
 
     /// The partitions of a queue, or one of them.
     pub(crate) async fn heads(&self, queue: i32, partition: Option<&str>) -> Result<Vec<Head>> {
         let query = || sqlx::query(&self.sql.heads).bind(queue).bind(partition);
-        let rows = self.ask("find partitions", query).await?;
+        let rows = self.db.ask("find partitions", query).await?;
         rows.iter().map(|row| Ok(Head { partition: row.try_get(0)?, next: row.try_get(2)? })).collect()
     }
 
@@ -88,7 +88,7 @@ impl Inner {
         while !tasks.is_empty() {
             let (partitions, uptos): (Vec<i64>, Vec<i64>) = tasks.iter().copied().unzip();
             let query = || sqlx::query(&self.sql.trim).bind(&partitions).bind(&uptos).bind(SEGMENTS).bind(true);
-            let rows = self.ask("remove messages", query).await?;
+            let rows = self.db.ask("remove messages", query).await?;
             let mut unfinished = Vec::new();
             for row in rows {
                 removed += row.try_get::<i64, _>(1)? as u64;
@@ -104,7 +104,7 @@ impl Inner {
     /// Removes what deleted queues have left, until nothing is, or others are at it.
     pub(crate) async fn sweep_removed(&self) -> Result<()> {
         loop {
-            let rows = self.ask("sweep", || sqlx::query(&self.sql.sweep_removed).bind(STEP)).await?;
+            let rows = self.db.ask("sweep", || sqlx::query(&self.sql.sweep_removed).bind(STEP)).await?;
             if rows.first().map(|row| row.try_get::<Option<i32>, _>(0)).transpose()?.flatten().is_none() {
                 return Ok(());
             }

@@ -237,7 +237,7 @@ impl Queues {
     /// The database's; so have all questions here.
     pub async fn overview(&self) -> Result<Overview> {
         let inner = &self.inner;
-        let rows = inner.ask("count everything", || sqlx::query(&inner.sql.overview)).await?;
+        let rows = inner.db.ask("count everything", || sqlx::query(&inner.sql.overview)).await?;
         let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
         let count = |name| row.try_get::<i64, _>(name).map(|count| count as u64);
         Ok(Overview {
@@ -269,7 +269,7 @@ impl Queues {
             return Ok(None);
         };
         let query = || sqlx::query(&inner.sql.count_dead_letters).bind(queue);
-        let rows = inner.ask("count dead letters", query).await?;
+        let rows = inner.db.ask("count dead letters", query).await?;
         let dead_letters: i64 = rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or_default();
         Ok(Some(QueueDetail {
             queue: state,
@@ -293,7 +293,7 @@ impl Queues {
             let query = sqlx::query(&inner.sql.partition_states).bind(queue).bind(partition);
             query.bind(page.limit()).bind(page.offset())
         };
-        let rows = inner.ask("list partitions", query).await?;
+        let rows = inner.db.ask("list partitions", query).await?;
         let total = rows.first().map(|row| row.try_get::<i64, _>("found")).transpose()?.unwrap_or_default() as u64;
         let mut partitions: Vec<PartitionState> = Vec::new();
         for row in &rows {
@@ -333,7 +333,7 @@ impl Queues {
         check("consumerGroup", group)?;
         let inner = &self.inner;
         let Some(id) = inner.queue_id(queue).await? else { return Ok(None) };
-        let rows = inner.ask("count what waits", || sqlx::query(&inner.sql.depth).bind(id).bind(group)).await?;
+        let rows = inner.db.ask("count what waits", || sqlx::query(&inner.sql.depth).bind(id).bind(group)).await?;
         let each = |row: &PgRow| Ok((row.try_get(0)?, row.try_get::<i64, _>(1)? as u64));
         let partitions = rows.iter().map(each).collect::<Result<Vec<(String, u64)>>>()?;
         let pending = partitions.iter().map(|(_, pending)| pending).sum();
@@ -346,7 +346,7 @@ impl Queues {
             let query = sqlx::query(&inner.sql.list_queues).bind(name).bind(search);
             query.bind(page.limit()).bind(page.offset())
         };
-        let rows = inner.ask("list queues", query).await?;
+        let rows = inner.db.ask("list queues", query).await?;
         let total = rows.first().map(|row| row.try_get::<i64, _>("found")).transpose()?.unwrap_or_default() as u64;
         let rows = rows.iter().map(|row| QueueState::of(row, inner.ids)).collect::<sqlx::Result<_>>()?;
         Ok(Listed { rows, total })
@@ -361,6 +361,6 @@ impl Queues {
                 messages: Counts::of(row)?,
             })
         };
-        self.inner.ask("list spaces", || sqlx::query(sql)).await?.iter().map(space).collect()
+        self.inner.db.ask("list spaces", || sqlx::query(sql)).await?.iter().map(space).collect()
     }
 }

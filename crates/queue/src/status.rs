@@ -82,7 +82,7 @@ impl Queues {
     /// The database's.
     pub async fn database(&self) -> Result<DatabaseState> {
         let inner = &self.inner;
-        let rows = inner.ask("look at the database", || sqlx::query(&inner.sql.database_state)).await?;
+        let rows = inner.db.ask("look at the database", || sqlx::query(&inner.sql.database_state)).await?;
         let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
         let table = |row: &PgRow| {
             Ok(TableState {
@@ -93,7 +93,7 @@ impl Queues {
                 vacuumed_at: row.try_get("vacuumed_at")?,
             })
         };
-        let tables = inner.ask("look at the tables", || sqlx::query(&inner.sql.table_states)).await?;
+        let tables = inner.db.ask("look at the tables", || sqlx::query(&inner.sql.table_states)).await?;
         Ok(DatabaseState {
             version: row.try_get("version")?,
             bytes: row.try_get::<i64, _>("bytes")? as u64,

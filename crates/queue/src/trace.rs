@@ -151,7 +151,7 @@ impl Queues {
             let query = sqlx::query(&inner.sql.traces_of).bind(number).bind(transaction_id);
             query.bind(page.limit()).bind(page.offset())
         };
-        let rows = inner.ask("list traces", query).await?;
+        let rows = inner.db.ask("list traces", query).await?;
         listed(&rows, |row| Trace::of(row, inner.ids))
     }
 
@@ -166,7 +166,7 @@ impl Queues {
             let query = sqlx::query(&inner.sql.traces_named).bind(name).bind(period.from).bind(period.before);
             query.bind(page.limit()).bind(page.offset())
         };
-        let rows = inner.ask("list traces", query).await?;
+        let rows = inner.db.ask("list traces", query).await?;
         listed(&rows, |row| Trace::of(row, inner.ids))
     }
 
@@ -181,7 +181,7 @@ impl Queues {
             let query = sqlx::query(&inner.sql.trace_names).bind(search).bind(period.from).bind(period.before);
             query.bind(page.limit()).bind(page.offset())
         };
-        let rows = inner.ask("list names of traces", query).await?;
+        let rows = inner.db.ask("list names of traces", query).await?;
         listed(&rows, |row| {
             Ok(TraceName {
                 name: row.try_get("name")?,

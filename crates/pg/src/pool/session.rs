@@ -7,10 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
 use sqlx::{Connection, PgConnection, PgTransaction, Postgres};
 
 use super::route::Route;
 use super::{Database, suspicion};
+use crate::retry::{Policy, retry};
 use crate::{Error, Result};
 
 /// How long a session may wait before the hosts of a multi-host URL are asked which of them is the primary. A pool that is
@@ -41,6 +44,25 @@ impl Database {
             return Ok(Session(Inner::Transaction(self.begin().await?)));
         }
         Ok(Session(Inner::Plain(self.obtain(|| self.0.pool.acquire()).await?)))
+    }
+
+    /// The rows of a statement that may be sent again, because it reads, or changes nothing the second time: it is, if the database was away for a moment. `what` names
+    /// it in the log.
+    ///
+    /// # Errors
+    /// The database's, when it stays away or refuses.
+    pub async fn ask<'q>(
+        &self,
+        what: &str,
+        query: impl Fn() -> Query<'q, Postgres, PgArguments>,
+    ) -> Result<Vec<PgRow>> {
+        retry(&Policy::default(), what, async |_| {
+            let mut session = self.session().await?;
+            let rows = query().fetch_all(&mut *session).await?;
+            session.finish().await?;
+            Ok(rows)
+        })
+        .await
     }
 
     /// A transaction on a connection from the pool. Dropping it rolls back.

@@ -1,0 +1,26 @@
+-- Divides the step behind a batchable one into parts, one for each input, named `<name>_001` and so on. Without any input its one part is a placeholder, which the caller ends.
+-- Answers how many steps there are more.
+-- Locks: the caller has that of the task.
+create or replace function {schema}.divide(of_task uuid, of_template integer, divided integer, inputs text[]) returns integer
+language plpgsql volatile set search_path = reveille_own
+as $$
+#variable_conflict use_column
+declare
+    more  integer := greatest(cardinality(inputs), 1) - 1;
+    first integer;
+begin
+    update {schema}.task t set next_ordinal = t.next_ordinal + more where t.id = of_task returning t.next_ordinal - more into first;
+    update {schema}.step s set state = 'p', part = 1, since = now() where s.task_id = of_task and s.ordinal = divided;
+    insert into {schema}.step (task_id, ordinal, slot, part, lane_id, state, waiting, due_at, ready_at)
+    select of_task, first + i - 2, divided, i, s.lane_id, case when t.failed = 0 then 'r' else 'p' end::"char", 0, case when t.failed = 0 then now() else 'infinity' end, now()
+    from {schema}.step s, {schema}.task t, generate_series(2, more + 1) as i
+    where s.task_id = of_task and s.ordinal = divided and t.id = of_task;
+    insert into {schema}.step_data (task_id, ordinal, input)
+    select of_task, case i.part when 1 then divided else first + i.part::integer - 2 end, i.input from unnest(inputs) with ordinality as i (input, part);
+    -- Who follows waits for all parts.
+    update {schema}.step s set waiting = s.waiting + more, state = case s.state when 'a' then 'p' else s.state end
+    from {schema}.definition d cross join unnest(d.children) as c (ordinal)
+    where d.template_id = of_template and d.ordinal = divided and s.task_id = of_task and s.ordinal = c.ordinal and s.state in ('a', 'p');
+    return more;
+end
+$$;

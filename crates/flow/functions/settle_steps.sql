@@ -1,0 +1,140 @@
+-- Ends attempts, each fenced by the claim it belongs to, and goes on with their tasks.
+-- verbs:    c: complete. f: failed, to be tried again if an attempt is left. F: failed for good. l: its lease has ended, and it was the last attempt.
+--           y: yielded after a checkpoint, g: given back; these two are not charged.
+-- bodies:   the result, the error, the checkpoint. delays_ms: the handler's own pause before the next attempt; null: the template's.
+-- chosen:   the places of the steps that a decision chose. inputs: of the parts that a batchable step asks for. `…_lasts` says where those of each member end.
+-- Outcomes: null: somebody else has the task. s: the step is not this claim's any more. d and a letter: this claim has ended like that before.
+--           Otherwise c, w (to be tried again), e (failed for good), p (failed, and the rest goes on), r (ready again); then the task's state, + if steps became ready,
+--           and ! if somebody watches.
+-- Locks:    the tasks, in order, skip locked; `patient` waits. Then their steps.
+-- Cost:     five statements for all members, and as many rows as they and their children are.
+create or replace function {schema}.settle_steps(
+    flight uuid, channels text[], payloads text[], patient boolean,
+    tasks uuid[], ordinals integer[], fences integer[], verbs text[], bodies text[], delays_ms bigint[], workers text[],
+    chosen_lasts integer[], chosen integer[], input_lasts integer[], inputs text[]
+) returns table (outcomes text[], backend integer)
+language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
+    set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+as $$
+#variable_conflict use_column
+declare
+    locked   uuid[];
+    places   integer[];
+    mine     uuid[];
+    steps    integer[];
+    slots    integer[];
+    verdicts text[];
+    member   record;
+    -- What goes on: see functions/advance_tasks.sql.
+    ended    uuid[];
+    ended_of integer[];
+    changed  uuid[];
+    changes  integer[];
+    after    text[];
+begin
+    if patient then
+        locked := array(select t.id from {schema}.task t where t.id = any (tasks) order by t.id for update);
+    else
+        locked := array(select t.id from {schema}.task t where t.id = any (tasks) order by t.id for update skip locked);
+    end if;
+
+    -- The steps that are still of who presents them, and what becomes of each.
+    select array_agg(n.place), array_agg(n.task_id), array_agg(n.ordinal), array_agg(n.slot), array_agg(n.verdict) into places, mine, steps, slots, verdicts
+    from (
+        select n.place::integer, s.task_id, s.ordinal, s.slot, case
+            when n.verb = 'c' then 'c'
+            when n.verb in ('g', 'y') then 'r'
+            when n.verb = 'f' and s.attempt < d.max_attempts then 'w'
+            when d.failure_strategy in ('c', 'i') then 'p'
+            else 'e' end as verdict
+        from unnest(tasks, ordinals, fences, verbs) with ordinality as n (task_id, ordinal, fence, verb, place)
+        join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal and s.fence = n.fence and s.state = 'i'
+        join {schema}.task t on t.id = s.task_id
+        join {schema}.definition d on d.template_id = t.template_id and d.ordinal = s.slot
+        where n.task_id = any (locked) and (n.verb <> 'l' or s.due_at <= now())
+        order by s.task_id, s.ordinal
+        for update of s
+    ) n;
+
+    if places is not null then
+        insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ready_at, claimed_at, result, error)
+        select s.task_id, s.ordinal, s.fence, s.attempt,
+               (case when n.verdict = 'r' or verbs[n.place] = 'l' then verbs[n.place] when n.verdict = 'w' then 'f' when n.verdict = 'p' then 'e' else n.verdict end)::"char",
+               coalesce(workers[n.place], s.worker), s.ready_at, s.since,
+               case when n.verdict = 'c' then bodies[n.place] end, case when n.verdict in ('w', 'p', 'e') then bodies[n.place] end
+        from unnest(places, mine, steps, verdicts) as n (place, task_id, ordinal, verdict)
+        join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal;
+
+        update {schema}.step s
+        set state = (case when n.verdict = 'p' then 'e' when n.verdict = 'r' and t.failed > 0 then 'p' else n.verdict end)::"char", since = now(),
+            attempt = case when n.verdict = 'r' then s.attempt - 1 else s.attempt end,
+            due_at = case
+                -- Nothing is begun with in a task in which something failed.
+                when t.failed > 0 then 'infinity'
+                when n.verdict = 'r' then coalesce(s.ready_at, now())
+                when n.verdict = 'w' then now() + coalesce(delays_ms[n.place], {schema}.backoff_ms(d.backoff, d.backoff_base_ms, d.max_backoff_ms, s.attempt, d.jitter)) * interval '1 ms'
+                else 'infinity' end,
+            -- The lease of a last attempt was the engine's to watch.
+            lane_id = case when n.verdict in ('r', 'w') then l.id else s.lane_id end
+        from unnest(places, mine, steps, verdicts) as n (place, task_id, ordinal, verdict)
+        join {schema}.task t on t.id = n.task_id
+        cross join {schema}.definition d
+        join {schema}.step_lane l on l.namespace_id = t.namespace_id and l.name = d.name and l.priority = t.priority
+        where s.task_id = n.task_id and s.ordinal = n.ordinal and d.template_id = t.template_id and d.ordinal = s.slot;
+
+        if 'y' = any (verbs) then
+            insert into {schema}.step_data as k (task_id, ordinal, checkpoint)
+            select n.task_id, n.ordinal, bodies[n.place] from unnest(places, mine, steps) as n (place, task_id, ordinal) where verbs[n.place] = 'y'
+            on conflict (task_id, ordinal) do update set checkpoint = excluded.checkpoint;
+        end if;
+        if 'e' = any (verdicts) then
+            perform {schema}.suspend_tasks(array(select n.task_id from unnest(mine, verdicts) as n (task_id, verdict) where n.verdict = 'e'));
+        end if;
+
+        select array_agg(n.task_id), array_agg(n.slot), array_agg(n.task_id), array_agg(-1) into ended, ended_of, changed, changes
+        from unnest(mine, slots, verdicts) as n (task_id, slot, verdict) where n.verdict in ('c', 'p');
+        if chosen_lasts is not null or input_lasts is not null then
+            for member in
+                select n.task_id, t.template_id, d.ordinal, d.kind,
+                       chosen[coalesce(chosen_lasts[n.place - 1], 0) + 1:chosen_lasts[n.place]] as chosen, inputs[coalesce(input_lasts[n.place - 1], 0) + 1:input_lasts[n.place]] as inputs,
+                       (select w.ordinal from {schema}.definition w where w.template_id = t.template_id and w.ordinal = any (d.children) and w.kind = 'w') as worker
+                from unnest(places, mine, slots, verdicts) as n (place, task_id, slot, verdict)
+                join {schema}.task t on t.id = n.task_id
+                join {schema}.definition d on d.template_id = t.template_id and d.ordinal = n.slot
+                where n.verdict = 'c' and d.kind in ('d', 'b')
+            loop
+                changed := changed || member.task_id;
+                if member.kind = 'd' then
+                    changes := changes || -{schema}.decide(member.task_id, member.template_id, member.ordinal, coalesce(member.chosen, '{}'));
+                    continue;
+                end if;
+                changes := changes || {schema}.divide(member.task_id, member.template_id, member.worker, coalesce(member.inputs, '{}'));
+                if coalesce(member.inputs, '{}') = '{}' then
+                    -- A placeholder, done as soon as it came to be.
+                    update {schema}.step s set state = 'c', fence = 1, waiting = 0, since = now() where s.task_id = member.task_id and s.ordinal = member.worker;
+                    insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, result) values (member.task_id, member.worker, 1, 0, 'c', '{"batch_placeholder":true}');
+                    ended := ended || member.task_id;
+                    ended_of := ended_of || member.worker;
+                    changed := changed || member.task_id;
+                    changes := changes || -1;
+                end if;
+            end loop;
+        end if;
+    end if;
+
+    select array_agg(a.task_id), array_agg(a.state::text || case when a.readied then '+' else '' end || case when a.watched then '!' else '' end) into mine, after
+    from {schema}.advance_tasks(array(select distinct m.id from unnest(mine) as m (id)), ended, ended_of, changed, changes) as a;
+
+    outcomes := array(
+        select case
+            when v.verdict is not null then v.verdict || a.after
+            when not n.task_id = any (locked) and exists (select from {schema}.task t where t.id = n.task_id) then null
+            else coalesce((select 'd' || p.outcome::text from {schema}.attempt p where p.task_id = n.task_id and p.ordinal = n.ordinal and p.fence = n.fence), 's') end
+        from unnest(tasks, ordinals, fences) with ordinality as n (task_id, ordinal, fence, place)
+        left join unnest(places, verdicts) as v (place, verdict) on v.place = n.place
+        left join unnest(mine, after) as a (task_id, after) on a.task_id = n.task_id
+        order by n.place);
+    backend := {schema}.land(flight, outcomes, channels, payloads);
+    return next;
+end
+$$;

@@ -1,0 +1,54 @@
+-- Whose tasks they are. Workers claim steps by namespace.
+create table {schema}.namespace (
+    id          integer     generated always as identity primary key,
+    name        text        not null unique,
+    description text        not null default '',
+    created_at  timestamptz not null default now()
+);
+
+-- What a task of a kind consists of. Never changes: another text is another version.
+create table {schema}.template (
+    id           integer     generated always as identity primary key,
+    namespace_id integer     not null references {schema}.namespace,
+    name         text        not null,
+    version      text        not null,
+    -- As it was registered, as JSON; for people, and for whoever has to check a context or a result.
+    document     text        not null,
+    created_at   timestamptz not null default now(),
+    unique (namespace_id, name, version)
+);
+
+-- A step of a template: what the engine has to know of it. `ordinal` is its place, from 0; parents and children are places.
+create table {schema}.definition (
+    template_id      integer   not null references {schema}.template on delete cascade,
+    ordinal          integer   not null,
+    name             text      not null,
+    -- s: standard, d: decision, c: deferred convergence, b: batchable, w: batch worker.
+    kind             "char"    not null,
+    parents          integer[] not null,
+    children         integer[] not null,
+    -- It comes to be while its task runs, if at all.
+    absent           boolean   not null,
+    callable         text      not null,
+    initialization   text      not null,
+    -- 1 if it is not retried.
+    max_attempts     integer   not null,
+    -- n: none, l: linear, e: exponential, f: fibonacci.
+    backoff          "char"    not null,
+    backoff_base_ms  integer   not null,
+    max_backoff_ms   integer   not null,
+    jitter           real      not null,
+    timeout_ms       bigint,
+    -- Of a batch worker, what a part that fails for good means: f: the task fails, c: the rest goes on, i: the rest goes on and it is looked into.
+    failure_strategy "char",
+    primary key (template_id, ordinal)
+);
+
+-- Where steps wait to be claimed: those of one name and one priority. Steps are found by their lane and when they are due. Lane 0 is the engine's own: there are the leases of last attempts.
+create table {schema}.step_lane (
+    id           integer  generated always as identity primary key,
+    namespace_id integer  not null references {schema}.namespace,
+    name         text     not null,
+    priority     smallint not null,
+    unique (namespace_id, name, priority)
+);

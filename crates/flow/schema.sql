@@ -1,0 +1,725 @@
+-- What the migrations and functions lead to, as the server describes it. Made by a test: do not edit.
+
+create table {schema}.attempt (
+    task_id uuid not null,
+    ordinal integer not null,
+    fence integer not null,
+    attempt integer not null,
+    outcome "char" not null,
+    worker text,
+    ready_at timestamp with time zone,
+    claimed_at timestamp with time zone,
+    ended_at timestamp with time zone not null default now(),
+    result text,
+    error text,
+    constraint attempt_pkey PRIMARY KEY (task_id, ordinal, fence)
+);
+
+create table {schema}.definition (
+    template_id integer not null,
+    ordinal integer not null,
+    name text not null,
+    kind "char" not null,
+    parents integer[] not null,
+    children integer[] not null,
+    absent boolean not null,
+    callable text not null,
+    initialization text not null,
+    max_attempts integer not null,
+    backoff "char" not null,
+    backoff_base_ms integer not null,
+    max_backoff_ms integer not null,
+    jitter real not null,
+    timeout_ms bigint,
+    failure_strategy "char",
+    constraint definition_pkey PRIMARY KEY (template_id, ordinal),
+    constraint definition_template_id_fkey FOREIGN KEY (template_id) REFERENCES {schema}.template(id) ON DELETE CASCADE
+);
+
+create table {schema}.flight (
+    id uuid not null,
+    outcomes text[] not null,
+    landed_at timestamp with time zone not null default now(),
+    constraint flight_pkey PRIMARY KEY (id)
+) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, vacuum_truncate=off);
+
+create table {schema}.migration (
+    component text not null,
+    number integer,
+    name text not null,
+    hash text not null,
+    applied_at timestamp with time zone not null default now(),
+    constraint migration_number_check CHECK ((number > 0))
+);
+CREATE UNIQUE INDEX migration_function ON {schema}.migration USING btree (component, name) WHERE (number IS NULL);
+CREATE UNIQUE INDEX migration_number ON {schema}.migration USING btree (component, number) WHERE (number IS NOT NULL);
+
+create table {schema}.namespace (
+    id integer not null generated always as identity,
+    name text not null,
+    description text not null default ''::text,
+    created_at timestamp with time zone not null default now(),
+    constraint namespace_name_key UNIQUE (name),
+    constraint namespace_pkey PRIMARY KEY (id)
+);
+
+create table {schema}.step (
+    task_id uuid not null,
+    ordinal integer not null,
+    slot integer not null,
+    part integer,
+    lane_id integer not null,
+    state "char" not null,
+    waiting integer not null,
+    due_at timestamp with time zone not null default 'infinity'::timestamp with time zone,
+    ready_at timestamp with time zone,
+    since timestamp with time zone not null default now(),
+    fence integer not null default 0,
+    attempt integer not null default 0,
+    worker text,
+    constraint step_pkey PRIMARY KEY (task_id, ordinal)
+) with (autovacuum_vacuum_scale_factor=0.02, fillfactor=70, vacuum_truncate=off);
+CREATE INDEX step_due ON {schema}.step USING btree (lane_id, due_at) WHERE (due_at < 'infinity'::timestamp with time zone);
+
+create table {schema}.step_data (
+    task_id uuid not null,
+    ordinal integer not null,
+    input text,
+    checkpoint text,
+    constraint step_data_pkey PRIMARY KEY (task_id, ordinal)
+);
+
+create table {schema}.step_lane (
+    id integer not null generated always as identity,
+    namespace_id integer not null,
+    name text not null,
+    priority smallint not null,
+    constraint step_lane_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES {schema}.namespace(id),
+    constraint step_lane_namespace_id_name_priority_key UNIQUE (namespace_id, name, priority),
+    constraint step_lane_pkey PRIMARY KEY (id)
+);
+
+create table {schema}.task (
+    id uuid not null,
+    namespace_id integer not null,
+    template_id integer not null,
+    state "char" not null,
+    priority smallint not null,
+    unfinished integer not null,
+    failed integer not null default 0,
+    next_ordinal integer not null,
+    due_at timestamp with time zone not null default 'infinity'::timestamp with time zone,
+    watched_until timestamp with time zone,
+    created_at timestamp with time zone not null default now(),
+    updated_at timestamp with time zone not null default now(),
+    ended_at timestamp with time zone,
+    constraint task_pkey PRIMARY KEY (id)
+) with (autovacuum_vacuum_scale_factor=0.02, fillfactor=70, vacuum_truncate=off);
+CREATE INDEX task_due ON {schema}.task USING btree (namespace_id, due_at) WHERE (due_at < 'infinity'::timestamp with time zone);
+
+create table {schema}.task_detail (
+    task_id uuid not null,
+    identity uuid,
+    context text not null,
+    initiator text,
+    source_system text,
+    reason text,
+    tags text[] not null,
+    correlation_id text,
+    parent_correlation_id text,
+    idempotency_key text,
+    constraint task_detail_identity_key UNIQUE (identity),
+    constraint task_detail_pkey PRIMARY KEY (task_id)
+);
+
+create table {schema}.template (
+    id integer not null generated always as identity,
+    namespace_id integer not null,
+    name text not null,
+    version text not null,
+    document text not null,
+    created_at timestamp with time zone not null default now(),
+    constraint template_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES {schema}.namespace(id),
+    constraint template_namespace_id_name_version_key UNIQUE (namespace_id, name, version),
+    constraint template_pkey PRIMARY KEY (id)
+);
+
+CREATE OR REPLACE FUNCTION {schema}.advance_tasks(tasks uuid[], ended_tasks uuid[], ended_slots integer[], changed_tasks uuid[], changes integer[])
+ RETURNS TABLE(task_id uuid, state "char", readied boolean, watched boolean)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET jit TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+    ready uuid[];
+begin
+    with counted as materialized (
+        select e.task_id, c.ordinal, count(*)::integer as parents, bool_and(t.failed = 0) as goes_on
+        from unnest(ended_tasks, ended_slots) as e (task_id, slot)
+        join {schema}.task t on t.id = e.task_id
+        join {schema}.definition d on d.template_id = t.template_id and d.ordinal = e.slot
+        cross join lateral unnest(d.children) as c (ordinal)
+        group by e.task_id, c.ordinal
+    ), moved as (
+        update {schema}.step s
+        set waiting = s.waiting - n.parents,
+            state = case when s.state = 'p' and s.waiting = n.parents and n.goes_on then 'r' else s.state end,
+            due_at = case when s.state = 'p' and s.waiting = n.parents and n.goes_on then now() else s.due_at end,
+            ready_at = case when s.state = 'p' and s.waiting = n.parents and n.goes_on then now() else s.ready_at end,
+            since = case when s.state = 'p' and s.waiting = n.parents and n.goes_on then now() else s.since end
+        from counted n
+        where s.task_id = n.task_id and s.ordinal = n.ordinal and s.state in ('p', 'a')
+        returning s.task_id, s.state
+    )
+    select coalesce(array_agg(distinct m.task_id) filter (where m.state = 'r'), '{}') into ready from moved m;
+
+    return query
+    update {schema}.task t
+    set unfinished = t.unfinished + n.change, updated_at = now(),
+        state = case when n.over then n.becomes else t.state end,
+        due_at = case when n.over then 'infinity' else t.due_at end,
+        ended_at = case when n.over then now() else t.ended_at end
+    from (
+        select k.id, coalesce(c.change, 0) as change, k.state = 'o' and (e.complete or e.failed) as over, case when e.complete then 'c' else 'e' end::"char" as becomes
+        from unnest(tasks) as n (id)
+        join {schema}.task k on k.id = n.id
+        left join (select c.task_id, sum(c.change)::integer as change from unnest(changed_tasks, changes) as c (task_id, change) group by c.task_id) c on c.task_id = n.id
+        cross join lateral (
+            select k.unfinished + coalesce(c.change, 0) = 0 as complete,
+                   -- What was due when something failed is not any more, so nobody can begin with a step that is not seen here.
+                   k.failed > 0 and not exists (select from {schema}.step s where s.task_id = k.id and s.state = 'i') as failed
+        ) e
+    ) n
+    where t.id = n.id
+    returning t.id, t.state, t.id = any (ready), coalesce(t.watched_until > now(), false);
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.backoff_ms(kind "char", base_ms integer, max_ms integer, attempt integer, jitter real)
+ RETURNS bigint
+ LANGUAGE sql
+ PARALLEL SAFE
+AS $function$
+    select greatest(0, least(max_ms, floor(base_ms * case kind
+        when 'n' then 0
+        when 'l' then attempt
+        when 'e' then power(2::float8, least(attempt - 1, 62))
+        -- Binet's formula: exact as far as it is rounded, and beyond that the limit counts.
+        else round(power((1 + sqrt(5::float8)) / 2, least(attempt, 90)) / sqrt(5::float8)) end)
+        * case when jitter > 0 then 1 + jitter * (2 * random() - 1) else 1 end))::bigint
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.claim_steps(namespaces text[], names text[], wants integer[], workers text[], leases_ms bigint[])
+ RETURNS TABLE(next_due_ms double precision, seat integer, lease_ms bigint, task_id uuid, ordinal integer, fence integer, attempt integer, template_id integer, slot integer, part integer, namespace text, step_name text, callable text, initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text, checkpoint text, results text)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET jit TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+    seats   integer[] := array(select w.seat::integer from unnest(wants) with ordinality as w (want, seat), generate_series(1, w.want) as round order by round, w.seat);
+    taken   integer := 0;
+    lane    record;
+    mine    record;
+    soonest timestamptz;
+    ignored text := set_config('synchronous_commit', 'off', true);
+    -- What is claimed.
+    tasks   uuid[] := '{}';
+    steps   integer[] := '{}';
+begin
+    for lane in
+        select l.id
+        from {schema}.namespace n
+        join {schema}.step_lane l on l.namespace_id = n.id
+        cross join lateral (select s.due_at from {schema}.step s
+                            where s.lane_id = l.id and s.due_at <= now() and s.due_at < 'infinity' order by s.due_at limit 1) f
+        where n.name = any (namespaces) and (names is null or l.name = any (names))
+        order by l.priority desc, f.due_at
+    loop
+        exit when taken = cardinality(seats);
+        for mine in
+            select s.task_id, s.ordinal, s.slot, s.state, s.due_at, s.fence, s.attempt, s.worker, s.ready_at, s.since
+            from {schema}.step s
+            where s.lane_id = lane.id and s.due_at <= now() and s.due_at < 'infinity' order by s.due_at
+            limit cardinality(seats) - taken for update skip locked
+        loop
+            taken := taken + 1;
+            if mine.state = 'i' then
+                -- Whoever had it is not heard of any more.
+                insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ready_at, claimed_at, ended_at)
+                values (mine.task_id, mine.ordinal, mine.fence, mine.attempt, 'l', mine.worker, mine.ready_at, mine.since, mine.due_at);
+            end if;
+            update {schema}.step s
+            set state = 'i', fence = s.fence + 1, attempt = s.attempt + 1, since = now(), worker = workers[seats[taken]],
+                ready_at = case when s.state in ('w', 'i') then s.due_at else s.ready_at end,
+                due_at = now() + least(leases_ms[seats[taken]], d.timeout_ms) * interval '1 ms',
+                -- Whoever dies with the last attempt leaves it to the engine.
+                lane_id = case when s.attempt + 1 < d.max_attempts then s.lane_id else 0 end
+            from {schema}.task t
+            join {schema}.definition d on d.template_id = t.template_id and d.ordinal = mine.slot
+            where s.task_id = mine.task_id and s.ordinal = mine.ordinal and t.id = mine.task_id;
+            tasks := tasks || mine.task_id;
+            steps := steps || mine.ordinal;
+        end loop;
+    end loop;
+
+    if taken > 0 then
+        return query
+        with recursive claimed as materialized (
+            select n.place::integer, t.template_id, s.*
+            from unnest(tasks, steps) with ordinality as n (task_id, ordinal, place)
+            join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal
+            join {schema}.task t on t.id = n.task_id
+        ), before (template_id, slot, parent) as (
+            select c.template_id, c.slot, p.slot
+            from (select distinct c.template_id, c.slot from claimed c) c
+            join {schema}.definition d on d.template_id = c.template_id and d.ordinal = c.slot
+            cross join unnest(d.parents) as p (slot)
+            union
+            select b.template_id, b.slot, p.slot
+            from before b
+            join {schema}.definition d on d.template_id = b.template_id and d.ordinal = b.parent
+            cross join unnest(d.parents) as p (slot)
+        )
+        select null::float8, seats[c.place] - 1, leases_ms[seats[c.place]], c.task_id, c.ordinal, c.fence, c.attempt, c.template_id,
+               c.slot, c.part, n.name, d.name || case when c.part is null then '' else '_' || to_char(c.part, 'FM9999000') end, d.callable, d.initialization, d.max_attempts, d.timeout_ms,
+               k.context, k.correlation_id, x.input, x.checkpoint, r.results
+        from claimed c
+        join {schema}.definition d on d.template_id = c.template_id and d.ordinal = c.slot
+        join {schema}.template t on t.id = c.template_id
+        join {schema}.namespace n on n.id = t.namespace_id
+        join {schema}.task_detail k on k.task_id = c.task_id
+        left join {schema}.step_data x on x.task_id = c.task_id and x.ordinal = c.ordinal
+        cross join lateral (
+            select coalesce(json_object_agg(o.name || case when s.part is null then '' else '_' || to_char(s.part, 'FM9999000') end, a.result::json), '{}')::text as results
+            from before b
+            join {schema}.definition o on o.template_id = b.template_id and o.ordinal = b.parent
+            join {schema}.step s on s.task_id = c.task_id and case when o.kind = 'w' then s.slot = b.parent else s.ordinal = b.parent end
+            join {schema}.attempt a on a.task_id = s.task_id and a.ordinal = s.ordinal and a.fence = s.fence and a.result is not null
+            where b.template_id = c.template_id and b.slot = c.slot
+        ) r
+        order by c.place;
+    end if;
+
+    soonest := (select min(f.due_at) from {schema}.namespace n
+                join {schema}.step_lane l on l.namespace_id = n.id
+                cross join lateral (select s.due_at from {schema}.step s
+                                    where s.lane_id = l.id and s.due_at < 'infinity'
+                                    order by s.due_at limit 1) f
+                where n.name = any (namespaces) and (names is null or l.name = any (names)));
+    next_due_ms := greatest(extract(epoch from soonest - now()) * 1000, 0);
+    seat := null;
+    return next;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.decide(of_task uuid, of_template integer, decision integer, chosen integer[])
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+#variable_conflict use_column
+declare
+    front   integer[];
+    skipped integer := 0;
+begin
+    front := array(select c.ordinal from {schema}.definition d cross join unnest(d.children) as c (ordinal)
+                   where d.template_id = of_template and d.ordinal = decision and not c.ordinal = any (chosen));
+    while front <> '{}' loop
+        update {schema}.step s set state = 's', since = now() where s.task_id = of_task and s.ordinal = any (front) and s.state in ('a', 'p');
+        skipped := skipped + cardinality(front);
+        -- A convergence waits for one parent less.
+        update {schema}.step s set waiting = s.waiting - n.parents
+        from (select c.ordinal, count(*)::integer as parents from {schema}.definition d cross join unnest(d.children) as c (ordinal)
+              where d.template_id = of_template and d.ordinal = any (front) group by c.ordinal) n
+        where s.task_id = of_task and s.ordinal = n.ordinal and s.state in ('a', 'p');
+        front := array(
+            select distinct k.ordinal
+            from {schema}.definition d cross join unnest(d.children) as c (ordinal)
+            join {schema}.definition k on k.template_id = of_template and k.ordinal = c.ordinal
+            join {schema}.step s on s.task_id = of_task and s.ordinal = k.ordinal and s.state in ('a', 'p')
+            where d.template_id = of_template and d.ordinal = any (front)
+              and (k.kind <> 'c' or not exists (select from unnest(k.parents) as p (ordinal)
+                                                join {schema}.step o on o.task_id = of_task and o.ordinal = p.ordinal where o.state <> 's')));
+    end loop;
+    front := chosen;
+    while front <> '{}' loop
+        update {schema}.step s set state = 'p', since = now() where s.task_id = of_task and s.ordinal = any (front) and s.state = 'a';
+        front := array(
+            select distinct k.ordinal
+            from {schema}.definition d cross join unnest(d.children) as c (ordinal)
+            join {schema}.definition k on k.template_id = of_template and k.ordinal = c.ordinal
+            join {schema}.step s on s.task_id = of_task and s.ordinal = k.ordinal and s.state = 'a'
+            where d.template_id = of_template and d.ordinal = any (front) and k.kind <> 'w' and d.kind <> 'd'
+              and (k.kind = 'c' or not exists (
+                  select from unnest(k.parents) as p (ordinal)
+                  join {schema}.step o on o.task_id = of_task and o.ordinal = p.ordinal
+                  join {schema}.definition f on f.template_id = of_template and f.ordinal = p.ordinal
+                  where o.state in ('a', 's') or f.kind = 'd')));
+    end loop;
+    -- A convergence whose last open question this was.
+    update {schema}.step s set state = 'r', due_at = now(), ready_at = now(), since = now()
+    from {schema}.definition d, {schema}.task t
+    where d.template_id = of_template and d.kind = 'c' and s.task_id = of_task and s.ordinal = d.ordinal and s.state = 'p' and s.waiting = 0 and t.id = of_task and t.failed = 0;
+    return skipped;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.divide(of_task uuid, of_template integer, divided integer, inputs text[])
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+#variable_conflict use_column
+declare
+    more  integer := greatest(cardinality(inputs), 1) - 1;
+    first integer;
+begin
+    update {schema}.task t set next_ordinal = t.next_ordinal + more where t.id = of_task returning t.next_ordinal - more into first;
+    update {schema}.step s set state = 'p', part = 1, since = now() where s.task_id = of_task and s.ordinal = divided;
+    insert into {schema}.step (task_id, ordinal, slot, part, lane_id, state, waiting, due_at, ready_at)
+    select of_task, first + i - 2, divided, i, s.lane_id, case when t.failed = 0 then 'r' else 'p' end::"char", 0, case when t.failed = 0 then now() else 'infinity' end, now()
+    from {schema}.step s, {schema}.task t, generate_series(2, more + 1) as i
+    where s.task_id = of_task and s.ordinal = divided and t.id = of_task;
+    insert into {schema}.step_data (task_id, ordinal, input)
+    select of_task, case i.part when 1 then divided else first + i.part::integer - 2 end, i.input from unnest(inputs) with ordinality as i (input, part);
+    -- Who follows waits for all parts.
+    update {schema}.step s set waiting = s.waiting + more, state = case s.state when 'a' then 'p' else s.state end
+    from {schema}.definition d cross join unnest(d.children) as c (ordinal)
+    where d.template_id = of_template and d.ordinal = divided and s.task_id = of_task and s.ordinal = c.ordinal and s.state in ('a', 'p');
+    return more;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.land(flight uuid, outcomes text[], channels text[], payloads text[])
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+begin
+    if flight is not null then
+        insert into {schema}.flight (id, outcomes) values (flight, outcomes);
+    end if;
+    if cardinality(channels) > 0 then
+        perform {schema}.ring(channels, payloads);
+    end if;
+    return pg_backend_pid();
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.open_lanes(template integer, priority smallint)
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+    insert into {schema}.step_lane (namespace_id, name, priority)
+    select t.namespace_id, d.name, open_lanes.priority
+    from {schema}.template t
+    join {schema}.definition d on d.template_id = t.id
+    where t.id = template
+    on conflict do nothing
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.register_template(of_namespace text, of_name text, of_version text, of_document text, names text[], kinds text[], absents boolean[], callables text[], initializations text[], max_attempts integer[], backoffs text[], backoffs_base_ms integer[], max_backoffs_ms integer[], jitters real[], timeouts_ms bigint[], failure_strategies text[], parent_lasts integer[], parents integer[], child_lasts integer[], children integer[])
+ RETURNS TABLE(id integer, namespace_id integer, same boolean)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+#variable_conflict use_column
+begin
+    insert into {schema}.namespace (name) values (of_namespace) on conflict do nothing;
+    select n.id into namespace_id from {schema}.namespace n where n.name = of_namespace;
+    insert into {schema}.template (namespace_id, name, version, document) values (namespace_id, of_name, of_version, of_document) on conflict do nothing
+    returning template.id into id;
+    if id is null then
+        select t.id, t.document = of_document into id, same from {schema}.template t where t.namespace_id = register_template.namespace_id and t.name = of_name and t.version = of_version;
+        return next;
+        return;
+    end if;
+    insert into {schema}.definition (template_id, ordinal, name, kind, absent, callable, initialization, max_attempts, backoff, backoff_base_ms, max_backoff_ms, jitter, timeout_ms,
+                                     failure_strategy, parents, children)
+    select register_template.id, n.place - 1, n.name, n.kind::"char", n.absent, n.callable, n.initialization, n.max_attempts, n.backoff::"char", n.base, n.most, n.jitter, n.timeout,
+           n.strategy::"char", parents[coalesce(parent_lasts[n.place - 1], 0) + 1:parent_lasts[n.place]], children[coalesce(child_lasts[n.place - 1], 0) + 1:child_lasts[n.place]]
+    from unnest(names, kinds, absents, callables, initializations, max_attempts, backoffs, backoffs_base_ms, max_backoffs_ms, jitters, timeouts_ms, failure_strategies)
+         with ordinality as n (name, kind, absent, callable, initialization, max_attempts, backoff, base, most, jitter, timeout, strategy, place);
+    same := true;
+    return next;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.renew_steps(tasks uuid[], ordinals integer[], fences integer[], leases_ms bigint[], checkpoints text[])
+ RETURNS text[]
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET jit TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+    kept integer[];
+begin
+    if checkpoints is null then
+        perform set_config('synchronous_commit', 'off', true);
+    end if;
+    with mine as materialized (
+        select n.place::integer, s.task_id, s.ordinal, n.lease_ms, d.timeout_ms
+        from unnest(tasks, ordinals, fences, leases_ms) with ordinality as n (task_id, ordinal, fence, lease_ms, place)
+        join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal and s.fence = n.fence and s.state = 'i'
+        join {schema}.task t on t.id = s.task_id
+        join {schema}.definition d on d.template_id = t.template_id and d.ordinal = s.slot
+        order by s.task_id, s.ordinal for update of s
+    ), renewed as (
+        update {schema}.step s set due_at = least(now() + m.lease_ms * interval '1 ms', s.since + m.timeout_ms * interval '1 ms')
+        from mine m where s.task_id = m.task_id and s.ordinal = m.ordinal
+        returning m.place
+    )
+    select coalesce(array_agg(r.place), '{}') into kept from renewed r;
+    if checkpoints is not null then
+        insert into {schema}.step_data as k (task_id, ordinal, checkpoint)
+        select tasks[n.place], ordinals[n.place], checkpoints[n.place] from unnest(kept) as n (place) where checkpoints[n.place] is not null
+        on conflict (task_id, ordinal) do update set checkpoint = excluded.checkpoint;
+    end if;
+    return array(select case when p.place = any (kept) then 'o' else 's' end from generate_subscripts(tasks, 1) as p (place) order by p.place);
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.resume_tasks(tasks uuid[])
+ RETURNS void
+ LANGUAGE sql
+ SET search_path TO 'reveille_own'
+AS $function$
+    update {schema}.step s set due_at = now(), state = case s.state when 'p' then 'r' else s.state end, ready_at = now(), since = now()
+    from {schema}.task t
+    where t.id = any (tasks) and t.failed = 0 and t.state = 'o' and s.task_id = t.id and s.due_at = 'infinity' and (s.state = 'p' and s.waiting = 0 or s.state = 'w')
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.ring(channels text[], payloads text[])
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+    select pg_notify(channel,
+                     case when payload ~ '^\+[0-9]{1,15}$'
+                          then ((extract(epoch from now()) * 1000)::bigint + substr(payload, 2)::bigint)::text
+                          else payload end)
+    from unnest(channels, payloads) as rung (channel, payload)
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.ring_by_trigger()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+    perform pg_notify(tg_argv[0], coalesce(tg_argv[1], ''));
+    return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.settle_steps(flight uuid, channels text[], payloads text[], patient boolean, tasks uuid[], ordinals integer[], fences integer[], verbs text[], bodies text[], delays_ms bigint[], workers text[], chosen_lasts integer[], chosen integer[], input_lasts integer[], inputs text[])
+ RETURNS TABLE(outcomes text[], backend integer)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET jit TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+    locked   uuid[];
+    places   integer[];
+    mine     uuid[];
+    steps    integer[];
+    slots    integer[];
+    verdicts text[];
+    member   record;
+    -- What goes on: see functions/advance_tasks.sql.
+    ended    uuid[];
+    ended_of integer[];
+    changed  uuid[];
+    changes  integer[];
+    after    text[];
+begin
+    if patient then
+        locked := array(select t.id from {schema}.task t where t.id = any (tasks) order by t.id for update);
+    else
+        locked := array(select t.id from {schema}.task t where t.id = any (tasks) order by t.id for update skip locked);
+    end if;
+
+    -- The steps that are still of who presents them, and what becomes of each.
+    select array_agg(n.place), array_agg(n.task_id), array_agg(n.ordinal), array_agg(n.slot), array_agg(n.verdict) into places, mine, steps, slots, verdicts
+    from (
+        select n.place::integer, s.task_id, s.ordinal, s.slot, case
+            when n.verb = 'c' then 'c'
+            when n.verb in ('g', 'y') then 'r'
+            when n.verb = 'f' and s.attempt < d.max_attempts then 'w'
+            when d.failure_strategy in ('c', 'i') then 'p'
+            else 'e' end as verdict
+        from unnest(tasks, ordinals, fences, verbs) with ordinality as n (task_id, ordinal, fence, verb, place)
+        join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal and s.fence = n.fence and s.state = 'i'
+        join {schema}.task t on t.id = s.task_id
+        join {schema}.definition d on d.template_id = t.template_id and d.ordinal = s.slot
+        where n.task_id = any (locked) and (n.verb <> 'l' or s.due_at <= now())
+        order by s.task_id, s.ordinal
+        for update of s
+    ) n;
+
+    if places is not null then
+        insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ready_at, claimed_at, result, error)
+        select s.task_id, s.ordinal, s.fence, s.attempt,
+               (case when n.verdict = 'r' or verbs[n.place] = 'l' then verbs[n.place] when n.verdict = 'w' then 'f' when n.verdict = 'p' then 'e' else n.verdict end)::"char",
+               coalesce(workers[n.place], s.worker), s.ready_at, s.since,
+               case when n.verdict = 'c' then bodies[n.place] end, case when n.verdict in ('w', 'p', 'e') then bodies[n.place] end
+        from unnest(places, mine, steps, verdicts) as n (place, task_id, ordinal, verdict)
+        join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal;
+
+        update {schema}.step s
+        set state = (case when n.verdict = 'p' then 'e' when n.verdict = 'r' and t.failed > 0 then 'p' else n.verdict end)::"char", since = now(),
+            attempt = case when n.verdict = 'r' then s.attempt - 1 else s.attempt end,
+            due_at = case
+                -- Nothing is begun with in a task in which something failed.
+                when t.failed > 0 then 'infinity'
+                when n.verdict = 'r' then coalesce(s.ready_at, now())
+                when n.verdict = 'w' then now() + coalesce(delays_ms[n.place], {schema}.backoff_ms(d.backoff, d.backoff_base_ms, d.max_backoff_ms, s.attempt, d.jitter)) * interval '1 ms'
+                else 'infinity' end,
+            -- The lease of a last attempt was the engine's to watch.
+            lane_id = case when n.verdict in ('r', 'w') then l.id else s.lane_id end
+        from unnest(places, mine, steps, verdicts) as n (place, task_id, ordinal, verdict)
+        join {schema}.task t on t.id = n.task_id
+        cross join {schema}.definition d
+        join {schema}.step_lane l on l.namespace_id = t.namespace_id and l.name = d.name and l.priority = t.priority
+        where s.task_id = n.task_id and s.ordinal = n.ordinal and d.template_id = t.template_id and d.ordinal = s.slot;
+
+        if 'y' = any (verbs) then
+            insert into {schema}.step_data as k (task_id, ordinal, checkpoint)
+            select n.task_id, n.ordinal, bodies[n.place] from unnest(places, mine, steps) as n (place, task_id, ordinal) where verbs[n.place] = 'y'
+            on conflict (task_id, ordinal) do update set checkpoint = excluded.checkpoint;
+        end if;
+        if 'e' = any (verdicts) then
+            perform {schema}.suspend_tasks(array(select n.task_id from unnest(mine, verdicts) as n (task_id, verdict) where n.verdict = 'e'));
+        end if;
+
+        select array_agg(n.task_id), array_agg(n.slot), array_agg(n.task_id), array_agg(-1) into ended, ended_of, changed, changes
+        from unnest(mine, slots, verdicts) as n (task_id, slot, verdict) where n.verdict in ('c', 'p');
+        if chosen_lasts is not null or input_lasts is not null then
+            for member in
+                select n.task_id, t.template_id, d.ordinal, d.kind,
+                       chosen[coalesce(chosen_lasts[n.place - 1], 0) + 1:chosen_lasts[n.place]] as chosen, inputs[coalesce(input_lasts[n.place - 1], 0) + 1:input_lasts[n.place]] as inputs,
+                       (select w.ordinal from {schema}.definition w where w.template_id = t.template_id and w.ordinal = any (d.children) and w.kind = 'w') as worker
+                from unnest(places, mine, slots, verdicts) as n (place, task_id, slot, verdict)
+                join {schema}.task t on t.id = n.task_id
+                join {schema}.definition d on d.template_id = t.template_id and d.ordinal = n.slot
+                where n.verdict = 'c' and d.kind in ('d', 'b')
+            loop
+                changed := changed || member.task_id;
+                if member.kind = 'd' then
+                    changes := changes || -{schema}.decide(member.task_id, member.template_id, member.ordinal, coalesce(member.chosen, '{}'));
+                    continue;
+                end if;
+                changes := changes || {schema}.divide(member.task_id, member.template_id, member.worker, coalesce(member.inputs, '{}'));
+                if coalesce(member.inputs, '{}') = '{}' then
+                    -- A placeholder, done as soon as it came to be.
+                    update {schema}.step s set state = 'c', fence = 1, waiting = 0, since = now() where s.task_id = member.task_id and s.ordinal = member.worker;
+                    insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, result) values (member.task_id, member.worker, 1, 0, 'c', '{"batch_placeholder":true}');
+                    ended := ended || member.task_id;
+                    ended_of := ended_of || member.worker;
+                    changed := changed || member.task_id;
+                    changes := changes || -1;
+                end if;
+            end loop;
+        end if;
+    end if;
+
+    select array_agg(a.task_id), array_agg(a.state::text || case when a.readied then '+' else '' end || case when a.watched then '!' else '' end) into mine, after
+    from {schema}.advance_tasks(array(select distinct m.id from unnest(mine) as m (id)), ended, ended_of, changed, changes) as a;
+
+    outcomes := array(
+        select case
+            when v.verdict is not null then v.verdict || a.after
+            when not n.task_id = any (locked) and exists (select from {schema}.task t where t.id = n.task_id) then null
+            else coalesce((select 'd' || p.outcome::text from {schema}.attempt p where p.task_id = n.task_id and p.ordinal = n.ordinal and p.fence = n.fence), 's') end
+        from unnest(tasks, ordinals, fences) with ordinality as n (task_id, ordinal, fence, place)
+        left join unnest(places, verdicts) as v (place, verdict) on v.place = n.place
+        left join unnest(mine, after) as a (task_id, after) on a.task_id = n.task_id
+        order by n.place);
+    backend := {schema}.land(flight, outcomes, channels, payloads);
+    return next;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.submit_tasks(flight uuid, channels text[], payloads text[], patient boolean, ids uuid[], templates integer[], priorities smallint[], identities uuid[], limits_ms bigint[], contexts text[], initiators text[], source_systems text[], reasons text[], correlations text[], parent_correlations text[], idempotency_keys text[], tag_lasts integer[], tags text[])
+ RETURNS TABLE(outcomes text[], backend integer)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+#variable_conflict use_column
+declare
+    made     uuid[];
+    expected bigint;
+    inserted bigint;
+begin
+    with added as (
+        insert into {schema}.task_detail (task_id, identity, context, initiator, source_system, reason, correlation_id, parent_correlation_id, idempotency_key, tags)
+        select n.id, n.identity, n.context, n.initiator, n.source_system, n.reason, n.correlation, n.parent_correlation, n.idempotency_key,
+               tags[coalesce(lag(n.tag_last) over (order by n.place), 0) + 1:n.tag_last]
+        from unnest(ids, identities, contexts, initiators, source_systems, reasons, correlations, parent_correlations, idempotency_keys, tag_lasts)
+             with ordinality as n (id, identity, context, initiator, source_system, reason, correlation, parent_correlation, idempotency_key, tag_last, place)
+        order by n.place
+        on conflict do nothing
+        returning task_id
+    )
+    select coalesce(array_agg(a.task_id), '{}') into made from added a;
+
+    with added as (
+        insert into {schema}.task (id, namespace_id, template_id, state, priority, unfinished, next_ordinal, due_at, ended_at)
+        select n.id, t.namespace_id, t.id, case when d.steps = 0 then 'c' else 'o' end::"char", n.priority, d.steps, d.steps,
+               case when d.steps = 0 then 'infinity' else coalesce(now() + n.limit_ms * interval '1 ms', 'infinity') end, case when d.steps = 0 then now() end
+        from unnest(ids, templates, priorities, limits_ms) as n (id, template_id, priority, limit_ms)
+        join {schema}.template t on t.id = n.template_id
+        cross join lateral (select count(*)::integer as steps from {schema}.definition d where d.template_id = t.id) d
+        where n.id = any (made)
+        returning unfinished
+    )
+    select coalesce(sum(a.unfinished), 0) into expected from added a;
+
+    insert into {schema}.step (task_id, ordinal, slot, lane_id, state, waiting, due_at, ready_at)
+    select n.id, d.ordinal, d.ordinal, l.id, case when d.absent then 'a' when d.parents = '{}' then 'r' else 'p' end::"char", cardinality(d.parents),
+           case when d.parents = '{}' and not d.absent then now() else 'infinity' end, case when d.parents = '{}' and not d.absent then now() end
+    from unnest(ids, templates, priorities) as n (id, template_id, priority)
+    join {schema}.template t on t.id = n.template_id
+    join {schema}.definition d on d.template_id = t.id
+    join {schema}.step_lane l on l.namespace_id = t.namespace_id and l.name = d.name and l.priority = n.priority
+    where n.id = any (made);
+    get diagnostics inserted = row_count;
+    if inserted <> expected then
+        raise exception 'a lane is missing: % of % steps could be made', inserted, expected;
+    end if;
+
+    outcomes := array(
+        select case when n.id = any (made) then 'o' else (select 'd' || k.task_id from {schema}.task_detail k where k.identity = n.identity) end
+        from unnest(ids, identities) with ordinality as n (id, identity, place) order by n.place);
+    backend := {schema}.land(flight, outcomes, channels, payloads);
+    return next;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.suspend_tasks(failed_tasks uuid[])
+ RETURNS void
+ LANGUAGE sql
+ SET search_path TO 'reveille_own'
+AS $function$
+    update {schema}.task t set failed = t.failed + n.steps
+    from (select f.id, count(*)::integer as steps from unnest(failed_tasks) as f (id) group by f.id) n where t.id = n.id;
+    update {schema}.step s set due_at = 'infinity', state = case s.state when 'r' then 'p' else s.state end
+    where s.task_id = any (failed_tasks) and s.state in ('r', 'w')
+$function$;

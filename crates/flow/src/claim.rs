@@ -1,0 +1,253 @@
+//! Claiming steps for workers, with all that their handlers need.
+
+use std::time::Duration;
+
+use pg::{Schema, Sql};
+use serde_json::value::RawValue;
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
+use tokio::time::Instant;
+use uuid::Uuid;
+use wake::{Channel, Claim, Look, Looked, Topic};
+
+use crate::error::{Error, Result};
+use crate::expire::Leases;
+use crate::flow::Flow;
+use crate::name::{of_namespace, of_step};
+use crate::token::Token;
+
+/// Steps that one claim takes at most.
+const WANT_MAX: usize = 1_000;
+/// The longest lease, and the shortest.
+const LEASE_MAX: Duration = Duration::from_secs(86_400);
+const LEASE_MIN: Duration = Duration::from_millis(100);
+
+/// Somebody who works on steps.
+#[derive(Debug, Clone)]
+pub struct Worker {
+    /// What it is called, in the history of what it does.
+    pub name: String,
+    /// In which namespaces.
+    pub namespaces: Vec<String>,
+    /// On the steps of these names; `None`: on all.
+    pub steps: Option<Vec<String>>,
+    /// For how long it has a step before it has to say that it is still alive.
+    pub lease: Duration,
+}
+
+/// A step to work on.
+#[derive(Debug)]
+pub struct ClaimedStep {
+    /// What to present when it has ended.
+    pub token: Token,
+    /// The task's namespace.
+    pub namespace: String,
+    /// The step's name.
+    pub name: String,
+    /// What carries it out.
+    pub callable: String,
+    /// What that is told beside its inputs.
+    pub initialization: Box<RawValue>,
+    /// Which attempt this is, from 1.
+    pub attempt: u32,
+    /// How many there are.
+    pub max_attempts: u32,
+    /// For how long it is this worker's, unless it says that it is still alive.
+    pub lease: Duration,
+    /// How long this attempt may take.
+    pub timeout: Option<Duration>,
+    /// What the task works on.
+    pub context: Box<RawValue>,
+    /// What the task belongs to.
+    pub correlation_id: Option<String>,
+    /// What this part of a batch is to work on.
+    pub input: Option<Box<RawValue>>,
+    /// How far an attempt before it has come.
+    pub checkpoint: Option<Box<RawValue>>,
+    /// A JSON object: the results of all steps before it, by their names.
+    pub results: Box<RawValue>,
+}
+
+impl Flow {
+    /// Claims up to `want` steps, and waits for the first until the deadline; `None` does not wait. An empty answer means that there was none.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a worker that cannot be meant; else the engine's or the database's.
+    ///
+    /// # Cancel safety
+    /// Dropping the future gives back whatever was claimed for it, uncharged.
+    pub async fn claim(&self, worker: &Worker, want: usize, deadline: Option<Instant>) -> Result<Vec<ClaimedStep>> {
+        if worker.namespaces.is_empty() {
+            return Err(Error::invalid("namespaces", "there is none"));
+        }
+        if !(1..=WANT_MAX).contains(&want) {
+            return Err(Error::invalid("max_steps", format!("it is {want}; it must be between 1 and {WANT_MAX}")));
+        }
+        check_lease(worker.lease)?;
+        let sorted = |names: &[String]| {
+            let mut names = names.to_vec();
+            names.sort_unstable();
+            names.dedup();
+            names
+        };
+        let key = Key { namespaces: sorted(&worker.namespaces), steps: worker.steps.as_deref().map(sorted) };
+        let args = Args { worker: worker.name.clone(), lease: worker.lease };
+        let claims = &self.inner.claims;
+        let claimed = match deadline {
+            Some(deadline) => claims.claim(key, want, args, deadline).await?,
+            None => claims.claim_now(key, want, args).await?,
+        };
+        let claimed = claimed.map(|claimed| claimed.accept()).unwrap_or_default();
+        // Nobody claims a last attempt again: the engine has to be there when its lease ends.
+        let last = claimed.iter().filter(|step| step.attempt >= step.max_attempts).map(|step| step.lease).min();
+        self.inner
+            .wake
+            .ring(&last.map(|lease| Leases::begun(&self.inner.leases_channel, lease)).into_iter().collect::<Vec<_>>());
+        Ok(claimed)
+    }
+}
+
+pub(crate) fn check_lease(lease: Duration) -> Result<()> {
+    if (LEASE_MIN..=LEASE_MAX).contains(&lease) {
+        return Ok(());
+    }
+    Err(Error::invalid("lease", format!("it is {lease:?}; it must be between {LEASE_MIN:?} and {LEASE_MAX:?}")))
+}
+
+/// What makes workers equal.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    namespaces: Vec<String>,
+    steps: Option<Vec<String>>,
+}
+
+/// In what they differ.
+#[derive(Debug)]
+pub(crate) struct Args {
+    worker: String,
+    lease: Duration,
+}
+
+/// How steps are claimed.
+pub(crate) struct Claims {
+    channel: Channel,
+    claim: Sql,
+    settle: Sql,
+    sweep: Sql,
+}
+
+impl Claims {
+    pub(crate) fn new(schema: &Schema, channel: Channel) -> Claims {
+        Claims {
+            channel,
+            claim: schema.sql(include_str!("../sql/claim_steps.sql")),
+            settle: schema.sql(include_str!("../sql/settle_steps.sql")),
+            sweep: schema.sql(include_str!("../sql/due_namespaces.sql")),
+        }
+    }
+}
+
+impl Claim for Claims {
+    type Key = Key;
+    type Args = Args;
+    type Item = ClaimedStep;
+
+    fn topics(&self, key: &Key) -> Vec<Topic> {
+        let keys = key.namespaces.iter().flat_map(|namespace| match &key.steps {
+            None => vec![of_namespace(namespace)],
+            Some(steps) => steps.iter().map(|step| of_step(namespace, step)).collect(),
+        });
+        keys.map(|key| self.channel.topic_of(&key)).collect()
+    }
+
+    async fn look(&self, conn: &mut PgConnection, look: &Look<Key, Args>) -> pg::Result<Looked<ClaimedStep>> {
+        let seats = &look.seats;
+        let query = sqlx::query(&self.claim)
+            .bind(&look.key.namespaces)
+            .bind(&look.key.steps)
+            .bind(seats.iter().map(|seat| seat.want as i32).collect::<Vec<_>>())
+            .bind(seats.iter().map(|seat| seat.args.worker.as_str()).collect::<Vec<_>>())
+            .bind(seats.iter().map(|seat| seat.args.lease.as_millis() as i64).collect::<Vec<_>>());
+        let rows = query.fetch_all(conn).await?;
+        let (last, steps) = rows.split_last().ok_or(sqlx::Error::RowNotFound)?;
+        let mut looked = Looked::next_due_ms(last.try_get("next_due_ms")?);
+        for row in steps {
+            let step = read(row)?;
+            let lease = step.lease;
+            looked.give(row.try_get::<i32, _>("seat")? as usize, step, Some(lease));
+        }
+        Ok(looked)
+    }
+
+    async fn give_back(&self, conn: &mut PgConnection, steps: &[ClaimedStep]) -> pg::Result<()> {
+        let tokens = || steps.iter().map(|step| step.token);
+        sqlx::query(&self.settle)
+            .bind(None::<Uuid>)
+            .bind(&[] as &[&str])
+            .bind(&[] as &[&str])
+            .bind(true)
+            .bind(tokens().map(|token| token.task).collect::<Vec<_>>())
+            .bind(tokens().map(|token| token.ordinal).collect::<Vec<_>>())
+            .bind(tokens().map(|token| token.fence).collect::<Vec<_>>())
+            .bind(tokens().map(|_| "g").collect::<Vec<_>>())
+            .bind(tokens().map(|_| None::<&str>).collect::<Vec<_>>())
+            .bind(tokens().map(|_| None::<i64>).collect::<Vec<_>>())
+            .bind(tokens().map(|_| None::<&str>).collect::<Vec<_>>())
+            .bind(None::<Vec<i32>>)
+            .bind(None::<Vec<i32>>)
+            .bind(None::<Vec<i32>>)
+            .bind(None::<Vec<String>>)
+            .execute(conn)
+            .await?;
+        Ok(())
+    }
+
+    async fn sweep(&self, conn: &mut PgConnection, keys: &[Key]) -> pg::Result<Vec<usize>> {
+        let (mut places, mut namespaces, mut lasts, mut names, mut every) = (vec![], vec![], vec![], vec![], vec![]);
+        for (place, key) in keys.iter().enumerate() {
+            for namespace in &key.namespaces {
+                names.extend(key.steps.iter().flatten().map(String::as_str));
+                places.push(place);
+                namespaces.push(namespace.as_str());
+                lasts.push(names.len() as i32);
+                every.push(key.steps.is_none());
+            }
+        }
+        let query = sqlx::query_scalar(&self.sweep).bind(namespaces).bind(lasts).bind(names).bind(every);
+        let due: Vec<i32> = query.fetch_all(conn).await?;
+        let mut due: Vec<usize> = due.into_iter().map(|row| places[row as usize - 1]).collect();
+        due.dedup();
+        Ok(due)
+    }
+}
+
+fn read(row: &PgRow) -> pg::Result<ClaimedStep> {
+    let json = |column: &str| {
+        let text: Option<String> = row.try_get(column)?;
+        text.map(RawValue::from_string).transpose().map_err(|error| sqlx::Error::Decode(error.into()))
+    };
+    let null = || RawValue::NULL.to_owned();
+    let ms = |ms: i64| Duration::from_millis(ms.max(0) as u64);
+    Ok(ClaimedStep {
+        token: Token {
+            task: row.try_get("task_id")?,
+            ordinal: row.try_get("ordinal")?,
+            fence: row.try_get("fence")?,
+            template: row.try_get("template_id")?,
+            slot: row.try_get("slot")?,
+        },
+        namespace: row.try_get("namespace")?,
+        name: row.try_get("step_name")?,
+        callable: row.try_get("callable")?,
+        initialization: json("initialization")?.unwrap_or_else(null),
+        attempt: row.try_get::<i32, _>("attempt")? as u32,
+        max_attempts: row.try_get::<i32, _>("max_attempts")? as u32,
+        lease: ms(row.try_get("lease_ms")?),
+        timeout: row.try_get::<Option<i64>, _>("timeout_ms")?.map(ms),
+        context: json("context")?.unwrap_or_else(null),
+        correlation_id: row.try_get("correlation_id")?,
+        input: json("input")?,
+        checkpoint: json("checkpoint")?,
+        results: json("results")?.unwrap_or_else(null),
+    })
+}

@@ -1,0 +1,85 @@
+//! What can go wrong, as a decision of the caller.
+
+use uuid::Uuid;
+
+use crate::template::Faults;
+
+/// The error of this crate.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Something in the request cannot be meant. Nothing was changed; correct it.
+    #[error("{what}: {reason}")]
+    Invalid {
+        /// Which part of the request.
+        what: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// The template has faults. Nothing was registered.
+    #[error(transparent)]
+    Template(#[from] Faults),
+
+    /// That version of the template has another text already. A version never changes: choose another.
+    #[error(
+        "version {version:?} of template {namespace}/{name} is registered with another text; give it another version"
+    )]
+    VersionTaken {
+        /// Its namespace,
+        namespace: String,
+        /// name,
+        name: String,
+        /// and version.
+        version: String,
+    },
+
+    /// There is no such template.
+    #[error("there is no template {namespace}/{name} of version {version:?}")]
+    NoTemplate {
+        /// Its namespace,
+        namespace: String,
+        /// name,
+        name: String,
+        /// and version.
+        version: String,
+    },
+
+    /// The same task was submitted before.
+    #[error("task {task} is the same")]
+    Duplicate {
+        /// That one.
+        task: Uuid,
+    },
+
+    /// The engine could not carry out a wait or a write.
+    #[error(transparent)]
+    Wake(#[from] wake::Error),
+
+    /// The database failed a statement. The source says whether to try again.
+    #[error(transparent)]
+    Database(#[from] pg::Error),
+}
+
+impl Error {
+    /// Whether the same call may succeed later without anybody correcting anything.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Error::Wake(error) => error.is_transient(),
+            Error::Database(error) => error.is_transient(),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn invalid(what: &'static str, reason: impl Into<String>) -> Error {
+        Error::Invalid { what, reason: reason.into() }
+    }
+}
+
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        Error::Database(error.into())
+    }
+}
+
+/// The result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

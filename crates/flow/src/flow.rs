@@ -1,0 +1,117 @@
+//! The tasks of one database and schema: how they are opened, and what they hold.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pg::{Component, Database, Migrator, Schema};
+use wake::{Channel, Consumer, FlightOptions, Flights, Payload, Wake};
+
+use crate::catalog::Catalog;
+use crate::claim::Claims;
+use crate::error::Result;
+use crate::expire::Leases;
+use crate::queries::{FUNCTIONS, MIGRATIONS, Queries};
+use crate::settle::Settles;
+use crate::submit::Submits;
+
+/// Everything that can be set. `Options::default()` is what to start with.
+#[derive(Clone)]
+pub struct Options {
+    /// About waiting: how many may, and how they are woken.
+    pub wake: wake::Options,
+    /// Which of the `environments` of a template counts when it is registered.
+    pub environment: Option<String>,
+    /// How long a write is tried while the database is away.
+    pub give_up_after: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { wake: wake::Options::default(), environment: None, give_up_after: Duration::from_secs(30) }
+    }
+}
+
+/// The tasks of one database and schema. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct Flow {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) db: Database,
+    pub(crate) schema: Schema,
+    pub(crate) wake: Wake,
+    pub(crate) environment: Option<String>,
+    pub(crate) catalog: Catalog,
+    pub(crate) sql: Queries,
+    pub(crate) submits: Flights<Submits>,
+    pub(crate) claims: Consumer<Claims>,
+    pub(crate) settles: Flights<Settles>,
+    pub(crate) leases: Consumer<Leases>,
+    pub(crate) leases_channel: Channel,
+}
+
+impl Flow {
+    /// Opens the tasks of a schema and brings it up to date.
+    ///
+    /// # Errors
+    /// If the database cannot be reached or the schema not brought up to date; the message says what to do.
+    pub async fn open(db: Database, schema: Schema, options: Options) -> Result<Flow> {
+        Migrator::new(&schema, Self::components(&schema)).run(&db).await?;
+        Ok(Self::start(&db, &schema, options))
+    }
+
+    /// Opens the tasks of a schema that is up to date, or will be when they are used. Returns at once.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn start(db: &Database, schema: &Schema, options: Options) -> Flow {
+        let wake = Wake::start(db, schema, options.wake);
+        let channel = wake.channel("flow", Payload::Keys);
+        let watch = wake.channel("flow_watch", Payload::Keys);
+        let leases_channel = wake.channel("flow_leases", Payload::Due);
+        let flying = FlightOptions { give_up_after: options.give_up_after, ..FlightOptions::default() };
+        let inner = Inner {
+            environment: options.environment,
+            catalog: Catalog::default(),
+            sql: Queries::new(schema),
+            submits: wake.flights("submit", Submits::new(schema, channel.clone()), flying.clone()),
+            claims: wake.consumer("steps", Claims::new(schema, channel.clone())),
+            settles: wake.flights("settle", Settles::new(schema, channel, watch), flying),
+            leases: wake.consumer("leases", Leases::new(schema, leases_channel.clone())),
+            leases_channel,
+            db: db.clone(),
+            schema: schema.clone(),
+            wake,
+        };
+        Flow { inner: Arc::new(inner) }
+    }
+
+    /// What this crate and its engine need in a schema, in order.
+    pub fn components(_: &Schema) -> Vec<Component> {
+        let flow = Component { name: "flow", migrations: MIGRATIONS, functions: FUNCTIONS, vars: Vec::new() };
+        vec![Wake::component(), flow]
+    }
+
+    /// How the engine is doing.
+    pub fn health(&self) -> wake::Health {
+        self.inner.wake.health()
+    }
+
+    /// Ends every wait, as if its time were up, refuses new ones, and returns when what was claimed for nobody is back.
+    pub async fn close(&self) {
+        self.inner.claims.close().await;
+        self.inner.leases.close().await;
+    }
+
+    /// Returns when every ring for other processes has been sent.
+    pub async fn flush(&self) {
+        self.inner.wake.flush().await;
+    }
+}
+
+impl std::fmt::Debug for Flow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Flow").field("db", &self.inner.db).field("schema", &self.inner.schema).finish()
+    }
+}

@@ -1,0 +1,137 @@
+//! What makes two submissions the same task.
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use crate::template::{IdentityStrategy, Template};
+
+/// A submission needs an `idempotency_key`, and has none.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct NoKey;
+
+/// The identity of a task: no other of the same may be submitted. `None`: there is none.
+pub(crate) fn identity(template: &Template, context: &Value, key: Option<&str>) -> Result<Option<Uuid>, NoKey> {
+    let mut hash = Sha256::new();
+    match (key, template.identity_strategy) {
+        (Some(key), _) => text(&mut hash, &["key", &template.namespace, &template.name, key]),
+        (None, IdentityStrategy::CallerProvided) => return Err(NoKey),
+        (None, IdentityStrategy::AlwaysUnique) => return Ok(None),
+        (None, IdentityStrategy::Strict) => {
+            text(&mut hash, &["context", &template.namespace, &template.name, &template.version]);
+            value(&mut hash, context);
+        }
+    }
+    let mut first = [0; 16];
+    first.copy_from_slice(&hash.finalize()[..16]);
+    Ok(Some(uuid::Builder::from_custom_bytes(first).into_uuid()))
+}
+
+/// Where one text ends and the next begins counts.
+fn text(hash: &mut Sha256, texts: &[&str]) {
+    for text in texts {
+        hash.update((text.len() as u64).to_be_bytes());
+        hash.update(text);
+    }
+}
+
+/// JSON whose keys may be in any order. Whether a map keeps their order is a feature that another crate may switch on: they are sorted here.
+fn value(hash: &mut Sha256, json: &Value) {
+    match json {
+        Value::Object(map) => {
+            let mut keys: Vec<&String> = map.keys().collect();
+            keys.sort_unstable();
+            hash.update(b"{");
+            hash.update((keys.len() as u64).to_be_bytes());
+            for key in keys {
+                text(hash, &[key]);
+                value(hash, &map[key]);
+            }
+        }
+        Value::Array(values) => {
+            hash.update(b"[");
+            hash.update((values.len() as u64).to_be_bytes());
+            values.iter().for_each(|each| value(hash, each));
+        }
+        Value::String(string) => {
+            hash.update(b"s");
+            text(hash, &[string]);
+        }
+        Value::Number(number) => {
+            hash.update(b"n");
+            text(hash, &[&number.to_string()]);
+        }
+        Value::Bool(true) => hash.update(b"t"),
+        Value::Bool(false) => hash.update(b"f"),
+        Value::Null => hash.update(b"0"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn template(strategy: &str, version: &str) -> Template {
+        let text = format!("name: t\nnamespace_name: n\nversion: {version:?}\nidentity_strategy: {strategy}\n");
+        Template::parse(&text, None).expect("a template")
+    }
+
+    /// Each strategy, with and without a key: a key counts wherever it is given.
+    #[test]
+    fn each_strategy_and_the_key_above_them() {
+        let (strict, unique) = (template("strict", "1"), template("always_unique", "1"));
+        let caller = template("caller_provided", "1");
+        let of = |template: &Template, context: &Value, key| identity(template, context, key).expect("an identity");
+        let (one, other) = (json!({"a": 1}), json!({"a": 2}));
+        assert_eq!(of(&strict, &one, None), of(&strict, &one, None));
+        assert_ne!(of(&strict, &one, None), of(&strict, &other, None));
+        assert_ne!(of(&strict, &one, None), of(&template("strict", "2"), &one, None), "another version");
+        assert_eq!(of(&unique, &one, None), None);
+        assert_eq!(identity(&caller, &one, None), Err(NoKey));
+        for template in [&strict, &unique, &caller] {
+            assert_eq!(of(template, &one, Some("k")), of(&strict, &other, Some("k")), "whatever the context");
+            assert_ne!(of(template, &one, Some("k")), of(template, &one, Some("l")));
+        }
+    }
+
+    fn json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i32>().prop_map(Value::from),
+            "[ab]{0,2}".prop_map(Value::from)
+        ];
+        leaf.prop_recursive(3, 16, 3, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+                prop::collection::vec(("[ab]{1,2}", inner), 0..3)
+                    .prop_map(|pairs| Value::Object(pairs.into_iter().collect())),
+            ]
+        })
+    }
+
+    /// The same with the keys of every object put in the other way round.
+    fn turned(json: &Value) -> Value {
+        match json {
+            Value::Object(map) => {
+                Value::Object(map.iter().rev().map(|(key, json)| (key.clone(), turned(json))).collect())
+            }
+            Value::Array(values) => values.iter().map(turned).collect(),
+            other => other.clone(),
+        }
+    }
+
+    proptest! {
+        /// The order of keys does not count, and everything else does.
+        #[test]
+        fn contexts_are_the_same_exactly_if_they_are_equal(one in json(), other in json()) {
+            let strict = template("strict", "1");
+            let of = |context: &Value| identity(&strict, context, None);
+            prop_assert_eq!(of(&one), of(&turned(&one)));
+            prop_assert_eq!(of(&one) == of(&other), one == other);
+        }
+    }
+}

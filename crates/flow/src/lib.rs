@@ -1,0 +1,41 @@
+//! Task graphs on PostgreSQL: ready steps are claimed within milliseconds, by workers in any language, and nothing is lost when anything dies.
+//!
+//! A [`Template`] says which steps a task has and which come after which. [`Flow`] is the engine: it registers templates, takes tasks, hands out the steps that are ready, and goes on
+//! with a task when a step ends. A step row is its own queue entry: it knows when it is next due, so what a task is and what workers see cannot come apart.
+//!
+//! Where to read on: what is stored in `migrations/`; how tasks are made, steps claimed and ended in `functions/`, one file each with its reasons; the states as people see them
+//! in `state.rs`. Everything that waits, rings and groups is the engine's: see the crate `wake`.
+
+mod catalog;
+mod claim;
+mod error;
+mod expire;
+mod flow;
+mod graph;
+mod identity;
+mod name;
+mod queries;
+mod register;
+mod renew;
+mod settle;
+mod standing;
+mod state;
+mod submit;
+mod template;
+mod token;
+
+pub use claim::{ClaimedStep, Worker};
+pub use error::{Error, Result};
+pub use expire::Orchestrator;
+pub use flow::{Flow, Options};
+pub use register::Registered;
+pub use renew::Alive;
+pub use settle::{Decision, Ended, Failure, Refused, Said, Settled};
+pub use standing::{ExecutionStatus, HealthStatus, RecommendedAction, StepCounts};
+pub use state::{By, StepState, TaskState};
+pub use submit::{Submission, Submitted};
+pub use template::{
+    ATTEMPTS_MAX, Backoff, BatchConfig, FailureStrategy, Fault, Faults, Handler, IdentityStrategy, Lifecycle, NAME_MAX,
+    PublishWhen, PublishedEvent, Retry, STEPS_MAX, StalenessAction, StepDefinition, StepKind, Template,
+};
+pub use token::Token;

@@ -1,0 +1,44 @@
+//! What is in the schema, and the statements that are neither a claim nor part of a flight.
+
+use pg::{Function, Migration, Schema, Sql};
+
+/// The statements, rendered for one schema.
+pub(crate) struct Queries {
+    pub(crate) register_template: Sql,
+    pub(crate) open_lanes: Sql,
+    pub(crate) find_template: Sql,
+    pub(crate) load_template: Sql,
+    pub(crate) renew_steps: Sql,
+}
+
+impl Queries {
+    pub(crate) fn new(schema: &Schema) -> Queries {
+        Queries {
+            register_template: schema.sql(include_str!("../sql/register_template.sql")),
+            open_lanes: schema.sql(include_str!("../sql/open_lanes.sql")),
+            find_template: schema.sql(include_str!("../sql/find_template.sql")),
+            load_template: schema.sql(include_str!("../sql/load_template.sql")),
+            renew_steps: schema.sql(include_str!("../sql/renew_steps.sql")),
+        }
+    }
+}
+
+pub(crate) const MIGRATIONS: &[Migration] = &[
+    Migration { number: 1, name: "templates", sql: include_str!("../migrations/0001_templates.sql") },
+    Migration { number: 2, name: "tasks", sql: include_str!("../migrations/0002_tasks.sql") },
+];
+
+pub(crate) const FUNCTIONS: &[Function] = &[
+    Function { name: "register_template", sql: include_str!("../functions/register_template.sql") },
+    Function { name: "open_lanes", sql: include_str!("../functions/open_lanes.sql") },
+    Function { name: "submit_tasks", sql: include_str!("../functions/submit_tasks.sql") },
+    Function { name: "claim_steps", sql: include_str!("../functions/claim_steps.sql") },
+    Function { name: "renew_steps", sql: include_str!("../functions/renew_steps.sql") },
+    Function { name: "backoff_ms", sql: include_str!("../functions/backoff_ms.sql") },
+    Function { name: "suspend_tasks", sql: include_str!("../functions/suspend_tasks.sql") },
+    Function { name: "resume_tasks", sql: include_str!("../functions/resume_tasks.sql") },
+    Function { name: "advance_tasks", sql: include_str!("../functions/advance_tasks.sql") },
+    Function { name: "decide", sql: include_str!("../functions/decide.sql") },
+    Function { name: "divide", sql: include_str!("../functions/divide.sql") },
+    Function { name: "settle_steps", sql: include_str!("../functions/settle_steps.sql") },
+];

@@ -1,0 +1,338 @@
+//! Ending attempts: what a worker says of a step, fenced by its claim, and how its task goes on.
+
+use std::sync::Arc;
+
+use futures_util::future::try_join_all;
+use pg::{Schema, Sql};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use sqlx::PgConnection;
+use uuid::Uuid;
+use wake::{Boarded, Channel, Flight, Landed, Ring};
+
+use crate::catalog::Kept;
+use crate::error::{Error, Result};
+use crate::flow::Flow;
+use crate::name::{of_namespace, of_step};
+use crate::state::{StepState, TaskState};
+use crate::template::{StepDefinition, StepKind, Template};
+use crate::token::Token;
+
+/// The parts of a batch at most.
+const PARTS_MAX: usize = 10_000;
+
+/// The error of a last attempt whose lease has ended.
+const GONE: &str = r#"{"message":"the worker was not heard of any more","type":"lease_ended","retryable":false}"#;
+
+/// The end of an attempt.
+#[derive(Debug)]
+pub struct Ended {
+    /// Of which claim.
+    pub token: Token,
+    /// How it ended.
+    pub said: Said,
+}
+
+/// What a worker says of a step.
+#[derive(Debug)]
+pub enum Said {
+    /// It is done. The result of a decision, or of a step that is divided, says how its task goes on: see [`Decision`].
+    Complete(Value),
+    /// It failed.
+    Failed(Failure),
+    /// It is not done, and goes on from this checkpoint when somebody claims it next. Not charged.
+    Yielded(Box<RawValue>),
+    /// It was not begun with, or is to be begun with again: a worker that stops gives its steps back. Not charged.
+    GivenBack,
+}
+
+/// Why an attempt failed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Failure {
+    /// In a sentence.
+    pub message: String,
+    /// What kind of failure.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Whether another attempt may succeed.
+    #[serde(default = "yes")]
+    pub retryable: bool,
+    /// As of HTTP, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status_code: Option<i32>,
+    /// Whatever helps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<Value>,
+    /// The handler's own pause before the next attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_delay_ms: Option<u32>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// How a task goes on, as a result says it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Decision {
+    /// Of a decision: which steps come to be.
+    pub decision_point_outcome: Option<Branches>,
+    /// Of a step that is divided: into which parts.
+    pub batch_processing_outcome: Option<Parts>,
+}
+
+/// Which steps come to be.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Branches {
+    /// None.
+    NoBranches,
+    /// These, by name.
+    CreateSteps {
+        /// They depend on the decision.
+        step_names: Vec<String>,
+    },
+}
+
+/// Into which parts a step is divided.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Parts {
+    /// There is nothing to be done.
+    NoBatches,
+    /// One for each cursor.
+    CreateBatches {
+        /// What each part is to work on: it finds it as its input.
+        cursor_configs: Vec<Value>,
+    },
+}
+
+/// What became of a step and its task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settled {
+    /// Where the step is now.
+    pub step: StepState,
+    /// Where its task ended; `None` if it goes on.
+    pub task: Option<TaskState>,
+    /// The same had been said before; it counts once.
+    pub repeated: bool,
+}
+
+/// Why what was said does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Its lease ended and somebody else has the step, or its task was cancelled. Its effect must not be applied.
+    #[error("the step is not this worker's any more")]
+    Lost,
+}
+
+impl Flow {
+    /// Ends attempts. Each has an honest answer of its own, in order.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if one of the results is not what its template allows: nothing was ended then. Else the database's; what was said may be said again.
+    pub async fn settle(&self, ended: Vec<Ended>) -> Result<Vec<std::result::Result<Settled, Refused>>> {
+        let mut members = Vec::with_capacity(ended.len());
+        for ended in ended {
+            members.push(self.member(ended).await?);
+        }
+        let flights = members.into_iter().map(|member| self.inner.settles.submit(member));
+        Ok(try_join_all(flights).await?.into_iter().map(|Fate(answer, ..)| answer).collect())
+    }
+
+    /// Ends last attempts whose leases have ended. Somebody else may have, or the worker has come back.
+    pub(crate) async fn end_leases(&self, tokens: Vec<Token>) -> Result<()> {
+        let mut members = Vec::with_capacity(tokens.len());
+        for token in tokens {
+            let Some(kept) = self.inner.numbered(token.template).await? else { continue };
+            let body = Some(GONE.to_owned());
+            members.push(Member { token, kept, verb: "l", body, delay_ms: None, chosen: None, inputs: None });
+        }
+        try_join_all(members.into_iter().map(|member| self.inner.settles.submit(member))).await?;
+        Ok(())
+    }
+
+    async fn member(&self, Ended { token, said }: Ended) -> Result<Member> {
+        let kept = self.inner.numbered(token.template).await?;
+        let kept = kept.filter(|kept| (token.slot as usize) < kept.template.steps.len());
+        let kept = kept.ok_or_else(|| Error::invalid("token", "it is not a token that a claim has answered"))?;
+        let step = &kept.template.steps[token.slot as usize];
+        let (mut chosen, mut inputs, mut delay_ms) = (None, None, None);
+        let (verb, body) = match said {
+            Said::Complete(result) => {
+                let place = token.slot as usize;
+                kept.allows_result(place, &result).map_err(|reason| Error::invalid("result", reason))?;
+                (chosen, inputs) = decided(&kept.template, step, &result)?;
+                ("c", Some(result.to_string()))
+            }
+            Said::Failed(failure) => {
+                delay_ms = failure.retry_delay_ms.map(i64::from);
+                let body = serde_json::to_string(&failure).expect("a failure is JSON");
+                (if failure.retryable { "f" } else { "F" }, Some(body))
+            }
+            Said::Yielded(checkpoint) => ("y", Some(checkpoint.get().to_owned())),
+            Said::GivenBack => ("g", None),
+        };
+        Ok(Member { token, kept, verb, body, delay_ms, chosen, inputs })
+    }
+}
+
+type Chosen = Option<Vec<i32>>;
+type Inputs = Option<Vec<String>>;
+
+/// What a result says of how its task goes on, checked against the template.
+fn decided(template: &Template, step: &StepDefinition, result: &Value) -> Result<(Chosen, Inputs)> {
+    let wrong = |reason: String| Error::invalid("result", reason);
+    let read = || Decision::deserialize(result).map_err(|error| wrong(error.to_string()));
+    match step.kind {
+        StepKind::Decision => {
+            let names = match read()?.decision_point_outcome {
+                Some(Branches::CreateSteps { step_names }) => step_names,
+                Some(Branches::NoBranches) | None => Vec::new(),
+            };
+            let place = |name: &String| {
+                let place = template.place(name).filter(|place| step.children.contains(place));
+                let place = place.map(|place| place as i32);
+                place.ok_or_else(|| {
+                    wrong(format!("it names {name:?}, which is no step that depends on {:?}", step.name))
+                })
+            };
+            Ok((Some(names.iter().map(place).collect::<Result<_>>()?), None))
+        }
+        StepKind::Batchable => {
+            let cursors = match read()?.batch_processing_outcome {
+                Some(Parts::CreateBatches { cursor_configs }) => cursor_configs,
+                Some(Parts::NoBatches) | None => Vec::new(),
+            };
+            if cursors.len() > PARTS_MAX {
+                return Err(wrong(format!("it asks for {} parts; the limit is {PARTS_MAX}", cursors.len())));
+            }
+            Ok((None, Some(cursors.iter().map(Value::to_string).collect())))
+        }
+        _ => Ok((None, None)),
+    }
+}
+
+pub(crate) struct Member {
+    token: Token,
+    kept: Arc<Kept>,
+    verb: &'static str,
+    body: Option<String>,
+    delay_ms: Option<i64>,
+    chosen: Chosen,
+    inputs: Inputs,
+}
+
+/// What became of it, and whether steps became ready and somebody watches.
+pub(crate) struct Fate(std::result::Result<Settled, Refused>, bool, bool);
+
+/// Sends ends of attempts.
+pub(crate) struct Settles {
+    channel: Channel,
+    watch: Channel,
+    settle: Sql,
+}
+
+impl Settles {
+    pub(crate) fn new(schema: &Schema, channel: Channel, watch: Channel) -> Settles {
+        Settles { channel, watch, settle: schema.sql(include_str!("../sql/settle_steps.sql")) }
+    }
+}
+
+impl Flight for Settles {
+    type Member = Member;
+    type Key = (Uuid, i32);
+    type Outcome = Fate;
+    const KEPT: bool = true;
+
+    fn key(&self, member: &Member) -> (Uuid, i32) {
+        (member.token.task, member.token.ordinal)
+    }
+
+    fn bytes(&self, member: &Member) -> usize {
+        let inputs = member.inputs.iter().flatten().map(String::len).sum::<usize>();
+        100 + member.body.as_ref().map_or(0, String::len) + inputs
+    }
+
+    fn rings(&self, member: &Member, fate: Option<&Fate>) -> Vec<Ring> {
+        let template = &member.kept.template;
+        let step = &template.steps[member.token.slot as usize];
+        let name = |step: &StepDefinition| of_step(&template.namespace, &step.name);
+        let (next, watched) = fate.map_or((true, true), |Fate(_, readied, watched)| (*readied, *watched));
+        let mut rings = Vec::new();
+        if next {
+            // What is tried again is found by who looks; what it made ready is behind it, or behind what was skipped.
+            let mut keys: Vec<String> = match (member.verb, step.kind) {
+                ("c", StepKind::Decision | StepKind::Batchable) => template.steps.iter().map(name).collect(),
+                ("c", _) => step.children.iter().map(|child| name(&template.steps[*child])).collect(),
+                _ => vec![name(step)],
+            };
+            if !keys.is_empty() {
+                keys.push(of_namespace(&template.namespace));
+                rings.push(self.channel.ring_keys(keys.iter().map(String::as_str)));
+            }
+        }
+        if watched {
+            rings.push(self.watch.ring_keys([member.token.task.to_string().as_str()]));
+        }
+        rings
+    }
+
+    async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Member>) -> pg::Result<Landed> {
+        let members = &boarded.members;
+        let (chosen_lasts, chosen) = flat(members.iter().map(|member| member.chosen.as_deref()));
+        let (input_lasts, inputs) = flat(members.iter().map(|member| member.inputs.as_deref()));
+        let query = boarded
+            .query(&self.settle)
+            .bind(members.iter().map(|member| member.token.task).collect::<Vec<_>>())
+            .bind(members.iter().map(|member| member.token.ordinal).collect::<Vec<_>>())
+            .bind(members.iter().map(|member| member.token.fence).collect::<Vec<_>>())
+            .bind(members.iter().map(|member| member.verb).collect::<Vec<_>>())
+            .bind(members.iter().map(|member| member.body.as_deref()).collect::<Vec<_>>())
+            .bind(members.iter().map(|member| member.delay_ms).collect::<Vec<_>>())
+            .bind(members.iter().map(|_| None::<&str>).collect::<Vec<_>>())
+            .bind(chosen_lasts)
+            .bind(chosen)
+            .bind(input_lasts)
+            .bind(inputs);
+        Landed::of(&query.fetch_one(conn).await?)
+    }
+
+    fn outcome(&self, _: &Member, text: &str) -> Fate {
+        let mut letters = text.chars();
+        let first = letters.next();
+        let repeated = first == Some('d');
+        let step = match if repeated { letters.next() } else { first } {
+            Some('c') => StepState::Complete,
+            Some('w' | 'f') => StepState::WaitingForRetry,
+            Some('e' | 'p') => StepState::Error,
+            Some('r' | 'g' | 'y') => StepState::Enqueued,
+            // Its lease had ended, or nothing is known of it.
+            _ => return Fate(Err(Refused::Lost), false, false),
+        };
+        let task = letters.next().and_then(|state| match state {
+            'c' => Some(TaskState::Complete),
+            'e' => Some(TaskState::Error),
+            'x' => Some(TaskState::Cancelled),
+            'm' => Some(TaskState::ResolvedManually),
+            _ => None,
+        });
+        // What is to be tried again, or given back, is to be found by who waits.
+        let readied = text.contains('+') || matches!(step, StepState::WaitingForRetry | StepState::Enqueued);
+        Fate(Ok(Settled { step, task, repeated }), readied && !repeated, text.contains('!'))
+    }
+}
+
+/// Lists one after the other, and where each ends; `None` if nobody has one.
+fn flat<'a, T: Clone + 'a>(lists: impl Iterator<Item = Option<&'a [T]>> + Clone) -> (Option<Vec<i32>>, Option<Vec<T>>) {
+    if lists.clone().all(|list| list.is_none()) {
+        return (None, None);
+    }
+    let (mut lasts, mut all) = (Vec::new(), Vec::new());
+    for list in lists {
+        all.extend_from_slice(list.unwrap_or_default());
+        lasts.push(all.len() as i32);
+    }
+    (Some(lasts), Some(all))
+}

@@ -1,0 +1,230 @@
+//! Submitting tasks: all their steps are made in the transaction that makes them.
+
+use std::sync::Arc;
+
+use pg::{Schema, Sql};
+use serde::Deserialize;
+use serde_json::Value;
+use sqlx::PgConnection;
+use uuid::Uuid;
+use wake::{Boarded, Channel, Flight, Landed, Ring};
+
+use crate::catalog::Kept;
+use crate::error::{Error, Result};
+use crate::flow::Flow;
+use crate::identity::identity;
+use crate::name::{of_namespace, of_step};
+use crate::template::NAME_MAX;
+
+/// The tags of a task at most.
+const TAGS_MAX: usize = 100;
+
+/// A task to be made.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Submission {
+    /// The template,
+    pub name: String,
+    /// its namespace,
+    pub namespace: String,
+    /// and its version.
+    pub version: String,
+    /// What the steps work on.
+    #[serde(default)]
+    pub context: Value,
+    /// Who wants it.
+    pub initiator: Option<String>,
+    /// From where.
+    pub source_system: Option<String>,
+    /// Why.
+    pub reason: Option<String>,
+    /// By what to find it again.
+    #[serde(default)]
+    pub tags: Vec<String>,
+    /// The steps of a task of a higher priority are claimed first.
+    #[serde(default)]
+    pub priority: i16,
+    /// What it belongs to.
+    pub correlation_id: Option<String>,
+    /// And what that belongs to.
+    pub parent_correlation_id: Option<String>,
+    /// Two with the same are one task.
+    pub idempotency_key: Option<String>,
+}
+
+impl Submission {
+    /// A task of a template.
+    pub fn new(namespace: &str, name: &str, version: &str, context: Value) -> Submission {
+        Submission {
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            version: version.to_owned(),
+            context,
+            initiator: None,
+            source_system: None,
+            reason: None,
+            tags: Vec::new(),
+            priority: 0,
+            correlation_id: None,
+            parent_correlation_id: None,
+            idempotency_key: None,
+        }
+    }
+
+    /// Refuses what cannot be stored.
+    fn check(&self) -> Result<()> {
+        let texts = [
+            ("initiator", &self.initiator),
+            ("source_system", &self.source_system),
+            ("reason", &self.reason),
+            ("correlation_id", &self.correlation_id),
+            ("parent_correlation_id", &self.parent_correlation_id),
+            ("idempotency_key", &self.idempotency_key),
+        ];
+        let texts = texts.iter().filter_map(|(what, text)| Some((*what, text.as_ref()?)));
+        for (what, text) in texts.chain(self.tags.iter().map(|tag| ("tags", tag))) {
+            let length = text.chars().count();
+            if text.contains('\0') {
+                return Err(Error::invalid(what, "it contains a NUL character, which PostgreSQL cannot store"));
+            }
+            if length > NAME_MAX {
+                return Err(Error::invalid(what, format!("it has {length} characters; the limit is {NAME_MAX}")));
+            }
+        }
+        if self.tags.len() > TAGS_MAX {
+            return Err(Error::invalid("tags", format!("there are {}; the limit is {TAGS_MAX}", self.tags.len())));
+        }
+        Ok(())
+    }
+}
+
+/// A task that was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Submitted {
+    /// What it is called.
+    pub task_uuid: Uuid,
+}
+
+impl Flow {
+    /// Makes a task. Its first steps can be claimed when this returns.
+    ///
+    /// # Errors
+    /// [`Error::Duplicate`] if the same task was made before, [`Error::NoTemplate`], [`Error::Invalid`] for a context that the template does not allow and for everything else that cannot be
+    /// meant; else the database's.
+    pub async fn submit(&self, submission: Submission) -> Result<Submitted> {
+        submission.check()?;
+        let Submission { namespace, name, version, .. } = &submission;
+        let kept = self.inner.named(namespace, name, version).await?;
+        kept.allows_context(&submission.context).map_err(|reason| Error::invalid("context", reason))?;
+        let identity = identity(&kept.template, &submission.context, submission.idempotency_key.as_deref());
+        let identity = identity.map_err(|_| {
+            Error::invalid("idempotency_key", "the template asks for one: its identity_strategy is caller_provided")
+        })?;
+        self.inner.open_lanes(&kept, submission.priority).await?;
+        let id = Uuid::now_v7();
+        match self.inner.submits.submit(Member { id, kept, identity, submission }).await? {
+            Fate::Made => Ok(Submitted { task_uuid: id }),
+            Fate::Same(task) => Err(Error::Duplicate { task }),
+        }
+    }
+}
+
+impl crate::flow::Inner {
+    async fn open_lanes(&self, kept: &Kept, priority: i16) -> Result<()> {
+        if !kept.has_lanes(priority) {
+            let query = || sqlx::query(&self.sql.open_lanes).bind(kept.id).bind(priority);
+            self.db.ask("open lanes", query).await?;
+            kept.note_lanes(priority);
+        }
+        Ok(())
+    }
+}
+
+pub(crate) struct Member {
+    id: Uuid,
+    kept: Arc<Kept>,
+    identity: Option<Uuid>,
+    submission: Submission,
+}
+
+pub(crate) enum Fate {
+    Made,
+    /// As this one.
+    Same(Uuid),
+}
+
+/// Sends submissions.
+pub(crate) struct Submits {
+    channel: Channel,
+    submit: Sql,
+}
+
+impl Submits {
+    pub(crate) fn new(schema: &Schema, channel: Channel) -> Submits {
+        Submits { channel, submit: schema.sql(include_str!("../sql/submit_tasks.sql")) }
+    }
+}
+
+impl Flight for Submits {
+    type Member = Member;
+    type Key = Option<Uuid>;
+    type Outcome = Fate;
+    const KEPT: bool = true;
+
+    fn key(&self, member: &Member) -> Option<Uuid> {
+        member.identity
+    }
+
+    fn bytes(&self, member: &Member) -> usize {
+        // A context is as large as its text, about; and a step is a row.
+        100 * member.kept.template.steps.len() + 1_000
+    }
+
+    fn rings(&self, member: &Member, fate: Option<&Fate>) -> Vec<Ring> {
+        if matches!(fate, Some(Fate::Same(_))) {
+            return Vec::new();
+        }
+        let template = &member.kept.template;
+        let first = template.steps.iter().filter(|step| step.parents.is_empty() && !step.absent);
+        let mut keys: Vec<String> = first.map(|step| of_step(&template.namespace, &step.name)).collect();
+        keys.push(of_namespace(&template.namespace));
+        vec![self.channel.ring_keys(keys.iter().map(String::as_str))]
+    }
+
+    async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Member>) -> pg::Result<Landed> {
+        let members = &boarded.members;
+        let text =
+            |text: fn(&Submission) -> Option<&str>| members.iter().map(|m| text(&m.submission)).collect::<Vec<_>>();
+        let limit = |member: &&Member| {
+            let minutes = member.kept.template.lifecycle.max_duration_minutes?;
+            Some((minutes * 60_000.0) as i64)
+        };
+        let mut tags: Vec<&str> = Vec::new();
+        let mut tag_lasts: Vec<i32> = Vec::new();
+        for member in members {
+            tags.extend(member.submission.tags.iter().map(String::as_str));
+            tag_lasts.push(tags.len() as i32);
+        }
+        let query = boarded
+            .query(&self.submit)
+            .bind(members.iter().map(|member| member.id).collect::<Vec<_>>())
+            .bind(members.iter().map(|member| member.kept.id).collect::<Vec<_>>())
+            .bind(members.iter().map(|member| member.submission.priority).collect::<Vec<_>>())
+            .bind(members.iter().map(|member| member.identity).collect::<Vec<_>>())
+            .bind(members.iter().map(limit).collect::<Vec<_>>())
+            .bind(members.iter().map(|member| member.submission.context.to_string()).collect::<Vec<_>>())
+            .bind(text(|submission| submission.initiator.as_deref()))
+            .bind(text(|submission| submission.source_system.as_deref()))
+            .bind(text(|submission| submission.reason.as_deref()))
+            .bind(text(|submission| submission.correlation_id.as_deref()))
+            .bind(text(|submission| submission.parent_correlation_id.as_deref()))
+            .bind(text(|submission| submission.idempotency_key.as_deref()))
+            .bind(tag_lasts)
+            .bind(tags);
+        Landed::of(&query.fetch_one(conn).await?)
+    }
+
+    fn outcome(&self, _: &Member, text: &str) -> Fate {
+        text.strip_prefix('d').and_then(|task| Uuid::try_parse(task).ok()).map_or(Fate::Made, Fate::Same)
+    }
+}

@@ -1,0 +1,380 @@
+//! From what is written to what can run: everything that is wrong is found, not only the first.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde_json::Value;
+use serde_saphyr::{Location, Spanned};
+
+use super::document::{Batch, Changed, Document, Environment, Event, Handler, Lifecycle, Retry, Step};
+use super::fault::{Collected, Faults};
+use super::{ATTEMPTS_MAX, NAME_MAX, STEPS_MAX};
+use super::{Backoff, BatchConfig, FailureStrategy, IdentityStrategy, PublishWhen, PublishedEvent, StalenessAction};
+use super::{StepDefinition, StepKind, Template};
+use crate::graph::Graph;
+
+/// The namespace and the version of a template that names none.
+const DEFAULT_NAMESPACE: &str = "default";
+const DEFAULT_VERSION: &str = "1.0.0";
+/// The longest that anything may be told to take.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+const RETRY: super::Retry = super::Retry {
+    retryable: true,
+    max_attempts: 3,
+    backoff: Backoff::Exponential,
+    backoff_base_ms: 1_000,
+    max_backoff_ms: 60_000,
+    jitter: 0.0,
+};
+
+/// Checks a template for one environment.
+pub(super) fn template(document: Document, environment: Option<&str>) -> Result<Template, Faults> {
+    let mut faults = Collected::default();
+    let namespace = document.namespace_name.as_ref().map(|name| named(name, "a namespace", &mut faults));
+    let version = document.version.as_ref().map(|version| named(version, "a version", &mut faults));
+    let mut made = Template {
+        name: named(&document.name, "a template", &mut faults),
+        namespace: namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned()),
+        version: version.unwrap_or_else(|| DEFAULT_VERSION.to_owned()),
+        description: document.description,
+        identity_strategy: identity(document.identity_strategy.as_ref(), &mut faults),
+        lifecycle: lifecycle(&document.lifecycle, &mut faults),
+        input_schema: schema(document.input_schema, "input_schema", &mut faults),
+        steps: Vec::new(),
+    };
+    if document.steps.len() > STEPS_MAX {
+        let message = format!("it has {} steps; the limit is {STEPS_MAX}", document.steps.len());
+        faults.add(document.name.referenced, message);
+        return faults.unless_any(made);
+    }
+    let places = places(&document.steps, &mut faults);
+    let changes = changes(&document.environments, environment, &places, &mut faults);
+    let lines: Vec<Location> = document.steps.iter().map(|step| step.name.referenced).collect();
+    let edges: Vec<Vec<Edge>> = document.steps.iter().map(|step| edges(step, &places, &mut faults)).collect();
+    for step in document.steps {
+        let change = changes.get(step.name.value.as_str()).copied();
+        made.steps.push(definition(step, change, &mut faults));
+    }
+    connect(&mut made.steps, &lines, edges, &mut faults);
+    kinds(&made, &lines, &mut faults);
+    faults.unless_any(made)
+}
+
+/// Where each step is, by its name.
+fn places(steps: &[Step], faults: &mut Collected) -> HashMap<String, usize> {
+    let mut places = HashMap::new();
+    for (place, step) in steps.iter().enumerate() {
+        if let Some(first) = places.insert(step.name.value.clone(), place) {
+            let line = steps[first].name.referenced.line();
+            let message = format!("step {:?} is there twice: also in line {line}", step.name.value);
+            faults.add(step.name.referenced, message);
+        }
+    }
+    places
+}
+
+/// A dependency and where it is written.
+struct Edge {
+    parent: usize,
+    at: Location,
+}
+
+fn edges(step: &Step, places: &HashMap<String, usize>, faults: &mut Collected) -> Vec<Edge> {
+    let mut edges: Vec<Edge> = Vec::new();
+    for dependency in &step.dependencies {
+        let at = dependency.referenced;
+        match places.get(&dependency.value) {
+            Some(parent) if edges.iter().any(|edge| edge.parent == *parent) => {
+                faults.add(at, format!("step {:?} depends on {:?} twice", step.name.value, dependency.value));
+            }
+            Some(parent) => edges.push(Edge { parent: *parent, at }),
+            None => {
+                let message = format!("step {:?} depends on {:?}, which is no step", step.name.value, dependency.value);
+                faults.add(at, message);
+            }
+        }
+    }
+    edges
+}
+
+/// Tells every step its parents and its children, unless there is a cycle.
+fn connect(steps: &mut [StepDefinition], lines: &[Location], edges: Vec<Vec<Edge>>, faults: &mut Collected) {
+    let parents = edges.iter().map(|edges| edges.iter().map(|edge| edge.parent).collect()).collect();
+    match Graph::new(parents) {
+        Err(cycle) => {
+            let name = |place: &usize| steps[*place].name.as_str();
+            let way: Vec<&str> = cycle.iter().chain(cycle.first()).map(name).collect();
+            let at = cycle.first().and_then(|first| edges[*first].iter().find(|edge| cycle.contains(&edge.parent)));
+            let at = at.map_or(lines[cycle[0]], |edge| edge.at);
+            faults.add(at, format!("steps depend on each other in a circle: {}", way.join(" depends on ")));
+        }
+        Ok(graph) => {
+            for place in graph.order() {
+                let absent = |parent: &usize| steps[*parent].absent || steps[*parent].kind == StepKind::Decision;
+                let parents = graph.parents(place).to_vec();
+                let absent = match steps[place].kind {
+                    StepKind::BatchWorker => true,
+                    StepKind::DeferredConvergence => parents.iter().all(absent),
+                    _ => parents.iter().any(absent),
+                };
+                let step = &mut steps[place];
+                (step.parents, step.children, step.absent) = (parents, graph.children(place).to_vec(), absent);
+            }
+        }
+    }
+}
+
+/// What each kind of step needs around it.
+fn kinds(template: &Template, lines: &[Location], faults: &mut Collected) {
+    let kind = |place: &usize| template.steps[*place].kind;
+    for (step, at) in template.steps.iter().zip(lines) {
+        let name = &step.name;
+        match step.kind {
+            StepKind::Decision if step.children.is_empty() => {
+                faults.add(*at, format!("step {name:?} decides, and no step depends on it"));
+            }
+            StepKind::DeferredConvergence if step.parents.is_empty() => {
+                faults.add(*at, format!("step {name:?} is a deferred_convergence, and depends on no step"));
+            }
+            StepKind::BatchWorker => {
+                if step.parents.len() != 1 || !step.parents.iter().all(|parent| kind(parent) == StepKind::Batchable) {
+                    let message =
+                        format!("step {name:?} is a batch_worker: it must depend on one step, of the type batchable");
+                    faults.add(*at, message);
+                }
+                let parts = |other: &&StepDefinition| {
+                    let number = other.name.strip_prefix(name.as_str()).and_then(|rest| rest.strip_prefix('_'));
+                    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+                };
+                if let Some(other) = template.steps.iter().find(parts) {
+                    let message = format!("step {:?} is called like a part of the batch_worker {name:?}", other.name);
+                    faults.add(*at, message);
+                }
+            }
+            StepKind::Batchable => match &step.batch_config {
+                None => faults.add(*at, format!("step {name:?} is batchable, and has no batch_config")),
+                Some(config) => {
+                    let worker = template.place(&config.worker_template).filter(|place| step.children.contains(place));
+                    if !worker.is_some_and(|place| kind(&place) == StepKind::BatchWorker) {
+                        let message = format!(
+                            "the worker_template of step {name:?} is {:?}, which is no batch_worker that depends on it",
+                            config.worker_template
+                        );
+                        faults.add(*at, message);
+                    }
+                }
+            },
+            _ => {}
+        }
+        if step.kind != StepKind::Batchable && step.batch_config.is_some() {
+            faults.add(*at, format!("step {name:?} has a batch_config, and is not batchable"));
+        }
+    }
+}
+
+/// What counts instead of what steps say, in the environment.
+fn changes<'a>(
+    environments: &'a std::collections::BTreeMap<String, Environment>,
+    environment: Option<&str>,
+    places: &HashMap<String, usize>,
+    faults: &mut Collected,
+) -> HashMap<&'a str, &'a Changed> {
+    let all = environments.values().flat_map(|environment| &environment.steps);
+    for changed in all.filter(|changed| !places.contains_key(&changed.name.value)) {
+        faults.add(changed.name.referenced, format!("there is no step {:?} to change", changed.name.value));
+    }
+    let mine =
+        environment.and_then(|name| environments.get(name)).into_iter().flat_map(|environment| &environment.steps);
+    mine.map(|changed| (changed.name.value.as_str(), changed)).collect()
+}
+
+fn definition(step: Step, change: Option<&Changed>, faults: &mut Collected) -> StepDefinition {
+    let name = named(&step.name, "a step", faults);
+    let handler = handler(&step, change.and_then(|change| change.handler.as_ref()), faults);
+    let timeout = change.and_then(|change| change.timeout_seconds.as_ref()).or(step.timeout_seconds.as_ref());
+    StepDefinition {
+        kind: step.kind.as_ref().map_or(StepKind::Standard, |kind| {
+            one_of(kind, "a type of step", &KINDS, faults).unwrap_or(StepKind::Standard)
+        }),
+        retry: retry(&step.retry, change.and_then(|change| change.retry.as_ref()), faults),
+        timeout: timeout.and_then(|timeout| duration(timeout, 1.0, "timeout_seconds", faults)),
+        publishes_events: step.publishes_events.iter().map(|event| published(event, faults)).collect(),
+        batch_config: step.batch_config.and_then(|batch| batched(batch, faults)),
+        result_schema: schema(step.result_schema, "result_schema", faults),
+        dependencies: step.dependencies.into_iter().map(|dependency| dependency.value).collect(),
+        description: step.description,
+        name,
+        handler,
+        parents: Vec::new(),
+        children: Vec::new(),
+        absent: false,
+    }
+}
+
+/// A step that names no handler is carried out by one of its own name.
+fn handler(step: &Step, change: Option<&Handler>, faults: &mut Collected) -> super::Handler {
+    let of = |handler: &Handler| handler.callable.clone();
+    let callable = change.and_then(of).or_else(|| step.handler.as_ref().and_then(of));
+    let initialization = change.and_then(|handler| handler.initialization.clone());
+    let initialization =
+        initialization.or_else(|| step.handler.as_ref().and_then(|handler| handler.initialization.clone()));
+    super::Handler {
+        callable: callable.map_or_else(|| step.name.value.clone(), |callable| named(&callable, "a callable", faults)),
+        initialization: initialization.unwrap_or_else(|| Value::Object(serde_json::Map::new())),
+    }
+}
+
+const KINDS: [(&str, StepKind); 7] = [
+    ("standard", StepKind::Standard),
+    ("decision", StepKind::Decision),
+    ("decision_point", StepKind::Decision),
+    ("deferred_convergence", StepKind::DeferredConvergence),
+    ("deferred", StepKind::DeferredConvergence),
+    ("batchable", StepKind::Batchable),
+    ("batch_worker", StepKind::BatchWorker),
+];
+
+fn retry(own: &Retry, change: Option<&Retry>, faults: &mut Collected) -> super::Retry {
+    let change = change.cloned().unwrap_or_default();
+    let mut made = RETRY;
+    if let Some(retryable) = change.retryable.or(own.retryable) {
+        made.retryable = retryable;
+    }
+    if let Some(attempts) = change.max_attempts.as_ref().or(own.max_attempts.as_ref()) {
+        made.max_attempts = whole(attempts, 1, ATTEMPTS_MAX.into(), "max_attempts", faults) as u16;
+    }
+    if let Some(kind) = change.backoff.as_ref().or(own.backoff.as_ref()) {
+        let kinds = [
+            ("none", Backoff::None),
+            ("linear", Backoff::Linear),
+            ("exponential", Backoff::Exponential),
+            ("fibonacci", Backoff::Fibonacci),
+        ];
+        made.backoff = one_of(kind, "a backoff", &kinds, faults).unwrap_or(made.backoff);
+    }
+    let longest = i64::from(i32::MAX);
+    if let Some(base) = change.backoff_base_ms.as_ref().or(own.backoff_base_ms.as_ref()) {
+        made.backoff_base_ms = whole(base, 0, longest, "backoff_base_ms", faults) as u32;
+    }
+    if let Some(most) = change.max_backoff_ms.as_ref().or(own.max_backoff_ms.as_ref()) {
+        made.max_backoff_ms = whole(most, 0, longest, "max_backoff_ms", faults) as u32;
+    }
+    if let Some(jitter) = change.jitter.as_ref().or(own.jitter.as_ref()) {
+        if !(0.0..=1.0).contains(&jitter.value) {
+            faults.add(jitter.referenced, format!("jitter is {}; it must be between 0 and 1", jitter.value));
+        }
+        made.jitter = jitter.value as f32;
+    }
+    made
+}
+
+fn published(event: &Event, faults: &mut Collected) -> PublishedEvent {
+    let conditions =
+        [("success", PublishWhen::Success), ("failure", PublishWhen::Failure), ("always", PublishWhen::Always)];
+    let condition = event.condition.as_ref().map(|condition| one_of(condition, "a condition", &conditions, faults));
+    PublishedEvent {
+        name: named(&event.name, "an event", faults),
+        condition: condition.flatten().unwrap_or(PublishWhen::Success),
+    }
+}
+
+fn batched(batch: Spanned<Batch>, faults: &mut Collected) -> Option<BatchConfig> {
+    let at = batch.referenced;
+    let strategies = [
+        ("fail_fast", FailureStrategy::FailFast),
+        ("continue_on_failure", FailureStrategy::ContinueOnFailure),
+        ("isolate", FailureStrategy::Isolate),
+    ];
+    let Batch { worker_template, failure_strategy, hints } = batch.value;
+    let strategy = failure_strategy.map(|name| Spanned { value: name, referenced: at, defined: at });
+    let failure_strategy = strategy
+        .and_then(|name| one_of(&name, "a failure_strategy", &strategies, faults))
+        .unwrap_or(FailureStrategy::FailFast);
+    let Some(worker_template) = worker_template else {
+        faults.add(at, "the batch_config names no worker_template");
+        return None;
+    };
+    Some(BatchConfig { worker_template, failure_strategy, hints })
+}
+
+fn identity(name: Option<&Spanned<String>>, faults: &mut Collected) -> IdentityStrategy {
+    let strategies = [
+        ("strict", IdentityStrategy::Strict),
+        ("caller_provided", IdentityStrategy::CallerProvided),
+        ("always_unique", IdentityStrategy::AlwaysUnique),
+    ];
+    name.and_then(|name| one_of(name, "an identity_strategy", &strategies, faults)).unwrap_or(IdentityStrategy::Strict)
+}
+
+fn lifecycle(own: &Lifecycle, faults: &mut Collected) -> super::Lifecycle {
+    let actions = [("dlq", StalenessAction::Dlq), ("alert", StalenessAction::Alert), ("error", StalenessAction::Error)];
+    let action = own.staleness_action.as_ref();
+    let action = action.and_then(|action| one_of(action, "a staleness_action", &actions, faults));
+    let mut minutes = |limit: &Option<Spanned<f64>>, what: &str| {
+        let limit = limit.as_ref()?;
+        duration(limit, 60.0, what, faults).map(|_| limit.value)
+    };
+    super::Lifecycle {
+        max_duration_minutes: minutes(&own.max_duration_minutes, "max_duration_minutes"),
+        max_waiting_for_dependencies_minutes: minutes(
+            &own.max_waiting_for_dependencies_minutes,
+            "max_waiting_for_dependencies_minutes",
+        ),
+        max_waiting_for_retry_minutes: minutes(&own.max_waiting_for_retry_minutes, "max_waiting_for_retry_minutes"),
+        max_steps_in_process_minutes: minutes(&own.max_steps_in_process_minutes, "max_steps_in_process_minutes"),
+        staleness_action: action.unwrap_or_default(),
+    }
+}
+
+/// A JSON Schema that can be used.
+fn schema(schema: Option<Spanned<Value>>, what: &str, faults: &mut Collected) -> Option<Value> {
+    let schema = schema?;
+    if let Err(error) = jsonschema::validator_for(&schema.value) {
+        faults.add(schema.referenced, format!("the {what} is no JSON Schema: {error}"));
+    }
+    Some(schema.value)
+}
+
+/// A name that can be stored and read.
+fn named(name: &Spanned<String>, what: &str, faults: &mut Collected) -> String {
+    let length = name.value.chars().count();
+    if name.value.trim().is_empty() {
+        faults.add(name.referenced, format!("{what} must have a name"));
+    } else if length > NAME_MAX {
+        faults.add(name.referenced, format!("the name of {what} has {length} characters; the limit is {NAME_MAX}"));
+    } else if let Some(odd) = name.value.chars().find(|character| character.is_control()) {
+        faults.add(name.referenced, format!("the name of {what} contains the control character {odd:?}"));
+    }
+    name.value.clone()
+}
+
+/// One of a few words.
+fn one_of<T: Copy>(name: &Spanned<String>, what: &str, all: &[(&str, T)], faults: &mut Collected) -> Option<T> {
+    let found = all.iter().find(|(word, _)| *word == name.value).map(|(_, meaning)| *meaning);
+    if found.is_none() {
+        let words: Vec<&str> = all.iter().map(|(word, _)| *word).collect();
+        let message = format!("{:?} is not {what}; it must be one of {}", name.value, words.join(", "));
+        faults.add(name.referenced, message);
+    }
+    found
+}
+
+fn whole(number: &Spanned<i64>, least: i64, most: i64, what: &str, faults: &mut Collected) -> i64 {
+    if !(least..=most).contains(&number.value) {
+        let message = format!("{what} is {}; it must be between {least} and {most}", number.value);
+        faults.add(number.referenced, message);
+    }
+    number.value.clamp(least, most)
+}
+
+/// So many times a unit of seconds.
+fn duration(number: &Spanned<f64>, unit: f64, what: &str, faults: &mut Collected) -> Option<Duration> {
+    let duration = Duration::try_from_secs_f64(number.value * unit).ok();
+    let duration = duration.filter(|duration| !duration.is_zero() && *duration <= LONGEST);
+    if duration.is_none() {
+        let most = LONGEST.as_secs_f64() / unit;
+        faults.add(number.referenced, format!("{what} is {}; it must be more than 0 and at most {most}", number.value));
+    }
+    duration
+}

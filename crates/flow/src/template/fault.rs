@@ -1,0 +1,78 @@
+//! What is wrong with a template, and where.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde_saphyr::Location;
+
+/// Faults that are told of one template; what follows is usually their consequence.
+const FAULTS_MAX: usize = 50;
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Fault {
+    /// The line of the text, from 1; 0 if it is about the text as a whole.
+    pub line: u64,
+    /// The column in that line, from 1.
+    pub column: u64,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.line > 0 {
+            write!(f, "line {}, column {}: ", self.line, self.column)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// Everything that is wrong with a template, in the order of its text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
+pub struct Faults(Vec<Fault>);
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, fault) in self.0.iter().enumerate() {
+            if at > 0 {
+                f.write_str("; ")?;
+            }
+            fault.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl Faults {
+    /// One by one.
+    pub fn iter(&self) -> impl Iterator<Item = &Fault> {
+        self.0.iter()
+    }
+
+    pub(super) fn one(at: Location, message: impl Into<String>) -> Faults {
+        let mut faults = Collected::default();
+        faults.add(at, message);
+        Faults(faults.0)
+    }
+}
+
+/// Faults as they are found.
+#[derive(Default)]
+pub(super) struct Collected(Vec<Fault>);
+
+impl Collected {
+    pub(super) fn add(&mut self, at: Location, message: impl Into<String>) {
+        self.0.push(Fault { line: at.line(), column: at.column(), message: message.into() });
+    }
+
+    /// What was made, if nothing is wrong with it.
+    pub(super) fn unless_any<T>(mut self, made: T) -> Result<T, Faults> {
+        if self.0.is_empty() {
+            return Ok(made);
+        }
+        self.0.sort_by_key(|fault| (fault.line, fault.column));
+        self.0.truncate(FAULTS_MAX);
+        Err(Faults(self.0))
+    }
+}

@@ -1,0 +1,61 @@
+//! What a worker presents: which claim of which step.
+//!
+//! A token names its step, so that whoever presents it is answered by primary key; and its definition, so that what the worker says can be checked before the database is asked. The
+//! fence decides: it is compared in the statement that acts.
+
+use std::fmt;
+use std::str::FromStr;
+
+use uuid::Uuid;
+
+/// A claim of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Token {
+    /// The task.
+    pub task: Uuid,
+    pub(crate) ordinal: i32,
+    pub(crate) fence: i32,
+    pub(crate) template: i32,
+    pub(crate) slot: i32,
+}
+
+/// A text that is no token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it is not a token that a claim has answered")]
+pub struct NotAToken;
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Token { task, ordinal, fence, template, slot } = self;
+        write!(f, "{}.{ordinal}.{fence}.{template}.{slot}", task.simple())
+    }
+}
+
+impl FromStr for Token {
+    type Err = NotAToken;
+
+    fn from_str(text: &str) -> Result<Token, NotAToken> {
+        let (task, numbers) = text.split_once('.').ok_or(NotAToken)?;
+        let number = |text: &str| text.parse().ok().filter(|number: &i32| *number >= 0).ok_or(NotAToken);
+        let numbers: Vec<i32> = numbers.split('.').map(number).collect::<Result<_, _>>()?;
+        let [ordinal, fence, template, slot] = numbers[..] else { return Err(NotAToken) };
+        Ok(Token { task: Uuid::try_parse(task).map_err(|_| NotAToken)?, ordinal, fence, template, slot })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A token comes back as it was written, and nothing else is one.
+    #[test]
+    fn a_token_is_what_was_written() {
+        let token = Token { task: Uuid::now_v7(), ordinal: 1, fence: 2, template: 3, slot: 4 };
+        let text = token.to_string();
+        assert_eq!(text.parse(), Ok(token));
+        for wrong in ["", "x", "x.1.2.3.4", &text[..text.len() - 2], &format!("{text}.5"), &text.replace(".1.", ".-1.")]
+        {
+            assert_eq!(wrong.parse::<Token>(), Err(NotAToken), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Batches: parts that run beside each other, and what waits for all of them.
+
+use flow::{Said, StepState, TaskState};
+use serde_json::{Value, json};
+
+use crate::fixture::{Fixture, failure, read};
+
+fn steps(strategy: &str) -> String {
+    format!(
+        "[{{name: split, type: batchable, batch_config: {{worker_template: rows, failure_strategy: {strategy}}}}},
+          {{name: rows, type: batch_worker, dependencies: [split]}},
+          {{name: sum, type: deferred_convergence, dependencies: [rows]}}]"
+    )
+}
+
+fn parts(cursors: &[Value]) -> Value {
+    json!({"batch_processing_outcome": {"type": "create_batches", "cursor_configs": cursors}})
+}
+
+/// A part for each cursor, with it as its input; what follows waits for all, and has all their results.
+#[tokio::test]
+async fn a_part_for_each_cursor() {
+    let flow = Fixture::with(&steps("fail_fast")).await;
+    let task = flow.task().await;
+    flow.complete(&flow.next().await, parts(&[json!({"from": 0}), json!({"from": 10}), json!({"from": 20})])).await;
+    let mut workers = flow.now(9).await;
+    workers.sort_by(|one, other| one.name.cmp(&other.name));
+    let names: Vec<&str> = workers.iter().map(|step| step.name.as_str()).collect();
+    assert_eq!(names, ["rows_001", "rows_002", "rows_003"]);
+    for (worker, from) in workers.iter().zip([0, 10, 20]) {
+        assert_eq!(read(worker.input.as_deref().expect("an input")), json!({"from": from}));
+        assert!(flow.now(9).await.is_empty(), "what follows waits for all");
+        flow.complete(worker, json!(from)).await;
+    }
+    let sum = flow.next().await;
+    let results = read(&sum.results);
+    let of = ["rows_001", "rows_002", "rows_003"].map(|name| results[name].clone());
+    assert_eq!((sum.name.as_str(), of), ("sum", [json!(0), json!(10), json!(20)]));
+    assert_eq!(flow.complete(&sum, json!(30)).await.task, Some(TaskState::Complete));
+    assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+}
+
+/// Without anything to do there is a placeholder, and what follows runs at once.
+#[tokio::test]
+async fn an_empty_batch_goes_on() {
+    for outcome in [json!({"batch_processing_outcome": {"type": "no_batches"}}), json!({}), parts(&[])] {
+        let flow = Fixture::with(&steps("fail_fast")).await;
+        let task = flow.task().await;
+        flow.complete(&flow.next().await, outcome).await;
+        let sum = flow.next().await;
+        assert_eq!((sum.name.as_str(), &read(&sum.results)["rows_001"]), ("sum", &json!({"batch_placeholder": true})));
+        flow.complete(&sum, json!(0)).await;
+        assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+    }
+}
+
+/// A part that fails for good: the task fails, or the rest goes on without it, as the template says.
+#[tokio::test]
+async fn a_part_that_fails_means_what_the_template_says() {
+    for (strategy, goes_on) in [("fail_fast", false), ("continue_on_failure", true), ("isolate", true)] {
+        let flow = Fixture::with(&steps(strategy)).await;
+        let task = flow.task().await;
+        flow.complete(&flow.next().await, parts(&[json!(1), json!(2)])).await;
+        let mut workers = flow.now(9).await;
+        workers.sort_by(|one, other| one.name.cmp(&other.name));
+        let settled = flow.say(&workers[0], Said::Failed(failure(false))).await.expect("it counts");
+        assert_eq!(settled.step, StepState::Error);
+        flow.complete(&workers[1], json!("two")).await;
+        if goes_on {
+            let sum = flow.next().await;
+            assert_eq!(read(&sum.results)["rows_002"], json!("two"));
+            flow.complete(&sum, json!(0)).await;
+        }
+        assert_eq!(flow.standing(task).await.0, if goes_on { "c" } else { "e" }, "{strategy}");
+    }
+}

@@ -1,0 +1,194 @@
+//! Claiming: who gets what, when, and what a lost claim is worth.
+
+use std::time::Duration;
+
+use flow::{Refused, Said, StepState, Worker};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::fixture::{Fixture, PATIENCE, submission, worker};
+
+/// A worker that waits is woken by a submission, and by what a step makes ready.
+/// It waits before there is anything, with a patience that polling alone would not meet.
+#[tokio::test]
+async fn a_waiting_worker_is_woken() {
+    let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
+    let waiting = |flow: flow::Flow| {
+        tokio::spawn(async move { flow.claim(&worker(), 1, Some(Instant::now() + PATIENCE)).await.expect("a claim") })
+    };
+    let first = waiting(flow.flow.clone());
+    flow.task().await;
+    let a = first.await.expect("no panic").pop().expect("a step");
+    let second = waiting(flow.flow.clone());
+    flow.complete(&a, json!(1)).await;
+    assert_eq!(second.await.expect("no panic")[0].name, "b");
+}
+
+/// A worker gets the steps it names, in the namespaces it names, and nobody else's.
+#[tokio::test]
+async fn a_worker_gets_what_it_names() {
+    let flow = Fixture::with("[{name: a}, {name: b}]").await;
+    flow.task().await;
+    let of = |namespace: &str, steps: &[&str]| Worker {
+        namespaces: vec![namespace.to_owned()],
+        steps: Some(steps.iter().map(|step| (*step).to_owned()).collect()),
+        ..worker()
+    };
+    assert!(flow.claim(&of("elsewhere", &["a"]), 9, None).await.expect("a claim").is_empty());
+    let got = flow.claim(&of("tests", &["b", "c"]), 9, None).await.expect("a claim");
+    assert_eq!(got.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(), ["b"]);
+    assert_eq!(flow.run().await, ["a"]);
+}
+
+/// Steps of a higher priority come first; within one, those that have been ready longest.
+#[tokio::test]
+async fn priority_comes_first_then_age() {
+    let flow = Fixture::with("[{name: a}]").await;
+    let mut tasks = Vec::new();
+    for priority in [0, 5, 0, -3, 5] {
+        let task = flow::Submission { priority, ..submission("t", json!({})) };
+        tasks.push(flow.submit(task).await.expect("a task").task_uuid);
+    }
+    let mut order = Vec::new();
+    for _ in &tasks {
+        let step = flow.next().await;
+        order.push(tasks.iter().position(|task| *task == step.token.task).expect("one of them"));
+    }
+    assert_eq!(order, [1, 4, 0, 2, 3]);
+}
+
+/// A lease that ends makes its step due again with the attempt counted; whoever comes late with the old claim is refused and changes nothing.
+#[tokio::test]
+async fn a_lost_lease_is_fenced() {
+    let flow = Fixture::with("[{name: a}]").await;
+    let task = flow.task().await;
+    let short = Worker { lease: Duration::from_millis(200), name: "slow".to_owned(), ..worker() };
+    let lost = flow.claim(&short, 1, None).await.expect("a claim").pop().expect("a step");
+    let again = flow.next().await;
+    assert_eq!((lost.attempt, again.attempt), (1, 2));
+    assert_eq!(flow.say(&lost, Said::Complete(json!("late"))).await, Err(Refused::Lost));
+    assert_eq!(flow.complete(&again, json!("in time")).await.step, StepState::Complete);
+    assert_eq!(flow.say(&lost, Said::Complete(json!("late"))).await, Err(Refused::Lost));
+    assert_eq!(flow.attempts(task).await, [(1, "l".to_owned()), (2, "c".to_owned())]);
+}
+
+/// What was said is answered the same when it is said again, and counts once.
+#[tokio::test]
+async fn what_is_said_twice_counts_once() {
+    let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
+    let task = flow.task().await;
+    let a = flow.next().await;
+    for repeated in [false, true] {
+        let settled = flow.complete(&a, json!(1)).await;
+        assert_eq!((settled.step, settled.repeated), (StepState::Complete, repeated));
+    }
+    assert_eq!(flow.standing(task).await, ("o".to_owned(), 1));
+    assert_eq!(flow.run().await, ["b"]);
+}
+
+/// A worker that stops gives its steps back at once, uncharged; one that yields leaves its checkpoint for whoever goes on.
+#[tokio::test]
+async fn what_is_given_back_is_not_charged() {
+    let flow = Fixture::with("[{name: a}]").await;
+    flow.task().await;
+    let first = flow.next().await;
+    assert_eq!(flow.say(&first, Said::GivenBack).await.expect("it counts").step, StepState::Enqueued);
+    let second = flow.next().await;
+    assert_eq!((second.attempt, second.checkpoint.is_none()), (1, true));
+    let checkpoint = serde_json::value::to_raw_value(&json!({"row": 7})).expect("JSON");
+    flow.say(&second, Said::Yielded(checkpoint)).await.expect("it counts");
+    let third = flow.next().await;
+    assert_eq!((third.attempt, third.checkpoint.expect("a checkpoint").get()), (1, r#"{"row":7}"#));
+}
+
+/// A claim that nobody waits for any more is given back.
+/// Its future is dropped while the claim is under way, and another worker gets the step long before its lease would end.
+#[tokio::test]
+async fn a_dropped_claim_delays_nobody() {
+    let flow = Fixture::with("[{name: a}]").await;
+    let waiting = flow.flow.clone();
+    let first = tokio::spawn(async move { waiting.claim(&worker(), 1, Some(Instant::now() + PATIENCE)).await });
+    let submitted = flow.task();
+    tokio::pin!(submitted);
+    tokio::select! {
+        _ = &mut submitted => {}
+        () = tokio::task::yield_now() => {}
+    }
+    first.abort();
+    submitted.await;
+    let _ = first.await;
+    assert_eq!(flow.next().await.attempt, 1);
+}
+
+/// Many workers at once never have the same step.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_has_what_another_has() {
+    let flow = Fixture::with("[{name: a}]").await;
+    for _ in 0..40 {
+        flow.task().await;
+    }
+    let mut workers = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let flow = flow.flow.clone();
+        workers.spawn(async move {
+            let mut mine = Vec::new();
+            loop {
+                let steps = flow.claim(&worker(), 3, None).await.expect("a claim");
+                if steps.is_empty() {
+                    return mine;
+                }
+                mine.extend(steps.into_iter().map(|step| step.token.task));
+            }
+        });
+    }
+    let mut all = Vec::new();
+    while let Some(mine) = workers.join_next().await {
+        all.extend(mine.expect("no panic"));
+    }
+    let distinct: std::collections::HashSet<_> = all.iter().collect();
+    assert_eq!((all.len(), distinct.len()), (40, 40));
+}
+
+/// A worker that says it is alive keeps its step beyond its lease; one that has lost it is told so.
+#[tokio::test]
+async fn who_is_alive_keeps_its_step() {
+    let flow = Fixture::with("[{name: a}]").await;
+    flow.task().await;
+    let short = Worker { lease: Duration::from_millis(300), ..worker() };
+    let step = flow.claim(&short, 1, None).await.expect("a claim").pop().expect("a step");
+    let alive = |lease| flow::Alive { token: step.token, lease: Duration::from_millis(lease), checkpoint: None };
+    assert_eq!(flow.heartbeat(&[alive(800)]).await.expect("an answer"), [Ok(())]);
+    let since = Instant::now();
+    let again = flow.next().await;
+    assert!(since.elapsed() > Duration::from_millis(700), "{:?}", since.elapsed());
+    assert_eq!(flow.heartbeat(&[alive(800)]).await.expect("an answer"), [Err(Refused::Lost)]);
+    assert_eq!(flow.complete(&again, json!(1)).await.step, StepState::Complete);
+}
+
+/// However often a worker says that it is alive, an attempt ends with the step's timeout.
+#[tokio::test]
+async fn a_timeout_bounds_what_is_alive() {
+    let flow = Fixture::with("[{name: a, timeout_seconds: 0.5}]").await;
+    flow.task().await;
+    let step = flow.next().await;
+    let lease = Duration::from_secs(60);
+    let checkpoint = serde_json::value::to_raw_value(&7).expect("JSON");
+    let alive = flow::Alive { token: step.token, lease, checkpoint: Some(checkpoint) };
+    assert_eq!(flow.heartbeat(&[alive]).await.expect("an answer"), [Ok(())]);
+    let again = flow.next().await;
+    assert_eq!((again.attempt, again.checkpoint.expect("a checkpoint").get()), (2, "7"));
+}
+
+/// A worker that dies with the last attempt is not waited for: the engine ends the step and its task when the lease ends.
+/// No worker claims anything any more.
+#[tokio::test]
+async fn a_last_attempt_that_is_lost_ends_the_task() {
+    let flow = Fixture::with("[{name: a, retry: {max_attempts: 1}}]").await;
+    let _orchestrator = flow.orchestrate();
+    let task = flow.task().await;
+    let short = Worker { lease: Duration::from_millis(200), ..worker() };
+    let lost = flow.claim(&short, 1, None).await.expect("a claim").pop().expect("a step");
+    pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "e").await;
+    assert_eq!(flow.say(&lost, Said::Complete(json!("late"))).await, Err(Refused::Lost));
+    assert_eq!(flow.attempts(task).await, [(1, "l".to_owned())]);
+}

@@ -1,0 +1,87 @@
+//! Decisions: which steps come to be, and what waits for those that did.
+
+use flow::{Error, Said, TaskState};
+use serde_json::{Value, json};
+
+use crate::fixture::Fixture;
+
+const STEPS: &str = "[
+  {name: start}, {name: route, type: decision, dependencies: [start]},
+  {name: left, dependencies: [route]}, {name: left2, dependencies: [left]},
+  {name: right, dependencies: [route]},
+  {name: both, dependencies: [left2, right]},
+  {name: end, type: deferred_convergence, dependencies: [left2, right]}]";
+
+fn chosen(names: &[&str]) -> Value {
+    json!({"decision_point_outcome": {"type": "create_steps", "step_names": names}})
+}
+
+/// What is chosen runs, with what follows from it; what is not chosen never comes to be; a convergence waits for what did.
+#[tokio::test]
+async fn what_is_chosen_runs() {
+    for (names, waves) in [
+        (&["left"][..], vec!["left", "left2", "end"]),
+        (&["right"], vec!["right", "end"]),
+        (&["left", "right"], vec!["left right", "left2", "both end"]),
+        (&[], vec![]),
+    ] {
+        let flow = Fixture::with(STEPS).await;
+        let task = flow.task().await;
+        assert_eq!(flow.run().await, ["start"]);
+        let route = flow.next().await;
+        let settled = flow.complete(&route, chosen(names)).await;
+        assert_eq!(settled.task, names.is_empty().then_some(TaskState::Complete), "{names:?}");
+        let ran: Vec<String> = flow.waves().await.into_iter().map(|wave| wave.join(" ")).collect();
+        assert_eq!(ran, waves, "{names:?}");
+        assert_eq!(flow.standing(task).await, ("c".to_owned(), 0), "{names:?}");
+    }
+}
+
+/// A decision that says nothing, or that it chooses nothing, chooses nothing.
+#[tokio::test]
+async fn no_branches_is_a_decision() {
+    for result in [json!({"decision_point_outcome": {"type": "no_branches"}}), json!({})] {
+        let flow = Fixture::with(STEPS).await;
+        flow.task().await;
+        flow.run().await;
+        let settled = flow.complete(&flow.next().await, result).await;
+        assert_eq!(settled.task, Some(TaskState::Complete));
+    }
+}
+
+/// A decision for what does not depend on it is refused, and changes nothing: it can be said again.
+#[tokio::test]
+async fn a_decision_is_checked_against_the_template() {
+    let flow = Fixture::with(STEPS).await;
+    flow.task().await;
+    flow.run().await;
+    let route = flow.next().await;
+    for wrong in [chosen(&["end"]), chosen(&["nowhere"]), json!({"decision_point_outcome": {"type": "odd"}})] {
+        let ended = flow::Ended { token: route.token, said: Said::Complete(wrong) };
+        let error = flow.settle(vec![ended]).await.expect_err("refused");
+        assert!(matches!(error, Error::Invalid { what: "result", .. }), "{error}");
+    }
+    flow.complete(&route, chosen(&["right"])).await;
+    assert_eq!(flow.waves().await, [["right"], ["end"]]);
+}
+
+/// A convergence behind two decisions waits until both have decided.
+#[tokio::test]
+async fn a_convergence_waits_for_every_decision_before_it() {
+    let steps = "[
+      {name: one, type: decision}, {name: a, dependencies: [one]},
+      {name: two, type: decision, dependencies: [a]}, {name: b, dependencies: [two]},
+      {name: end, type: deferred_convergence, dependencies: [a, b]}]";
+    for (names, waves) in [(&["b"][..], vec!["b", "end"]), (&[], vec!["end"])] {
+        let flow = Fixture::with(steps).await;
+        flow.task().await;
+        flow.complete(&flow.next().await, chosen(&["a"])).await;
+        assert_eq!(flow.run().await, ["a"]);
+        let two = flow.next().await;
+        assert_eq!(two.name, "two", "the convergence must not come yet");
+        assert!(flow.now(9).await.is_empty());
+        flow.complete(&two, chosen(names)).await;
+        let ran: Vec<String> = flow.waves().await.into_iter().map(|wave| wave.join(" ")).collect();
+        assert_eq!(ran, waves);
+    }
+}

@@ -1,0 +1,73 @@
+//! A step that fails for good stops its task, and nothing else.
+
+use flow::{Said, StepState, TaskState};
+use serde_json::json;
+
+use crate::fixture::Fixture;
+
+/// What is ready waits when something fails for good, what is under way may end, and then the task is over. Nothing new was begun with.
+#[tokio::test]
+async fn a_failure_stops_what_has_not_begun() {
+    let flow = Fixture::with("[{name: a}, {name: b}, {name: c}, {name: d, dependencies: [b]}]").await;
+    let task = flow.task().await;
+    let (a, b) = (flow.next().await, flow.next().await);
+    assert_eq!(flow.fail(&a, false).await.task, None, "another is still under way");
+    assert!(flow.now(9).await.is_empty(), "c was ready");
+    assert_eq!(flow.complete(&b, json!(1)).await.task, Some(TaskState::Error));
+    assert!(flow.now(9).await.is_empty(), "d would be ready");
+    let states = flow.states(task).await;
+    let letters: Vec<&str> = states.values().map(String::as_str).collect();
+    assert_eq!(letters, ["e", "c", "p", "p"]);
+}
+
+/// A step that is given back, or to be tried again, after another failed does not come again.
+#[tokio::test]
+async fn nothing_comes_again_after_a_failure() {
+    let flow = Fixture::with("[{name: a}, {name: b}, {name: c}]").await;
+    let task = flow.task().await;
+    let steps = flow.now(3).await;
+    flow.fail(&steps[0], false).await;
+    flow.say(&steps[1], Said::GivenBack).await.expect("it counts");
+    let settled = flow.fail(&steps[2], true).await;
+    assert_eq!((settled.step, settled.task), (StepState::WaitingForRetry, Some(TaskState::Error)));
+    assert!(flow.now(9).await.is_empty());
+    assert_eq!(flow.standing(task).await, ("e".to_owned(), 3));
+}
+
+/// A task that failed does not concern others of the same template.
+#[tokio::test]
+async fn other_tasks_go_on() {
+    let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
+    let (failed, other) = (flow.task().await, flow.task().await);
+    for step in flow.now(2).await {
+        if step.token.task == failed {
+            flow.fail(&step, false).await;
+        } else {
+            flow.complete(&step, json!(1)).await;
+        }
+    }
+    assert_eq!(flow.waves().await, [["b"]]);
+    assert_eq!((flow.standing(failed).await.0, flow.standing(other).await.0), ("e".to_owned(), "c".to_owned()));
+}
+
+/// A failure and a success of one task in one call: the task ends as it should, whatever comes first.
+#[tokio::test]
+async fn a_failure_and_a_success_in_one_call() {
+    for turned in [false, true] {
+        let flow = Fixture::with("[{name: a}, {name: b}, {name: c, dependencies: [b]}]").await;
+        let task = flow.task().await;
+        let steps = flow.now(2).await;
+        let of = |name: &str| steps.iter().find(|step| step.name == name).expect("a step").token;
+        let failure = Said::Failed(crate::fixture::failure(false));
+        let mut ended = vec![
+            flow::Ended { token: of("a"), said: failure },
+            flow::Ended { token: of("b"), said: Said::Complete(json!(1)) },
+        ];
+        if turned {
+            ended.reverse();
+        }
+        flow.settle(ended).await.expect("an answer");
+        assert!(flow.now(9).await.is_empty());
+        assert_eq!(flow.standing(task).await, ("e".to_owned(), 2));
+    }
+}

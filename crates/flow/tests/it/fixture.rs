@@ -1,0 +1,157 @@
+//! Flows for tests, each in a schema of its own.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use flow::{ClaimedStep, Ended, Failure, Flow, Options, Refused, Said, Settled, Submission, Worker};
+pub(crate) use pg::testing::PATIENCE;
+use pg::testing::TestDb;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// The namespace of everything here.
+pub(crate) const NAMESPACE: &str = "tests";
+
+/// A flow, and the schema it lives in.
+pub(crate) struct Fixture {
+    pub(crate) db: TestDb,
+    pub(crate) flow: Flow,
+}
+
+impl std::ops::Deref for Fixture {
+    type Target = Flow;
+
+    fn deref(&self) -> &Flow {
+        &self.flow
+    }
+}
+
+impl Fixture {
+    pub(crate) async fn new() -> Fixture {
+        let db = TestDb::new().await;
+        let flow =
+            Flow::open(db.database().clone(), db.schema().clone(), Options::default()).await.expect("open a flow");
+        Fixture { db, flow }
+    }
+
+    /// One that knows a template `t`, by its steps as YAML.
+    pub(crate) async fn with(steps: &str) -> Fixture {
+        let fixture = Fixture::new().await;
+        fixture.template("t", steps).await;
+        fixture
+    }
+
+    pub(crate) async fn template(&self, name: &str, steps: &str) {
+        let text =
+            format!("name: {name}\nnamespace_name: {NAMESPACE}\nidentity_strategy: always_unique\nsteps: {steps}\n");
+        self.register(&text).await.unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+
+    /// A task of the template `t`.
+    pub(crate) async fn task(&self) -> Uuid {
+        self.submit(submission("t", json!({"a": 1}))).await.expect("a task").task_uuid
+    }
+
+    /// What can be claimed now.
+    pub(crate) async fn now(&self, want: usize) -> Vec<ClaimedStep> {
+        self.claim(&worker(), want, None).await.expect("a claim")
+    }
+
+    /// The next step, which must come.
+    pub(crate) async fn next(&self) -> ClaimedStep {
+        let mut claimed = self.claim(&worker(), 1, Some(Instant::now() + PATIENCE)).await.expect("a claim");
+        claimed.pop().expect("nothing came")
+    }
+
+    /// The names of what can be claimed now. Everything is completed with its own name.
+    pub(crate) async fn run(&self) -> Vec<String> {
+        let steps = self.now(100).await;
+        let names = steps.iter().map(|step| step.name.clone()).collect();
+        for step in &steps {
+            self.complete(step, json!(step.name)).await;
+        }
+        names
+    }
+
+    /// Runs everything, one wave after the other, and says what ran together.
+    pub(crate) async fn waves(&self) -> Vec<Vec<String>> {
+        let mut waves = Vec::new();
+        loop {
+            let mut wave = self.run().await;
+            if wave.is_empty() {
+                return waves;
+            }
+            wave.sort();
+            waves.push(wave);
+        }
+    }
+
+    pub(crate) async fn say(&self, step: &ClaimedStep, said: Said) -> Result<Settled, Refused> {
+        self.settle(vec![Ended { token: step.token, said }]).await.expect("an answer").remove(0)
+    }
+
+    pub(crate) async fn complete(&self, step: &ClaimedStep, result: Value) -> Settled {
+        self.say(step, Said::Complete(result)).await.expect("it counts")
+    }
+
+    pub(crate) async fn fail(&self, step: &ClaimedStep, retryable: bool) -> Settled {
+        self.say(step, Said::Failed(failure(retryable))).await.expect("it counts")
+    }
+
+    /// The states of the steps of a task, by their names, as letters of the table.
+    pub(crate) async fn states(&self, task: Uuid) -> BTreeMap<String, String> {
+        let sql = self.db.schema().sql(
+            "select d.name || coalesce('_' || s.part, ''), s.state::text from {schema}.step s
+             join {schema}.task t on t.id = s.task_id
+             join {schema}.definition d on d.template_id = t.template_id and d.ordinal = s.slot
+             where s.task_id = $1",
+        );
+        let rows: Vec<(String, String)> =
+            sqlx::query_as(&sql).bind(task).fetch_all(self.db.database().pool()).await.expect("steps");
+        rows.into_iter().collect()
+    }
+
+    /// The state of a task, and how many of its steps are left.
+    pub(crate) async fn standing(&self, task: Uuid) -> (String, i32) {
+        let sql = self.db.schema().sql("select t.state::text, t.unfinished from {schema}.task t where t.id = $1");
+        sqlx::query_as(&sql).bind(task).fetch_one(self.db.database().pool()).await.expect("a task")
+    }
+
+    /// The outcomes of the attempts of a task, in order.
+    pub(crate) async fn attempts(&self, task: Uuid) -> Vec<(i32, String)> {
+        let sql = self.db.schema().sql(
+            "select a.attempt, a.outcome::text from {schema}.attempt a where a.task_id = $1 order by a.ended_at, a.ordinal, a.fence",
+        );
+        sqlx::query_as(&sql).bind(task).fetch_all(self.db.database().pool()).await.expect("attempts")
+    }
+}
+
+pub(crate) fn submission(name: &str, context: Value) -> Submission {
+    Submission::new(NAMESPACE, name, "1.0.0", context)
+}
+
+pub(crate) fn worker() -> Worker {
+    Worker {
+        name: "tester".to_owned(),
+        namespaces: vec![NAMESPACE.to_owned()],
+        steps: None,
+        lease: Duration::from_secs(60),
+    }
+}
+
+pub(crate) fn failure(retryable: bool) -> Failure {
+    Failure {
+        message: "broken".to_owned(),
+        kind: None,
+        retryable,
+        status_code: None,
+        context: None,
+        retry_delay_ms: None,
+    }
+}
+
+/// A JSON text as a value.
+pub(crate) fn read(json: &serde_json::value::RawValue) -> Value {
+    serde_json::from_str(json.get()).expect("JSON")
+}

@@ -1,0 +1,86 @@
+//! Retries: how often, and when to the millisecond.
+
+use flow::{Failure, Said, StepState, TaskState};
+
+use crate::fixture::{Fixture, failure};
+
+/// The pauses of each kind, as the table has them: no jitter, and the limit counts.
+#[tokio::test]
+async fn pauses_are_exact() {
+    for (kind, pauses) in [
+        ("none", [0, 0, 0, 0, 0, 0]),
+        ("linear", [100, 200, 300, 400, 500, 600]),
+        ("exponential", [100, 200, 400, 800, 1_000, 1_000]),
+        ("fibonacci", [100, 100, 200, 300, 500, 800]),
+    ] {
+        let retry = format!("{{backoff: {kind}, backoff_base_ms: 100, max_backoff_ms: 1000, max_attempts: 7}}");
+        let flow = Fixture::with(&format!("[{{name: a, retry: {retry}}}]")).await;
+        let task = flow.task().await;
+        let pause = flow.db.schema().sql(
+            "select round(extract(epoch from s.due_at - s.since) * 1000)::bigint from {schema}.step s where s.task_id = $1",
+        );
+        let due = flow.db.schema().sql("update {schema}.step set due_at = now() where task_id = $1");
+        for (attempt, expected) in (1..).zip(pauses) {
+            let step = flow.next().await;
+            assert_eq!(step.attempt, attempt);
+            assert_eq!(flow.fail(&step, true).await.step, StepState::WaitingForRetry);
+            let pool = flow.db.database().pool();
+            let pause: i64 = sqlx::query_scalar(&pause).bind(task).fetch_one(pool).await.expect("a pause");
+            assert_eq!(pause, expected, "{kind}, attempt {attempt}");
+            sqlx::query(&due).bind(task).execute(pool).await.expect("make it due");
+        }
+    }
+}
+
+/// Attempts are counted exactly: the last that is allowed ends the step, and not the one before it.
+#[tokio::test]
+async fn the_last_attempt_is_the_last() {
+    for (retry, attempts) in
+        [("{max_attempts: 3, backoff: none}", 3), ("{max_attempts: 1}", 1), ("{retryable: false, max_attempts: 5}", 1)]
+    {
+        let flow = Fixture::with(&format!("[{{name: a, retry: {retry}}}]")).await;
+        let task = flow.task().await;
+        for attempt in 1..=attempts {
+            let step = flow.next().await;
+            let settled = flow.fail(&step, true).await;
+            let last = attempt == attempts;
+            assert_eq!(settled.step, if last { StepState::Error } else { StepState::WaitingForRetry });
+            assert_eq!(settled.task, last.then_some(TaskState::Error), "{retry}, attempt {attempt}");
+        }
+        assert!(flow.now(1).await.is_empty());
+        assert_eq!(flow.standing(task).await, ("e".to_owned(), 1));
+    }
+}
+
+/// A failure that is none to be tried again ends the step at once, whatever attempts are left.
+#[tokio::test]
+async fn a_failure_for_good_is_not_tried_again() {
+    let flow = Fixture::with("[{name: a}]").await;
+    flow.task().await;
+    let settled = flow.fail(&flow.next().await, false).await;
+    assert_eq!((settled.step, settled.task), (StepState::Error, Some(TaskState::Error)));
+}
+
+/// A handler's own pause counts instead of the template's, and whoever waits is there when it is over.
+#[tokio::test]
+async fn a_handler_chooses_its_pause() {
+    let flow = Fixture::with("[{name: a, retry: {backoff_base_ms: 60000}}]").await;
+    flow.task().await;
+    let said = Failure { retry_delay_ms: Some(300), ..failure(true) };
+    flow.say(&flow.next().await, Said::Failed(said)).await.expect("it counts");
+    let since = tokio::time::Instant::now();
+    assert_eq!(flow.next().await.attempt, 2);
+    let waited = since.elapsed().as_millis();
+    assert!((250..5_000).contains(&waited), "{waited} ms");
+}
+
+/// Jitter moves a pause by no more than its part, and does move it.
+#[tokio::test]
+async fn jitter_stays_within_its_part() {
+    let flow = Fixture::new().await;
+    let sql = flow.db.schema().sql(
+        "select min(p.ms), max(p.ms) from (select {schema}.backoff_ms('l', 1000, 100000, 10, 0.2) as ms from generate_series(1, 500)) p",
+    );
+    let (least, most): (i64, i64) = sqlx::query_as(&sql).fetch_one(flow.db.database().pool()).await.expect("pauses");
+    assert!((8_000..9_000).contains(&least) && (11_000..=12_000).contains(&most), "{least} to {most}");
+}

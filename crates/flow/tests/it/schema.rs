@@ -1,0 +1,28 @@
+//! What the engine keeps in a schema, and the statements it sends there.
+
+use flow::Flow;
+use pg::Migrator;
+use pg::testing::{TestDb, check_snapshot, prepare_all, sql_files};
+
+async fn migrated() -> TestDb {
+    let db = TestDb::new().await;
+    Migrator::new(db.schema(), Flow::components(db.schema())).run(db.database()).await.expect("make the tables");
+    db
+}
+
+/// A change of the schema must be one that somebody has seen.
+/// Migrates an empty schema and compares it with the committed text.
+#[tokio::test]
+async fn the_schema_is_the_committed_one() {
+    let db = migrated().await;
+    check_snapshot(db.database(), db.schema(), concat!(env!("CARGO_MANIFEST_DIR"), "/schema.sql")).await;
+}
+
+/// A mistake in a statement that is rarely sent must not wait for its day.
+/// Prepares every file there is.
+#[tokio::test]
+async fn every_statement_fits_the_schema() {
+    let db = migrated().await;
+    let files = sql_files(concat!(env!("CARGO_MANIFEST_DIR"), "/sql"));
+    prepare_all(db.database(), db.schema(), &files).await;
+}
