@@ -3,7 +3,7 @@
 create table {schema}.attempt (
     task_id uuid not null,
     ordinal integer not null,
-    fence integer not null,
+    fence bigint not null,
     attempt integer not null,
     outcome "char" not null,
     worker text,
@@ -74,7 +74,7 @@ create table {schema}.step (
     due_at timestamp with time zone not null default 'infinity'::timestamp with time zone,
     ready_at timestamp with time zone,
     since timestamp with time zone not null default now(),
-    fence integer not null default 0,
+    fence bigint not null default 0,
     attempt integer not null default 0,
     worker text,
     constraint step_pkey PRIMARY KEY (task_id, ordinal)
@@ -150,6 +150,7 @@ CREATE OR REPLACE FUNCTION {schema}.advance_tasks(tasks uuid[], ended_tasks uuid
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET jit TO 'off'
@@ -200,6 +201,32 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.appear(of_task uuid, of_template integer, steps integer[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+#variable_conflict use_column
+declare
+    front integer[] := steps;
+begin
+    while front <> '{}' loop
+        update {schema}.step s set state = 'p', since = now() where s.task_id = of_task and s.ordinal = any (front) and s.state = 'a';
+        front := array(
+            select distinct k.ordinal
+            from {schema}.definition d cross join unnest(d.children) as c (ordinal)
+            join {schema}.definition k on k.template_id = of_template and k.ordinal = c.ordinal
+            join {schema}.step s on s.task_id = of_task and s.ordinal = k.ordinal and s.state = 'a'
+            where d.template_id = of_template and d.ordinal = any (front) and k.kind <> 'w'
+              and (k.kind = 'c' or not exists (
+                  select from unnest(k.parents) as p (ordinal)
+                  join {schema}.step o on o.task_id = of_task and o.ordinal = p.ordinal
+                  join {schema}.definition f on f.template_id = of_template and f.ordinal = p.ordinal
+                  where o.state in ('a', 's') or f.kind = 'd')));
+    end loop;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.backoff_ms(kind "char", base_ms integer, max_ms integer, attempt integer, jitter real)
  RETURNS bigint
  LANGUAGE sql
@@ -215,18 +242,19 @@ AS $function$
 $function$;
 
 CREATE OR REPLACE FUNCTION {schema}.claim_steps(namespaces text[], names text[], wants integer[], workers text[], leases_ms bigint[])
- RETURNS TABLE(next_due_ms double precision, seat integer, lease_ms bigint, task_id uuid, ordinal integer, fence integer, attempt integer, template_id integer, slot integer, part integer, namespace text, step_name text, callable text, initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text, checkpoint text, results text)
+ RETURNS TABLE(next_due_ms double precision, seat integer, lease_ms bigint, task_id uuid, ordinal integer, fence bigint, attempt integer, template_id integer, slot integer, part integer, namespace text, definition_name text, step_name text, callable text, initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text, checkpoint text, results text)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET jit TO 'off'
 AS $function$
 #variable_conflict use_column
 declare
-    seats   integer[] := array(select w.seat::integer from unnest(wants) with ordinality as w (want, seat), generate_series(1, w.want) as round order by round, w.seat);
+    seats   integer[] := array(select w.seat::integer from unnest(wants) with ordinality as w (want, seat), generate_series(1, w.want) as round order by round, w.seat limit 1000);
     taken   integer := 0;
     lane    record;
     mine    record;
@@ -259,7 +287,7 @@ begin
                 values (mine.task_id, mine.ordinal, mine.fence, mine.attempt, 'l', mine.worker, mine.ready_at, mine.since, mine.due_at);
             end if;
             update {schema}.step s
-            set state = 'i', fence = s.fence + 1, attempt = s.attempt + 1, since = now(), worker = workers[seats[taken]],
+            set state = 'i', fence = s.fence + 1 + floor(random() * 1000000000)::bigint, attempt = s.attempt + 1, since = now(), worker = workers[seats[taken]],
                 ready_at = case when s.state in ('w', 'i') then s.due_at else s.ready_at end,
                 due_at = now() + least(leases_ms[seats[taken]], d.timeout_ms) * interval '1 ms',
                 -- Whoever dies with the last attempt leaves it to the engine.
@@ -274,24 +302,14 @@ begin
 
     if taken > 0 then
         return query
-        with recursive claimed as materialized (
+        with claimed as materialized (
             select n.place::integer, t.template_id, s.*
             from unnest(tasks, steps) with ordinality as n (task_id, ordinal, place)
             join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal
             join {schema}.task t on t.id = n.task_id
-        ), before (template_id, slot, parent) as (
-            select c.template_id, c.slot, p.slot
-            from (select distinct c.template_id, c.slot from claimed c) c
-            join {schema}.definition d on d.template_id = c.template_id and d.ordinal = c.slot
-            cross join unnest(d.parents) as p (slot)
-            union
-            select b.template_id, b.slot, p.slot
-            from before b
-            join {schema}.definition d on d.template_id = b.template_id and d.ordinal = b.parent
-            cross join unnest(d.parents) as p (slot)
         )
-        select null::float8, seats[c.place] - 1, leases_ms[seats[c.place]], c.task_id, c.ordinal, c.fence, c.attempt, c.template_id,
-               c.slot, c.part, n.name, d.name || case when c.part is null then '' else '_' || to_char(c.part, 'FM9999000') end, d.callable, d.initialization, d.max_attempts, d.timeout_ms,
+        select null::float8, seats[c.place] - 1, least(leases_ms[seats[c.place]], d.timeout_ms), c.task_id, c.ordinal, c.fence, c.attempt, c.template_id,
+               c.slot, c.part, n.name, d.name, d.name || case when c.part is null then '' else '_' || to_char(c.part, 'FM9999000') end, d.callable, d.initialization, d.max_attempts, d.timeout_ms,
                k.context, k.correlation_id, x.input, x.checkpoint, r.results
         from claimed c
         join {schema}.definition d on d.template_id = c.template_id and d.ordinal = c.slot
@@ -300,12 +318,25 @@ begin
         join {schema}.task_detail k on k.task_id = c.task_id
         left join {schema}.step_data x on x.task_id = c.task_id and x.ordinal = c.ordinal
         cross join lateral (
+            with recursive before (slot) as (
+                select p.slot from unnest(d.parents) as p (slot)
+                union
+                select p.slot from before b
+                join {schema}.definition o on o.template_id = c.template_id and o.ordinal = b.slot
+                cross join unnest(o.parents) as p (slot)
+            )
             select coalesce(json_object_agg(o.name || case when s.part is null then '' else '_' || to_char(s.part, 'FM9999000') end, a.result::json), '{}')::text as results
             from before b
-            join {schema}.definition o on o.template_id = b.template_id and o.ordinal = b.parent
-            join {schema}.step s on s.task_id = c.task_id and case when o.kind = 'w' then s.slot = b.parent else s.ordinal = b.parent end
-            join {schema}.attempt a on a.task_id = s.task_id and a.ordinal = s.ordinal and a.fence = s.fence and a.result is not null
-            where b.template_id = c.template_id and b.slot = c.slot
+            join {schema}.definition o on o.template_id = c.template_id and o.ordinal = b.slot
+            cross join lateral (
+                select s.ordinal, s.part, s.fence from {schema}.step s where s.task_id = c.task_id and s.ordinal = b.slot
+                union all
+                -- The parts beyond the first have numbers beyond the template's.
+                select s.ordinal, s.part, s.fence from {schema}.step s
+                where o.kind = 'w' and s.task_id = c.task_id and s.slot = b.slot
+                  and s.ordinal > (select l.ordinal from {schema}.definition l where l.template_id = c.template_id order by l.ordinal desc limit 1)
+            ) s
+            join {schema}.attempt a on a.task_id = c.task_id and a.ordinal = s.ordinal and a.fence = s.fence and a.result is not null
         ) r
         order by c.place;
     end if;
@@ -316,7 +347,7 @@ begin
                                     where s.lane_id = l.id and s.due_at < 'infinity'
                                     order by s.due_at limit 1) f
                 where n.name = any (namespaces) and (names is null or l.name = any (names)));
-    next_due_ms := greatest(extract(epoch from soonest - now()) * 1000, 0);
+    next_due_ms := case when soonest is not null then greatest(extract(epoch from soonest - now()) * 1000, 0) end;
     seat := null;
     return next;
 end
@@ -329,14 +360,21 @@ CREATE OR REPLACE FUNCTION {schema}.decide(of_task uuid, of_template integer, de
 AS $function$
 #variable_conflict use_column
 declare
+    follow  integer[];
     front   integer[];
+    gone    integer;
     skipped integer := 0;
 begin
-    front := array(select c.ordinal from {schema}.definition d cross join unnest(d.children) as c (ordinal)
-                   where d.template_id = of_template and d.ordinal = decision and not c.ordinal = any (chosen));
+    follow := array(select k.ordinal from {schema}.definition d cross join unnest(d.children) as c (ordinal)
+                    join {schema}.definition k on k.template_id = of_template and k.ordinal = c.ordinal
+                    where d.template_id = of_template and d.ordinal = decision and (k.ordinal = any (chosen) or k.kind = 'c'));
+    front := array(select s.ordinal from {schema}.definition d cross join unnest(d.children) as c (ordinal)
+                   join {schema}.step s on s.task_id = of_task and s.ordinal = c.ordinal and s.state in ('a', 'p')
+                   where d.template_id = of_template and d.ordinal = decision and not c.ordinal = any (follow));
     while front <> '{}' loop
         update {schema}.step s set state = 's', since = now() where s.task_id = of_task and s.ordinal = any (front) and s.state in ('a', 'p');
-        skipped := skipped + cardinality(front);
+        get diagnostics gone = row_count;
+        skipped := skipped + gone;
         -- A convergence waits for one parent less.
         update {schema}.step s set waiting = s.waiting - n.parents
         from (select c.ordinal, count(*)::integer as parents from {schema}.definition d cross join unnest(d.children) as c (ordinal)
@@ -351,21 +389,7 @@ begin
               and (k.kind <> 'c' or not exists (select from unnest(k.parents) as p (ordinal)
                                                 join {schema}.step o on o.task_id = of_task and o.ordinal = p.ordinal where o.state <> 's')));
     end loop;
-    front := chosen;
-    while front <> '{}' loop
-        update {schema}.step s set state = 'p', since = now() where s.task_id = of_task and s.ordinal = any (front) and s.state = 'a';
-        front := array(
-            select distinct k.ordinal
-            from {schema}.definition d cross join unnest(d.children) as c (ordinal)
-            join {schema}.definition k on k.template_id = of_template and k.ordinal = c.ordinal
-            join {schema}.step s on s.task_id = of_task and s.ordinal = k.ordinal and s.state = 'a'
-            where d.template_id = of_template and d.ordinal = any (front) and k.kind <> 'w' and d.kind <> 'd'
-              and (k.kind = 'c' or not exists (
-                  select from unnest(k.parents) as p (ordinal)
-                  join {schema}.step o on o.task_id = of_task and o.ordinal = p.ordinal
-                  join {schema}.definition f on f.template_id = of_template and f.ordinal = p.ordinal
-                  where o.state in ('a', 's') or f.kind = 'd')));
-    end loop;
+    perform {schema}.appear(of_task, of_template, follow);
     -- A convergence whose last open question this was.
     update {schema}.step s set state = 'r', due_at = now(), ready_at = now(), since = now()
     from {schema}.definition d, {schema}.task t
@@ -393,9 +417,10 @@ begin
     insert into {schema}.step_data (task_id, ordinal, input)
     select of_task, case i.part when 1 then divided else first + i.part::integer - 2 end, i.input from unnest(inputs) with ordinality as i (input, part);
     -- Who follows waits for all parts.
-    update {schema}.step s set waiting = s.waiting + more, state = case s.state when 'a' then 'p' else s.state end
+    update {schema}.step s set waiting = s.waiting + more
     from {schema}.definition d cross join unnest(d.children) as c (ordinal)
     where d.template_id = of_template and d.ordinal = divided and s.task_id = of_task and s.ordinal = c.ordinal and s.state in ('a', 'p');
+    perform {schema}.appear(of_task, of_template, array[divided]);
     return more;
 end
 $function$;
@@ -424,6 +449,7 @@ AS $function$
     from {schema}.template t
     join {schema}.definition d on d.template_id = t.id
     where t.id = template
+    order by d.name
     on conflict do nothing
 $function$;
 
@@ -454,42 +480,50 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.renew_steps(tasks uuid[], ordinals integer[], fences integer[], leases_ms bigint[], checkpoints text[])
+CREATE OR REPLACE FUNCTION {schema}.renew_steps(tasks uuid[], ordinals integer[], fences bigint[], leases_ms bigint[], checkpoints text[])
  RETURNS text[]
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET jit TO 'off'
 AS $function$
 #variable_conflict use_column
 declare
-    kept integer[];
+    kept text[];
 begin
     if checkpoints is null then
         perform set_config('synchronous_commit', 'off', true);
     end if;
     with mine as materialized (
-        select n.place::integer, s.task_id, s.ordinal, n.lease_ms, d.timeout_ms
-        from unnest(tasks, ordinals, fences, leases_ms) with ordinality as n (task_id, ordinal, fence, lease_ms, place)
+        select s.task_id, s.ordinal, n.lease_ms, d.timeout_ms
+        from (select m.task_id, m.ordinal, m.fence, max(m.lease_ms) as lease_ms
+              from unnest(tasks, ordinals, fences, leases_ms) as m (task_id, ordinal, fence, lease_ms) group by m.task_id, m.ordinal, m.fence) n
         join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal and s.fence = n.fence and s.state = 'i'
         join {schema}.task t on t.id = s.task_id
         join {schema}.definition d on d.template_id = t.template_id and d.ordinal = s.slot
+        where d.timeout_ms is null or s.since + d.timeout_ms * interval '1 ms' > now()
         order by s.task_id, s.ordinal for update of s
     ), renewed as (
-        update {schema}.step s set due_at = least(now() + m.lease_ms * interval '1 ms', s.since + m.timeout_ms * interval '1 ms')
+        update {schema}.step s set due_at = greatest(s.due_at, least(now() + m.lease_ms * interval '1 ms', s.since + m.timeout_ms * interval '1 ms'))
         from mine m where s.task_id = m.task_id and s.ordinal = m.ordinal
-        returning m.place
+        returning s.task_id, s.ordinal, s.fence
     )
-    select coalesce(array_agg(r.place), '{}') into kept from renewed r;
+    select coalesce(array_agg(r.task_id || '.' || r.ordinal || '.' || r.fence), '{}') into kept from renewed r;
     if checkpoints is not null then
+        -- Of several of one step the last counts.
         insert into {schema}.step_data as k (task_id, ordinal, checkpoint)
-        select tasks[n.place], ordinals[n.place], checkpoints[n.place] from unnest(kept) as n (place) where checkpoints[n.place] is not null
+        select distinct on (n.task_id, n.ordinal) n.task_id, n.ordinal, n.checkpoint
+        from unnest(tasks, ordinals, fences, checkpoints) with ordinality as n (task_id, ordinal, fence, checkpoint, place)
+        where n.checkpoint is not null and n.task_id || '.' || n.ordinal || '.' || n.fence = any (kept)
+        order by n.task_id, n.ordinal, n.place desc
         on conflict (task_id, ordinal) do update set checkpoint = excluded.checkpoint;
     end if;
-    return array(select case when p.place = any (kept) then 'o' else 's' end from generate_subscripts(tasks, 1) as p (place) order by p.place);
+    return array(select case when n.task_id || '.' || n.ordinal || '.' || n.fence = any (kept) then 'o' else 's' end
+                 from unnest(tasks, ordinals, fences) with ordinality as n (task_id, ordinal, fence, place) order by n.place);
 end
 $function$;
 
@@ -524,12 +558,13 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.settle_steps(flight uuid, channels text[], payloads text[], patient boolean, tasks uuid[], ordinals integer[], fences integer[], verbs text[], bodies text[], delays_ms bigint[], workers text[], chosen_lasts integer[], chosen integer[], input_lasts integer[], inputs text[])
+CREATE OR REPLACE FUNCTION {schema}.settle_steps(flight uuid, channels text[], payloads text[], patient boolean, tasks uuid[], ordinals integer[], fences bigint[], verbs text[], bodies text[], delays_ms bigint[], workers text[], chosen_lasts integer[], chosen integer[], input_lasts integer[], inputs text[])
  RETURNS TABLE(outcomes text[], backend integer)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET jit TO 'off'
@@ -562,10 +597,13 @@ begin
         select n.place::integer, s.task_id, s.ordinal, s.slot, case
             when n.verb = 'c' then 'c'
             when n.verb in ('g', 'y') then 'r'
-            when n.verb = 'f' and s.attempt < d.max_attempts then 'w'
+            when n.verb in ('f', 'l') and s.attempt < d.max_attempts then 'w'
             when d.failure_strategy in ('c', 'i') then 'p'
             else 'e' end as verdict
-        from unnest(tasks, ordinals, fences, verbs) with ordinality as n (task_id, ordinal, fence, verb, place)
+        -- Said twice in one flight, it is heard once; a worker's word before the engine's.
+        from (select distinct on (m.task_id, m.ordinal, m.fence) m.*
+              from unnest(tasks, ordinals, fences, verbs) with ordinality as m (task_id, ordinal, fence, verb, place)
+              order by m.task_id, m.ordinal, m.fence, m.verb = 'l', m.place) n
         join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal and s.fence = n.fence and s.state = 'i'
         join {schema}.task t on t.id = s.task_id
         join {schema}.definition d on d.template_id = t.template_id and d.ordinal = s.slot
@@ -589,11 +627,11 @@ begin
             due_at = case
                 -- Nothing is begun with in a task in which something failed.
                 when t.failed > 0 then 'infinity'
-                when n.verdict = 'r' then coalesce(s.ready_at, now())
+                when n.verdict = 'r' then case when verbs[n.place] = 'g' then coalesce(s.ready_at, now()) else now() end
                 when n.verdict = 'w' then now() + coalesce(delays_ms[n.place], {schema}.backoff_ms(d.backoff, d.backoff_base_ms, d.max_backoff_ms, s.attempt, d.jitter)) * interval '1 ms'
                 else 'infinity' end,
             -- The lease of a last attempt was the engine's to watch.
-            lane_id = case when n.verdict in ('r', 'w') then l.id else s.lane_id end
+            lane_id = l.id
         from unnest(places, mine, steps, verdicts) as n (place, task_id, ordinal, verdict)
         join {schema}.task t on t.id = n.task_id
         cross join {schema}.definition d
@@ -718,8 +756,12 @@ CREATE OR REPLACE FUNCTION {schema}.suspend_tasks(failed_tasks uuid[])
  LANGUAGE sql
  SET search_path TO 'reveille_own'
 AS $function$
+    -- Of a task in which something had failed before, nothing is left to be stopped.
+    update {schema}.step s
+    set due_at = case s.state when 'i' then s.due_at else 'infinity' end, state = case s.state when 'r' then 'p' else s.state end,
+        lane_id = case s.state when 'i' then 0 else s.lane_id end
+    from {schema}.task t
+    where t.id = any (failed_tasks) and t.failed = 0 and s.task_id = t.id and s.state in ('r', 'w', 'i');
     update {schema}.task t set failed = t.failed + n.steps
-    from (select f.id, count(*)::integer as steps from unnest(failed_tasks) as f (id) group by f.id) n where t.id = n.id;
-    update {schema}.step s set due_at = 'infinity', state = case s.state when 'r' then 'p' else s.state end
-    where s.task_id = any (failed_tasks) and s.state in ('r', 'w')
+    from (select f.id, count(*)::integer as steps from unnest(failed_tasks) as f (id) group by f.id) n where t.id = n.id
 $function$;

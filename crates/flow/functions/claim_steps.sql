@@ -4,19 +4,20 @@
 -- Rows:   one per step; then one of nulls but for next_due_ms. `results` is a JSON object: the results of all steps before it.
 -- Locks:  steps, skip locked.
 -- Index:  step_due of each lane forwards; then primary keys.
--- Commit: is not waited for to be on disk. A crash of the database may forget the newest claims, and their steps are due again at once: what is said under them is refused.
+-- Commit: is not waited for to be on disk. A crash of the database may forget the newest claims, and their steps are due again at once: what is said under them is refused. A fence is
+--         not the next number but some later one, so that the claim after a crash does not have that of a claim that was forgotten.
 create or replace function {schema}.claim_steps(namespaces text[], names text[], wants integer[], workers text[], leases_ms bigint[])
 returns table (
-    next_due_ms float8, seat integer, lease_ms bigint, task_id uuid, ordinal integer, fence integer, attempt integer, template_id integer, slot integer, part integer,
-    namespace text, step_name text, callable text, initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text, checkpoint text,
+    next_due_ms float8, seat integer, lease_ms bigint, task_id uuid, ordinal integer, fence bigint, attempt integer, template_id integer, slot integer, part integer,
+    namespace text, definition_name text, step_name text, callable text, initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text, checkpoint text,
     results text
 )
 language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 #variable_conflict use_column
 declare
-    seats   integer[] := array(select w.seat::integer from unnest(wants) with ordinality as w (want, seat), generate_series(1, w.want) as round order by round, w.seat);
+    seats   integer[] := array(select w.seat::integer from unnest(wants) with ordinality as w (want, seat), generate_series(1, w.want) as round order by round, w.seat limit 1000);
     taken   integer := 0;
     lane    record;
     mine    record;
@@ -49,7 +50,7 @@ begin
                 values (mine.task_id, mine.ordinal, mine.fence, mine.attempt, 'l', mine.worker, mine.ready_at, mine.since, mine.due_at);
             end if;
             update {schema}.step s
-            set state = 'i', fence = s.fence + 1, attempt = s.attempt + 1, since = now(), worker = workers[seats[taken]],
+            set state = 'i', fence = s.fence + 1 + floor(random() * 1000000000)::bigint, attempt = s.attempt + 1, since = now(), worker = workers[seats[taken]],
                 ready_at = case when s.state in ('w', 'i') then s.due_at else s.ready_at end,
                 due_at = now() + least(leases_ms[seats[taken]], d.timeout_ms) * interval '1 ms',
                 -- Whoever dies with the last attempt leaves it to the engine.
@@ -64,24 +65,14 @@ begin
 
     if taken > 0 then
         return query
-        with recursive claimed as materialized (
+        with claimed as materialized (
             select n.place::integer, t.template_id, s.*
             from unnest(tasks, steps) with ordinality as n (task_id, ordinal, place)
             join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal
             join {schema}.task t on t.id = n.task_id
-        ), before (template_id, slot, parent) as (
-            select c.template_id, c.slot, p.slot
-            from (select distinct c.template_id, c.slot from claimed c) c
-            join {schema}.definition d on d.template_id = c.template_id and d.ordinal = c.slot
-            cross join unnest(d.parents) as p (slot)
-            union
-            select b.template_id, b.slot, p.slot
-            from before b
-            join {schema}.definition d on d.template_id = b.template_id and d.ordinal = b.parent
-            cross join unnest(d.parents) as p (slot)
         )
-        select null::float8, seats[c.place] - 1, leases_ms[seats[c.place]], c.task_id, c.ordinal, c.fence, c.attempt, c.template_id,
-               c.slot, c.part, n.name, d.name || case when c.part is null then '' else '_' || to_char(c.part, 'FM9999000') end, d.callable, d.initialization, d.max_attempts, d.timeout_ms,
+        select null::float8, seats[c.place] - 1, least(leases_ms[seats[c.place]], d.timeout_ms), c.task_id, c.ordinal, c.fence, c.attempt, c.template_id,
+               c.slot, c.part, n.name, d.name, d.name || case when c.part is null then '' else '_' || to_char(c.part, 'FM9999000') end, d.callable, d.initialization, d.max_attempts, d.timeout_ms,
                k.context, k.correlation_id, x.input, x.checkpoint, r.results
         from claimed c
         join {schema}.definition d on d.template_id = c.template_id and d.ordinal = c.slot
@@ -90,12 +81,25 @@ begin
         join {schema}.task_detail k on k.task_id = c.task_id
         left join {schema}.step_data x on x.task_id = c.task_id and x.ordinal = c.ordinal
         cross join lateral (
+            with recursive before (slot) as (
+                select p.slot from unnest(d.parents) as p (slot)
+                union
+                select p.slot from before b
+                join {schema}.definition o on o.template_id = c.template_id and o.ordinal = b.slot
+                cross join unnest(o.parents) as p (slot)
+            )
             select coalesce(json_object_agg(o.name || case when s.part is null then '' else '_' || to_char(s.part, 'FM9999000') end, a.result::json), '{}')::text as results
             from before b
-            join {schema}.definition o on o.template_id = b.template_id and o.ordinal = b.parent
-            join {schema}.step s on s.task_id = c.task_id and case when o.kind = 'w' then s.slot = b.parent else s.ordinal = b.parent end
-            join {schema}.attempt a on a.task_id = s.task_id and a.ordinal = s.ordinal and a.fence = s.fence and a.result is not null
-            where b.template_id = c.template_id and b.slot = c.slot
+            join {schema}.definition o on o.template_id = c.template_id and o.ordinal = b.slot
+            cross join lateral (
+                select s.ordinal, s.part, s.fence from {schema}.step s where s.task_id = c.task_id and s.ordinal = b.slot
+                union all
+                -- The parts beyond the first have numbers beyond the template's.
+                select s.ordinal, s.part, s.fence from {schema}.step s
+                where o.kind = 'w' and s.task_id = c.task_id and s.slot = b.slot
+                  and s.ordinal > (select l.ordinal from {schema}.definition l where l.template_id = c.template_id order by l.ordinal desc limit 1)
+            ) s
+            join {schema}.attempt a on a.task_id = c.task_id and a.ordinal = s.ordinal and a.fence = s.fence and a.result is not null
         ) r
         order by c.place;
     end if;
@@ -106,7 +110,7 @@ begin
                                     where s.lane_id = l.id and s.due_at < 'infinity'
                                     order by s.due_at limit 1) f
                 where n.name = any (namespaces) and (names is null or l.name = any (names)));
-    next_due_ms := greatest(extract(epoch from soonest - now()) * 1000, 0);
+    next_due_ms := case when soonest is not null then greatest(extract(epoch from soonest - now()) * 1000, 0) end;
     seat := null;
     return next;
 end

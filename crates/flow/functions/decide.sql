@@ -1,4 +1,5 @@
--- Carries out what a decision says: of the steps that depend on it the chosen ones come to be, and what follows from them; the others never do, nor what follows from those.
+-- Carries out what a decision says: of the steps that depend on it the chosen ones come to be, and what follows from them; the others never do, nor what follows from those. A convergence
+-- that depends on it need not be chosen.
 -- Answers how many never do.
 -- Locks: the caller has that of the task.
 -- Cost:  the steps behind the decision.
@@ -7,14 +8,21 @@ language plpgsql volatile set search_path = reveille_own
 as $$
 #variable_conflict use_column
 declare
+    follow  integer[];
     front   integer[];
+    gone    integer;
     skipped integer := 0;
 begin
-    front := array(select c.ordinal from {schema}.definition d cross join unnest(d.children) as c (ordinal)
-                   where d.template_id = of_template and d.ordinal = decision and not c.ordinal = any (chosen));
+    follow := array(select k.ordinal from {schema}.definition d cross join unnest(d.children) as c (ordinal)
+                    join {schema}.definition k on k.template_id = of_template and k.ordinal = c.ordinal
+                    where d.template_id = of_template and d.ordinal = decision and (k.ordinal = any (chosen) or k.kind = 'c'));
+    front := array(select s.ordinal from {schema}.definition d cross join unnest(d.children) as c (ordinal)
+                   join {schema}.step s on s.task_id = of_task and s.ordinal = c.ordinal and s.state in ('a', 'p')
+                   where d.template_id = of_template and d.ordinal = decision and not c.ordinal = any (follow));
     while front <> '{}' loop
         update {schema}.step s set state = 's', since = now() where s.task_id = of_task and s.ordinal = any (front) and s.state in ('a', 'p');
-        skipped := skipped + cardinality(front);
+        get diagnostics gone = row_count;
+        skipped := skipped + gone;
         -- A convergence waits for one parent less.
         update {schema}.step s set waiting = s.waiting - n.parents
         from (select c.ordinal, count(*)::integer as parents from {schema}.definition d cross join unnest(d.children) as c (ordinal)
@@ -29,21 +37,7 @@ begin
               and (k.kind <> 'c' or not exists (select from unnest(k.parents) as p (ordinal)
                                                 join {schema}.step o on o.task_id = of_task and o.ordinal = p.ordinal where o.state <> 's')));
     end loop;
-    front := chosen;
-    while front <> '{}' loop
-        update {schema}.step s set state = 'p', since = now() where s.task_id = of_task and s.ordinal = any (front) and s.state = 'a';
-        front := array(
-            select distinct k.ordinal
-            from {schema}.definition d cross join unnest(d.children) as c (ordinal)
-            join {schema}.definition k on k.template_id = of_template and k.ordinal = c.ordinal
-            join {schema}.step s on s.task_id = of_task and s.ordinal = k.ordinal and s.state = 'a'
-            where d.template_id = of_template and d.ordinal = any (front) and k.kind <> 'w' and d.kind <> 'd'
-              and (k.kind = 'c' or not exists (
-                  select from unnest(k.parents) as p (ordinal)
-                  join {schema}.step o on o.task_id = of_task and o.ordinal = p.ordinal
-                  join {schema}.definition f on f.template_id = of_template and f.ordinal = p.ordinal
-                  where o.state in ('a', 's') or f.kind = 'd')));
-    end loop;
+    perform {schema}.appear(of_task, of_template, follow);
     -- A convergence whose last open question this was.
     update {schema}.step s set state = 'r', due_at = now(), ready_at = now(), since = now()
     from {schema}.definition d, {schema}.task t

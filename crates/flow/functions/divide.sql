@@ -18,9 +18,10 @@ begin
     insert into {schema}.step_data (task_id, ordinal, input)
     select of_task, case i.part when 1 then divided else first + i.part::integer - 2 end, i.input from unnest(inputs) with ordinality as i (input, part);
     -- Who follows waits for all parts.
-    update {schema}.step s set waiting = s.waiting + more, state = case s.state when 'a' then 'p' else s.state end
+    update {schema}.step s set waiting = s.waiting + more
     from {schema}.definition d cross join unnest(d.children) as c (ordinal)
     where d.template_id = of_template and d.ordinal = divided and s.task_id = of_task and s.ordinal = c.ordinal and s.state in ('a', 'p');
+    perform {schema}.appear(of_task, of_template, array[divided]);
     return more;
 end
 $$;

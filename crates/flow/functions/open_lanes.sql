@@ -7,5 +7,6 @@ as $$
     from {schema}.template t
     join {schema}.definition d on d.template_id = t.id
     where t.id = template
+    order by d.name
     on conflict do nothing
 $$;

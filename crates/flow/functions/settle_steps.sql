@@ -10,11 +10,11 @@
 -- Cost:     five statements for all members, and as many rows as they and their children are.
 create or replace function {schema}.settle_steps(
     flight uuid, channels text[], payloads text[], patient boolean,
-    tasks uuid[], ordinals integer[], fences integer[], verbs text[], bodies text[], delays_ms bigint[], workers text[],
+    tasks uuid[], ordinals integer[], fences bigint[], verbs text[], bodies text[], delays_ms bigint[], workers text[],
     chosen_lasts integer[], chosen integer[], input_lasts integer[], inputs text[]
 ) returns table (outcomes text[], backend integer)
 language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -44,10 +44,13 @@ begin
         select n.place::integer, s.task_id, s.ordinal, s.slot, case
             when n.verb = 'c' then 'c'
             when n.verb in ('g', 'y') then 'r'
-            when n.verb = 'f' and s.attempt < d.max_attempts then 'w'
+            when n.verb in ('f', 'l') and s.attempt < d.max_attempts then 'w'
             when d.failure_strategy in ('c', 'i') then 'p'
             else 'e' end as verdict
-        from unnest(tasks, ordinals, fences, verbs) with ordinality as n (task_id, ordinal, fence, verb, place)
+        -- Said twice in one flight, it is heard once; a worker's word before the engine's.
+        from (select distinct on (m.task_id, m.ordinal, m.fence) m.*
+              from unnest(tasks, ordinals, fences, verbs) with ordinality as m (task_id, ordinal, fence, verb, place)
+              order by m.task_id, m.ordinal, m.fence, m.verb = 'l', m.place) n
         join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal and s.fence = n.fence and s.state = 'i'
         join {schema}.task t on t.id = s.task_id
         join {schema}.definition d on d.template_id = t.template_id and d.ordinal = s.slot
@@ -71,11 +74,11 @@ begin
             due_at = case
                 -- Nothing is begun with in a task in which something failed.
                 when t.failed > 0 then 'infinity'
-                when n.verdict = 'r' then coalesce(s.ready_at, now())
+                when n.verdict = 'r' then case when verbs[n.place] = 'g' then coalesce(s.ready_at, now()) else now() end
                 when n.verdict = 'w' then now() + coalesce(delays_ms[n.place], {schema}.backoff_ms(d.backoff, d.backoff_base_ms, d.max_backoff_ms, s.attempt, d.jitter)) * interval '1 ms'
                 else 'infinity' end,
             -- The lease of a last attempt was the engine's to watch.
-            lane_id = case when n.verdict in ('r', 'w') then l.id else s.lane_id end
+            lane_id = l.id
         from unnest(places, mine, steps, verdicts) as n (place, task_id, ordinal, verdict)
         join {schema}.task t on t.id = n.task_id
         cross join {schema}.definition d

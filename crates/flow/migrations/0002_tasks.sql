@@ -56,8 +56,8 @@ create table {schema}.step (
     -- When it could be claimed, and when it came to the state it is in.
     ready_at timestamptz,
     since    timestamptz not null default now(),
-    -- Another one with every claim: whoever presents an older one has lost the step.
-    fence    integer     not null default 0,
+    -- A later one with every claim: whoever presents an older one has lost the step.
+    fence    bigint      not null default 0,
     attempt  integer     not null default 0,
     worker   text,
     primary key (task_id, ordinal)
@@ -78,7 +78,7 @@ create table {schema}.attempt (
     task_id    uuid        not null,
     ordinal    integer     not null,
     -- Of the claim; below zero for what a person did.
-    fence      integer     not null,
+    fence      bigint      not null,
     attempt    integer     not null,
     -- c: complete, f: failed and to be tried again, e: failed for good, l: its lease ended, g: given back, y: yielded after a checkpoint, m: resolved manually, r: reset.
     outcome    "char"      not null,

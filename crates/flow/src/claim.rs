@@ -8,7 +8,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
 use uuid::Uuid;
-use wake::{Channel, Claim, Look, Looked, Topic};
+use wake::{Channel, Claim, Look, Looked, Topic, Wake};
 
 use crate::error::{Error, Result};
 use crate::expire::Leases;
@@ -44,6 +44,8 @@ pub struct ClaimedStep {
     pub namespace: String,
     /// The step's name.
     pub name: String,
+    /// By which it is claimed: a part of a batch has a number beside it.
+    definition: String,
     /// What carries it out.
     pub callable: String,
     /// What that is told beside its inputs.
@@ -181,10 +183,16 @@ impl Claim for Claims {
 
     async fn give_back(&self, conn: &mut PgConnection, steps: &[ClaimedStep]) -> pg::Result<()> {
         let tokens = || steps.iter().map(|step| step.token);
+        // Whoever waits for one of them may belong to another group than who had it.
+        let keys: Vec<String> = steps
+            .iter()
+            .flat_map(|step| [of_step(&step.namespace, &step.definition), of_namespace(&step.namespace)])
+            .collect();
+        let (channels, payloads) = Wake::notifications(&[self.channel.ring_keys(keys.iter().map(String::as_str))]);
         sqlx::query(&self.settle)
             .bind(None::<Uuid>)
-            .bind(&[] as &[&str])
-            .bind(&[] as &[&str])
+            .bind(channels)
+            .bind(payloads)
             .bind(true)
             .bind(tokens().map(|token| token.task).collect::<Vec<_>>())
             .bind(tokens().map(|token| token.ordinal).collect::<Vec<_>>())
@@ -238,6 +246,7 @@ fn read(row: &PgRow) -> pg::Result<ClaimedStep> {
         },
         namespace: row.try_get("namespace")?,
         name: row.try_get("step_name")?,
+        definition: row.try_get("definition_name")?,
         callable: row.try_get("callable")?,
         initialization: json("initialization")?.unwrap_or_else(null),
         attempt: row.try_get::<i32, _>("attempt")? as u32,

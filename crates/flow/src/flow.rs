@@ -77,7 +77,7 @@ impl Flow {
             sql: Queries::new(schema),
             submits: wake.flights("submit", Submits::new(schema, channel.clone()), flying.clone()),
             claims: wake.consumer("steps", Claims::new(schema, channel.clone())),
-            settles: wake.flights("settle", Settles::new(schema, channel, watch), flying),
+            settles: wake.flights("settle", Settles::new(schema, channel, watch, leases_channel.clone()), flying),
             leases: wake.consumer("leases", Leases::new(schema, leases_channel.clone())),
             leases_channel,
             db: db.clone(),
@@ -96,6 +96,11 @@ impl Flow {
     /// How the engine is doing.
     pub fn health(&self) -> wake::Health {
         self.inner.wake.health()
+    }
+
+    /// What claims have counted since the start.
+    pub fn claims(&self) -> wake::Counts {
+        self.inner.claims.counts()
     }
 
     /// Ends every wait, as if its time were up, refuses new ones, and returns when what was claimed for nobody is back.

@@ -38,6 +38,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "suspend_tasks", sql: include_str!("../functions/suspend_tasks.sql") },
     Function { name: "resume_tasks", sql: include_str!("../functions/resume_tasks.sql") },
     Function { name: "advance_tasks", sql: include_str!("../functions/advance_tasks.sql") },
+    Function { name: "appear", sql: include_str!("../functions/appear.sql") },
     Function { name: "decide", sql: include_str!("../functions/decide.sql") },
     Function { name: "divide", sql: include_str!("../functions/divide.sql") },
     Function { name: "settle_steps", sql: include_str!("../functions/settle_steps.sql") },

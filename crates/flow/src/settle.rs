@@ -231,12 +231,13 @@ pub(crate) struct Fate(std::result::Result<Settled, Refused>, bool, bool);
 pub(crate) struct Settles {
     channel: Channel,
     watch: Channel,
+    leases: Channel,
     settle: Sql,
 }
 
 impl Settles {
-    pub(crate) fn new(schema: &Schema, channel: Channel, watch: Channel) -> Settles {
-        Settles { channel, watch, settle: schema.sql(include_str!("../sql/settle_steps.sql")) }
+    pub(crate) fn new(schema: &Schema, channel: Channel, watch: Channel, leases: Channel) -> Settles {
+        Settles { channel, watch, leases, settle: schema.sql(include_str!("../sql/settle_steps.sql")) }
     }
 }
 
@@ -260,12 +261,23 @@ impl Flight for Settles {
         let step = &template.steps[member.token.slot as usize];
         let name = |step: &StepDefinition| of_step(&template.namespace, &step.name);
         let (next, watched) = fate.map_or((true, true), |Fate(_, readied, watched)| (*readied, *watched));
+        // What these make ready is not among what counts as readied.
+        let opens = member.verb == "c" && matches!(step.kind, StepKind::Decision | StepKind::Batchable);
+        let opens = opens && fate.is_none_or(|Fate(settled, ..)| settled.is_ok_and(|settled| !settled.repeated));
+        let failed = fate.is_none_or(|Fate(settled, ..)| settled.is_ok_and(|settled| settled.step == StepState::Error));
         let mut rings = Vec::new();
-        if next {
+        if failed && member.verb != "c" {
+            // What is under way beside it is the engine's to watch now.
+            rings.push(self.leases.ring());
+        }
+        if next || opens {
             // What is tried again is found by who looks; what it made ready is behind it, or behind what was skipped.
+            let children = || step.children.iter().map(|child| name(&template.steps[*child]));
             let mut keys: Vec<String> = match (member.verb, step.kind) {
                 ("c", StepKind::Decision | StepKind::Batchable) => template.steps.iter().map(name).collect(),
-                ("c", _) => step.children.iter().map(|child| name(&template.steps[*child])).collect(),
+                ("c", _) => children().collect(),
+                // A part that fails may be the last that was waited for.
+                (_, StepKind::BatchWorker) => children().chain([name(step)]).collect(),
                 _ => vec![name(step)],
             };
             if !keys.is_empty() {

@@ -122,7 +122,8 @@ impl Flow {
         })?;
         self.inner.open_lanes(&kept, submission.priority).await?;
         let id = Uuid::now_v7();
-        match self.inner.submits.submit(Member { id, kept, identity, submission }).await? {
+        let context = submission.context.to_string();
+        match self.inner.submits.submit(Member { id, kept, identity, context, submission }).await? {
             Fate::Made => Ok(Submitted { task_uuid: id }),
             Fate::Same(task) => Err(Error::Duplicate { task }),
         }
@@ -144,6 +145,8 @@ pub(crate) struct Member {
     id: Uuid,
     kept: Arc<Kept>,
     identity: Option<Uuid>,
+    /// As it is stored.
+    context: String,
     submission: Submission,
 }
 
@@ -176,8 +179,8 @@ impl Flight for Submits {
     }
 
     fn bytes(&self, member: &Member) -> usize {
-        // A context is as large as its text, about; and a step is a row.
-        100 * member.kept.template.steps.len() + 1_000
+        // A step is a row.
+        member.context.len() + 100 * member.kept.template.steps.len() + 1_000
     }
 
     fn rings(&self, member: &Member, fate: Option<&Fate>) -> Vec<Ring> {
@@ -212,7 +215,7 @@ impl Flight for Submits {
             .bind(members.iter().map(|member| member.submission.priority).collect::<Vec<_>>())
             .bind(members.iter().map(|member| member.identity).collect::<Vec<_>>())
             .bind(members.iter().map(limit).collect::<Vec<_>>())
-            .bind(members.iter().map(|member| member.submission.context.to_string()).collect::<Vec<_>>())
+            .bind(members.iter().map(|member| member.context.as_str()).collect::<Vec<_>>())
             .bind(text(|submission| submission.initiator.as_deref()))
             .bind(text(|submission| submission.source_system.as_deref()))
             .bind(text(|submission| submission.reason.as_deref()))

@@ -14,7 +14,7 @@ pub struct Token {
     /// The task.
     pub task: Uuid,
     pub(crate) ordinal: i32,
-    pub(crate) fence: i32,
+    pub(crate) fence: i64,
     pub(crate) template: i32,
     pub(crate) slot: i32,
 }
@@ -35,11 +35,17 @@ impl FromStr for Token {
     type Err = NotAToken;
 
     fn from_str(text: &str) -> Result<Token, NotAToken> {
-        let (task, numbers) = text.split_once('.').ok_or(NotAToken)?;
+        let [task, ordinal, fence, template, slot] = text.split('.').collect::<Vec<_>>()[..] else {
+            return Err(NotAToken);
+        };
         let number = |text: &str| text.parse().ok().filter(|number: &i32| *number >= 0).ok_or(NotAToken);
-        let numbers: Vec<i32> = numbers.split('.').map(number).collect::<Result<_, _>>()?;
-        let [ordinal, fence, template, slot] = numbers[..] else { return Err(NotAToken) };
-        Ok(Token { task: Uuid::try_parse(task).map_err(|_| NotAToken)?, ordinal, fence, template, slot })
+        Ok(Token {
+            task: Uuid::try_parse(task).map_err(|_| NotAToken)?,
+            ordinal: number(ordinal)?,
+            fence: fence.parse().ok().filter(|fence: &i64| *fence >= 0).ok_or(NotAToken)?,
+            template: number(template)?,
+            slot: number(slot)?,
+        })
     }
 }
 

@@ -138,9 +138,14 @@ fn kinds(template: &Template, lines: &[Location], faults: &mut Collected) {
                 faults.add(*at, format!("step {name:?} is a deferred_convergence, and depends on no step"));
             }
             StepKind::BatchWorker => {
-                if step.parents.len() != 1 || !step.parents.iter().all(|parent| kind(parent) == StepKind::Batchable) {
-                    let message =
-                        format!("step {name:?} is a batch_worker: it must depend on one step, of the type batchable");
+                let divides = |parent: &usize| {
+                    let config = template.steps[*parent].batch_config.as_ref();
+                    kind(parent) == StepKind::Batchable && config.is_none_or(|config| config.worker_template == *name)
+                };
+                if step.parents.len() != 1 || !step.parents.iter().all(divides) {
+                    let message = format!(
+                        "step {name:?} is a batch_worker: it must depend on one step, of the type batchable, whose worker_template it is"
+                    );
                     faults.add(*at, message);
                 }
                 let parts = |other: &&StepDefinition| {

@@ -193,6 +193,10 @@ fn kinds_that_miss_something_are_faults() {
             "[{name: a, type: batchable, batch_config: {worker_template: b}}, {name: b, type: batch_worker, dependencies: [a]}, {name: b_001}]",
             "is called like a part of",
         ),
+        (
+            "[{name: a, type: batchable, batch_config: {worker_template: b}}, {name: b, type: batch_worker, dependencies: [a]}, {name: c, type: batch_worker, dependencies: [a]}]",
+            "whose worker_template it is",
+        ),
     ] {
         let faults = faults(&format!("name: t\nsteps: {steps}\n"));
         assert!(faults.iter().any(|fault| fault.contains(what)), "{what} is not in {faults:?}");

@@ -74,3 +74,29 @@ async fn a_part_that_fails_means_what_the_template_says() {
         assert_eq!(flow.standing(task).await.0, if goes_on { "c" } else { "e" }, "{strategy}");
     }
 }
+
+/// What lies behind the convergence of a batch runs as well, however far behind.
+#[tokio::test]
+async fn what_follows_a_batch_runs() {
+    let more = "{name: report, dependencies: [sum]}, {name: mail, dependencies: [report, split]}]";
+    let steps = steps("fail_fast");
+    let flow = Fixture::with(&format!("{}, {more}", &steps[..steps.len() - 1])).await;
+    let task = flow.task().await;
+    flow.complete(&flow.next().await, parts(&[json!(1), json!(2)])).await;
+    let waves: Vec<usize> = flow.waves().await.iter().map(Vec::len).collect();
+    assert_eq!(waves, [2, 1, 1, 1]);
+    assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+}
+
+/// Whoever waits for what follows a batch by its name is woken, also if the last part failed and the rest goes on.
+/// The waiter sleeps before the last part ends.
+#[tokio::test]
+async fn what_follows_a_part_that_failed_is_rung_for() {
+    let flow = Fixture::with(&steps("continue_on_failure")).await;
+    flow.task().await;
+    flow.complete(&flow.next().await, parts(&[json!(1)])).await;
+    let part = flow.next().await;
+    let waiting = flow.waiting(&["sum"]).await;
+    flow.say(&part, Said::Failed(failure(false))).await.expect("it counts");
+    assert_eq!(waiting.await.expect("no panic").name, "sum");
+}

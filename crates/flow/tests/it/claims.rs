@@ -192,3 +192,46 @@ async fn a_last_attempt_that_is_lost_ends_the_task() {
     assert_eq!(flow.say(&lost, Said::Complete(json!("late"))).await, Err(Refused::Lost));
     assert_eq!(flow.attempts(task).await, [(1, "l".to_owned())]);
 }
+
+/// A step that is given back wakes who waits for it by its name, whoever had it.
+#[tokio::test]
+async fn what_is_given_back_wakes_other_groups() {
+    let flow = Fixture::with("[{name: a}]").await;
+    flow.task().await;
+    let held = flow.next().await;
+    let waiting = flow.waiting(&["a"]).await;
+    flow.say(&held, Said::GivenBack).await.expect("it counts");
+    assert_eq!(waiting.await.expect("no panic").attempt, 1);
+}
+
+/// The same token twice in one call is one word and one sign of life.
+#[tokio::test]
+async fn a_token_twice_in_one_call_is_one() {
+    let flow = Fixture::with("[{name: a}]").await;
+    let task = flow.task().await;
+    let step = flow.next().await;
+    let alive = || flow::Alive { token: step.token, lease: Duration::from_secs(60), checkpoint: None };
+    assert_eq!(flow.heartbeat(&[alive(), alive()]).await.expect("an answer"), [Ok(()), Ok(())]);
+    let ended = || flow::Ended { token: step.token, said: Said::Complete(json!(1)) };
+    let settled = flow.settle(vec![ended(), ended()]).await.expect("an answer");
+    assert!(settled.iter().all(|settled| settled.is_ok_and(|settled| settled.step == StepState::Complete)));
+    assert_eq!(flow.attempts(task).await, [(1, "c".to_owned())]);
+}
+
+/// Whoever waits where there is nothing asks once, and then nothing: neither while it waits nor when others come to wait beside it.
+#[tokio::test]
+async fn nobody_asks_while_there_is_nothing() {
+    let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
+    // From when it hears, everybody looks once.
+    pg::testing::eventually("it hears", async || flow.health().is_hearing()).await;
+    flow.task().await;
+    let a = flow.next().await;
+    let waiting = flow.waiting(&["b"]).await;
+    let looks = flow.claims().looks;
+    let worker = Worker { steps: Some(vec!["b".to_owned()]), ..worker() };
+    let beside = flow.claim(&worker, 1, Some(Instant::now() + Duration::from_millis(500))).await.expect("a claim");
+    assert!(beside.is_empty());
+    assert_eq!(flow.claims().looks, looks);
+    flow.complete(&a, json!(1)).await;
+    assert_eq!(waiting.await.expect("no panic").name, "b");
+}

@@ -85,3 +85,48 @@ async fn a_convergence_waits_for_every_decision_before_it() {
         assert_eq!(ran, waves);
     }
 }
+
+/// A step behind two decisions that both leave it out is left out once: what does not depend on them is waited for.
+#[tokio::test]
+async fn what_two_decisions_leave_out_is_left_out_once() {
+    let steps = "[{name: one, type: decision}, {name: two, type: decision}, {name: k, dependencies: [one, two]},
+                  {name: l, dependencies: [one]}, {name: end, type: deferred_convergence, dependencies: [k, l, z]}, {name: z}]";
+    let flow = Fixture::with(steps).await;
+    let task = flow.task().await;
+    let mut first = flow.now(9).await;
+    first.sort_by(|one, other| one.name.cmp(&other.name));
+    assert_eq!(first.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(), ["one", "two", "z"]);
+    for decision in &first[..2] {
+        assert_eq!(flow.complete(decision, chosen(&[])).await.task, None, "z is not done");
+    }
+    assert!(flow.now(9).await.is_empty(), "z is waited for");
+    flow.complete(&first[2], json!(1)).await;
+    assert_eq!(flow.waves().await, [["end"]]);
+    assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+}
+
+/// A convergence that depends on the decision itself need not be chosen.
+#[tokio::test]
+async fn a_convergence_need_not_be_chosen() {
+    let steps = "[{name: d, type: decision}, {name: a, dependencies: [d]}, {name: end, type: deferred_convergence, dependencies: [d, a]}]";
+    for (names, waves) in [(&["a"][..], vec![vec!["a"], vec!["end"]]), (&[], vec![vec!["end"]])] {
+        let flow = Fixture::with(steps).await;
+        flow.task().await;
+        flow.complete(&flow.next().await, chosen(names)).await;
+        assert_eq!(flow.waves().await, waves, "{names:?}");
+    }
+}
+
+/// Whoever waits for a convergence is woken by the decision that was its last open question.
+/// The waiter sleeps before the decision, and waits for that step by its name.
+#[tokio::test]
+async fn a_decision_rings_for_the_convergence_it_readies() {
+    let steps = "[{name: a}, {name: d, type: decision, dependencies: [a]}, {name: b, dependencies: [d]}, {name: end, type: deferred_convergence, dependencies: [a, b]}]";
+    let flow = Fixture::with(steps).await;
+    flow.task().await;
+    flow.run().await;
+    let decision = flow.next().await;
+    let waiting = flow.waiting(&["end"]).await;
+    flow.complete(&decision, chosen(&[])).await;
+    assert_eq!(waiting.await.expect("no panic").name, "end");
+}

@@ -71,3 +71,17 @@ async fn a_failure_and_a_success_in_one_call() {
         assert_eq!(flow.standing(task).await, ("e".to_owned(), 2));
     }
 }
+
+/// A worker that dies after another step of its task failed for good leaves nothing to be tried again: the engine ends its attempt, and the task.
+#[tokio::test]
+async fn a_lost_lease_in_a_failed_task_is_not_claimed_again() {
+    let flow = Fixture::with("[{name: a}, {name: b}]").await;
+    let _orchestrator = flow.orchestrate();
+    let task = flow.task().await;
+    let short = flow::Worker { lease: std::time::Duration::from_millis(400), ..crate::fixture::worker() };
+    let steps = flow.claim(&short, 2, None).await.expect("a claim");
+    assert_eq!(flow.fail(&steps[0], false).await.task, None);
+    pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "e").await;
+    assert!(flow.now(9).await.is_empty());
+    assert_eq!(flow.attempts(task).await, [(1, "e".to_owned()), (1, "l".to_owned())]);
+}

@@ -64,6 +64,19 @@ impl Fixture {
         claimed.pop().expect("nothing came")
     }
 
+    /// Somebody who sleeps until there is a step of one of these names.
+    pub(crate) async fn waiting(&self, steps: &[&str]) -> tokio::task::JoinHandle<ClaimedStep> {
+        let steps = Some(steps.iter().map(|step| (*step).to_owned()).collect());
+        let (flow, worker) = (self.flow.clone(), Worker { steps, ..worker() });
+        let before = self.claims().empty_looks;
+        let waiting = tokio::spawn(async move {
+            let claimed = flow.claim(&worker, 1, Some(Instant::now() + PATIENCE)).await;
+            claimed.expect("a claim").pop().expect("nothing came")
+        });
+        pg::testing::eventually("somebody has looked in vain", async || self.claims().empty_looks > before).await;
+        waiting
+    }
+
     /// The names of what can be claimed now. Everything is completed with its own name.
     pub(crate) async fn run(&self) -> Vec<String> {
         let steps = self.now(100).await;

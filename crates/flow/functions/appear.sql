@@ -1,0 +1,27 @@
+-- Lets steps come to be, and what follows from them: a convergence if one of its parents has, any other step if all have. What waits for a decision, or is a part of a batch, does not
+-- appear by itself.
+-- Locks: the caller has that of the task.
+-- Cost:  the steps behind those.
+create or replace function {schema}.appear(of_task uuid, of_template integer, steps integer[]) returns void
+language plpgsql volatile set search_path = reveille_own
+as $$
+#variable_conflict use_column
+declare
+    front integer[] := steps;
+begin
+    while front <> '{}' loop
+        update {schema}.step s set state = 'p', since = now() where s.task_id = of_task and s.ordinal = any (front) and s.state = 'a';
+        front := array(
+            select distinct k.ordinal
+            from {schema}.definition d cross join unnest(d.children) as c (ordinal)
+            join {schema}.definition k on k.template_id = of_template and k.ordinal = c.ordinal
+            join {schema}.step s on s.task_id = of_task and s.ordinal = k.ordinal and s.state = 'a'
+            where d.template_id = of_template and d.ordinal = any (front) and k.kind <> 'w'
+              and (k.kind = 'c' or not exists (
+                  select from unnest(k.parents) as p (ordinal)
+                  join {schema}.step o on o.task_id = of_task and o.ordinal = p.ordinal
+                  join {schema}.definition f on f.template_id = of_template and f.ordinal = p.ordinal
+                  where o.state in ('a', 's') or f.kind = 'd')));
+    end loop;
+end
+$$;
