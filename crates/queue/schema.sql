@@ -200,18 +200,18 @@ begin
         from unnest(partitions, groups, leases, lasts) with ordinality as m (partition_id, group_name, lease_id, last, place) order by m.place
     loop
         if patient and member.lease_id is not null then
-            perform from {schema}.cursor c where c.lease_id = member.lease_id and c.partition_id = member.partition_id for update;
+            perform from {schema}.cursor c where c.lease_id = member.lease_id and c.partition_id + 0 = member.partition_id for update;
         end if;
         -- A lease says itself whose it is, while it lasts.
         select c.*, k.name, q.id as queue_id, q.retry_limit, q.retry_delay_ms, q.delayed_processing_seconds, q.window_buffer_seconds into mine
         from {schema}.cursor c
         join {schema}.consumer k on k.id = c.consumer_id
         join {schema}.queue q on q.id = k.queue_id
-        where c.lease_id = member.lease_id and c.partition_id = member.partition_id for update of c skip locked;
+        where c.lease_id = member.lease_id and c.partition_id + 0 = member.partition_id for update of c skip locked;
         if not found then
             continue when not patient and exists (
                 select from {schema}.cursor c join {schema}.consumer k on k.id = c.consumer_id
-                where c.lease_id = member.lease_id and c.partition_id = member.partition_id);
+                where c.lease_id = member.lease_id and c.partition_id + 0 = member.partition_id);
             select p.queue_id, k.id, k.name, q.retry_limit, q.retry_delay_ms, q.delayed_processing_seconds, q.window_buffer_seconds into message
             from {schema}.partition p
             join {schema}.queue q on q.id = p.queue_id
@@ -382,6 +382,7 @@ AS $function$
 declare
     bound   timestamptz := coalesce(to_timestamp(floor_us / 1000000.0), '-infinity');
     soonest timestamptz;
+    reached timestamptz;
     own     integer;
     source  record;
     mine    record;
@@ -466,6 +467,7 @@ begin
                     continue;
                 end if;
                 chair := chair + 1;
+                reached := mine.due_at;
                 update {schema}.cursor c
                 set version = c.version + 1, read_at = now(), position = place, retries = case when mine.position < place then 0 else mine.retries end,
                     due_at = now() + coalesce(leases_ms[chair], source.lease_ms) * interval '1 ms',
@@ -473,6 +475,8 @@ begin
                 where c.partition_id = mine.partition_id and c.consumer_id = own and c.version = mine.version;
             end loop;
             served := chair > 0;
+            -- If everybody has something, nothing of interest lies before the last of it.
+            bound := greatest(bound, case when chair = cardinality(widths) then reached end);
         end if;
         for attempt in 1..2 loop
             if source_partition is null then
@@ -694,7 +698,7 @@ begin
             select n.place, c.partition_id, c.consumer_id, c.version
             from unnest(partitions, leases) with ordinality as n (partition_id, lease_id, place)
             cross join lateral (select c.partition_id, c.consumer_id, c.version from {schema}.cursor c
-                                where c.lease_id = n.lease_id and c.partition_id = n.partition_id for update skip locked) c
+                                where c.lease_id = n.lease_id and c.partition_id + 0 = n.partition_id for update skip locked) c
             -- Of a group that was deleted nothing is left to be done.
             where exists (select from {schema}.consumer k where k.id = c.consumer_id)
         )

@@ -27,6 +27,7 @@ as $$
 declare
     bound   timestamptz := coalesce(to_timestamp(floor_us / 1000000.0), '-infinity');
     soonest timestamptz;
+    reached timestamptz;
     own     integer;
     source  record;
     mine    record;
@@ -111,6 +112,7 @@ begin
                     continue;
                 end if;
                 chair := chair + 1;
+                reached := mine.due_at;
                 update {schema}.cursor c
                 set version = c.version + 1, read_at = now(), position = place, retries = case when mine.position < place then 0 else mine.retries end,
                     due_at = now() + coalesce(leases_ms[chair], source.lease_ms) * interval '1 ms',
@@ -118,6 +120,8 @@ begin
                 where c.partition_id = mine.partition_id and c.consumer_id = own and c.version = mine.version;
             end loop;
             served := chair > 0;
+            -- If everybody has something, nothing of interest lies before the last of it.
+            bound := greatest(bound, case when chair = cardinality(widths) then reached end);
         end if;
         for attempt in 1..2 loop
             if source_partition is null then
