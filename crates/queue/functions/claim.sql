@@ -120,8 +120,8 @@ begin
                 where c.partition_id = mine.partition_id and c.consumer_id = own and c.version = mine.version;
             end loop;
             served := chair > 0;
-            -- If everybody has something, nothing of interest lies before the last of it.
-            bound := greatest(bound, case when chair = cardinality(widths) then reached end);
+            -- If everybody has something, little of interest lies before the last of it: what somebody else has locked is found by the next look without a floor.
+            bound := greatest(bound, case when floor_us is not null and chair = cardinality(widths) then reached end);
         end if;
         for attempt in 1..2 loop
             if source_partition is null then
