@@ -32,8 +32,22 @@ create table {schema}.definition (
     jitter real not null,
     timeout_ms bigint,
     failure_strategy "char",
+    success_events text[] not null,
+    failure_events text[] not null,
     constraint definition_pkey PRIMARY KEY (template_id, ordinal),
     constraint definition_template_id_fkey FOREIGN KEY (template_id) REFERENCES {schema}.template(id) ON DELETE CASCADE
+);
+
+create table {schema}.domain_event (
+    transaction_id xid8 not null default pg_current_xact_id(),
+    id bigint not null generated always as identity,
+    task_id uuid not null,
+    ordinal integer not null,
+    name text not null,
+    succeeded boolean not null,
+    payload text,
+    created_at timestamp with time zone not null default now(),
+    constraint domain_event_pkey PRIMARY KEY (transaction_id, id)
 );
 
 create table {schema}.flight (
@@ -42,6 +56,22 @@ create table {schema}.flight (
     landed_at timestamp with time zone not null default now(),
     constraint flight_pkey PRIMARY KEY (id)
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, vacuum_truncate=off);
+
+create table {schema}.investigation (
+    id bigint not null generated always as identity,
+    task_id uuid not null,
+    ordinal integer,
+    reason text not null,
+    snapshot text not null,
+    created_at timestamp with time zone not null default now(),
+    resolution text,
+    resolved_by text,
+    notes text,
+    resolved_at timestamp with time zone,
+    constraint investigation_pkey PRIMARY KEY (id)
+);
+CREATE UNIQUE INDEX investigation_open ON {schema}.investigation USING btree (task_id) WHERE (resolved_at IS NULL);
+CREATE INDEX investigation_task ON {schema}.investigation USING btree (task_id);
 
 create table {schema}.migration (
     component text not null,
@@ -130,7 +160,7 @@ create table {schema}.task (
     ended_at timestamp with time zone,
     constraint task_pkey PRIMARY KEY (id)
 ) with (autovacuum_vacuum_scale_factor=0.02, fillfactor=70, vacuum_truncate=off);
-CREATE INDEX task_due ON {schema}.task USING btree (namespace_id, due_at) WHERE (due_at < 'infinity'::timestamp with time zone);
+CREATE INDEX task_due ON {schema}.task USING btree (due_at) WHERE (due_at < 'infinity'::timestamp with time zone);
 
 create table {schema}.task_detail (
     task_id uuid not null,
@@ -153,6 +183,11 @@ create table {schema}.template (
     name text not null,
     version text not null,
     document text not null,
+    max_duration_ms bigint,
+    max_waiting_ms bigint,
+    max_retry_ms bigint,
+    max_in_process_ms bigint,
+    staleness "char" not null,
     created_at timestamp with time zone not null default now(),
     constraint template_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES {schema}.namespace(id),
     constraint template_namespace_id_name_version_key UNIQUE (namespace_id, name, version),
@@ -213,6 +248,53 @@ begin
     ) n
     where t.id = n.id
     returning t.id, t.state, t.id = any (ready), coalesce(t.watched_until > now(), false);
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.age_tasks(tasks uuid[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+declare
+    one  record;
+    late text;
+begin
+    perform from {schema}.task t where t.id = any (tasks) order by t.id for update;
+    for one in
+        select t.id, t.created_at + p.max_duration_ms * interval '1 ms' as all_over, p.staleness, t.watched_until > now() as watched,
+               case when s.running is not null then greatest(t.updated_at, s.running) + p.max_in_process_ms * interval '1 ms'
+                    when s.ready then null
+                    when s.pausing then t.updated_at + p.max_retry_ms * interval '1 ms'
+                    else t.updated_at + p.max_waiting_ms * interval '1 ms' end as state_over,
+               case when s.running is not null then 'steps_in_process' when s.pausing then 'waiting_for_retry' else 'waiting_for_dependencies' end as standing,
+               now() + least(p.max_waiting_ms, p.max_retry_ms, p.max_in_process_ms) * interval '1 ms' as again
+        from {schema}.task t
+        join {schema}.template p on p.id = t.template_id
+        cross join lateral (
+            select min(s.since) filter (where s.state = 'i') as running, coalesce(bool_or(s.state = 'r'), false) as ready, coalesce(bool_or(s.state = 'w'), false) as pausing
+            from {schema}.step s where s.task_id = t.id and s.state in ('i', 'r', 'w')
+        ) s
+        where t.id = any (tasks) and t.state = 'o' and t.due_at <= now()
+        order by t.id
+    loop
+        late := case when one.all_over <= now() then 'max_duration' when one.state_over <= now() then 'too_long_' || one.standing end;
+        if late is null then
+            update {schema}.task t set due_at = coalesce(least(one.all_over, one.state_over, one.again), 'infinity') where t.id = one.id;
+            continue;
+        end if;
+        if one.staleness in ('d', 'a') then
+            perform {schema}.investigate(array[one.id], array[null::integer], array[late]);
+        end if;
+        if one.staleness = 'a' then
+            update {schema}.task t set due_at = 'infinity' where t.id = one.id;
+        else
+            perform {schema}.end_tasks(array[one.id], 'e');
+            if one.watched then
+                perform {schema}.ring(array['{schema}_flow_watch'], array[one.id::text]);
+            end if;
+        end if;
+    end loop;
 end
 $function$;
 
@@ -428,6 +510,29 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.end_tasks(tasks uuid[], becomes "char")
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+declare
+    left_tasks uuid[];
+    left_slots integer[];
+begin
+    perform from {schema}.step s where s.task_id = any (tasks) and s.state in ('p', 'r', 'i', 'w') order by s.task_id, s.ordinal for update;
+    with lost as (
+        insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ready_at, claimed_at)
+        select s.task_id, s.ordinal, s.fence, s.attempt, 'x', s.worker, s.ready_at, s.since from {schema}.step s where s.task_id = any (tasks) and s.state = 'i'
+        returning task_id, ordinal
+    )
+    select array_agg(s.task_id), array_agg(s.slot) into left_tasks, left_slots
+    from lost l join {schema}.step s on s.task_id = l.task_id and s.ordinal = l.ordinal;
+    update {schema}.step s set state = 'x', due_at = 'infinity', since = now() where s.task_id = any (tasks) and s.state in ('p', 'r', 'i', 'w');
+    update {schema}.task t set state = becomes, due_at = 'infinity', updated_at = now(), ended_at = now() where t.id = any (tasks);
+    perform {schema}.free_slots(left_tasks, left_slots);
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.free_slots(tasks uuid[], slots integer[])
  RETURNS void
  LANGUAGE plpgsql
@@ -520,6 +625,27 @@ AS $function$
     order by c.place
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.investigate(tasks uuid[], ordinals integer[], reasons text[])
+ RETURNS void
+ LANGUAGE sql
+ SET search_path TO 'reveille_own'
+AS $function$
+    insert into {schema}.investigation (task_id, ordinal, reason, snapshot)
+    select n.task_id, n.ordinal, n.reason,
+           json_build_object('state', t.state, 'unfinished_steps', t.unfinished, 'created_at', t.created_at, 'updated_at', t.updated_at,
+                             'steps_by_state', (select json_object_agg(c.state, c.steps) from (
+                                 select s.state, count(*) as steps from {schema}.step s where s.task_id = t.id and s.state not in ('a', 's') group by s.state) c),
+                             'step', (select d.name || case when s.part is null then '' else '_' || to_char(s.part, 'FM9999000') end
+                                      from {schema}.step s join {schema}.definition d on d.template_id = t.template_id and d.ordinal = s.slot
+                                      where s.task_id = t.id and s.ordinal = n.ordinal),
+                             'attempts', (select s.attempt from {schema}.step s where s.task_id = t.id and s.ordinal = n.ordinal),
+                             'error', (select a.error::json from {schema}.attempt a where a.task_id = t.id and a.ordinal = n.ordinal and a.error is not null
+                                       order by a.ended_at desc limit 1))::text
+    from (select distinct on (m.task_id) m.* from unnest(tasks, ordinals, reasons) with ordinality as m (task_id, ordinal, reason, place) order by m.task_id, m.place) n
+    join {schema}.task t on t.id = n.task_id
+    on conflict (task_id) where resolved_at is null do nothing
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.land(flight uuid, outcomes text[], channels text[], payloads text[])
  RETURNS integer
  LANGUAGE plpgsql
@@ -590,7 +716,7 @@ AS $function$
     on conflict do nothing
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.register_template(of_namespace text, of_name text, of_version text, of_document text, names text[], kinds text[], absents boolean[], callables text[], initializations text[], max_attempts integer[], backoffs text[], backoffs_base_ms integer[], max_backoffs_ms integer[], jitters real[], timeouts_ms bigint[], failure_strategies text[], parent_lasts integer[], parents integer[], child_lasts integer[], children integer[])
+CREATE OR REPLACE FUNCTION {schema}.register_template(of_namespace text, of_name text, of_version text, of_document text, limits json, definitions json)
  RETURNS TABLE(id integer, namespace_id integer, same boolean)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -599,19 +725,23 @@ AS $function$
 begin
     insert into {schema}.namespace (name) values (of_namespace) on conflict do nothing;
     select n.id into namespace_id from {schema}.namespace n where n.name = of_namespace;
-    insert into {schema}.template (namespace_id, name, version, document) values (namespace_id, of_name, of_version, of_document) on conflict do nothing
+    insert into {schema}.template (namespace_id, name, version, document, max_duration_ms, max_waiting_ms, max_retry_ms, max_in_process_ms, staleness)
+    select register_template.namespace_id, of_name, of_version, of_document, l.max_duration_ms, l.max_waiting_ms, l.max_retry_ms, l.max_in_process_ms, l.staleness::"char"
+    from json_to_record(limits) as l (max_duration_ms bigint, max_waiting_ms bigint, max_retry_ms bigint, max_in_process_ms bigint, staleness text)
+    on conflict do nothing
     returning template.id into id;
     if id is null then
         select t.id, t.document = of_document into id, same from {schema}.template t where t.namespace_id = register_template.namespace_id and t.name = of_name and t.version = of_version;
         return next;
         return;
     end if;
-    insert into {schema}.definition (template_id, ordinal, name, kind, absent, callable, initialization, max_attempts, backoff, backoff_base_ms, max_backoff_ms, jitter, timeout_ms,
-                                     failure_strategy, parents, children)
-    select register_template.id, n.place - 1, n.name, n.kind::"char", n.absent, n.callable, n.initialization, n.max_attempts, n.backoff::"char", n.base, n.most, n.jitter, n.timeout,
-           n.strategy::"char", parents[coalesce(parent_lasts[n.place - 1], 0) + 1:parent_lasts[n.place]], children[coalesce(child_lasts[n.place - 1], 0) + 1:child_lasts[n.place]]
-    from unnest(names, kinds, absents, callables, initializations, max_attempts, backoffs, backoffs_base_ms, max_backoffs_ms, jitters, timeouts_ms, failure_strategies)
-         with ordinality as n (name, kind, absent, callable, initialization, max_attempts, backoff, base, most, jitter, timeout, strategy, place);
+    insert into {schema}.definition (template_id, ordinal, name, kind, parents, children, absent, callable, initialization, max_attempts, backoff, backoff_base_ms, max_backoff_ms, jitter,
+                                     timeout_ms, failure_strategy, success_events, failure_events)
+    select register_template.id, n.ordinal, n.name, n.kind::"char", n.parents, n.children, n.absent, n.callable, n.initialization, n.max_attempts, n.backoff::"char", n.backoff_base_ms,
+           n.max_backoff_ms, n.jitter, n.timeout_ms, n.failure_strategy::"char", n.success_events, n.failure_events
+    from json_to_recordset(definitions) as n (
+        ordinal integer, name text, kind text, parents integer[], children integer[], absent boolean, callable text, initialization text, max_attempts integer, backoff text,
+        backoff_base_ms integer, max_backoff_ms integer, jitter real, timeout_ms bigint, failure_strategy text, success_events text[], failure_events text[]);
     same := true;
     return next;
 end
@@ -725,6 +855,7 @@ declare
     changed  uuid[];
     changes  integer[];
     gone_on  uuid[];
+    publishes boolean;
     after    text[];
 begin
     if patient then
@@ -734,7 +865,7 @@ begin
     end if;
 
     -- The steps that are still of who presents them, and what becomes of each.
-    select array_agg(n.place), array_agg(n.task_id), array_agg(n.ordinal), array_agg(n.slot), array_agg(n.verdict) into places, mine, steps, slots, verdicts
+    select array_agg(n.place), array_agg(n.task_id), array_agg(n.ordinal), array_agg(n.slot), array_agg(n.verdict), bool_or(n.publishes) into places, mine, steps, slots, verdicts, publishes
     from (
         select n.place::integer, s.task_id, s.ordinal, s.slot, case
             when n.verb = 'c' then 'c'
@@ -742,7 +873,8 @@ begin
             when n.verb = 'l' and s.attempt < d.max_attempts then 'l'
             when n.verb = 'f' and s.attempt < d.max_attempts then 'w'
             when d.failure_strategy in ('c', 'i') then 'p'
-            else 'e' end as verdict
+            else 'e' end as verdict,
+            d.success_events <> '{}' or d.failure_events <> '{}' as publishes
         -- Said twice in one flight, it is heard once; a worker's word before the engine's.
         from (select distinct on (m.task_id, m.ordinal, m.fence) m.*
               from unnest(tasks, ordinals, fences, verbs) with ordinality as m (task_id, ordinal, fence, verb, place)
@@ -824,6 +956,9 @@ begin
     select array_agg(a.task_id), array_agg(a.state::text || case when a.readied then '+' else '' end || case when a.watched then '!' else '' end) into gone_on, after
     from {schema}.advance_tasks(array(select distinct m.id from unnest(mine) as m (id)), ended, ended_of, changed, changes) as a;
 
+    if publishes or 'e' = any (verdicts) or 'p' = any (verdicts) then
+        perform {schema}.tell(mine, steps, slots, verdicts, array(select verbs[p.place] from unnest(places) as p (place)), array(select bodies[p.place] from unnest(places) as p (place)));
+    end if;
     perform {schema}.free_slots(mine, slots);
     outcomes := array(
         select case
@@ -908,4 +1043,34 @@ AS $function$
     where t.id = any (failed_tasks) and t.failed = 0 and s.task_id = t.id and s.state in ('r', 'w', 'i');
     update {schema}.task t set failed = t.failed + n.steps
     from (select f.id, count(*)::integer as steps from unnest(failed_tasks) as f (id) group by f.id) n where t.id = n.id
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.tell(tasks uuid[], ordinals integer[], slots integer[], verdicts text[], verbs text[], bodies text[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+declare
+    of_tasks   uuid[];
+    of_steps   integer[];
+    of_reasons text[];
+begin
+    insert into {schema}.domain_event (task_id, ordinal, name, succeeded, payload)
+    select n.task_id, n.ordinal, e.name, n.verdict = 'c', n.body
+    from unnest(tasks, ordinals, slots, verdicts, bodies) with ordinality as n (task_id, ordinal, slot, verdict, body, place)
+    join {schema}.task t on t.id = n.task_id
+    join {schema}.definition d on d.template_id = t.template_id and d.ordinal = n.slot
+    cross join unnest(case n.verdict when 'c' then d.success_events else d.failure_events end) with ordinality as e (name, place)
+    where n.verdict in ('c', 'e', 'p')
+    order by n.place, e.place;
+
+    select array_agg(n.task_id), array_agg(n.ordinal), array_agg(case n.verdict when 'p' then 'part_failed' else 'retries_exhausted' end) into of_tasks, of_steps, of_reasons
+    from unnest(tasks, ordinals, slots, verdicts, verbs) as n (task_id, ordinal, slot, verdict, verb)
+    join {schema}.task t on t.id = n.task_id
+    join {schema}.definition d on d.template_id = t.template_id and d.ordinal = n.slot
+    where n.verdict = 'e' and n.verb in ('f', 'l') or n.verdict = 'p' and d.failure_strategy = 'i';
+    if of_tasks is not null then
+        perform {schema}.investigate(of_tasks, of_steps, of_reasons);
+    end if;
+end
 $function$;

@@ -31,6 +31,7 @@ declare
     changed  uuid[];
     changes  integer[];
     gone_on  uuid[];
+    publishes boolean;
     after    text[];
 begin
     if patient then
@@ -40,7 +41,7 @@ begin
     end if;
 
     -- The steps that are still of who presents them, and what becomes of each.
-    select array_agg(n.place), array_agg(n.task_id), array_agg(n.ordinal), array_agg(n.slot), array_agg(n.verdict) into places, mine, steps, slots, verdicts
+    select array_agg(n.place), array_agg(n.task_id), array_agg(n.ordinal), array_agg(n.slot), array_agg(n.verdict), bool_or(n.publishes) into places, mine, steps, slots, verdicts, publishes
     from (
         select n.place::integer, s.task_id, s.ordinal, s.slot, case
             when n.verb = 'c' then 'c'
@@ -48,7 +49,8 @@ begin
             when n.verb = 'l' and s.attempt < d.max_attempts then 'l'
             when n.verb = 'f' and s.attempt < d.max_attempts then 'w'
             when d.failure_strategy in ('c', 'i') then 'p'
-            else 'e' end as verdict
+            else 'e' end as verdict,
+            d.success_events <> '{}' or d.failure_events <> '{}' as publishes
         -- Said twice in one flight, it is heard once; a worker's word before the engine's.
         from (select distinct on (m.task_id, m.ordinal, m.fence) m.*
               from unnest(tasks, ordinals, fences, verbs) with ordinality as m (task_id, ordinal, fence, verb, place)
@@ -130,6 +132,9 @@ begin
     select array_agg(a.task_id), array_agg(a.state::text || case when a.readied then '+' else '' end || case when a.watched then '!' else '' end) into gone_on, after
     from {schema}.advance_tasks(array(select distinct m.id from unnest(mine) as m (id)), ended, ended_of, changed, changes) as a;
 
+    if publishes or 'e' = any (verdicts) or 'p' = any (verdicts) then
+        perform {schema}.tell(mine, steps, slots, verdicts, array(select verbs[p.place] from unnest(places) as p (place)), array(select bodies[p.place] from unnest(places) as p (place)));
+    end if;
     perform {schema}.free_slots(mine, slots);
     outcomes := array(
         select case

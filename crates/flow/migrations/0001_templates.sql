@@ -14,6 +14,13 @@ create table {schema}.template (
     version      text        not null,
     -- As it was registered, as JSON; for people, and for whoever has to check a context or a result.
     document     text        not null,
+    -- How long a task may take, altogether and in each state; null: for ever.
+    max_duration_ms   bigint,
+    max_waiting_ms    bigint,
+    max_retry_ms      bigint,
+    max_in_process_ms bigint,
+    -- What happens to one that took longer. d: it fails and is looked into, a: it is looked into, e: it fails.
+    staleness    "char"      not null,
     created_at   timestamptz not null default now(),
     unique (namespace_id, name, version)
 );
@@ -41,6 +48,9 @@ create table {schema}.definition (
     timeout_ms       bigint,
     -- Of a batch worker, what a part that fails for good means: f: the task fails, c: the rest goes on, i: the rest goes on and it is looked into.
     failure_strategy "char",
+    -- What is told when it is done, and when it failed for good.
+    success_events   text[]    not null,
+    failure_events   text[]    not null,
     primary key (template_id, ordinal)
 );
 

@@ -13,7 +13,6 @@ use uuid::Uuid;
 use wake::{Channel, Claim, Floors, Look, Looked, Reading, Ring, Topic, Wake};
 
 use crate::error::{Error, Result};
-use crate::expire::Leases;
 use crate::flow::Flow;
 use crate::name::{of_namespace, of_step};
 use crate::token::Token;
@@ -112,7 +111,7 @@ impl Flow {
         let last = claimed.iter().filter(|step| step.guarded).map(|step| step.lease).min();
         self.inner
             .wake
-            .ring(&last.map(|lease| Leases::begun(&self.inner.leases_channel, lease)).into_iter().collect::<Vec<_>>());
+            .ring(&last.map(|lease| self.inner.leases_channel.ring().after(lease)).into_iter().collect::<Vec<_>>());
         Ok(claimed)
     }
 }

@@ -10,6 +10,10 @@ pub(crate) struct Queries {
     pub(crate) load_template: Sql,
     pub(crate) limit_steps: Sql,
     pub(crate) limits: Sql,
+    pub(crate) age_tasks: Sql,
+    pub(crate) investigations: Sql,
+    pub(crate) close_investigation: Sql,
+    pub(crate) domain_events: Sql,
 }
 
 impl Queries {
@@ -21,6 +25,10 @@ impl Queries {
             load_template: schema.sql(include_str!("../sql/load_template.sql")),
             limit_steps: schema.sql(include_str!("../sql/limit_steps.sql")),
             limits: schema.sql(include_str!("../sql/limits.sql")),
+            age_tasks: schema.sql(include_str!("../sql/age_tasks.sql")),
+            investigations: schema.sql(include_str!("../sql/investigations.sql")),
+            close_investigation: schema.sql(include_str!("../sql/close_investigation.sql")),
+            domain_events: schema.sql(include_str!("../sql/domain_events.sql")),
         }
     }
 }
@@ -28,6 +36,7 @@ impl Queries {
 pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 1, name: "templates", sql: include_str!("../migrations/0001_templates.sql") },
     Migration { number: 2, name: "tasks", sql: include_str!("../migrations/0002_tasks.sql") },
+    Migration { number: 3, name: "afterwards", sql: include_str!("../migrations/0003_afterwards.sql") },
 ];
 
 pub(crate) const FUNCTIONS: &[Function] = &[
@@ -46,5 +55,9 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "appear", sql: include_str!("../functions/appear.sql") },
     Function { name: "decide", sql: include_str!("../functions/decide.sql") },
     Function { name: "divide", sql: include_str!("../functions/divide.sql") },
+    Function { name: "investigate", sql: include_str!("../functions/investigate.sql") },
+    Function { name: "tell", sql: include_str!("../functions/tell.sql") },
+    Function { name: "end_tasks", sql: include_str!("../functions/end_tasks.sql") },
+    Function { name: "age_tasks", sql: include_str!("../functions/age_tasks.sql") },
     Function { name: "settle_steps", sql: include_str!("../functions/settle_steps.sql") },
 ];

@@ -1,5 +1,6 @@
 //! The engine against a real PostgreSQL.
 
+mod afterwards;
 mod batches;
 mod claims;
 mod decisions;
