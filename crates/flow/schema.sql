@@ -241,7 +241,7 @@ AS $function$
         * case when jitter > 0 then 1 + jitter * (2 * random() - 1) else 1 end))::bigint
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.claim_steps(namespaces text[], names text[], wants integer[], workers text[], leases_ms bigint[])
+CREATE OR REPLACE FUNCTION {schema}.claim_steps(namespaces text[], names text[], left_out text[], wants integer[], workers text[], leases_ms bigint[])
  RETURNS TABLE(next_due_ms double precision, seat integer, lease_ms bigint, task_id uuid, ordinal integer, fence bigint, attempt integer, template_id integer, slot integer, part integer, namespace text, definition_name text, step_name text, callable text, initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text, checkpoint text, results text)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -270,7 +270,7 @@ begin
         join {schema}.step_lane l on l.namespace_id = n.id
         cross join lateral (select s.due_at from {schema}.step s
                             where s.lane_id = l.id and s.due_at <= now() and s.due_at < 'infinity' order by s.due_at limit 1) f
-        where n.name = any (namespaces) and (names is null or l.name = any (names))
+        where n.name = any (namespaces) and (names is null or l.name = any (names)) and l.name <> all (left_out)
         order by l.priority desc, f.due_at
     loop
         exit when taken = cardinality(seats);
@@ -346,7 +346,7 @@ begin
                 cross join lateral (select s.due_at from {schema}.step s
                                     where s.lane_id = l.id and s.due_at < 'infinity'
                                     order by s.due_at limit 1) f
-                where n.name = any (namespaces) and (names is null or l.name = any (names)));
+                where n.name = any (namespaces) and (names is null or l.name = any (names)) and l.name <> all (left_out));
     next_due_ms := case when soonest is not null then greatest(extract(epoch from soonest - now()) * 1000, 0) end;
     seat := null;
     return next;

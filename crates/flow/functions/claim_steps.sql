@@ -1,12 +1,12 @@
 -- Claims the steps that have been due longest in some namespaces, those of a higher priority first, with all that their handlers need; and says when the next is due.
--- Source: namespaces by name; steps by name, or all of them.
+-- Source: namespaces by name; steps by name, or all of them but those that are left out.
 -- Seats:  `wants`: steps at most; `workers`: who; `leases_ms`: for how long. Each seat gets a step before any gets a second.
 -- Rows:   one per step; then one of nulls but for next_due_ms. `results` is a JSON object: the results of all steps before it.
 -- Locks:  steps, skip locked.
 -- Index:  step_due of each lane forwards; then primary keys.
 -- Commit: is not waited for to be on disk. A crash of the database may forget the newest claims, and their steps are due again at once: what is said under them is refused. A fence is
 --         not the next number but some later one, so that the claim after a crash does not have that of a claim that was forgotten.
-create or replace function {schema}.claim_steps(namespaces text[], names text[], wants integer[], workers text[], leases_ms bigint[])
+create or replace function {schema}.claim_steps(namespaces text[], names text[], left_out text[], wants integer[], workers text[], leases_ms bigint[])
 returns table (
     next_due_ms float8, seat integer, lease_ms bigint, task_id uuid, ordinal integer, fence bigint, attempt integer, template_id integer, slot integer, part integer,
     namespace text, definition_name text, step_name text, callable text, initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text, checkpoint text,
@@ -33,7 +33,7 @@ begin
         join {schema}.step_lane l on l.namespace_id = n.id
         cross join lateral (select s.due_at from {schema}.step s
                             where s.lane_id = l.id and s.due_at <= now() and s.due_at < 'infinity' order by s.due_at limit 1) f
-        where n.name = any (namespaces) and (names is null or l.name = any (names))
+        where n.name = any (namespaces) and (names is null or l.name = any (names)) and l.name <> all (left_out)
         order by l.priority desc, f.due_at
     loop
         exit when taken = cardinality(seats);
@@ -109,7 +109,7 @@ begin
                 cross join lateral (select s.due_at from {schema}.step s
                                     where s.lane_id = l.id and s.due_at < 'infinity'
                                     order by s.due_at limit 1) f
-                where n.name = any (namespaces) and (names is null or l.name = any (names)));
+                where n.name = any (namespaces) and (names is null or l.name = any (names)) and l.name <> all (left_out));
     next_due_ms := case when soonest is not null then greatest(extract(epoch from soonest - now()) * 1000, 0) end;
     seat := null;
     return next;

@@ -9,3 +9,4 @@ mod graphs;
 mod retries;
 mod schema;
 mod submissions;
+mod workers;
