@@ -44,11 +44,26 @@ create table {schema}.definition (
     primary key (template_id, ordinal)
 );
 
--- Where steps wait to be claimed: those of one name and one priority. Steps are found by their lane and when they are due. Lane 0 is the engine's own: there are the leases of last attempts.
+-- How many steps may be under way at once: in a namespace, or of a name in it.
+create table {schema}.step_limit (
+    id           integer generated always as identity primary key,
+    namespace_id integer not null references {schema}.namespace,
+    -- Empty: all.
+    name         text    not null,
+    most         integer not null,
+    -- How many are.
+    running      integer not null,
+    unique (namespace_id, name)
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
+
+-- Where steps wait to be claimed: those of one name and one priority. Steps are found by their lane and when they are due. Lane 0 is the engine's own: there are the leases that nobody
+-- else looks at when they end, of last attempts and of steps whose lanes are limited.
 create table {schema}.step_lane (
-    id           integer  generated always as identity primary key,
-    namespace_id integer  not null references {schema}.namespace,
-    name         text     not null,
-    priority     smallint not null,
+    id             integer  generated always as identity primary key,
+    namespace_id   integer  not null references {schema}.namespace,
+    name           text     not null,
+    priority       smallint not null,
+    space_limit_id integer  references {schema}.step_limit,
+    name_limit_id  integer  references {schema}.step_limit,
     unique (namespace_id, name, priority)
 );

@@ -4,15 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pg::{Component, Database, Migrator, Schema};
-use wake::{Channel, Consumer, FlightOptions, Flights, Payload, Wake};
+use wake::{Channel, Consumer, FlightOptions, Flights, Payload, Wake, channel_name};
 
 use crate::catalog::Catalog;
 use crate::claim::Claims;
 use crate::error::Result;
 use crate::expire::Leases;
 use crate::queries::{FUNCTIONS, MIGRATIONS, Queries};
+use crate::renew::Renewals;
 use crate::settle::Settles;
 use crate::submit::Submits;
+
+/// Channels: that steps may be due, and that leases end which the engine watches.
+const STEPS: &str = "flow";
+const LEASES: &str = "flow_leases";
 
 /// Everything that can be set. `Options::default()` is what to start with.
 #[derive(Clone)]
@@ -47,6 +52,7 @@ pub(crate) struct Inner {
     pub(crate) submits: Flights<Submits>,
     pub(crate) claims: Consumer<Claims>,
     pub(crate) settles: Flights<Settles>,
+    pub(crate) renewals: Flights<Renewals>,
     pub(crate) leases: Consumer<Leases>,
     pub(crate) leases_channel: Channel,
 }
@@ -67,9 +73,9 @@ impl Flow {
     /// Outside a tokio runtime.
     pub fn start(db: &Database, schema: &Schema, options: Options) -> Flow {
         let wake = Wake::start(db, schema, options.wake);
-        let channel = wake.channel("flow", Payload::Keys);
+        let channel = wake.channel(STEPS, Payload::Keys);
         let watch = wake.channel("flow_watch", Payload::Keys);
-        let leases_channel = wake.channel("flow_leases", Payload::Due);
+        let leases_channel = wake.channel(LEASES, Payload::Due);
         let flying = FlightOptions { give_up_after: options.give_up_after, ..FlightOptions::default() };
         let inner = Inner {
             environment: options.environment,
@@ -77,7 +83,12 @@ impl Flow {
             sql: Queries::new(schema),
             submits: wake.flights("submit", Submits::new(schema, channel.clone()), flying.clone()),
             claims: wake.consumer("steps", Claims::new(schema, channel.clone())),
-            settles: wake.flights("settle", Settles::new(schema, channel, watch, leases_channel.clone()), flying),
+            settles: wake.flights(
+                "settle",
+                Settles::new(schema, channel, watch, leases_channel.clone()),
+                flying.clone(),
+            ),
+            renewals: wake.flights("renew", Renewals::new(schema), flying.clone()),
             leases: wake.consumer("leases", Leases::new(schema, leases_channel.clone())),
             leases_channel,
             db: db.clone(),
@@ -88,8 +99,11 @@ impl Flow {
     }
 
     /// What this crate and its engine need in a schema, in order.
-    pub fn components(_: &Schema) -> Vec<Component> {
-        let flow = Component { name: "flow", migrations: MIGRATIONS, functions: FUNCTIONS, vars: Vec::new() };
+    pub fn components(schema: &Schema) -> Vec<Component> {
+        // What only the database knows is rung there.
+        let channel = |suffix| format!("'{}'", channel_name(schema.name(), suffix).replace('\'', "''"));
+        let vars = vec![("channel".to_owned(), channel(STEPS)), ("leases".to_owned(), channel(LEASES))];
+        let flow = Component { name: "flow", migrations: MIGRATIONS, functions: FUNCTIONS, vars };
         vec![Wake::component(), flow]
     }
 

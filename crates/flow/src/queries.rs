@@ -8,7 +8,8 @@ pub(crate) struct Queries {
     pub(crate) open_lanes: Sql,
     pub(crate) find_template: Sql,
     pub(crate) load_template: Sql,
-    pub(crate) renew_steps: Sql,
+    pub(crate) limit_steps: Sql,
+    pub(crate) limits: Sql,
 }
 
 impl Queries {
@@ -18,7 +19,8 @@ impl Queries {
             open_lanes: schema.sql(include_str!("../sql/open_lanes.sql")),
             find_template: schema.sql(include_str!("../sql/find_template.sql")),
             load_template: schema.sql(include_str!("../sql/load_template.sql")),
-            renew_steps: schema.sql(include_str!("../sql/renew_steps.sql")),
+            limit_steps: schema.sql(include_str!("../sql/limit_steps.sql")),
+            limits: schema.sql(include_str!("../sql/limits.sql")),
         }
     }
 }
@@ -32,6 +34,9 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "register_template", sql: include_str!("../functions/register_template.sql") },
     Function { name: "open_lanes", sql: include_str!("../functions/open_lanes.sql") },
     Function { name: "submit_tasks", sql: include_str!("../functions/submit_tasks.sql") },
+    Function { name: "free_slots", sql: include_str!("../functions/free_slots.sql") },
+    Function { name: "limit_steps", sql: include_str!("../functions/limit_steps.sql") },
+    Function { name: "hand_out", sql: include_str!("../functions/hand_out.sql") },
     Function { name: "claim_steps", sql: include_str!("../functions/claim_steps.sql") },
     Function { name: "renew_steps", sql: include_str!("../functions/renew_steps.sql") },
     Function { name: "backoff_ms", sql: include_str!("../functions/backoff_ms.sql") },

@@ -1,53 +1,38 @@
-//! How a worker says that it is still at its steps, all of them together, and saves checkpoints on the way.
-//!
-//! One call is under way at a time. What comes meanwhile goes with the next, so many handlers that save often cost no more calls than one.
+//! How a worker says that it is still at its steps, all of them together.
 
 use std::pin::Pin;
 use std::time::Duration;
 
-use serde_json::value::RawValue;
-use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::error::Result;
 use crate::flow::Flow;
 use crate::renew::Alive;
-use crate::settle::{Failure, Refused};
+use crate::settle::Refused;
 use crate::token::Token;
 
-/// Calls within one lease: two may fail before it ends.
+/// How often within one lease: two may fail before it ends.
 const PER_LEASE: u32 = 3;
-/// When a call failed, the next is this much later at most.
+/// After a failure it is said again this soon.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Checkpoints in one call at most.
-const SAVES_MAX: usize = 1_000;
 
-/// A checkpoint to be saved.
-#[derive(Debug)]
-pub(super) struct Save {
-    pub(super) token: Token,
-    pub(super) checkpoint: Box<RawValue>,
-    pub(super) answer: oneshot::Sender<Result<(), Failure>>,
-}
-
-/// What a call has answered.
+/// What was answered.
 pub(super) struct Heard {
-    /// When it began: leases last from then at least.
+    /// When it was said: leases last from then at least.
     pub(super) since: Instant,
     pub(super) answers: Result<Vec<(Token, Result<(), Refused>)>>,
 }
 
-/// When the next call is due, and what goes with it.
+/// When it is to be said next, and what is under way.
 pub(super) struct Heartbeat {
     lease: Duration,
     next: Instant,
-    saves: Vec<Save>,
     under_way: Option<Pin<Box<dyn Future<Output = Heard> + Send>>>,
 }
 
 impl Heartbeat {
     pub(super) fn new(lease: Duration, now: Instant) -> Heartbeat {
-        Heartbeat { lease, next: now + lease / PER_LEASE, saves: Vec::new(), under_way: None }
+        Heartbeat { lease, next: now + lease / PER_LEASE, under_way: None }
     }
 
     /// When to come back here.
@@ -55,50 +40,27 @@ impl Heartbeat {
         self.under_way.is_none().then_some(self.next)
     }
 
-    pub(super) fn wants_saves(&self) -> bool {
-        self.saves.len() < SAVES_MAX
-    }
-
-    pub(super) fn save(&mut self, save: Save) {
-        self.saves.push(save);
-    }
-
-    /// Begins a call if one is due, or something is to be saved.
-    pub(super) fn begin(&mut self, flow: &Flow, now: Instant, steps: impl Iterator<Item = Token>) {
-        if self.under_way.is_some() || (now < self.next && self.saves.is_empty()) {
+    /// Says it, if it is time.
+    pub(super) fn begin(&mut self, flow: &Flow, now: Instant, steps: impl ExactSizeIterator<Item = Token>) {
+        if self.under_way.is_some() || now < self.next {
             return;
         }
-        let lease = self.lease;
-        let saves = std::mem::take(&mut self.saves);
-        let saved = saves.iter().map(|save| (save.token, Some(save.checkpoint.clone())));
-        let mut alive: Vec<(Token, Option<Box<RawValue>>)> = saved.collect();
-        if now >= self.next {
-            self.next = now + lease / PER_LEASE;
-            alive.extend(steps.map(|token| (token, None)));
-        }
-        if alive.is_empty() {
+        self.next = now + self.lease / PER_LEASE;
+        if steps.len() == 0 {
             return;
         }
-        let alive = alive.into_iter().map(|(token, checkpoint)| Alive { token, lease, checkpoint });
-        let (flow, alive): (_, Vec<Alive>) = (flow.clone(), alive.collect());
+        let (flow, lease, tokens) = (flow.clone(), self.lease, steps.collect::<Vec<Token>>());
         self.under_way = Some(Box::pin(async move {
-            let answers = flow.heartbeat(&alive).await;
-            for (place, save) in saves.into_iter().enumerate() {
-                let answer = match &answers {
-                    Ok(answers) => answers[place].map_err(|refused| Failure::new(refused.to_string())),
-                    Err(error) => Err(Failure::new(format!("the checkpoint could not be saved: {error}"))),
-                };
-                let _ = save.answer.send(answer);
-            }
-            let tokens = alive.iter().map(|alive| alive.token);
-            Heard { since: now, answers: answers.map(|answers| tokens.zip(answers).collect()) }
+            let alive = tokens.iter().map(|token| Alive { token: *token, lease, checkpoint: None });
+            let answers = flow.heartbeat(alive.collect()).await;
+            Heard { since: now, answers: answers.map(|answers| tokens.into_iter().zip(answers).collect()) }
         }));
     }
 
-    /// What the call under way answers; never, if there is none.
+    /// What is answered to what is under way; never, if nothing is.
     pub(super) async fn heard(&mut self) -> Heard {
         let heard = match &mut self.under_way {
-            Some(call) => call.await,
+            Some(said) => said.await,
             None => std::future::pending().await,
         };
         self.under_way = None;

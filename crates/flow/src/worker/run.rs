@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::counts::{Tally, count};
 use super::handler::Carry;
-use super::heartbeat::{Heard, Heartbeat, Save};
+use super::heartbeat::{Heard, Heartbeat};
 use super::step::{Link, Over, Signal};
 use super::stranger::Strangers;
 use crate::claim::{Claimant, ClaimedStep, WANT_MAX};
@@ -32,8 +32,6 @@ const WAIT: Duration = Duration::from_secs(86_400);
 const PAUSE: Duration = Duration::from_millis(500);
 /// Words that may be on their way before more is claimed, if the handlers at a time are fewer.
 const WORDS: usize = 64;
-/// Checkpoints that may wait to be heard of; further ones wait to be let in.
-const SAVES: usize = 1_000;
 /// How long handlers that were told to end may take to do so before their steps are given back all the same.
 const ENDING: Duration = Duration::from_secs(1);
 /// How long before the step's timeout a handler is ended, so that this can be said while the step is still its worker's: a tenth of it, and no more than this.
@@ -71,7 +69,6 @@ pub(super) struct Run {
     tally: Arc<Tally>,
     stage: Stage,
     stopping: watch::Sender<bool>,
-    saves: (mpsc::Sender<Save>, mpsc::Receiver<Save>),
     claim: Option<Claiming>,
     handlers: JoinSet<Result<Said, Failure>>,
     /// Whose each of them is.
@@ -99,7 +96,6 @@ impl Run {
             tally,
             stage: Stage::Working,
             stopping: watch::Sender::new(false),
-            saves: mpsc::channel(SAVES),
             claim: None,
             handlers: JoinSet::new(),
             tasks: HashMap::new(),
@@ -126,7 +122,6 @@ impl Run {
                 Some((ended, answer)) = self.words.next() => self.answered(ended, answer),
                 claimed = some(&mut self.claim) => self.claimed(claimed),
                 heard = self.heartbeat.heard() => self.heard(heard),
-                Some(save) = self.saves.1.recv(), if self.heartbeat.wants_saves() => self.heartbeat.save(save),
                 () = sleep_until(alarm) => {}
             }
         }
@@ -194,7 +189,7 @@ impl Run {
         let over = Arc::new(AtomicBool::new(false));
         let signal = Signal { over: over.clone(), stopping: self.stopping.subscribe() };
         let limit = step.timeout.map(|timeout| timeout - MARGIN.min(timeout / 10));
-        let work = handler.clone().carry(step, Link { signal, saves: self.saves.0.clone() });
+        let work = handler.clone().carry(step, Link { flow: self.flow.clone(), lease: self.claimant.lease, signal });
         let task = self.handlers.spawn(async move {
             let _over = Over(over);
             let Some(limit) = limit else { return work.await };

@@ -3,20 +3,25 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::handler::Outcome;
-use super::heartbeat::Save;
 use crate::claim::ClaimedStep;
-use crate::settle::Failure;
+use crate::flow::Flow;
+use crate::renew::Alive;
+use crate::settle::{Failure, Refused};
 
 /// What stands for the parts of a batch that has none.
 const PLACEHOLDER: &str = "batch_placeholder";
+
+/// By the names of steps.
+type Results<'a> = HashMap<String, &'a RawValue>;
 
 /// One attempt of a step, as its handler sees it.
 ///
@@ -32,8 +37,9 @@ pub struct Step<C> {
 /// A handler's line to its worker.
 #[derive(Debug)]
 pub(super) struct Link {
+    pub(super) flow: Flow,
+    pub(super) lease: Duration,
     pub(super) signal: Signal,
-    pub(super) saves: mpsc::Sender<Save>,
 }
 
 impl<C: DeserializeOwned> Step<C> {
@@ -102,17 +108,23 @@ impl<C> Step<C> {
         results.get(step).map(|result| read(&format!("the result of step {step:?}"), result)).transpose()
     }
 
-    /// The results of the parts of a batch, in order; those that failed have none.
+    /// The results of the parts of a batch that have one, in order.
     ///
     /// # Errors
     /// If one has another shape.
     pub fn results_of_parts<T: DeserializeOwned>(&self, step: &str) -> Result<Vec<T>, Failure> {
-        let number = |name: &str| name.strip_prefix(step)?.strip_prefix('_')?.parse::<u32>().ok();
         let results = self.results()?;
-        let parts = results.iter().filter_map(|(name, result)| Some((number(name)?, name, result)));
-        let mut parts: Vec<_> = parts.filter(|(.., result)| !is_placeholder(result)).collect();
-        parts.sort_unstable_by_key(|(number, ..)| *number);
-        parts.into_iter().map(|(_, name, result)| read(&format!("the result of step {name:?}"), result)).collect()
+        let parts = parts(&results, step).filter(|(_, result)| !is_placeholder(result) && failed(result).is_none());
+        parts.map(|(name, result)| read(&format!("the result of step {name:?}"), result)).collect()
+    }
+
+    /// The parts of a batch that failed for good, by their names, and why. There are none unless the batch goes on all the same.
+    ///
+    /// # Errors
+    /// If the results before it cannot be read.
+    pub fn failures_of_parts(&self, step: &str) -> Result<Vec<(String, Failure)>, Failure> {
+        let results = self.results()?;
+        Ok(parts(&results, step).filter_map(|(name, result)| Some((name.to_owned(), failed(result)?))).collect())
     }
 
     /// What this part of a batch is to work on.
@@ -137,11 +149,12 @@ impl<C> Step<C> {
     /// # Errors
     /// If it is not JSON, if the database cannot be reached, or if the step is not this worker's any more.
     pub async fn save_checkpoint(&self, checkpoint: &impl Serialize) -> Result<(), Failure> {
-        let (answer, answered) = oneshot::channel();
-        let save = Save { token: self.claimed.token, checkpoint: written(checkpoint)?, answer };
-        let gone = || Failure::new("the worker has ended");
-        self.link.saves.send(save).await.map_err(|_| gone())?;
-        answered.await.unwrap_or_else(|_| Err(gone()))
+        let Link { flow, lease, .. } = &self.link;
+        let checkpoint = Some(written(checkpoint)?);
+        let alive = Alive { token: self.claimed.token, lease: *lease, checkpoint };
+        let answers = flow.heartbeat(vec![alive]).await;
+        let answers = answers.map_err(|error| Failure::new(format!("the checkpoint could not be saved: {error}")))?;
+        Ok(answers.into_iter().collect::<Result<(), Refused>>()?)
     }
 
     /// Leaves off here: the step is not done, and goes on from this checkpoint when somebody claims it next. Not charged.
@@ -157,7 +170,7 @@ impl<C> Step<C> {
         self.link.signal.clone()
     }
 
-    fn results(&self) -> Result<HashMap<String, &RawValue>, Failure> {
+    fn results(&self) -> Result<Results<'_>, Failure> {
         let results = serde_json::from_str(self.claimed.results.get());
         results.map_err(|error| Failure::shape(format!("the results before it cannot be read: {error}")))
     }
@@ -169,6 +182,25 @@ fn read<T: DeserializeOwned>(what: &str, json: &RawValue) -> Result<T, Failure> 
 
 fn written(checkpoint: &impl Serialize) -> Result<Box<RawValue>, Failure> {
     to_raw_value(checkpoint).map_err(|error| Failure::shape(format!("the checkpoint is not JSON: {error}")))
+}
+
+/// What the parts of a batch left, in order.
+fn parts<'a>(results: &'a Results<'a>, step: &str) -> impl Iterator<Item = (&'a str, &'a RawValue)> {
+    let number = |name: &str| name.strip_prefix(step)?.strip_prefix('_')?.parse::<u32>().ok();
+    let parts = results.iter().filter_map(|(name, result)| Some((number(name)?, name.as_str(), *result)));
+    let mut parts: Vec<_> = parts.collect();
+    parts.sort_unstable_by_key(|(number, ..)| *number);
+    parts.into_iter().map(|(_, name, result)| (name, result))
+}
+
+/// Why there is no result, where that is told instead.
+fn failed(result: &RawValue) -> Option<Failure> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Failed {
+        error: Failure,
+    }
+    serde_json::from_str(result.get()).ok().map(|Failed { error }| error)
 }
 
 fn is_placeholder(result: &RawValue) -> bool {

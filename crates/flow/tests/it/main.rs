@@ -6,6 +6,7 @@ mod decisions;
 mod failures;
 mod fixture;
 mod graphs;
+mod limits;
 mod retries;
 mod schema;
 mod submissions;
