@@ -338,7 +338,7 @@ AS $function$
         * case when jitter > 0 then 1 + jitter * (2 * random() - 1) else 1 end))::bigint
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.claim_steps(namespaces text[], names text[], known integer[], floors_us bigint[], claim bigint, wants integer[], workers text[], leases_ms bigint[])
+CREATE OR REPLACE FUNCTION {schema}.claim_steps(namespaces text[], names text[], left_out text[], known integer[], floors_us bigint[], claim bigint, wants integer[], workers text[], leases_ms bigint[])
  RETURNS TABLE(next_due_ms double precision, lanes integer[], reached_us bigint[], seat integer, lease_ms bigint, task_id uuid, ordinal integer, fence bigint, attempt integer, template_id integer, slot integer, part integer, namespace text, definition_name text, step_name text, callable text, initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text, checkpoint text, results text, guarded boolean)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -375,7 +375,7 @@ begin
         join {schema}.step_lane l on l.namespace_id = n.id
         cross join lateral (select coalesce(to_timestamp(floors_us[array_position(known, l.id)] / 1000000.0), '-infinity') as floor) k
         left join lateral (select s.due_at from {schema}.step s where s.lane_id = l.id and s.due_at >= k.floor and s.due_at < 'infinity' order by s.due_at limit 1) f on true
-        where n.name = any (namespaces) and (names is null or l.name = any (names))
+        where n.name = any (namespaces) and (names is null or l.name = any (names)) and l.name <> all (left_out)
         order by l.priority desc, f.due_at
     ) l;
     reached_us := array_fill((extract(epoch from now()) * 1000000)::bigint, array[coalesce(cardinality(lanes), 0)]);

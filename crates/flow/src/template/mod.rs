@@ -56,7 +56,7 @@ pub struct StepDefinition {
     #[serde(rename = "type")]
     pub kind: StepKind,
     /// What carries it out.
-    pub handler: Handler,
+    pub handler: HandlerDefinition,
     /// The names of the steps that come before it.
     pub dependencies: Vec<String>,
     /// How often it is tried, and when.
@@ -86,7 +86,7 @@ pub struct StepDefinition {
 
 /// What carries a step out.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Handler {
+pub struct HandlerDefinition {
     /// What the worker calls it.
     pub callable: String,
     /// What it is told beside its inputs.

@@ -11,3 +11,7 @@ mod limits;
 mod retries;
 mod schema;
 mod submissions;
+mod worker_ends;
+mod worker_graphs;
+mod worker_strangers;
+mod workers;
