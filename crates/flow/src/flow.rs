@@ -10,6 +10,7 @@ use crate::catalog::Catalog;
 use crate::claim::Claims;
 use crate::error::Result;
 use crate::expire::Leases;
+use crate::manual::Acts;
 use crate::queries::{FUNCTIONS, MIGRATIONS, Queries};
 use crate::settle::Settles;
 use crate::submit::Submits;
@@ -47,6 +48,7 @@ pub(crate) struct Inner {
     pub(crate) submits: Flights<Submits>,
     pub(crate) claims: Consumer<Claims>,
     pub(crate) settles: Flights<Settles>,
+    pub(crate) acts: Flights<Acts>,
     pub(crate) leases: Consumer<Leases>,
     pub(crate) leases_channel: Channel,
 }
@@ -77,6 +79,11 @@ impl Flow {
             sql: Queries::new(schema),
             submits: wake.flights("submit", Submits::new(schema, channel.clone()), flying.clone()),
             claims: wake.consumer("steps", Claims::new(schema, channel.clone())),
+            acts: wake.flights(
+                "operate",
+                Acts::new(schema, channel.clone(), watch.clone()),
+                Acts::alone(flying.clone()),
+            ),
             settles: wake.flights("settle", Settles::new(schema, channel, watch, leases_channel.clone()), flying),
             leases: wake.consumer("leases", Leases::new(schema, leases_channel.clone())),
             leases_channel,

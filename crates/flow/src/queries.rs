@@ -9,6 +9,7 @@ pub(crate) struct Queries {
     pub(crate) find_template: Sql,
     pub(crate) load_template: Sql,
     pub(crate) renew_steps: Sql,
+    pub(crate) template_of_task: Sql,
 }
 
 impl Queries {
@@ -19,6 +20,7 @@ impl Queries {
             find_template: schema.sql(include_str!("../sql/find_template.sql")),
             load_template: schema.sql(include_str!("../sql/load_template.sql")),
             renew_steps: schema.sql(include_str!("../sql/renew_steps.sql")),
+            template_of_task: schema.sql(include_str!("../sql/template_of_task.sql")),
         }
     }
 }
@@ -41,5 +43,8 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "appear", sql: include_str!("../functions/appear.sql") },
     Function { name: "decide", sql: include_str!("../functions/decide.sql") },
     Function { name: "divide", sql: include_str!("../functions/divide.sql") },
+    Function { name: "follow", sql: include_str!("../functions/follow.sql") },
     Function { name: "settle_steps", sql: include_str!("../functions/settle_steps.sql") },
+    Function { name: "operate_step", sql: include_str!("../functions/operate_step.sql") },
+    Function { name: "end_task", sql: include_str!("../functions/end_task.sql") },
 ];

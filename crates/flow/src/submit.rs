@@ -198,10 +198,7 @@ impl Flight for Submits {
         let members = &boarded.members;
         let text =
             |text: fn(&Submission) -> Option<&str>| members.iter().map(|m| text(&m.submission)).collect::<Vec<_>>();
-        let limit = |member: &&Member| {
-            let minutes = member.kept.template.lifecycle.max_duration_minutes?;
-            Some((minutes * 60_000.0) as i64)
-        };
+        let limit = |member: &&Member| member.kept.template.lifecycle.limit_ms();
         let mut tags: Vec<&str> = Vec::new();
         let mut tag_lasts: Vec<i32> = Vec::new();
         for member in members {

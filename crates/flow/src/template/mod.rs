@@ -216,6 +216,13 @@ pub struct Lifecycle {
     pub staleness_action: StalenessAction,
 }
 
+impl Lifecycle {
+    /// How long a task may take, in milliseconds. `None`: for ever.
+    pub(crate) fn limit_ms(&self) -> Option<i64> {
+        self.max_duration_minutes.map(|minutes| (minutes * 60_000.0) as i64)
+    }
+}
+
 /// What happens to a task that took too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Default)]
 #[serde(rename_all = "snake_case")]

@@ -6,6 +6,8 @@ mod decisions;
 mod failures;
 mod fixture;
 mod graphs;
+mod manual;
 mod retries;
 mod schema;
+mod sound;
 mod submissions;
