@@ -7,6 +7,7 @@ mod failures;
 mod fixture;
 mod graphs;
 mod manual;
+mod meddling;
 mod retries;
 mod schema;
 mod sound;
