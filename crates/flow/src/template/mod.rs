@@ -217,7 +217,7 @@ pub struct Lifecycle {
 }
 
 impl Lifecycle {
-    /// After how long a task may have taken too long.
+    /// After how long a task may have taken too long. `None`: never.
     pub(crate) fn first_limit(&self) -> Option<Duration> {
         let limits = [
             self.max_duration_minutes,
@@ -226,6 +226,11 @@ impl Lifecycle {
             self.max_steps_in_process_minutes,
         ];
         limits.into_iter().flatten().reduce(f64::min).map(|minutes| Duration::from_secs_f64(minutes * 60.0))
+    }
+
+    /// The same in milliseconds.
+    pub(crate) fn limit_ms(&self) -> Option<i64> {
+        self.first_limit().map(|limit| limit.as_millis() as i64)
     }
 }
 
