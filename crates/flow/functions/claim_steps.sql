@@ -2,6 +2,7 @@
 -- Source: namespaces by name; steps by name, or all of them.
 -- Seats:  `wants`: steps at most; `workers`: who; `leases_ms`: for how long. Each seat gets a step before any gets a second.
 -- Rows:   one per step; then one of nulls but for next_due_ms. `results` is a JSON object: the results of all steps before it.
+-- Rings:  who watches one of their tasks.
 -- Locks:  steps, skip locked.
 -- Index:  step_due of each lane forwards; then primary keys.
 -- Commit: is not waited for to be on disk. A crash of the database may forget the newest claims, and their steps are due again at once: what is said under them is refused. A fence is
@@ -64,6 +65,7 @@ begin
     end loop;
 
     if taken > 0 then
+        perform pg_notify({watch_channel}, t.id::text) from {schema}.task t where t.id = any (tasks) and t.watched_until > now() and pg_notification_queue_usage() < 0.9;
         return query
         with claimed as materialized (
             select n.place::integer, t.template_id, s.*

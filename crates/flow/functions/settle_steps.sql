@@ -128,6 +128,9 @@ begin
     select array_agg(a.task_id), array_agg(a.state::text || case when a.readied then '+' else '' end || case when a.watched then '!' else '' end) into mine, after
     from {schema}.advance_tasks(array(select distinct m.id from unnest(mine) as m (id)), ended, ended_of, changed, changes) as a;
 
+    -- A lost ring costs a watcher time; a full queue would cost the write.
+    perform pg_notify({watch_channel}, n.task_id::text) from unnest(mine, after) as n (task_id, after) where n.after like '%!' and pg_notification_queue_usage() < 0.9;
+
     outcomes := array(
         select case
             when v.verdict is not null then v.verdict || a.after

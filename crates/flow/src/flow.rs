@@ -13,6 +13,10 @@ use crate::expire::Leases;
 use crate::queries::{FUNCTIONS, MIGRATIONS, Queries};
 use crate::settle::Settles;
 use crate::submit::Submits;
+use crate::wait::Watches;
+
+/// The channel on which changes of a task that somebody watches are told.
+const WATCH: &str = "flow_watch";
 
 /// Everything that can be set. `Options::default()` is what to start with.
 #[derive(Clone)]
@@ -49,6 +53,8 @@ pub(crate) struct Inner {
     pub(crate) settles: Flights<Settles>,
     pub(crate) leases: Consumer<Leases>,
     pub(crate) leases_channel: Channel,
+    pub(crate) watches: Consumer<Watches>,
+    pub(crate) watch_channel: Channel,
 }
 
 impl Flow {
@@ -68,7 +74,7 @@ impl Flow {
     pub fn start(db: &Database, schema: &Schema, options: Options) -> Flow {
         let wake = Wake::start(db, schema, options.wake);
         let channel = wake.channel("flow", Payload::Keys);
-        let watch = wake.channel("flow_watch", Payload::Keys);
+        let watch_channel = wake.channel(WATCH, Payload::Keys);
         let leases_channel = wake.channel("flow_leases", Payload::Due);
         let flying = FlightOptions { give_up_after: options.give_up_after, ..FlightOptions::default() };
         let inner = Inner {
@@ -77,9 +83,15 @@ impl Flow {
             sql: Queries::new(schema),
             submits: wake.flights("submit", Submits::new(schema, channel.clone()), flying.clone()),
             claims: wake.consumer("steps", Claims::new(schema, channel.clone())),
-            settles: wake.flights("settle", Settles::new(schema, channel, watch, leases_channel.clone()), flying),
+            settles: wake.flights(
+                "settle",
+                Settles::new(schema, channel, watch_channel.clone(), leases_channel.clone()),
+                flying,
+            ),
             leases: wake.consumer("leases", Leases::new(schema, leases_channel.clone())),
             leases_channel,
+            watches: wake.consumer("watch", Watches::new(schema, watch_channel.clone())),
+            watch_channel,
             db: db.clone(),
             schema: schema.clone(),
             wake,
@@ -88,8 +100,10 @@ impl Flow {
     }
 
     /// What this crate and its engine need in a schema, in order.
-    pub fn components(_: &Schema) -> Vec<Component> {
-        let flow = Component { name: "flow", migrations: MIGRATIONS, functions: FUNCTIONS, vars: Vec::new() };
+    pub fn components(schema: &Schema) -> Vec<Component> {
+        let watch = format!("'{}'", wake::channel_name(schema.name(), WATCH).replace('\'', "''"));
+        let vars = vec![("watch_channel".into(), watch)];
+        let flow = Component { name: "flow", migrations: MIGRATIONS, functions: FUNCTIONS, vars };
         vec![Wake::component(), flow]
     }
 
@@ -107,6 +121,7 @@ impl Flow {
     pub async fn close(&self) {
         self.inner.claims.close().await;
         self.inner.leases.close().await;
+        self.inner.watches.close().await;
     }
 
     /// Returns when every ring for other processes has been sent.

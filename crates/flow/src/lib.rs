@@ -6,6 +6,7 @@
 //! Where to read on: what is stored in `migrations/`; how tasks are made, steps claimed and ended in `functions/`, one file each with its reasons; the states as people see them
 //! in `state.rs`. Everything that waits, rings and groups is the engine's: see the crate `wake`.
 
+mod audit;
 mod catalog;
 mod claim;
 mod error;
@@ -13,10 +14,13 @@ mod expire;
 mod flat;
 mod flow;
 mod graph;
+mod history;
 mod identity;
+mod list;
 mod name;
 mod orchestrator;
 mod queries;
+mod read;
 mod register;
 mod renew;
 mod settle;
@@ -25,11 +29,16 @@ mod state;
 mod submit;
 mod template;
 mod token;
+mod transition;
+mod wait;
 
+pub use audit::{Attempt, Outcome};
 pub use claim::{ClaimedStep, Worker};
 pub use error::{Error, Result};
 pub use flow::{Flow, Options};
+pub use list::{PAGE_MAX, TaskFilter, TaskPage};
 pub use orchestrator::Orchestrator;
+pub use read::{Step, Task, TaskSummary};
 pub use register::Registered;
 pub use renew::Alive;
 pub use settle::{Decision, Ended, Failure, Refused, Said, Settled};
@@ -41,3 +50,5 @@ pub use template::{
     PublishWhen, PublishedEvent, Retry, STEPS_MAX, StalenessAction, StepDefinition, StepKind, Template,
 };
 pub use token::Token;
+pub use transition::{NotATransition, Transition, TransitionId};
+pub use wait::News;
