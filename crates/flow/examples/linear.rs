@@ -66,7 +66,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     flow.register(include_str!("linear.yaml")).await?;
 
     let worker = flow.worker("post-1").namespace("post");
-    let worker = worker.handle("write", write).handle("dictionary.translate", translate).handle("send", send).start()?;
+    let worker =
+        worker.handle("write", write).handle("dictionary.translate", translate).handle("send", send).start()?;
 
     let task = flow.submit(Submission::new("post", "greeting", "1.0.0", json!({"to": "Ada"}))).await?.task_uuid;
     let ended = flow.wait(task, Instant::now() + Duration::from_secs(30)).await?.ok_or("it takes too long")?;

@@ -131,6 +131,9 @@ begin
     from {schema}.advance_tasks(array(select distinct m.id from unnest(mine) as m (id)), ended, ended_of, changed, changes) as a;
 
     perform {schema}.free_slots(mine, slots);
+    -- A lost ring costs a watcher time; a full queue would cost the write.
+    perform pg_notify({watch_channel}, n.task_id::text) from unnest(gone_on, after) as n (task_id, after) where n.after like '%!' and pg_notification_queue_usage() < 0.9;
+
     outcomes := array(
         select case
             when v.verdict is not null then v.verdict || a.after

@@ -51,6 +51,13 @@ pub enum Error {
         task: Uuid,
     },
 
+    /// There is no such task.
+    #[error("there is no task {task}")]
+    NoTask {
+        /// The one that was asked for.
+        task: Uuid,
+    },
+
     /// The engine could not carry out a wait or a write.
     #[error(transparent)]
     Wake(#[from] wake::Error),

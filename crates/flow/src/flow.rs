@@ -14,10 +14,12 @@ use crate::queries::{FUNCTIONS, MIGRATIONS, Queries};
 use crate::renew::Renewals;
 use crate::settle::Settles;
 use crate::submit::Submits;
+use crate::wait::Watches;
 
-/// Channels: that steps may be due, and that leases end which the engine watches.
+/// Channels: that steps may be due, that leases end which the engine watches, and changes of a task that somebody watches.
 const STEPS: &str = "flow";
 const LEASES: &str = "flow_leases";
+const WATCH: &str = "flow_watch";
 
 /// Everything that can be set. `Options::default()` is what to start with.
 #[derive(Clone)]
@@ -55,6 +57,8 @@ pub(crate) struct Inner {
     pub(crate) renewals: Flights<Renewals>,
     pub(crate) leases: Consumer<Leases>,
     pub(crate) leases_channel: Channel,
+    pub(crate) watches: Consumer<Watches>,
+    pub(crate) watch_channel: Channel,
 }
 
 impl Flow {
@@ -74,7 +78,7 @@ impl Flow {
     pub fn start(db: &Database, schema: &Schema, options: Options) -> Flow {
         let wake = Wake::start(db, schema, options.wake);
         let channel = wake.channel(STEPS, Payload::Keys);
-        let watch = wake.channel("flow_watch", Payload::Keys);
+        let watch_channel = wake.channel(WATCH, Payload::Keys);
         let leases_channel = wake.channel(LEASES, Payload::Due);
         let flying = FlightOptions { give_up_after: options.give_up_after, ..FlightOptions::default() };
         let inner = Inner {
@@ -85,12 +89,14 @@ impl Flow {
             claims: wake.consumer("steps", Claims::new(schema, channel.clone())),
             settles: wake.flights(
                 "settle",
-                Settles::new(schema, channel, watch, leases_channel.clone()),
+                Settles::new(schema, channel, watch_channel.clone(), leases_channel.clone()),
                 flying.clone(),
             ),
             renewals: wake.flights("renew", Renewals::new(schema), flying.clone()),
             leases: wake.consumer("leases", Leases::new(schema, leases_channel.clone())),
             leases_channel,
+            watches: wake.consumer("watch", Watches::new(schema, watch_channel.clone())),
+            watch_channel,
             db: db.clone(),
             schema: schema.clone(),
             wake,
@@ -102,7 +108,8 @@ impl Flow {
     pub fn components(schema: &Schema) -> Vec<Component> {
         // What only the database knows is rung there.
         let channel = |suffix| format!("'{}'", channel_name(schema.name(), suffix).replace('\'', "''"));
-        let vars = vec![("channel".to_owned(), channel(STEPS)), ("leases".to_owned(), channel(LEASES))];
+        let channels = [("channel", STEPS), ("leases", LEASES), ("watch_channel", WATCH)];
+        let vars = channels.map(|(name, suffix)| (name.to_owned(), channel(suffix))).to_vec();
         let flow = Component { name: "flow", migrations: MIGRATIONS, functions: FUNCTIONS, vars };
         vec![Wake::component(), flow]
     }
@@ -121,6 +128,7 @@ impl Flow {
     pub async fn close(&self) {
         self.inner.claims.close().await;
         self.inner.leases.close().await;
+        self.inner.watches.close().await;
     }
 
     /// Returns when every ring for other processes has been sent.

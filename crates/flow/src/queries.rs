@@ -10,6 +10,13 @@ pub(crate) struct Queries {
     pub(crate) load_template: Sql,
     pub(crate) limit_steps: Sql,
     pub(crate) limits: Sql,
+    pub(crate) task_detail: Sql,
+    pub(crate) task_steps: Sql,
+    pub(crate) task_attempts: Sql,
+    pub(crate) task_history: Sql,
+    pub(crate) mark_watched: Sql,
+    pub(crate) find_tasks: Sql,
+    pub(crate) pick_tasks: Sql,
 }
 
 impl Queries {
@@ -21,6 +28,13 @@ impl Queries {
             load_template: schema.sql(include_str!("../sql/load_template.sql")),
             limit_steps: schema.sql(include_str!("../sql/limit_steps.sql")),
             limits: schema.sql(include_str!("../sql/limits.sql")),
+            task_detail: schema.sql(include_str!("../sql/task_detail.sql")),
+            task_steps: schema.sql(include_str!("../sql/task_steps.sql")),
+            task_attempts: schema.sql(include_str!("../sql/task_attempts.sql")),
+            task_history: schema.sql(include_str!("../sql/task_history.sql")),
+            mark_watched: schema.sql(include_str!("../sql/mark_watched.sql")),
+            find_tasks: schema.sql(include_str!("../sql/find_tasks.sql")),
+            pick_tasks: schema.sql(include_str!("../sql/pick_tasks.sql")),
         }
     }
 }
