@@ -19,7 +19,7 @@ pub struct Attempt {
     /// Which attempt, from 1; one that is not charged has the number of the next.
     pub attempt: u32,
     /// How it ended.
-    pub outcome: AttemptOutcome,
+    pub outcome: Outcome,
     /// Who.
     pub worker: Option<String>,
     /// When the step could be claimed.
@@ -49,7 +49,7 @@ pub struct Attempt {
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum AttemptOutcome {
+pub enum Outcome {
     /// It has not.
     InProgress,
     /// The step is done.
@@ -74,21 +74,21 @@ pub enum AttemptOutcome {
     Reset,
 }
 
-impl AttemptOutcome {
+impl Outcome {
     /// By the letter of its row; below a fence of zero a person did it.
-    pub(crate) fn of(letter: &str, fence: i64) -> AttemptOutcome {
+    pub(crate) fn of(letter: &str, fence: i64) -> Outcome {
         match letter {
-            "c" if fence < 0 => AttemptOutcome::CompletedManually,
-            "c" => AttemptOutcome::Complete,
-            "f" => AttemptOutcome::Failed,
-            "e" => AttemptOutcome::FailedForGood,
-            "l" => AttemptOutcome::LeaseEnded,
-            "g" => AttemptOutcome::GivenBack,
-            "y" => AttemptOutcome::Yielded,
-            "m" => AttemptOutcome::ResolvedManually,
-            "r" => AttemptOutcome::Reset,
-            "x" => AttemptOutcome::TakenAway,
-            _ => AttemptOutcome::InProgress,
+            "c" if fence < 0 => Outcome::CompletedManually,
+            "c" => Outcome::Complete,
+            "f" => Outcome::Failed,
+            "e" => Outcome::FailedForGood,
+            "l" => Outcome::LeaseEnded,
+            "g" => Outcome::GivenBack,
+            "y" => Outcome::Yielded,
+            "m" => Outcome::ResolvedManually,
+            "r" => Outcome::Reset,
+            "x" => Outcome::TakenAway,
+            _ => Outcome::InProgress,
         }
     }
 }
@@ -115,7 +115,7 @@ fn read(row: &PgRow) -> Result<Option<Attempt>> {
     let (ready_at, claimed_at, ended_at) = (ready_at?, claimed_at?, ended_at?);
     Ok(Some(Attempt {
         attempt: row.try_get::<i32, _>("attempt")? as u32,
-        outcome: AttemptOutcome::of(row.try_get("outcome")?, fence),
+        outcome: Outcome::of(row.try_get("outcome")?, fence),
         worker: row.try_get("worker")?,
         ready_at,
         claimed_at,

@@ -37,7 +37,7 @@ mod transition;
 mod wait;
 mod worker;
 
-pub use audit::{Attempt, AttemptOutcome};
+pub use audit::{Attempt, Outcome};
 pub use claim::{Claimant, ClaimedStep};
 pub use error::{Error, Result};
 pub use event::{DomainEvent, EventFilter};
@@ -61,4 +61,4 @@ pub use template::{
 pub use token::Token;
 pub use transition::{NotATransition, Transition, TransitionId};
 pub use wait::News;
-pub use worker::{Answer, Handler, Outcome, Signal, Step, Worker, WorkerBuilder, WorkerCounts};
+pub use worker::{Answer, Handled, Handler, Signal, Step, Worker, WorkerBuilder, WorkerCounts};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flow::{
-    AttemptOutcome, Claimant, ExecutionStatus, HealthStatus, RecommendedAction, Said, StepState, Submission, TaskState,
+    Claimant, ExecutionStatus, HealthStatus, Outcome, RecommendedAction, Said, StepState, Submission, TaskState,
 };
 use serde_json::{Value, json, value::RawValue};
 use uuid::Uuid;
@@ -176,8 +176,8 @@ async fn every_attempt_is_accounted_for() {
     assert_eq!(flow.claim(&short, 1, None).await.expect("a claim").len(), 1);
     let last = flow.next().await;
     let audit = flow.audit(task, "a").await.expect("an answer").expect("a step");
-    let outcomes: Vec<AttemptOutcome> = audit.iter().map(|one| one.outcome).collect();
-    use AttemptOutcome::*;
+    let outcomes: Vec<Outcome> = audit.iter().map(|one| one.outcome).collect();
+    use Outcome::*;
     assert_eq!(outcomes, [GivenBack, Yielded, Failed, LeaseEnded, InProgress]);
     let attempts: Vec<u32> = audit.iter().map(|one| one.attempt).collect();
     assert_eq!(attempts, [1, 1, 1, 2, 3]);
