@@ -11,6 +11,7 @@ use crate::claim::Claims;
 use crate::error::Result;
 use crate::expire::Leases;
 use crate::queries::{FUNCTIONS, MIGRATIONS, Queries};
+use crate::schedule::{Advances, Schedules};
 use crate::settle::Settles;
 use crate::submit::Submits;
 
@@ -49,6 +50,9 @@ pub(crate) struct Inner {
     pub(crate) settles: Flights<Settles>,
     pub(crate) leases: Consumer<Leases>,
     pub(crate) leases_channel: Channel,
+    pub(crate) schedules: Consumer<Schedules>,
+    pub(crate) advances: Flights<Advances>,
+    pub(crate) schedules_channel: Channel,
 }
 
 impl Flow {
@@ -70,6 +74,7 @@ impl Flow {
         let channel = wake.channel("flow", Payload::Keys);
         let watch = wake.channel("flow_watch", Payload::Keys);
         let leases_channel = wake.channel("flow_leases", Payload::Due);
+        let schedules_channel = wake.channel("flow_schedules", Payload::Due);
         let flying = FlightOptions { give_up_after: options.give_up_after, ..FlightOptions::default() };
         let inner = Inner {
             environment: options.environment,
@@ -77,9 +82,16 @@ impl Flow {
             sql: Queries::new(schema),
             submits: wake.flights("submit", Submits::new(schema, channel.clone()), flying.clone()),
             claims: wake.consumer("steps", Claims::new(schema, channel.clone())),
-            settles: wake.flights("settle", Settles::new(schema, channel, watch, leases_channel.clone()), flying),
+            settles: wake.flights(
+                "settle",
+                Settles::new(schema, channel, watch, leases_channel.clone()),
+                flying.clone(),
+            ),
             leases: wake.consumer("leases", Leases::new(schema, leases_channel.clone())),
             leases_channel,
+            schedules: wake.consumer("schedules", Schedules::new(schema, schedules_channel.clone())),
+            advances: wake.flights("advance", Advances::new(schema, schedules_channel.clone()), flying),
+            schedules_channel,
             db: db.clone(),
             schema: schema.clone(),
             wake,
@@ -107,6 +119,7 @@ impl Flow {
     pub async fn close(&self) {
         self.inner.claims.close().await;
         self.inner.leases.close().await;
+        self.inner.schedules.close().await;
     }
 
     /// Returns when every ring for other processes has been sent.

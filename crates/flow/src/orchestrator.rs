@@ -10,6 +10,7 @@ use wake::{Claim, Consumer};
 use crate::error::Result;
 use crate::expire::ENDED_MAX;
 use crate::flow::Flow;
+use crate::schedule::SCHEDULES_MAX;
 
 /// How long one wait is; it is only begun again.
 const WAIT: Duration = Duration::from_secs(86_400);
@@ -39,14 +40,19 @@ impl Drop for Orchestrator {
 }
 
 impl Flow {
-    /// Starts to do what nobody else does: to end the last attempts of workers that died.
+    /// Starts to do what nobody else does: to end the last attempts of workers that died, and to submit what is scheduled.
     pub fn orchestrate(&self) -> Orchestrator {
         let leases = self.clone();
         let leases = tokio::spawn(async move {
             let end = |tokens| leases.end_leases(tokens);
             attend("leases that have ended", &leases.inner.leases, ENDED_MAX, end).await;
         });
-        Orchestrator { tasks: vec![leases] }
+        let schedules = self.clone();
+        let schedules = tokio::spawn(async move {
+            let run = |due| schedules.run_due(due);
+            attend("schedules that are due", &schedules.inner.schedules, SCHEDULES_MAX, run).await;
+        });
+        Orchestrator { tasks: vec![leases, schedules] }
     }
 }
 

@@ -9,6 +9,9 @@ pub(crate) struct Queries {
     pub(crate) find_template: Sql,
     pub(crate) load_template: Sql,
     pub(crate) renew_steps: Sql,
+    pub(crate) find_schedules: Sql,
+    pub(crate) put_schedule: Sql,
+    pub(crate) delete_schedule: Sql,
 }
 
 impl Queries {
@@ -19,6 +22,9 @@ impl Queries {
             find_template: schema.sql(include_str!("../sql/find_template.sql")),
             load_template: schema.sql(include_str!("../sql/load_template.sql")),
             renew_steps: schema.sql(include_str!("../sql/renew_steps.sql")),
+            find_schedules: schema.sql(include_str!("../sql/find_schedules.sql")),
+            put_schedule: schema.sql(include_str!("../sql/put_schedule.sql")),
+            delete_schedule: schema.sql(include_str!("../sql/delete_schedule.sql")),
         }
     }
 }
@@ -26,6 +32,7 @@ impl Queries {
 pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 1, name: "templates", sql: include_str!("../migrations/0001_templates.sql") },
     Migration { number: 2, name: "tasks", sql: include_str!("../migrations/0002_tasks.sql") },
+    Migration { number: 3, name: "schedules", sql: include_str!("../migrations/0003_schedules.sql") },
 ];
 
 pub(crate) const FUNCTIONS: &[Function] = &[
@@ -42,4 +49,5 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "decide", sql: include_str!("../functions/decide.sql") },
     Function { name: "divide", sql: include_str!("../functions/divide.sql") },
     Function { name: "settle_steps", sql: include_str!("../functions/settle_steps.sql") },
+    Function { name: "advance_schedules", sql: include_str!("../functions/advance_schedules.sql") },
 ];

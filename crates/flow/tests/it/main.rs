@@ -7,5 +7,6 @@ mod failures;
 mod fixture;
 mod graphs;
 mod retries;
+mod schedules;
 mod schema;
 mod submissions;
