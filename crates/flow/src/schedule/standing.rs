@@ -7,10 +7,14 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 use wake::Wake;
 
+use super::change::unknown;
 use super::ticks::{Missed, Ticks};
-use super::{CHANGES_MAX, Schedule, ScheduleFilter, Scheduled, unknown};
+use super::{Schedule, ScheduleFilter, Scheduled};
 use crate::error::{Error, Result};
 use crate::flow::Inner;
+
+/// How often a change is begun again because somebody else was faster.
+const CHANGES_MAX: usize = 100;
 
 /// A schedule's row.
 #[derive(Debug)]

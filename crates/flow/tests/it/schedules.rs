@@ -141,13 +141,12 @@ async fn a_task_comes_at_its_time() {
     eventually("it is over", async || flow.shown("single").await.next_at.is_none()).await;
     let shown = flow.shown("single").await;
     assert_eq!((shown.last_at, shown.last_task, shown.last_error), (Some(at), Some(step.token.task), None));
-    let told: (String, String, Vec<String>) = sqlx::query_as(
-        &flow.db.schema().sql("select initiator, reason, tags from {schema}.task_detail where task_id = $1"),
-    )
-    .bind(step.token.task)
-    .fetch_one(flow.db.database().pool())
-    .await
-    .expect("a task");
+    let text = "select initiator, reason, tags from {schema}.task_detail where task_id = $1";
+    let told: (String, String, Vec<String>) = sqlx::query_as(flow.db.schema().sql(text))
+        .bind(step.token.task)
+        .fetch_one(flow.db.database().pool())
+        .await
+        .expect("a task");
     assert_eq!(told, ("schedule".to_owned(), format!("schedule single at {tick}"), vec!["tagged".to_owned()]));
     assert_eq!(flow.ran("single").await, [at]);
 }
@@ -368,6 +367,7 @@ async fn what_cannot_be_meant_is_refused() {
         (Schedule { cron: Some("@daily".to_owned()), ..once("s", 60) }, "at: there is a cron expression, too"),
         (cron("s", "0 25 * * *"), "cron: \"0 25 * * *\" is not an expression: "),
         (cron("s", "0 0 30 2 *"), "cron: there is no such day"),
+        (Schedule { paused: Some(true), ..cron("s", "0 0 31 4 *") }, "cron: there is no such day"),
         (cron("s", ""), "cron: \"\" is not an expression: "),
         (zone("Mars/Olympus"), "time_zone: \"Mars/Olympus\" is not the name of a time zone"),
         (Schedule { time_zone: Some("UTC".to_owned()), ..once("s", 60) }, "time_zone: a single time has its own"),
