@@ -1,11 +1,12 @@
 /* claim_schedules */
--- Takes the schedules that are due, $1 at most, for $2 milliseconds, and says in the last row, of nulls but for that, when the next one is due.
+-- Takes the schedules that are due, $1 at most, and says in the last row, of nulls but for that, when the next one is due.
+-- Lease: ten seconds. Should whoever takes it die, another one goes on then; nobody gives one back.
 -- Locks: the schedules, skip locked.
 -- Index: schedule_due.
 with due as materialized (
     select s.id from {schema}.schedule s where s.due_at <= now() and s.due_at < 'infinity' order by s.due_at limit $1 for update skip locked
 ), taken as (
-    update {schema}.schedule s set due_at = now() + $2 * interval '1 ms' from due d where s.id = d.id returning s.*
+    update {schema}.schedule s set due_at = now() + interval '10 s' from due d where s.id = d.id returning s.*
 )
 select now() as asked_at, null::float8 as next_due_ms,
        s.id, n.name as namespace, s.name, s.template_name, s.template_version, s.context, s.priority, s.tags, s.cron, s.time_zone, s.at, s.missed::text, s.grace_seconds, s.paused, s.version,

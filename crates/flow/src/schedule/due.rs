@@ -4,43 +4,46 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use pg::{Schema, Sql};
+use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use tokio::time::Instant;
 use uuid::Uuid;
-use wake::{Boarded, Channel, Claim, Flight, Landed, Look, Looked, Ring, Topic, Wake};
+use wake::{Boarded, Channel, Flight, Landed, Ring};
 
 use super::standing::Standing;
 use crate::error::{Error, Result};
 use crate::flow::Flow;
 use crate::identity::identity_of_tick;
 
-/// Schedules that are dealt with at a time. They wait for each other, and each has a few ticks.
-pub(crate) const SCHEDULES_MAX: usize = 100;
-/// How long a schedule is one server's. Should that die, another one goes on after it; should it only be slow, both do the same, which changes nothing.
-const LEASE: Duration = Duration::from_secs(10);
 /// The pause after a failure that may pass.
 const RETRY: Duration = Duration::from_secs(5);
 /// The pause after a schedule that this server does not understand: another one may, or this one after an update.
 const STRANGE: Duration = Duration::from_secs(60);
 
-/// A schedule whose time has come.
+/// A schedule whose time has come. Until its lease ends it is this server's; should that only be slow, another one does the same beside it, which changes nothing.
 #[derive(Debug)]
-pub(crate) struct Due {
+pub(crate) struct DueSchedule {
     standing: Standing,
     /// What time it was by the database's clock, and by ours when we heard it.
     asked_at: OffsetDateTime,
     heard: Instant,
 }
 
+impl DueSchedule {
+    pub(crate) fn of(row: &PgRow) -> sqlx::Result<DueSchedule> {
+        Ok(DueSchedule { standing: Standing::read(row)?, asked_at: row.try_get("asked_at")?, heard: Instant::now() })
+    }
+}
+
 impl Flow {
     /// Submits what is due, and advances the schedules.
-    pub(crate) async fn run_due(&self, due: Vec<Due>) -> Result<()> {
+    pub(crate) async fn run_due(&self, due: Vec<DueSchedule>) -> Result<()> {
         join_all(due.into_iter().map(|due| self.run_one(due))).await.into_iter().collect()
     }
 
-    async fn run_one(&self, due: Due) -> Result<()> {
-        let Due { standing, asked_at, heard } = due;
+    async fn run_one(&self, due: DueSchedule) -> Result<()> {
+        let DueSchedule { standing, asked_at, heard } = due;
         let Some(from) = standing.next_at else { return Ok(()) };
         let schedule = &standing.schedule;
         let (mut last, mut retry) = (None, None);
@@ -102,67 +105,6 @@ fn is_for_good(error: &Error) -> bool {
             | Error::Template(_)
             | Error::Wake(wake::Error::Refused { .. })
     )
-}
-
-/// How schedules are taken that are due.
-pub(crate) struct Schedules {
-    channel: Channel,
-    claim: Sql,
-    give_back: Sql,
-    any: Sql,
-}
-
-impl Schedules {
-    pub(crate) fn new(schema: &Schema, channel: Channel) -> Schedules {
-        Schedules {
-            channel,
-            claim: schema.sql(include_str!("../../sql/claim_schedules.sql")),
-            give_back: schema.sql(include_str!("../../sql/return_schedules.sql")),
-            any: schema.sql(include_str!("../../sql/any_due_schedule.sql")),
-        }
-    }
-}
-
-impl Claim for Schedules {
-    type Key = ();
-    type Args = ();
-    type Item = Due;
-
-    fn topics(&self, (): &()) -> Vec<Topic> {
-        vec![self.channel.topic()]
-    }
-
-    async fn look(&self, conn: &mut PgConnection, look: &Look<(), ()>) -> pg::Result<Looked<Due>> {
-        let wanted = look.wanted().min(SCHEDULES_MAX) as i64;
-        let query = sqlx::query(&self.claim).bind(wanted).bind(LEASE.as_millis() as i64);
-        let rows = query.fetch_all(conn).await?;
-        let heard = Instant::now();
-        let (last, due) = rows.split_last().ok_or(sqlx::Error::RowNotFound)?;
-        let due = due.iter().map(|row| {
-            let asked_at = row.try_get("asked_at")?;
-            Ok(Due { standing: Standing::read(row)?, asked_at, heard })
-        });
-        let due = due.collect::<sqlx::Result<Vec<Due>>>()?;
-        Ok(Looked::next_due_ms(last.try_get("next_due_ms")?).deal(look, due, Some(LEASE)))
-    }
-
-    async fn give_back(&self, conn: &mut PgConnection, due: &[Due]) -> pg::Result<()> {
-        let (channels, payloads) = Wake::notifications(&[self.channel.ring()]);
-        sqlx::query(&self.give_back)
-            .bind(channels)
-            .bind(payloads)
-            .bind(due.iter().map(|due| due.standing.id).collect::<Vec<_>>())
-            .bind(due.iter().map(|due| due.standing.version).collect::<Vec<_>>())
-            .bind(due.iter().map(|due| due.standing.next_at).collect::<Vec<_>>())
-            .execute(conn)
-            .await?;
-        Ok(())
-    }
-
-    async fn sweep(&self, conn: &mut PgConnection, keys: &[()]) -> pg::Result<Vec<usize>> {
-        let any: bool = sqlx::query_scalar(&self.any).fetch_one(conn).await?;
-        Ok((0..keys.len()).filter(|_| any).collect())
-    }
 }
 
 /// What became of a schedule that was due.

@@ -16,7 +16,7 @@ use time::format_description::well_known::Rfc3339;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
-pub(crate) use due::{Advances, SCHEDULES_MAX, Schedules};
+pub(crate) use due::{Advances, DueSchedule};
 pub use ticks::Missed;
 
 use crate::error::{Error, Result};
