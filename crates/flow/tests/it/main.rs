@@ -1,5 +1,6 @@
 //! The engine against a real PostgreSQL.
 
+mod analytics;
 mod batches;
 mod claims;
 mod decisions;
@@ -7,6 +8,7 @@ mod failures;
 mod fixture;
 mod graphs;
 mod history;
+mod listing;
 mod reading;
 mod retries;
 mod schema;
