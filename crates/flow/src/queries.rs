@@ -25,6 +25,9 @@ pub(crate) struct Queries {
     pub(crate) find_schedules: Sql,
     pub(crate) put_schedule: Sql,
     pub(crate) delete_schedule: Sql,
+    pub(crate) list_templates: Sql,
+    pub(crate) performance: Sql,
+    pub(crate) bottlenecks: Sql,
 }
 
 impl Queries {
@@ -51,6 +54,9 @@ impl Queries {
             find_schedules: schema.sql(include_str!("../sql/find_schedules.sql")),
             put_schedule: schema.sql(include_str!("../sql/put_schedule.sql")),
             delete_schedule: schema.sql(include_str!("../sql/delete_schedule.sql")),
+            list_templates: schema.sql(include_str!("../sql/list_templates.sql")),
+            performance: schema.sql(include_str!("../sql/performance.sql")),
+            bottlenecks: schema.sql(include_str!("../sql/bottlenecks.sql")),
         }
     }
 }

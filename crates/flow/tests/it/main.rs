@@ -1,6 +1,7 @@
 //! The engine against a real PostgreSQL.
 
 mod afterwards;
+mod analytics;
 mod batches;
 mod claims;
 mod decisions;
@@ -9,6 +10,7 @@ mod fixture;
 mod graphs;
 mod history;
 mod limits;
+mod listing;
 mod manual;
 mod meddling;
 mod reading;
