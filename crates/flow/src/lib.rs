@@ -19,10 +19,12 @@ mod graph;
 mod history;
 mod identity;
 mod investigation;
+mod letters;
 mod limit;
 mod list;
 mod manual;
 mod name;
+mod namespace;
 mod orchestrator;
 mod queries;
 mod read;
@@ -38,6 +40,7 @@ mod templates;
 mod token;
 mod transition;
 mod wait;
+mod ways;
 mod worker;
 
 pub use analytics::{
@@ -52,6 +55,7 @@ pub use investigation::{Investigation, InvestigationFilter, Resolution};
 pub use limit::Limit;
 pub use list::{PAGE_MAX, TaskFilter, TaskPage};
 pub use manual::{Cancelled, Obstacle, Operated, Operation, REASON_MAX, Who};
+pub use namespace::{Mode, Namespace, NamespaceChange, NamespaceSettings, Provider};
 pub use orchestrator::Orchestrator;
 pub use read::{Task, TaskStep, TaskSummary};
 pub use register::Registered;

@@ -8,6 +8,11 @@ pub(crate) struct Queries {
     pub(crate) open_lanes: Sql,
     pub(crate) find_template: Sql,
     pub(crate) load_template: Sql,
+    pub(crate) open_namespace: Sql,
+    pub(crate) change_namespace: Sql,
+    pub(crate) namespaces: Sql,
+    pub(crate) namespaces_changed: Sql,
+    pub(crate) put_namespace_template: Sql,
     pub(crate) limit_steps: Sql,
     pub(crate) limits: Sql,
     pub(crate) age_tasks: Sql,
@@ -37,6 +42,11 @@ impl Queries {
             open_lanes: schema.sql(include_str!("../sql/open_lanes.sql")),
             find_template: schema.sql(include_str!("../sql/find_template.sql")),
             load_template: schema.sql(include_str!("../sql/load_template.sql")),
+            open_namespace: schema.sql(include_str!("../sql/open_namespace.sql")),
+            change_namespace: schema.sql(include_str!("../sql/change_namespace.sql")),
+            namespaces: schema.sql(include_str!("../sql/namespaces.sql")),
+            namespaces_changed: schema.sql(include_str!("../sql/namespaces_changed.sql")),
+            put_namespace_template: schema.sql(include_str!("../sql/put_namespace_template.sql")),
             limit_steps: schema.sql(include_str!("../sql/limit_steps.sql")),
             limits: schema.sql(include_str!("../sql/limits.sql")),
             age_tasks: schema.sql(include_str!("../sql/age_tasks.sql")),
@@ -69,6 +79,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
 ];
 
 pub(crate) const FUNCTIONS: &[Function] = &[
+    Function { name: "open_namespace", sql: include_str!("../functions/open_namespace.sql") },
     Function { name: "register_template", sql: include_str!("../functions/register_template.sql") },
     Function { name: "open_lanes", sql: include_str!("../functions/open_lanes.sql") },
     Function { name: "submit_tasks", sql: include_str!("../functions/submit_tasks.sql") },

@@ -13,6 +13,7 @@ mod limits;
 mod listing;
 mod manual;
 mod meddling;
+mod namespaces;
 mod reading;
 mod retries;
 mod schedules;
