@@ -1,10 +1,10 @@
 -- Ends attempts, each fenced by the claim it belongs to, and goes on with their tasks.
--- verbs:    c: complete. f: failed, to be tried again if an attempt is left. F: failed for good. l: its lease has ended, and it was the last attempt.
+-- verbs:    c: complete. f: failed, to be tried again if an attempt is left. F: failed for good. l: its lease has ended.
 --           y: yielded after a checkpoint, g: given back; these two are not charged.
 -- bodies:   the result, the error, the checkpoint. delays_ms: the handler's own pause before the next attempt; null: the template's.
 -- chosen:   the places of the steps that a decision chose. inputs: of the parts that a batchable step asks for. `…_lasts` says where those of each member end.
 -- Outcomes: null: somebody else has the task. s: the step is not this claim's any more. d and a letter: this claim has ended like that before.
---           Otherwise c, w (to be tried again), e (failed for good), p (failed, and the rest goes on), r (ready again); then the task's state, + if steps became ready,
+--           Otherwise c, w (to be tried again), e (failed for good), p (failed, and the rest goes on), r and l (ready again); then the task's state, + if steps became ready,
 --           and ! if somebody watches.
 -- Locks:    the tasks, in order, skip locked; `patient` waits. Then their steps.
 -- Cost:     five statements for all members, and as many rows as they and their children are.
@@ -25,11 +25,14 @@ declare
     slots    integer[];
     verdicts text[];
     member   record;
+    opened   record;
     -- What goes on: see functions/advance_tasks.sql.
     ended    uuid[];
     ended_of integer[];
     changed  uuid[];
     changes  integer[];
+    gone_on  uuid[];
+    publishes boolean;
     after    text[];
 begin
     if patient then
@@ -39,14 +42,16 @@ begin
     end if;
 
     -- The steps that are still of who presents them, and what becomes of each.
-    select array_agg(n.place), array_agg(n.task_id), array_agg(n.ordinal), array_agg(n.slot), array_agg(n.verdict) into places, mine, steps, slots, verdicts
+    select array_agg(n.place), array_agg(n.task_id), array_agg(n.ordinal), array_agg(n.slot), array_agg(n.verdict), bool_or(n.publishes) into places, mine, steps, slots, verdicts, publishes
     from (
         select n.place::integer, s.task_id, s.ordinal, s.slot, case
             when n.verb = 'c' then 'c'
             when n.verb in ('g', 'y') then 'r'
-            when n.verb in ('f', 'l') and s.attempt < d.max_attempts then 'w'
+            when n.verb = 'l' and s.attempt < d.max_attempts then 'l'
+            when n.verb = 'f' and s.attempt < d.max_attempts then 'w'
             when d.failure_strategy in ('c', 'i') then 'p'
-            else 'e' end as verdict
+            else 'e' end as verdict,
+            d.success_events <> '{}' or d.failure_events <> '{}' as publishes
         -- Said twice in one flight, it is heard once; a worker's word before the engine's.
         from (select distinct on (m.task_id, m.ordinal, m.fence) m.*
               from unnest(tasks, ordinals, fences, verbs) with ordinality as m (task_id, ordinal, fence, verb, place)
@@ -69,12 +74,12 @@ begin
         join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal;
 
         update {schema}.step s
-        set state = (case when n.verdict = 'p' then 'e' when n.verdict = 'r' and t.failed > 0 then 'p' else n.verdict end)::"char", since = now(),
+        set state = (case when n.verdict = 'p' then 'e' when n.verdict in ('r', 'l') then case when t.failed > 0 then 'p' else 'r' end else n.verdict end)::"char", since = now(),
             attempt = case when n.verdict = 'r' then s.attempt - 1 else s.attempt end,
             due_at = case
                 -- Nothing is begun with in a task in which something failed.
                 when t.failed > 0 then 'infinity'
-                when n.verdict = 'r' then case when verbs[n.place] = 'g' then coalesce(s.ready_at, now()) else now() end
+                when n.verdict in ('r', 'l') then now()
                 when n.verdict = 'w' then now() + coalesce(delays_ms[n.place], {schema}.backoff_ms(d.backoff, d.backoff_base_ms, d.max_backoff_ms, s.attempt, d.jitter)) * interval '1 ms'
                 else 'infinity' end,
             -- The lease of a last attempt was the engine's to watch.
@@ -99,38 +104,32 @@ begin
         if chosen_lasts is not null or input_lasts is not null then
             for member in
                 select n.task_id, t.template_id, d.ordinal, d.kind,
-                       chosen[coalesce(chosen_lasts[n.place - 1], 0) + 1:chosen_lasts[n.place]] as chosen, inputs[coalesce(input_lasts[n.place - 1], 0) + 1:input_lasts[n.place]] as inputs,
-                       (select w.ordinal from {schema}.definition w where w.template_id = t.template_id and w.ordinal = any (d.children) and w.kind = 'w') as worker
+                       chosen[coalesce(chosen_lasts[n.place - 1], 0) + 1:chosen_lasts[n.place]] as chosen, inputs[coalesce(input_lasts[n.place - 1], 0) + 1:input_lasts[n.place]] as inputs
                 from unnest(places, mine, slots, verdicts) as n (place, task_id, slot, verdict)
                 join {schema}.task t on t.id = n.task_id
                 join {schema}.definition d on d.template_id = t.template_id and d.ordinal = n.slot
                 where n.verdict = 'c' and d.kind in ('d', 'b')
             loop
+                opened := {schema}.follow(member.task_id, member.template_id, member.ordinal, member.kind, member.chosen, member.inputs);
                 changed := changed || member.task_id;
-                if member.kind = 'd' then
-                    changes := changes || -{schema}.decide(member.task_id, member.template_id, member.ordinal, coalesce(member.chosen, '{}'));
-                    continue;
-                end if;
-                changes := changes || {schema}.divide(member.task_id, member.template_id, member.worker, coalesce(member.inputs, '{}'));
-                if coalesce(member.inputs, '{}') = '{}' then
-                    -- A placeholder, done as soon as it came to be.
-                    update {schema}.step s set state = 'c', fence = 1, waiting = 0, since = now() where s.task_id = member.task_id and s.ordinal = member.worker;
-                    insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, result) values (member.task_id, member.worker, 1, 0, 'c', '{"batch_placeholder":true}');
+                changes := changes || opened.change;
+                if opened.done is not null then
                     ended := ended || member.task_id;
-                    ended_of := ended_of || member.worker;
-                    changed := changed || member.task_id;
-                    changes := changes || -1;
+                    ended_of := ended_of || opened.done;
                 end if;
             end loop;
         end if;
     end if;
 
-    select array_agg(a.task_id), array_agg(a.state::text || case when a.readied then '+' else '' end || case when a.watched then '!' else '' end) into mine, after
+    select array_agg(a.task_id), array_agg(a.state::text || case when a.readied then '+' else '' end || case when a.watched then '!' else '' end) into gone_on, after
     from {schema}.advance_tasks(array(select distinct m.id from unnest(mine) as m (id)), ended, ended_of, changed, changes) as a;
 
     -- A lost ring costs a watcher time; a full queue would cost the write.
-    perform pg_notify({watch_channel}, n.task_id::text) from unnest(mine, after) as n (task_id, after) where n.after like '%!' and pg_notification_queue_usage() < 0.9;
-
+    perform pg_notify({watch}, n.task_id::text) from unnest(gone_on, after) as n (task_id, after) where n.after like '%!' and pg_notification_queue_usage() < 0.9;
+    if publishes or 'e' = any (verdicts) or 'p' = any (verdicts) then
+        perform {schema}.tell(mine, steps, slots, verdicts, array(select verbs[p.place] from unnest(places) as p (place)), array(select bodies[p.place] from unnest(places) as p (place)));
+    end if;
+    perform {schema}.free_slots(mine, slots);
     outcomes := array(
         select case
             when v.verdict is not null then v.verdict || a.after
@@ -138,7 +137,7 @@ begin
             else coalesce((select 'd' || p.outcome::text from {schema}.attempt p where p.task_id = n.task_id and p.ordinal = n.ordinal and p.fence = n.fence), 's') end
         from unnest(tasks, ordinals, fences) with ordinality as n (task_id, ordinal, fence, place)
         left join unnest(places, verdicts) as v (place, verdict) on v.place = n.place
-        left join unnest(mine, after) as a (task_id, after) on a.task_id = n.task_id
+        left join unnest(gone_on, after) as a (task_id, after) on a.task_id = n.task_id
         order by n.place);
     backend := {schema}.land(flight, outcomes, channels, payloads);
     return next;

@@ -1,5 +1,7 @@
 //! Claiming steps for workers, with all that their handlers need.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pg::{Schema, Sql};
@@ -8,23 +10,26 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
 use uuid::Uuid;
-use wake::{Channel, Claim, Look, Looked, Topic, Wake};
+use wake::{Channel, Claim, Floors, Look, Looked, Reading, Ring, Topic, Wake};
 
 use crate::error::{Error, Result};
-use crate::expire::Leases;
 use crate::flow::Flow;
 use crate::name::{of_namespace, of_step};
 use crate::token::Token;
 
 /// Steps that one claim takes at most.
-const WANT_MAX: usize = 1_000;
+pub(crate) const WANT_MAX: usize = 1_000;
+/// Sources whose lanes are remembered; beyond it all are forgotten, and read from their beginning once.
+const SOURCES_MAX: usize = 1_000;
+/// Claims without an answer that are remembered until they are given back; those beyond it last as long as their leases.
+const LOST_MAX: usize = 1_000;
 /// The longest lease, and the shortest.
 const LEASE_MAX: Duration = Duration::from_secs(86_400);
 const LEASE_MIN: Duration = Duration::from_millis(100);
 
-/// Somebody who works on steps.
+/// Somebody who claims steps.
 #[derive(Debug, Clone)]
-pub struct Worker {
+pub struct Claimant {
     /// What it is called, in the history of what it does.
     pub name: String,
     /// In which namespaces.
@@ -45,7 +50,9 @@ pub struct ClaimedStep {
     /// The step's name.
     pub name: String,
     /// By which it is claimed: a part of a batch has a number beside it.
-    definition: String,
+    pub(crate) definition: String,
+    /// The engine watches its lease.
+    guarded: bool,
     /// What carries it out.
     pub callable: String,
     /// What that is told beside its inputs.
@@ -78,35 +85,59 @@ impl Flow {
     ///
     /// # Cancel safety
     /// Dropping the future gives back whatever was claimed for it, uncharged.
-    pub async fn claim(&self, worker: &Worker, want: usize, deadline: Option<Instant>) -> Result<Vec<ClaimedStep>> {
-        if worker.namespaces.is_empty() {
-            return Err(Error::invalid("namespaces", "there is none"));
-        }
+    pub async fn claim(&self, claimant: &Claimant, want: usize, deadline: Option<Instant>) -> Result<Vec<ClaimedStep>> {
         if !(1..=WANT_MAX).contains(&want) {
             return Err(Error::invalid("max_steps", format!("it is {want}; it must be between 1 and {WANT_MAX}")));
         }
-        check_lease(worker.lease)?;
-        let sorted = |names: &[String]| {
-            let mut names = names.to_vec();
-            names.sort_unstable();
-            names.dedup();
-            names
-        };
-        let key = Key { namespaces: sorted(&worker.namespaces), steps: worker.steps.as_deref().map(sorted) };
-        let args = Args { worker: worker.name.clone(), lease: worker.lease };
+        self.claim_but(claimant, Vec::new(), want, deadline).await
+    }
+
+    /// The same, but no steps of the names that are left out.
+    pub(crate) async fn claim_but(
+        &self,
+        claimant: &Claimant,
+        mut left_out: Vec<String>,
+        want: usize,
+        deadline: Option<Instant>,
+    ) -> Result<Vec<ClaimedStep>> {
+        claimant.check()?;
+        let mut steps = claimant.steps.as_deref().map(sorted);
+        if let Some(steps) = &mut steps {
+            steps.retain(|step| !left_out.contains(step));
+            left_out.clear();
+        }
+        let key = Key { namespaces: sorted(&claimant.namespaces), steps, left_out: sorted(&left_out) };
+        let args = Args { worker: claimant.name.clone(), lease: claimant.lease };
         let claims = &self.inner.claims;
         let claimed = match deadline {
             Some(deadline) => claims.claim(key, want, args, deadline).await?,
             None => claims.claim_now(key, want, args).await?,
         };
         let claimed = claimed.map(|claimed| claimed.accept()).unwrap_or_default();
-        // Nobody claims a last attempt again: the engine has to be there when its lease ends.
-        let last = claimed.iter().filter(|step| step.attempt >= step.max_attempts).map(|step| step.lease).min();
+        // The engine has to be there when these end.
+        let last = claimed.iter().filter(|step| step.guarded).map(|step| step.lease).min();
         self.inner
             .wake
-            .ring(&last.map(|lease| Leases::begun(&self.inner.leases_channel, lease)).into_iter().collect::<Vec<_>>());
+            .ring(&last.map(|lease| self.inner.leases_channel.ring().after(lease)).into_iter().collect::<Vec<_>>());
         Ok(claimed)
     }
+}
+
+impl Claimant {
+    /// Refuses what cannot be meant.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.namespaces.is_empty() {
+            return Err(Error::invalid("namespaces", "there is none"));
+        }
+        check_lease(self.lease)
+    }
+}
+
+fn sorted(names: &[String]) -> Vec<String> {
+    let mut names = names.to_vec();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 pub(crate) fn check_lease(lease: Duration) -> Result<()> {
@@ -121,6 +152,8 @@ pub(crate) fn check_lease(lease: Duration) -> Result<()> {
 pub(crate) struct Key {
     namespaces: Vec<String>,
     steps: Option<Vec<String>>,
+    /// Of those who work on all: the names on which they do not.
+    left_out: Vec<String>,
 }
 
 /// In what they differ.
@@ -133,7 +166,14 @@ pub(crate) struct Args {
 /// How steps are claimed.
 pub(crate) struct Claims {
     channel: Channel,
+    /// Of lanes.
+    floors: Floors<i32>,
+    /// The lanes of each source, as far as they are known.
+    lanes: Mutex<HashMap<Key, Vec<i32>>>,
+    /// Claims whose answers were not heard.
+    lost: Mutex<Vec<i64>>,
     claim: Sql,
+    lost_claims: Sql,
     settle: Sql,
     sweep: Sql,
 }
@@ -142,7 +182,11 @@ impl Claims {
     pub(crate) fn new(schema: &Schema, channel: Channel) -> Claims {
         Claims {
             channel,
+            floors: Floors::new(),
+            lanes: Mutex::default(),
+            lost: Mutex::default(),
             claim: schema.sql(include_str!("../sql/claim_steps.sql")),
+            lost_claims: schema.sql(include_str!("../sql/lost_claims.sql")),
             settle: schema.sql(include_str!("../sql/settle_steps.sql")),
             sweep: schema.sql(include_str!("../sql/due_namespaces.sql")),
         }
@@ -163,57 +207,53 @@ impl Claim for Claims {
     }
 
     async fn look(&self, conn: &mut PgConnection, look: &Look<Key, Args>) -> pg::Result<Looked<ClaimedStep>> {
+        self.give_back_lost(conn).await?;
         let seats = &look.seats;
+        let known = locked(&self.lanes).get(&look.key).cloned().unwrap_or_default();
+        let began = Instant::now();
+        let readings: HashMap<i32, Reading> =
+            known.iter().map(|lane| (*lane, self.floors.begin(lane, began))).collect();
+        let mut unheard = Unheard { claims: self, fence: Some(some_fence()) };
         let query = sqlx::query(&self.claim)
             .bind(&look.key.namespaces)
             .bind(&look.key.steps)
+            .bind(&look.key.left_out)
+            .bind(&known)
+            .bind(known.iter().map(|lane| readings[lane].floor_us).collect::<Vec<_>>())
+            .bind(unheard.fence)
             .bind(seats.iter().map(|seat| seat.want as i32).collect::<Vec<_>>())
             .bind(seats.iter().map(|seat| seat.args.worker.as_str()).collect::<Vec<_>>())
             .bind(seats.iter().map(|seat| seat.args.lease.as_millis() as i64).collect::<Vec<_>>());
         let rows = query.fetch_all(conn).await?;
         let (last, steps) = rows.split_last().ok_or(sqlx::Error::RowNotFound)?;
-        let mut looked = Looked::next_due_ms(last.try_get("next_due_ms")?);
+        let next_due_ms: Option<f64> = last.try_get("next_due_ms")?;
+        let again = self.reached(&look.key, &readings, began, last)?.map(|again| again.as_secs_f64() * 1_000.0);
+        let mut looked = Looked::next_due_ms(next_due_ms.into_iter().chain(again).reduce(f64::min));
         for row in steps {
             let step = read(row)?;
             let lease = step.lease;
             looked.give(row.try_get::<i32, _>("seat")? as usize, step, Some(lease));
         }
+        unheard.fence = None;
         Ok(looked)
     }
 
     async fn give_back(&self, conn: &mut PgConnection, steps: &[ClaimedStep]) -> pg::Result<()> {
-        let tokens = || steps.iter().map(|step| step.token);
         // Whoever waits for one of them may belong to another group than who had it.
         let keys: Vec<String> = steps
             .iter()
             .flat_map(|step| [of_step(&step.namespace, &step.definition), of_namespace(&step.namespace)])
             .collect();
-        let (channels, payloads) = Wake::notifications(&[self.channel.ring_keys(keys.iter().map(String::as_str))]);
-        sqlx::query(&self.settle)
-            .bind(None::<Uuid>)
-            .bind(channels)
-            .bind(payloads)
-            .bind(true)
-            .bind(tokens().map(|token| token.task).collect::<Vec<_>>())
-            .bind(tokens().map(|token| token.ordinal).collect::<Vec<_>>())
-            .bind(tokens().map(|token| token.fence).collect::<Vec<_>>())
-            .bind(tokens().map(|_| "g").collect::<Vec<_>>())
-            .bind(tokens().map(|_| None::<&str>).collect::<Vec<_>>())
-            .bind(tokens().map(|_| None::<i64>).collect::<Vec<_>>())
-            .bind(None::<Vec<i32>>)
-            .bind(None::<Vec<i32>>)
-            .bind(None::<Vec<i32>>)
-            .bind(None::<Vec<String>>)
-            .execute(conn)
-            .await?;
-        Ok(())
+        let ring = self.channel.ring_keys(keys.iter().map(String::as_str));
+        let claims = steps.iter().map(|step| (step.token.task, step.token.ordinal, step.token.fence));
+        self.unclaim(conn, claims.collect(), ring).await
     }
 
     async fn sweep(&self, conn: &mut PgConnection, keys: &[Key]) -> pg::Result<Vec<usize>> {
         let (mut places, mut namespaces, mut lasts, mut names, mut every) = (vec![], vec![], vec![], vec![], vec![]);
         for (place, key) in keys.iter().enumerate() {
             for namespace in &key.namespaces {
-                names.extend(key.steps.iter().flatten().map(String::as_str));
+                names.extend(key.steps.as_ref().unwrap_or(&key.left_out).iter().map(String::as_str));
                 places.push(place);
                 namespaces.push(namespace.as_str());
                 lasts.push(names.len() as i32);
@@ -228,6 +268,96 @@ impl Claim for Claims {
     }
 }
 
+impl Claims {
+    /// Remembers the lanes of a source and up to where each has been read. Answers when one of them must be read from its beginning at the latest.
+    fn reached(
+        &self,
+        key: &Key,
+        readings: &HashMap<i32, Reading>,
+        began: Instant,
+        row: &PgRow,
+    ) -> pg::Result<Option<Duration>> {
+        let lanes: Vec<i32> = row.try_get::<Option<_>, _>("lanes")?.unwrap_or_default();
+        let reached: Vec<i64> = row.try_get("reached_us")?;
+        let now = Instant::now();
+        let mut again: Option<Duration> = None;
+        for (lane, reached) in lanes.iter().zip(reached) {
+            // A lane that was not known has been read from its beginning.
+            let reading = readings.get(lane).copied().unwrap_or_else(|| self.floors.begin_unbounded(began));
+            let sweep = self.floors.end(lane, reading, Some(reached), None, now);
+            again = again.into_iter().chain(sweep).min();
+        }
+        let mut known = locked(&self.lanes);
+        if known.len() >= SOURCES_MAX {
+            known.clear();
+        }
+        if known.get(key) != Some(&lanes) {
+            known.insert(key.clone(), lanes);
+        }
+        Ok(again)
+    }
+
+    /// Gives back what was claimed by looks whose answers nobody heard.
+    async fn give_back_lost(&self, conn: &mut PgConnection) -> pg::Result<()> {
+        let lost = std::mem::take(&mut *locked(&self.lost));
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let mut unheard = lost.iter().map(|fence| Unheard { claims: self, fence: Some(*fence) }).collect::<Vec<_>>();
+        let found = sqlx::query_as(&self.lost_claims).bind(lost).fetch_all(&mut *conn).await?;
+        self.unclaim(conn, found, self.channel.ring()).await?;
+        unheard.iter_mut().for_each(|unheard| unheard.fence = None);
+        Ok(())
+    }
+
+    /// Gives steps back, as tasks, ordinals and fences.
+    async fn unclaim(&self, conn: &mut PgConnection, claims: Vec<(Uuid, i32, i64)>, ring: Ring) -> pg::Result<()> {
+        let (channels, payloads) = Wake::notifications(&[ring]);
+        sqlx::query(&self.settle)
+            .bind(None::<Uuid>)
+            .bind(channels)
+            .bind(payloads)
+            .bind(true)
+            .bind(claims.iter().map(|(task, ..)| *task).collect::<Vec<_>>())
+            .bind(claims.iter().map(|(_, ordinal, _)| *ordinal).collect::<Vec<_>>())
+            .bind(claims.iter().map(|(.., fence)| *fence).collect::<Vec<_>>())
+            .bind(claims.iter().map(|_| "g").collect::<Vec<_>>())
+            .bind(claims.iter().map(|_| None::<&str>).collect::<Vec<_>>())
+            .bind(claims.iter().map(|_| None::<i64>).collect::<Vec<_>>())
+            .bind(None::<Vec<i32>>)
+            .bind(None::<Vec<i32>>)
+            .bind(None::<Vec<i32>>)
+            .bind(None::<Vec<String>>)
+            .execute(conn)
+            .await?;
+        Ok(())
+    }
+}
+
+/// A claim whose answer has not been heard yet. Dropped, what it claimed is to be given back: it failed, or took too long.
+struct Unheard<'a> {
+    claims: &'a Claims,
+    fence: Option<i64>,
+}
+
+impl Drop for Unheard<'_> {
+    fn drop(&mut self) {
+        let mut lost = locked(&self.claims.lost);
+        if let Some(fence) = self.fence.filter(|_| lost.len() < LOST_MAX) {
+            lost.push(fence);
+        }
+    }
+}
+
+/// A number that no other claim has: above zero, and so large that nobody meets it twice.
+fn some_fence() -> i64 {
+    (Uuid::new_v4().as_u128() >> 66) as i64
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn read(row: &PgRow) -> pg::Result<ClaimedStep> {
     let json = |column: &str| {
         let text: Option<String> = row.try_get(column)?;
@@ -240,6 +370,7 @@ fn read(row: &PgRow) -> pg::Result<ClaimedStep> {
         namespace: row.try_get("namespace")?,
         name: row.try_get("step_name")?,
         definition: row.try_get("definition_name")?,
+        guarded: row.try_get("guarded")?,
         callable: row.try_get("callable")?,
         initialization: json("initialization")?.unwrap_or_else(null),
         attempt: row.try_get::<i32, _>("attempt")? as u32,

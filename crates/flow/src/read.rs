@@ -31,7 +31,7 @@ pub struct Task {
     #[schema(value_type = Object)]
     pub context: Box<RawValue>,
     /// Those that have come to be, in the order of the template.
-    pub steps: Vec<Step>,
+    pub steps: Vec<TaskStep>,
 }
 
 /// A task without its context and its steps.
@@ -98,7 +98,7 @@ pub struct TaskSummary {
 
 /// A step of a task.
 #[derive(Debug, Serialize, ToSchema)]
-pub struct Step {
+pub struct TaskStep {
     /// What it is called; a part of a batch has a number behind that.
     pub name: String,
     /// What kind of step.
@@ -182,7 +182,7 @@ impl Flow {
     ///
     /// # Errors
     /// The database's.
-    pub async fn steps(&self, task: Uuid) -> Result<Option<Vec<Step>>> {
+    pub async fn steps(&self, task: Uuid) -> Result<Option<Vec<TaskStep>>> {
         Ok(self.task(task).await?.map(|task| task.steps))
     }
 
@@ -190,7 +190,7 @@ impl Flow {
     ///
     /// # Errors
     /// The database's.
-    pub async fn step(&self, task: Uuid, name: &str) -> Result<Option<Step>> {
+    pub async fn step(&self, task: Uuid, name: &str) -> Result<Option<TaskStep>> {
         let Some((kept, place)) = self.inner.placed(task, name).await? else { return Ok(None) };
         let rows = self.inner.step_rows(task, Some(place)).await?;
         let Some(row) = rows.first() else { return Ok(None) };
@@ -302,12 +302,12 @@ fn step_state(row: &PgRow) -> Result<Option<StepState>> {
     }))
 }
 
-fn step(row: &PgRow, state: StepState, template: &Template) -> Result<Step> {
+fn step(row: &PgRow, state: StepState, template: &Template) -> Result<TaskStep> {
     let slot = row.try_get::<i32, _>("slot")? as usize;
     let definition = template.steps.get(slot).ok_or_else(|| Error::from(sqlx::Error::RowNotFound))?;
     let since: OffsetDateTime = row.try_get("since")?;
     let claimed_at = if state == StepState::InProgress { Some(since) } else { row.try_get("claimed_at")? };
-    Ok(Step {
+    Ok(TaskStep {
         name: part_name(&definition.name, row.try_get("part")?),
         kind: definition.kind,
         callable: definition.handler.callable.clone(),

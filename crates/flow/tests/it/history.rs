@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use flow::{By, Said, StepState, TaskState, Transition, TransitionId, Worker};
+use flow::{By, Claimant, Said, StepState, TaskState, Transition, TransitionId};
 use serde_json::{json, value::RawValue};
 use uuid::Uuid;
 
@@ -86,8 +86,8 @@ async fn a_success_is_told_in_full() {
 async fn what_goes_wrong_is_told_legally() {
     let flow = Fixture::with("[{name: a, retry: {max_attempts: 3, backoff: none}}, {name: b}, {name: c}]").await;
     let task = flow.task().await;
-    let only = |name: &str| Worker { steps: Some(vec![name.to_owned()]), ..worker() };
-    let next = async |who: &Worker| flow.claim(who, 1, None).await.expect("a claim").pop().expect("a step");
+    let only = |name: &str| Claimant { steps: Some(vec![name.to_owned()]), ..worker() };
+    let next = async |who: &Claimant| flow.claim(who, 1, None).await.expect("a claim").pop().expect("a step");
     flow.say(&next(&only("a")).await, Said::GivenBack).await.expect("it counts");
     checked(&flow, task).await;
     let half = RawValue::from_string("1".to_owned()).expect("JSON");
@@ -95,7 +95,7 @@ async fn what_goes_wrong_is_told_legally() {
     checked(&flow, task).await;
     flow.fail(&next(&only("a")).await, true).await;
     checked(&flow, task).await;
-    next(&Worker { lease: Duration::from_millis(100), ..only("a") }).await;
+    next(&Claimant { lease: Duration::from_millis(100), ..only("a") }).await;
     let dying = async || flow.claim(&only("a"), 1, Some(tokio::time::Instant::now() + crate::fixture::PATIENCE)).await;
     let last = dying().await.expect("a claim").pop().expect("its lease ends");
     checked(&flow, task).await;

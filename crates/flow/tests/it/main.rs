@@ -1,5 +1,6 @@
 //! The engine against a real PostgreSQL.
 
+mod afterwards;
 mod analytics;
 mod batches;
 mod claims;
@@ -8,9 +9,18 @@ mod failures;
 mod fixture;
 mod graphs;
 mod history;
+mod limits;
 mod listing;
+mod manual;
+mod meddling;
 mod reading;
 mod retries;
+mod schedules;
 mod schema;
+mod sound;
 mod submissions;
 mod waiting;
+mod worker_ends;
+mod worker_graphs;
+mod worker_strangers;
+mod workers;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use flow::{ExecutionStatus, HealthStatus, Outcome, RecommendedAction, Said, StepState, Submission, TaskState, Worker};
+use flow::{
+    Claimant, ExecutionStatus, HealthStatus, Outcome, RecommendedAction, Said, StepState, Submission, TaskState,
+};
 use serde_json::{Value, json, value::RawValue};
 use uuid::Uuid;
 
@@ -170,7 +172,7 @@ async fn every_attempt_is_accounted_for() {
     let half = RawValue::from_string("{\"at\":5}".to_owned()).expect("JSON");
     flow.say(&flow.next().await, Said::Yielded(half)).await.expect("it counts");
     flow.say(&flow.next().await, Said::Failed(failure(true))).await.expect("it counts");
-    let short = Worker { name: "dying".to_owned(), lease: Duration::from_millis(100), ..worker() };
+    let short = Claimant { name: "dying".to_owned(), lease: Duration::from_millis(100), ..worker() };
     assert_eq!(flow.claim(&short, 1, None).await.expect("a claim").len(), 1);
     let last = flow.next().await;
     let audit = flow.audit(task, "a").await.expect("an answer").expect("a step");
