@@ -29,7 +29,10 @@ pub use claim::{ClaimedStep, Worker};
 pub use error::{Error, Result};
 pub use expire::Orchestrator;
 pub use flow::{Flow, Options};
-pub use manual::{Cancelled, Obstacle, Operated, Operation, REASON_MAX, Who};
+pub use manual::{
+    BULK_MAX, BulkFilter, BulkItem, BulkOperation, BulkRefusal, BulkReport, BulkRequest, Cancelled, Obstacle, Operated,
+    Operation, REASON_MAX, Who,
+};
 pub use register::Registered;
 pub use renew::Alive;
 pub use settle::{Decision, Ended, Failure, Refused, Said, Settled};

@@ -10,6 +10,8 @@ pub(crate) struct Queries {
     pub(crate) load_template: Sql,
     pub(crate) renew_steps: Sql,
     pub(crate) template_of_task: Sql,
+    pub(crate) operable_steps: Sql,
+    pub(crate) operable_tasks: Sql,
 }
 
 impl Queries {
@@ -21,6 +23,8 @@ impl Queries {
             load_template: schema.sql(include_str!("../sql/load_template.sql")),
             renew_steps: schema.sql(include_str!("../sql/renew_steps.sql")),
             template_of_task: schema.sql(include_str!("../sql/template_of_task.sql")),
+            operable_steps: schema.sql(include_str!("../sql/operable_steps.sql")),
+            operable_tasks: schema.sql(include_str!("../sql/operable_tasks.sql")),
         }
     }
 }
@@ -45,6 +49,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "divide", sql: include_str!("../functions/divide.sql") },
     Function { name: "follow", sql: include_str!("../functions/follow.sql") },
     Function { name: "settle_steps", sql: include_str!("../functions/settle_steps.sql") },
+    Function { name: "public_state", sql: include_str!("../functions/public_state.sql") },
     Function { name: "operate_step", sql: include_str!("../functions/operate_step.sql") },
     Function { name: "end_task", sql: include_str!("../functions/end_task.sql") },
 ];

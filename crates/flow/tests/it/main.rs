@@ -1,6 +1,7 @@
 //! The engine against a real PostgreSQL.
 
 mod batches;
+mod bulk;
 mod claims;
 mod decisions;
 mod failures;
