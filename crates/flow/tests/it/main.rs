@@ -7,6 +7,7 @@ mod decisions;
 mod failures;
 mod fixture;
 mod graphs;
+mod interleaved;
 mod manual;
 mod meddling;
 mod retries;
