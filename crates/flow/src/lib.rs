@@ -54,7 +54,10 @@ pub use flow::{Flow, Options};
 pub use investigation::{Investigation, InvestigationFilter, Resolution};
 pub use limit::Limit;
 pub use list::{PAGE_MAX, TaskFilter, TaskPage};
-pub use manual::{Cancelled, Obstacle, Operated, Operation, REASON_MAX, Who};
+pub use manual::{
+    BULK_MAX, BulkFilter, BulkItem, BulkOperation, BulkRefusal, BulkReport, BulkRequest, Cancelled, Obstacle, Operated,
+    Operation, REASON_MAX, Who,
+};
 pub use namespace::{Mode, Namespace, NamespaceChange, NamespaceSettings, Provider};
 pub use orchestrator::Orchestrator;
 pub use read::{Task, TaskStep, TaskSummary};

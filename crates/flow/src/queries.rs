@@ -33,6 +33,8 @@ pub(crate) struct Queries {
     pub(crate) list_templates: Sql,
     pub(crate) performance: Sql,
     pub(crate) bottlenecks: Sql,
+    pub(crate) operable_steps: Sql,
+    pub(crate) operable_tasks: Sql,
 }
 
 impl Queries {
@@ -67,6 +69,8 @@ impl Queries {
             list_templates: schema.sql(include_str!("../sql/list_templates.sql")),
             performance: schema.sql(include_str!("../sql/performance.sql")),
             bottlenecks: schema.sql(include_str!("../sql/bottlenecks.sql")),
+            operable_steps: schema.sql(include_str!("../sql/operable_steps.sql")),
+            operable_tasks: schema.sql(include_str!("../sql/operable_tasks.sql")),
         }
     }
 }
@@ -101,6 +105,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "age_tasks", sql: include_str!("../functions/age_tasks.sql") },
     Function { name: "follow", sql: include_str!("../functions/follow.sql") },
     Function { name: "settle_steps", sql: include_str!("../functions/settle_steps.sql") },
+    Function { name: "public_state", sql: include_str!("../functions/public_state.sql") },
     Function { name: "operate_step", sql: include_str!("../functions/operate_step.sql") },
     Function { name: "end_task", sql: include_str!("../functions/end_task.sql") },
     Function { name: "advance_schedules", sql: include_str!("../functions/advance_schedules.sql") },

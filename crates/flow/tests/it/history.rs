@@ -239,7 +239,7 @@ async fn whatever_happens_is_told_legally() {
         let (mut held, mut told) = (Vec::new(), Vec::<TransitionId>::new());
         for _ in 0..40 {
             let lease = Duration::from_millis(if random.u8(..4) == 0 { 100 } else { 60_000 });
-            held.extend(flow.claim(&Worker { lease, ..worker() }, random.usize(1..3), None).await.expect("a claim"));
+            held.extend(flow.claim(&Claimant { lease, ..worker() }, random.usize(1..3), None).await.expect("a claim"));
             if !held.is_empty() {
                 let step = held.swap_remove(random.usize(..held.len()));
                 let said = match random.u8(..8) {
@@ -274,7 +274,7 @@ async fn whatever_happens_is_told_legally() {
 async fn a_lease_that_ended_shows_when_it_is_noticed() {
     let flow = Fixture::with("[{name: a}, {name: b}]").await;
     let task = flow.task().await;
-    let only = |name: &str, lease: Duration| Worker { steps: Some(vec![name.to_owned()]), lease, ..worker() };
+    let only = |name: &str, lease: Duration| Claimant { steps: Some(vec![name.to_owned()]), lease, ..worker() };
     let short = only("a", Duration::from_millis(100));
     assert_eq!(flow.claim(&short, 1, None).await.expect("a claim").len(), 1);
     let ended = async || {

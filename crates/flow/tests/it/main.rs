@@ -3,12 +3,14 @@
 mod afterwards;
 mod analytics;
 mod batches;
+mod bulk;
 mod claims;
 mod decisions;
 mod failures;
 mod fixture;
 mod graphs;
 mod history;
+mod interleaved;
 mod limits;
 mod listing;
 mod manual;
