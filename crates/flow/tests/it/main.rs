@@ -3,6 +3,7 @@
 mod batches;
 mod claims;
 mod decisions;
+mod examples;
 mod failures;
 mod fixture;
 mod graphs;
