@@ -12,6 +12,7 @@ create table {schema}.attempt (
     ended_at timestamp with time zone not null default now(),
     result text,
     error text,
+    reason text,
     constraint attempt_pkey PRIMARY KEY (task_id, ordinal, fence)
 );
 
@@ -32,8 +33,22 @@ create table {schema}.definition (
     jitter real not null,
     timeout_ms bigint,
     failure_strategy "char",
+    success_events text[] not null,
+    failure_events text[] not null,
     constraint definition_pkey PRIMARY KEY (template_id, ordinal),
     constraint definition_template_id_fkey FOREIGN KEY (template_id) REFERENCES {schema}.template(id) ON DELETE CASCADE
+);
+
+create table {schema}.domain_event (
+    transaction_id xid8 not null default pg_current_xact_id(),
+    id bigint not null generated always as identity,
+    task_id uuid not null,
+    ordinal integer not null,
+    name text not null,
+    succeeded boolean not null,
+    payload text,
+    created_at timestamp with time zone not null default now(),
+    constraint domain_event_pkey PRIMARY KEY (transaction_id, id)
 );
 
 create table {schema}.flight (
@@ -42,6 +57,22 @@ create table {schema}.flight (
     landed_at timestamp with time zone not null default now(),
     constraint flight_pkey PRIMARY KEY (id)
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, vacuum_truncate=off);
+
+create table {schema}.investigation (
+    id bigint not null generated always as identity,
+    task_id uuid not null,
+    ordinal integer,
+    reason text not null,
+    snapshot text not null,
+    created_at timestamp with time zone not null default now(),
+    resolution text,
+    resolved_by text,
+    notes text,
+    resolved_at timestamp with time zone,
+    constraint investigation_pkey PRIMARY KEY (id)
+);
+CREATE UNIQUE INDEX investigation_open ON {schema}.investigation USING btree (task_id) WHERE (resolved_at IS NULL);
+CREATE INDEX investigation_task ON {schema}.investigation USING btree (task_id);
 
 create table {schema}.migration (
     component text not null,
@@ -58,10 +89,56 @@ create table {schema}.namespace (
     id integer not null generated always as identity,
     name text not null,
     description text not null default ''::text,
+    mode "char" not null default 'e'::"char",
+    poll_ms integer not null default 1000,
+    fallback boolean not null default true,
+    provider "char" not null default 't'::"char",
+    announces boolean not null default false,
+    version bigint not null default 1,
     created_at timestamp with time zone not null default now(),
     constraint namespace_name_key UNIQUE (name),
     constraint namespace_pkey PRIMARY KEY (id)
 );
+
+create table {schema}.namespace_template (
+    name text not null,
+    mode "char" not null,
+    poll_ms integer not null,
+    fallback boolean not null,
+    provider "char" not null,
+    announces boolean not null,
+    constraint namespace_template_pkey PRIMARY KEY (name)
+);
+
+create table {schema}.schedule (
+    id uuid not null,
+    namespace_id integer not null,
+    name text not null,
+    template_name text not null,
+    template_version text not null,
+    context text not null,
+    priority smallint not null,
+    tags text[] not null,
+    cron text,
+    time_zone text,
+    at timestamp with time zone,
+    missed "char" not null,
+    grace_seconds integer not null,
+    paused boolean not null,
+    version bigint not null default 1,
+    next_at timestamp with time zone not null,
+    due_at timestamp with time zone not null,
+    last_at timestamp with time zone,
+    last_task uuid,
+    last_error text,
+    created_at timestamp with time zone not null default now(),
+    updated_at timestamp with time zone not null default now(),
+    constraint schedule_check CHECK ((((cron IS NULL) = (time_zone IS NULL)) AND ((cron IS NULL) <> (at IS NULL)))),
+    constraint schedule_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES {schema}.namespace(id),
+    constraint schedule_namespace_id_name_key UNIQUE (namespace_id, name),
+    constraint schedule_pkey PRIMARY KEY (id)
+) with (autovacuum_vacuum_scale_factor=0.02, fillfactor=70, vacuum_truncate=off);
+CREATE INDEX schedule_due ON {schema}.schedule USING btree (due_at) WHERE (due_at < 'infinity'::timestamp with time zone);
 
 create table {schema}.step (
     task_id uuid not null,
@@ -131,7 +208,8 @@ create table {schema}.task (
     ended_at timestamp with time zone,
     constraint task_pkey PRIMARY KEY (id)
 ) with (autovacuum_vacuum_scale_factor=0.02, fillfactor=70, vacuum_truncate=off);
-CREATE INDEX task_due ON {schema}.task USING btree (namespace_id, due_at) WHERE (due_at < 'infinity'::timestamp with time zone);
+CREATE INDEX task_due ON {schema}.task USING btree (due_at) WHERE (due_at < 'infinity'::timestamp with time zone);
+CREATE INDEX task_failed ON {schema}.task USING btree (namespace_id, id) WHERE (failed > 0);
 CREATE INDEX task_listed ON {schema}.task USING btree (namespace_id, state, id);
 
 create table {schema}.task_detail (
@@ -150,17 +228,70 @@ create table {schema}.task_detail (
 );
 CREATE INDEX task_detail_correlation ON {schema}.task_detail USING btree (correlation_id, task_id) WHERE (correlation_id IS NOT NULL);
 
+create table {schema}.task_operation (
+    id bigint not null generated always as identity,
+    task_id uuid not null,
+    operation "char" not null,
+    state_before "char" not null,
+    operator text not null,
+    reason text,
+    operated_at timestamp with time zone not null default now(),
+    constraint task_operation_pkey PRIMARY KEY (id)
+);
+CREATE INDEX task_operation_task ON {schema}.task_operation USING btree (task_id);
+
 create table {schema}.template (
     id integer not null generated always as identity,
     namespace_id integer not null,
     name text not null,
     version text not null,
     document text not null,
+    max_duration_ms bigint,
+    max_waiting_ms bigint,
+    max_retry_ms bigint,
+    max_in_process_ms bigint,
+    staleness "char" not null,
     created_at timestamp with time zone not null default now(),
     constraint template_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES {schema}.namespace(id),
     constraint template_namespace_id_name_version_key UNIQUE (namespace_id, name, version),
     constraint template_pkey PRIMARY KEY (id)
 );
+
+CREATE OR REPLACE FUNCTION {schema}.advance_schedules(flight uuid, channels text[], payloads text[], patient boolean, ids uuid[], versions bigint[], froms timestamp with time zone[], nexts timestamp with time zone[], retries_ms bigint[], lasts timestamp with time zone[], last_tasks uuid[], last_errors text[])
+ RETURNS TABLE(outcomes text[], backend integer)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+#variable_conflict use_column
+declare
+    held uuid[];
+begin
+    perform from {schema}.schedule s where s.id = any (ids) order by s.id for update;
+
+    held := array(
+        select s.id from unnest(ids, versions, froms) as n (id, version, from_at)
+        join {schema}.schedule s on s.id = n.id and s.version = n.version and s.next_at = n.from_at);
+
+    update {schema}.schedule s
+    set next_at = case when s.id = any (held) then coalesce(n.next_at, 'infinity') else s.next_at end,
+        due_at = case when s.id = any (held) then coalesce(now() + n.retry_ms * interval '1 ms', n.next_at, 'infinity') else s.due_at end,
+        last_at = case when n.newest then n.last_at else s.last_at end,
+        last_task = case when n.newest then coalesce(n.task_id, s.last_task) else s.last_task end,
+        last_error = case when n.newest then n.error else s.last_error end
+    from (select n.*, n.last_at >= coalesce(o.last_at, n.last_at) as newest
+          from unnest(ids, nexts, retries_ms, lasts, last_tasks, last_errors) as n (id, next_at, retry_ms, last_at, task_id, error)
+          join {schema}.schedule o on o.id = n.id) n
+    where s.id = n.id and (n.newest or s.id = any (held));
+
+    outcomes := array(
+        select case when n.id = any (held) then 'o' || coalesce((
+                   select greatest(extract(epoch from s.due_at - now()) * 1000, 0)::bigint::text from {schema}.schedule s where s.id = n.id and s.due_at < 'infinity'), '')
+               else 'l' end
+        from unnest(ids) with ordinality as n (id, place) order by n.place);
+    backend := {schema}.land(flight, outcomes, channels, payloads);
+    return next;
+end
+$function$;
 
 CREATE OR REPLACE FUNCTION {schema}.advance_tasks(tasks uuid[], ended_tasks uuid[], ended_slots integer[], changed_tasks uuid[], changes integer[])
  RETURNS TABLE(task_id uuid, state "char", readied boolean, watched boolean)
@@ -216,6 +347,53 @@ begin
     ) n
     where t.id = n.id
     returning t.id, t.state, t.id = any (ready), coalesce(t.watched_until > now(), false);
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.age_tasks(tasks uuid[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+declare
+    one  record;
+    late text;
+begin
+    perform from {schema}.task t where t.id = any (tasks) order by t.id for update;
+    for one in
+        select t.id, t.created_at + p.max_duration_ms * interval '1 ms' as all_over, p.staleness, t.watched_until > now() as watched,
+               case when s.running is not null then greatest(t.updated_at, s.running) + p.max_in_process_ms * interval '1 ms'
+                    when s.ready then null
+                    when s.pausing then t.updated_at + p.max_retry_ms * interval '1 ms'
+                    else t.updated_at + p.max_waiting_ms * interval '1 ms' end as state_over,
+               case when s.running is not null then 'steps_in_process' when s.pausing then 'waiting_for_retry' else 'waiting_for_dependencies' end as standing,
+               now() + least(p.max_waiting_ms, p.max_retry_ms, p.max_in_process_ms) * interval '1 ms' as again
+        from {schema}.task t
+        join {schema}.template p on p.id = t.template_id
+        cross join lateral (
+            select min(s.since) filter (where s.state = 'i') as running, coalesce(bool_or(s.state = 'r'), false) as ready, coalesce(bool_or(s.state = 'w'), false) as pausing
+            from {schema}.step s where s.task_id = t.id and s.state in ('i', 'r', 'w')
+        ) s
+        where t.id = any (tasks) and t.state = 'o' and t.due_at <= now()
+        order by t.id
+    loop
+        late := case when one.all_over <= now() then 'max_duration' when one.state_over <= now() then 'too_long_' || one.standing end;
+        if late is null then
+            update {schema}.task t set due_at = coalesce(least(one.all_over, one.state_over, one.again), 'infinity') where t.id = one.id;
+            continue;
+        end if;
+        if one.staleness in ('d', 'a') then
+            perform {schema}.investigate(array[one.id], array[null::integer], array[late]);
+        end if;
+        if one.staleness = 'a' then
+            update {schema}.task t set due_at = 'infinity' where t.id = one.id;
+        else
+            perform {schema}.end_tasks(array[one.id], 'e');
+            if one.watched then
+                perform {schema}.ring(array['{schema}_flow_watch'], array[one.id::text]);
+            end if;
+        end if;
+    end loop;
 end
 $function$;
 
@@ -433,6 +611,90 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.end_task(flight uuid, channels text[], payloads text[], patient boolean, of_task uuid, verb text, allowed text[], who text, why text, dry boolean)
+ RETURNS TABLE(outcomes text[], backend integer)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+#variable_conflict use_column
+declare
+    was     "char";
+    outcome text;
+begin
+    if patient then
+        select t.state into was from {schema}.task t where t.id = of_task for update;
+    else
+        select t.state into was from {schema}.task t where t.id = of_task for update skip locked;
+    end if;
+    outcome := case
+        when was is null then case when exists (select from {schema}.task t where t.id = of_task) then 'locked' else '-' end
+        when was::text = verb then concat('d', was)
+        when was::text <> all (allowed) then concat('t', was)
+        when dry then concat('=', was) end;
+    if outcome is null then
+        perform {schema}.end_tasks(array[of_task], verb::"char");
+        insert into {schema}.task_operation (task_id, operation, state_before, operator, reason) values (of_task, verb::"char", was, who, why);
+        outcome := concat('=', was);
+    else
+        channels := '{}';
+        payloads := '{}';
+    end if;
+    outcomes := array[nullif(outcome, 'locked') || case when outcome ~ '^[=d]'
+                      then (select count(*) from {schema}.step s where s.task_id = of_task and s.state = 'x')::text else '' end];
+    backend := {schema}.land(flight, outcomes, channels, payloads);
+    return next;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.end_tasks(tasks uuid[], becomes "char")
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+declare
+    left_tasks uuid[];
+    left_slots integer[];
+begin
+    perform from {schema}.step s where s.task_id = any (tasks) and s.state in ('p', 'r', 'i', 'w') order by s.task_id, s.ordinal for update;
+    with lost as (
+        insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ready_at, claimed_at)
+        select s.task_id, s.ordinal, s.fence, s.attempt, 'x', s.worker, s.ready_at, s.since from {schema}.step s where s.task_id = any (tasks) and s.state = 'i'
+        returning task_id, ordinal
+    )
+    select array_agg(s.task_id), array_agg(s.slot) into left_tasks, left_slots
+    from lost l join {schema}.step s on s.task_id = l.task_id and s.ordinal = l.ordinal;
+    update {schema}.step s set state = 'x', due_at = 'infinity', since = now() where s.task_id = any (tasks) and s.state in ('p', 'r', 'i', 'w');
+    update {schema}.task t set state = becomes, due_at = 'infinity', updated_at = now(), ended_at = coalesce(t.ended_at, now()) where t.id = any (tasks);
+    perform {schema}.free_slots(left_tasks, left_slots);
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.follow(of_task uuid, of_template integer, step integer, kind "char", chosen integer[], inputs text[], OUT change integer, OUT done integer)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+declare
+    divided integer;
+begin
+    if kind = 'd' then
+        change := -{schema}.decide(of_task, of_template, step, coalesce(chosen, '{}'));
+        return;
+    end if;
+    select w.ordinal into divided
+    from {schema}.definition d join {schema}.definition w on w.template_id = d.template_id and w.ordinal = any (d.children) and w.kind = 'w'
+    where d.template_id = of_template and d.ordinal = step;
+    change := {schema}.divide(of_task, of_template, divided, coalesce(inputs, '{}'));
+    if coalesce(inputs, '{}') = '{}' then
+        -- A placeholder.
+        update {schema}.step s set state = 'c', fence = 1, waiting = 0, since = now() where s.task_id = of_task and s.ordinal = divided;
+        insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, result) values (of_task, divided, 1, 0, 'c', '{"batch_placeholder":true}');
+        change := change - 1;
+        done := divided;
+    end if;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.free_slots(tasks uuid[], slots integer[])
  RETURNS void
  LANGUAGE plpgsql
@@ -525,6 +787,27 @@ AS $function$
     order by c.place
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.investigate(tasks uuid[], ordinals integer[], reasons text[])
+ RETURNS void
+ LANGUAGE sql
+ SET search_path TO 'reveille_own'
+AS $function$
+    insert into {schema}.investigation (task_id, ordinal, reason, snapshot)
+    select n.task_id, n.ordinal, n.reason,
+           json_build_object('state', t.state, 'unfinished_steps', t.unfinished, 'created_at', t.created_at, 'updated_at', t.updated_at,
+                             'steps_by_state', (select json_object_agg(c.state, c.steps) from (
+                                 select s.state, count(*) as steps from {schema}.step s where s.task_id = t.id and s.state not in ('a', 's') group by s.state) c),
+                             'step', (select d.name || case when s.part is null then '' else '_' || to_char(s.part, 'FM9999000') end
+                                      from {schema}.step s join {schema}.definition d on d.template_id = t.template_id and d.ordinal = s.slot
+                                      where s.task_id = t.id and s.ordinal = n.ordinal),
+                             'attempts', (select s.attempt from {schema}.step s where s.task_id = t.id and s.ordinal = n.ordinal),
+                             'error', (select a.error::json from {schema}.attempt a where a.task_id = t.id and a.ordinal = n.ordinal and a.error is not null
+                                       order by a.ended_at desc limit 1))::text
+    from (select distinct on (m.task_id) m.* from unnest(tasks, ordinals, reasons) with ordinality as m (task_id, ordinal, reason, place) order by m.task_id, m.place) n
+    join {schema}.task t on t.id = n.task_id
+    on conflict (task_id) where resolved_at is null do nothing
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.land(flight uuid, outcomes text[], channels text[], payloads text[])
  RETURNS integer
  LANGUAGE plpgsql
@@ -595,28 +878,162 @@ AS $function$
     on conflict do nothing
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.register_template(of_namespace text, of_name text, of_version text, of_document text, names text[], kinds text[], absents boolean[], callables text[], initializations text[], max_attempts integer[], backoffs text[], backoffs_base_ms integer[], max_backoffs_ms integer[], jitters real[], timeouts_ms bigint[], failure_strategies text[], parent_lasts integer[], parents integer[], child_lasts integer[], children integer[])
+CREATE OR REPLACE FUNCTION {schema}.open_namespace(of_name text, of_template text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+#variable_conflict use_column
+declare
+    made record;
+begin
+    if exists (select from {schema}.namespace n where n.name = of_name) then
+        return false;
+    end if;
+    insert into {schema}.namespace (name, mode, poll_ms, fallback, provider, announces)
+    select of_name, coalesce(t.mode, 'e'), coalesce(t.poll_ms, 1000), coalesce(t.fallback, true), coalesce(t.provider, 't'), coalesce(t.announces, false)
+    from (select) as one left join {schema}.namespace_template t on t.name = of_template
+    on conflict do nothing
+    returning id, name, description, created_at, announces into made;
+    if made.id is null then
+        return false;
+    end if;
+    perform {schema}.ring(array['{schema}_flow_namespaces'], array['']);
+    if made.announces and pg_notification_queue_usage() < 0.9 then
+        perform pg_notify('{schema}_' || 'namespace_created', json_build_object(
+            'namespace_id', made.id, 'namespace_name', left(made.name, 1000), 'description', made.description, 'created_at', made.created_at, 'triggered_by', 'namespace_creation')::text);
+    end if;
+    return true;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.operate_step(flight uuid, channels text[], payloads text[], patient boolean, of_task uuid, of_slot integer, of_part integer, verb text, allowed text[], who text, why text, body text, chosen integer[], inputs text[], limit_ms bigint, dry boolean)
+ RETURNS TABLE(outcomes text[], backend integer)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+#variable_conflict use_column
+declare
+    mine    record;
+    target  record;
+    opened  record;
+    after   record;
+    outcome text;
+    below   bigint;
+    -- What follows did not wait for it.
+    passed  boolean;
+    lifted  integer;
+    resumed boolean;
+    opens   boolean := false;
+    ended   integer[] := '{}';
+    change  integer := 0;
+begin
+    if patient then
+        select t.state, t.template_id, t.failed into mine from {schema}.task t where t.id = of_task for update;
+    else
+        select t.state, t.template_id, t.failed into mine from {schema}.task t where t.id = of_task for update skip locked;
+    end if;
+    perform from {schema}.step s
+    where mine.state is not null and s.task_id = of_task and (s.slot = of_slot and s.part is not distinct from of_part
+          or s.ordinal = any ((select d.children from {schema}.definition d where d.template_id = mine.template_id and d.ordinal = of_slot)::integer[]))
+    order by s.ordinal for update;
+    select s.ordinal, s.state, s.fence, s.attempt, s.worker, s.ready_at, s.since, d.kind, d.children, d.failure_strategy into target
+    from {schema}.step s join {schema}.definition d on d.template_id = mine.template_id and d.ordinal = s.slot
+    where s.task_id = of_task and s.slot = of_slot and s.part is not distinct from of_part and s.state not in ('a', 's');
+    passed := target.state = 'e' and coalesce(target.failure_strategy in ('c', 'i'), false);
+
+    outcome := case
+        when mine.state is null then case when exists (select from {schema}.task t where t.id = of_task) then 'locked' else '-' end
+        when target.ordinal is null then '?'
+        when mine.state in ('c', 'x', 'm') then concat('t', mine.state)
+        when target.state::text <> all (allowed) then concat('s', target.state)
+        when verb = 'c' and target.state = 'm' and target.kind in ('d', 'b') then 'd'
+        when verb = 'r' and passed and exists (select from {schema}.step s where s.task_id = of_task and s.ordinal = any (target.children) and s.state not in ('a', 'p', 'r', 's')) then 'b'
+        when dry then concat('=', target.state, target.state, mine.state) end;
+    if outcome is not null then
+        outcomes := array[nullif(outcome, 'locked')];
+        backend := {schema}.land(flight, outcomes, '{}', '{}');
+        return next;
+        return;
+    end if;
+
+    below := least(0, (select min(a.fence) from {schema}.attempt a where a.task_id = of_task and a.ordinal = target.ordinal)) - 1;
+    insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ready_at, claimed_at, result, reason)
+    select of_task, target.ordinal, target.fence, target.attempt, 'x', target.worker, target.ready_at, target.since, null, null where target.state = 'i'
+    union all
+    select of_task, target.ordinal, below, target.attempt, verb::"char", who, null, null, body, why;
+    update {schema}.step s
+    set state = (case verb when 'r' then 'p' else verb end)::"char", since = now(), due_at = 'infinity', attempt = case verb when 'r' then 0 else s.attempt end,
+        -- A result that is there stays its result.
+        fence = case when verb = 'r' or verb = 'm' and s.state = 'c' then s.fence else below end
+    where s.task_id = of_task and s.ordinal = target.ordinal;
+
+    lifted := (target.state = 'e' and not passed)::integer;
+    resumed := mine.failed = lifted and (lifted = 1 or mine.state = 'e');
+    if resumed and mine.state = 'e' then
+        update {schema}.task t set failed = 0, state = 'o', ended_at = null, due_at = coalesce(now() + limit_ms * interval '1 ms', 'infinity') where t.id = of_task;
+    elsif lifted = 1 then
+        update {schema}.task t set failed = t.failed - 1 where t.id = of_task;
+    end if;
+
+    if verb = 'r' and passed then
+        -- What went on without it waits for it again.
+        update {schema}.step s
+        set waiting = s.waiting + 1, due_at = 'infinity', state = case s.state when 'r' then 'p' else s.state end, ready_at = case s.state when 'r' then null else s.ready_at end
+        where s.task_id = of_task and s.ordinal = any (target.children) and s.state in ('a', 'p', 'r');
+        change := 1;
+    elsif verb <> 'r' and not passed and target.state not in ('c', 'm') then
+        ended := array[of_slot];
+        change := -1;
+        opens := target.kind in ('d', 'b');
+        if opens then
+            opened := {schema}.follow(of_task, mine.template_id, of_slot, target.kind, chosen, inputs);
+            change := change + opened.change;
+            ended := ended || array_remove(array[opened.done], null);
+        end if;
+    end if;
+    select a.state, a.readied into after
+    from {schema}.advance_tasks(array[of_task], array_fill(of_task, array[cardinality(ended)]), ended, array[of_task], array[change]) as a;
+    if verb = 'r' or resumed then
+        perform {schema}.resume_tasks(array[of_task]);
+    end if;
+
+    if target.state = 'i' then
+        perform {schema}.free_slots(array[of_task], array[of_slot]);
+    end if;
+    outcomes := array[concat('=', target.state, (select s.state from {schema}.step s where s.task_id = of_task and s.ordinal = target.ordinal), after.state,
+                             case when after.readied then '+' end, case when verb = 'r' or resumed or opens then '*' end)];
+    backend := {schema}.land(flight, outcomes, channels, payloads);
+    return next;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.register_template(of_namespace text, of_name text, of_version text, of_document text, limits json, definitions json)
  RETURNS TABLE(id integer, namespace_id integer, same boolean)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
 AS $function$
 #variable_conflict use_column
 begin
-    insert into {schema}.namespace (name) values (of_namespace) on conflict do nothing;
+    perform {schema}.open_namespace(of_namespace, 'default');
     select n.id into namespace_id from {schema}.namespace n where n.name = of_namespace;
-    insert into {schema}.template (namespace_id, name, version, document) values (namespace_id, of_name, of_version, of_document) on conflict do nothing
+    insert into {schema}.template (namespace_id, name, version, document, max_duration_ms, max_waiting_ms, max_retry_ms, max_in_process_ms, staleness)
+    select register_template.namespace_id, of_name, of_version, of_document, l.max_duration_ms, l.max_waiting_ms, l.max_retry_ms, l.max_in_process_ms, l.staleness::"char"
+    from json_to_record(limits) as l (max_duration_ms bigint, max_waiting_ms bigint, max_retry_ms bigint, max_in_process_ms bigint, staleness text)
+    on conflict do nothing
     returning template.id into id;
     if id is null then
         select t.id, t.document = of_document into id, same from {schema}.template t where t.namespace_id = register_template.namespace_id and t.name = of_name and t.version = of_version;
         return next;
         return;
     end if;
-    insert into {schema}.definition (template_id, ordinal, name, kind, absent, callable, initialization, max_attempts, backoff, backoff_base_ms, max_backoff_ms, jitter, timeout_ms,
-                                     failure_strategy, parents, children)
-    select register_template.id, n.place - 1, n.name, n.kind::"char", n.absent, n.callable, n.initialization, n.max_attempts, n.backoff::"char", n.base, n.most, n.jitter, n.timeout,
-           n.strategy::"char", parents[coalesce(parent_lasts[n.place - 1], 0) + 1:parent_lasts[n.place]], children[coalesce(child_lasts[n.place - 1], 0) + 1:child_lasts[n.place]]
-    from unnest(names, kinds, absents, callables, initializations, max_attempts, backoffs, backoffs_base_ms, max_backoffs_ms, jitters, timeouts_ms, failure_strategies)
-         with ordinality as n (name, kind, absent, callable, initialization, max_attempts, backoff, base, most, jitter, timeout, strategy, place);
+    insert into {schema}.definition (template_id, ordinal, name, kind, parents, children, absent, callable, initialization, max_attempts, backoff, backoff_base_ms, max_backoff_ms, jitter,
+                                     timeout_ms, failure_strategy, success_events, failure_events)
+    select register_template.id, n.ordinal, n.name, n.kind::"char", n.parents, n.children, n.absent, n.callable, n.initialization, n.max_attempts, n.backoff::"char", n.backoff_base_ms,
+           n.max_backoff_ms, n.jitter, n.timeout_ms, n.failure_strategy::"char", n.success_events, n.failure_events
+    from json_to_recordset(definitions) as n (
+        ordinal integer, name text, kind text, parents integer[], children integer[], absent boolean, callable text, initialization text, max_attempts integer, backoff text,
+        backoff_base_ms integer, max_backoff_ms integer, jitter real, timeout_ms bigint, failure_strategy text, success_events text[], failure_events text[]);
     same := true;
     return next;
 end
@@ -678,9 +1095,14 @@ CREATE OR REPLACE FUNCTION {schema}.resume_tasks(tasks uuid[])
  LANGUAGE sql
  SET search_path TO 'reveille_own'
 AS $function$
-    update {schema}.step s set due_at = now(), state = case s.state when 'p' then 'r' else s.state end, ready_at = now(), since = now()
+    update {schema}.step s
+    set due_at = case s.state when 'i' then s.due_at else now() end, state = case s.state when 'p' then 'r' else s.state end, lane_id = l.id,
+        ready_at = case s.state when 'i' then s.ready_at else now() end, since = case s.state when 'p' then now() else s.since end
     from {schema}.task t
-    where t.id = any (tasks) and t.failed = 0 and t.state = 'o' and s.task_id = t.id and s.due_at = 'infinity' and (s.state = 'p' and s.waiting = 0 or s.state = 'w')
+    cross join {schema}.definition d
+    join {schema}.step_lane l on l.namespace_id = t.namespace_id and l.name = d.name and l.priority = t.priority
+    where t.id = any (tasks) and t.failed = 0 and t.state = 'o' and s.task_id = t.id and d.template_id = t.template_id and d.ordinal = s.slot
+      and (s.due_at = 'infinity' and (s.state in ('p', 'r') and s.waiting = 0 or s.state = 'w') or s.state = 'i' and s.lane_id = 0 and s.attempt < d.max_attempts)
 $function$;
 
 CREATE OR REPLACE FUNCTION {schema}.ring(channels text[], payloads text[])
@@ -724,12 +1146,14 @@ declare
     slots    integer[];
     verdicts text[];
     member   record;
+    opened   record;
     -- What goes on: see functions/advance_tasks.sql.
     ended    uuid[];
     ended_of integer[];
     changed  uuid[];
     changes  integer[];
     gone_on  uuid[];
+    publishes boolean;
     after    text[];
 begin
     if patient then
@@ -739,7 +1163,7 @@ begin
     end if;
 
     -- The steps that are still of who presents them, and what becomes of each.
-    select array_agg(n.place), array_agg(n.task_id), array_agg(n.ordinal), array_agg(n.slot), array_agg(n.verdict) into places, mine, steps, slots, verdicts
+    select array_agg(n.place), array_agg(n.task_id), array_agg(n.ordinal), array_agg(n.slot), array_agg(n.verdict), bool_or(n.publishes) into places, mine, steps, slots, verdicts, publishes
     from (
         select n.place::integer, s.task_id, s.ordinal, s.slot, case
             when n.verb = 'c' then 'c'
@@ -747,7 +1171,8 @@ begin
             when n.verb = 'l' and s.attempt < d.max_attempts then 'l'
             when n.verb = 'f' and s.attempt < d.max_attempts then 'w'
             when d.failure_strategy in ('c', 'i') then 'p'
-            else 'e' end as verdict
+            else 'e' end as verdict,
+            d.success_events <> '{}' or d.failure_events <> '{}' as publishes
         -- Said twice in one flight, it is heard once; a worker's word before the engine's.
         from (select distinct on (m.task_id, m.ordinal, m.fence) m.*
               from unnest(tasks, ordinals, fences, verbs) with ordinality as m (task_id, ordinal, fence, verb, place)
@@ -800,27 +1225,18 @@ begin
         if chosen_lasts is not null or input_lasts is not null then
             for member in
                 select n.task_id, t.template_id, d.ordinal, d.kind,
-                       chosen[coalesce(chosen_lasts[n.place - 1], 0) + 1:chosen_lasts[n.place]] as chosen, inputs[coalesce(input_lasts[n.place - 1], 0) + 1:input_lasts[n.place]] as inputs,
-                       (select w.ordinal from {schema}.definition w where w.template_id = t.template_id and w.ordinal = any (d.children) and w.kind = 'w') as worker
+                       chosen[coalesce(chosen_lasts[n.place - 1], 0) + 1:chosen_lasts[n.place]] as chosen, inputs[coalesce(input_lasts[n.place - 1], 0) + 1:input_lasts[n.place]] as inputs
                 from unnest(places, mine, slots, verdicts) as n (place, task_id, slot, verdict)
                 join {schema}.task t on t.id = n.task_id
                 join {schema}.definition d on d.template_id = t.template_id and d.ordinal = n.slot
                 where n.verdict = 'c' and d.kind in ('d', 'b')
             loop
+                opened := {schema}.follow(member.task_id, member.template_id, member.ordinal, member.kind, member.chosen, member.inputs);
                 changed := changed || member.task_id;
-                if member.kind = 'd' then
-                    changes := changes || -{schema}.decide(member.task_id, member.template_id, member.ordinal, coalesce(member.chosen, '{}'));
-                    continue;
-                end if;
-                changes := changes || {schema}.divide(member.task_id, member.template_id, member.worker, coalesce(member.inputs, '{}'));
-                if coalesce(member.inputs, '{}') = '{}' then
-                    -- A placeholder, done as soon as it came to be.
-                    update {schema}.step s set state = 'c', fence = 1, waiting = 0, since = now() where s.task_id = member.task_id and s.ordinal = member.worker;
-                    insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, result) values (member.task_id, member.worker, 1, 0, 'c', '{"batch_placeholder":true}');
+                changes := changes || opened.change;
+                if opened.done is not null then
                     ended := ended || member.task_id;
-                    ended_of := ended_of || member.worker;
-                    changed := changed || member.task_id;
-                    changes := changes || -1;
+                    ended_of := ended_of || opened.done;
                 end if;
             end loop;
         end if;
@@ -829,10 +1245,12 @@ begin
     select array_agg(a.task_id), array_agg(a.state::text || case when a.readied then '+' else '' end || case when a.watched then '!' else '' end) into gone_on, after
     from {schema}.advance_tasks(array(select distinct m.id from unnest(mine) as m (id)), ended, ended_of, changed, changes) as a;
 
-    perform {schema}.free_slots(mine, slots);
     -- A lost ring costs a watcher time; a full queue would cost the write.
     perform pg_notify('{schema}_flow_watch', n.task_id::text) from unnest(gone_on, after) as n (task_id, after) where n.after like '%!' and pg_notification_queue_usage() < 0.9;
-
+    if publishes or 'e' = any (verdicts) or 'p' = any (verdicts) then
+        perform {schema}.tell(mine, steps, slots, verdicts, array(select verbs[p.place] from unnest(places) as p (place)), array(select bodies[p.place] from unnest(places) as p (place)));
+    end if;
+    perform {schema}.free_slots(mine, slots);
     outcomes := array(
         select case
             when v.verdict is not null then v.verdict || a.after
@@ -916,4 +1334,34 @@ AS $function$
     where t.id = any (failed_tasks) and t.failed = 0 and s.task_id = t.id and s.state in ('r', 'w', 'i');
     update {schema}.task t set failed = t.failed + n.steps
     from (select f.id, count(*)::integer as steps from unnest(failed_tasks) as f (id) group by f.id) n where t.id = n.id
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.tell(tasks uuid[], ordinals integer[], slots integer[], verdicts text[], verbs text[], bodies text[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+declare
+    of_tasks   uuid[];
+    of_steps   integer[];
+    of_reasons text[];
+begin
+    insert into {schema}.domain_event (task_id, ordinal, name, succeeded, payload)
+    select n.task_id, n.ordinal, e.name, n.verdict = 'c', n.body
+    from unnest(tasks, ordinals, slots, verdicts, bodies) with ordinality as n (task_id, ordinal, slot, verdict, body, place)
+    join {schema}.task t on t.id = n.task_id
+    join {schema}.definition d on d.template_id = t.template_id and d.ordinal = n.slot
+    cross join unnest(case n.verdict when 'c' then d.success_events else d.failure_events end) with ordinality as e (name, place)
+    where n.verdict in ('c', 'e', 'p')
+    order by n.place, e.place;
+
+    select array_agg(n.task_id), array_agg(n.ordinal), array_agg(case n.verdict when 'p' then 'part_failed' else 'retries_exhausted' end) into of_tasks, of_steps, of_reasons
+    from unnest(tasks, ordinals, slots, verdicts, verbs) as n (task_id, ordinal, slot, verdict, verb)
+    join {schema}.task t on t.id = n.task_id
+    join {schema}.definition d on d.template_id = t.template_id and d.ordinal = n.slot
+    where n.verdict = 'e' and n.verb in ('f', 'l') or n.verdict = 'p' and d.failure_strategy = 'i';
+    if of_tasks is not null then
+        perform {schema}.investigate(of_tasks, of_steps, of_reasons);
+    end if;
+end
 $function$;

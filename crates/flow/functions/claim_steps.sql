@@ -104,7 +104,7 @@ begin
     end loop;
 
     if taken > 0 then
-        perform pg_notify({watch_channel}, t.id::text) from {schema}.task t where t.id = any (tasks) and t.watched_until > now() and pg_notification_queue_usage() < 0.9;
+        perform pg_notify({watch}, t.id::text) from {schema}.task t where t.id = any (tasks) and t.watched_until > now() and pg_notification_queue_usage() < 0.9;
         return query select null::float8, null::integer[], null::bigint[], h.* from {schema}.hand_out(tasks, steps, seats, leases_ms) h;
     end if;
     next_due_ms := case when soonest is not null then greatest(extract(epoch from soonest - now()) * 1000, 0) end;

@@ -25,12 +25,14 @@ declare
     slots    integer[];
     verdicts text[];
     member   record;
+    opened   record;
     -- What goes on: see functions/advance_tasks.sql.
     ended    uuid[];
     ended_of integer[];
     changed  uuid[];
     changes  integer[];
     gone_on  uuid[];
+    publishes boolean;
     after    text[];
 begin
     if patient then
@@ -40,7 +42,7 @@ begin
     end if;
 
     -- The steps that are still of who presents them, and what becomes of each.
-    select array_agg(n.place), array_agg(n.task_id), array_agg(n.ordinal), array_agg(n.slot), array_agg(n.verdict) into places, mine, steps, slots, verdicts
+    select array_agg(n.place), array_agg(n.task_id), array_agg(n.ordinal), array_agg(n.slot), array_agg(n.verdict), bool_or(n.publishes) into places, mine, steps, slots, verdicts, publishes
     from (
         select n.place::integer, s.task_id, s.ordinal, s.slot, case
             when n.verb = 'c' then 'c'
@@ -48,7 +50,8 @@ begin
             when n.verb = 'l' and s.attempt < d.max_attempts then 'l'
             when n.verb = 'f' and s.attempt < d.max_attempts then 'w'
             when d.failure_strategy in ('c', 'i') then 'p'
-            else 'e' end as verdict
+            else 'e' end as verdict,
+            d.success_events <> '{}' or d.failure_events <> '{}' as publishes
         -- Said twice in one flight, it is heard once; a worker's word before the engine's.
         from (select distinct on (m.task_id, m.ordinal, m.fence) m.*
               from unnest(tasks, ordinals, fences, verbs) with ordinality as m (task_id, ordinal, fence, verb, place)
@@ -101,27 +104,18 @@ begin
         if chosen_lasts is not null or input_lasts is not null then
             for member in
                 select n.task_id, t.template_id, d.ordinal, d.kind,
-                       chosen[coalesce(chosen_lasts[n.place - 1], 0) + 1:chosen_lasts[n.place]] as chosen, inputs[coalesce(input_lasts[n.place - 1], 0) + 1:input_lasts[n.place]] as inputs,
-                       (select w.ordinal from {schema}.definition w where w.template_id = t.template_id and w.ordinal = any (d.children) and w.kind = 'w') as worker
+                       chosen[coalesce(chosen_lasts[n.place - 1], 0) + 1:chosen_lasts[n.place]] as chosen, inputs[coalesce(input_lasts[n.place - 1], 0) + 1:input_lasts[n.place]] as inputs
                 from unnest(places, mine, slots, verdicts) as n (place, task_id, slot, verdict)
                 join {schema}.task t on t.id = n.task_id
                 join {schema}.definition d on d.template_id = t.template_id and d.ordinal = n.slot
                 where n.verdict = 'c' and d.kind in ('d', 'b')
             loop
+                opened := {schema}.follow(member.task_id, member.template_id, member.ordinal, member.kind, member.chosen, member.inputs);
                 changed := changed || member.task_id;
-                if member.kind = 'd' then
-                    changes := changes || -{schema}.decide(member.task_id, member.template_id, member.ordinal, coalesce(member.chosen, '{}'));
-                    continue;
-                end if;
-                changes := changes || {schema}.divide(member.task_id, member.template_id, member.worker, coalesce(member.inputs, '{}'));
-                if coalesce(member.inputs, '{}') = '{}' then
-                    -- A placeholder, done as soon as it came to be.
-                    update {schema}.step s set state = 'c', fence = 1, waiting = 0, since = now() where s.task_id = member.task_id and s.ordinal = member.worker;
-                    insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, result) values (member.task_id, member.worker, 1, 0, 'c', '{"batch_placeholder":true}');
+                changes := changes || opened.change;
+                if opened.done is not null then
                     ended := ended || member.task_id;
-                    ended_of := ended_of || member.worker;
-                    changed := changed || member.task_id;
-                    changes := changes || -1;
+                    ended_of := ended_of || opened.done;
                 end if;
             end loop;
         end if;
@@ -130,10 +124,12 @@ begin
     select array_agg(a.task_id), array_agg(a.state::text || case when a.readied then '+' else '' end || case when a.watched then '!' else '' end) into gone_on, after
     from {schema}.advance_tasks(array(select distinct m.id from unnest(mine) as m (id)), ended, ended_of, changed, changes) as a;
 
-    perform {schema}.free_slots(mine, slots);
     -- A lost ring costs a watcher time; a full queue would cost the write.
-    perform pg_notify({watch_channel}, n.task_id::text) from unnest(gone_on, after) as n (task_id, after) where n.after like '%!' and pg_notification_queue_usage() < 0.9;
-
+    perform pg_notify({watch}, n.task_id::text) from unnest(gone_on, after) as n (task_id, after) where n.after like '%!' and pg_notification_queue_usage() < 0.9;
+    if publishes or 'e' = any (verdicts) or 'p' = any (verdicts) then
+        perform {schema}.tell(mine, steps, slots, verdicts, array(select verbs[p.place] from unnest(places) as p (place)), array(select bodies[p.place] from unnest(places) as p (place)));
+    end if;
+    perform {schema}.free_slots(mine, slots);
     outcomes := array(
         select case
             when v.verdict is not null then v.verdict || a.after

@@ -3,7 +3,28 @@ create table {schema}.namespace (
     id          integer     generated always as identity primary key,
     name        text        not null unique,
     description text        not null default '',
+    -- How its steps are claimed. e: when they are there, p: by asking every `poll_ms`, s: not at all, but it is listened and measured.
+    mode        "char"      not null default 'e',
+    poll_ms     integer     not null default 1000,
+    -- Whether what was ready for long, and nobody heard of, is looked for.
+    fallback    boolean     not null default true,
+    -- Through what its steps are handed out. t: these tables, p: PGMQ, r: RabbitMQ.
+    provider    "char"      not null default 't',
+    -- Whether listeners outside are told of what happens in it.
+    announces   boolean     not null default false,
+    -- How often it was changed: all of them together never are the same again after a change.
+    version     bigint      not null default 1,
     created_at  timestamptz not null default now()
+);
+
+-- What a new namespace begins with that says so; `default` is for those that do not.
+create table {schema}.namespace_template (
+    name      text    primary key,
+    mode      "char"  not null,
+    poll_ms   integer not null,
+    fallback  boolean not null,
+    provider  "char"  not null,
+    announces boolean not null
 );
 
 -- What a task of a kind consists of. Never changes: another text is another version.
@@ -14,6 +35,13 @@ create table {schema}.template (
     version      text        not null,
     -- As it was registered, as JSON; for people, and for whoever has to check a context or a result.
     document     text        not null,
+    -- How long a task may take, altogether and in each state; null: for ever.
+    max_duration_ms   bigint,
+    max_waiting_ms    bigint,
+    max_retry_ms      bigint,
+    max_in_process_ms bigint,
+    -- What happens to one that took longer. d: it fails and is looked into, a: it is looked into, e: it fails.
+    staleness    "char"      not null,
     created_at   timestamptz not null default now(),
     unique (namespace_id, name, version)
 );
@@ -41,6 +69,9 @@ create table {schema}.definition (
     timeout_ms       bigint,
     -- Of a batch worker, what a part that fails for good means: f: the task fails, c: the rest goes on, i: the rest goes on and it is looked into.
     failure_strategy "char",
+    -- What is told when it is done, and when it failed for good.
+    success_events   text[]    not null,
+    failure_events   text[]    not null,
     primary key (template_id, ordinal)
 );
 

@@ -12,7 +12,7 @@ create table {schema}.task (
     failed        integer     not null default 0,
     -- The number of the next step that comes to be beyond the template's.
     next_ordinal  integer     not null,
-    -- When it has taken too long.
+    -- When it may have taken too long.
     due_at        timestamptz not null default 'infinity',
     -- Until when somebody wants to hear of every change.
     watched_until timestamptz,
@@ -20,7 +20,9 @@ create table {schema}.task (
     updated_at    timestamptz not null default now(),
     ended_at      timestamptz
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, vacuum_truncate = off);
-create index task_due on {schema}.task (namespace_id, due_at) where due_at < 'infinity';
+create index task_due on {schema}.task (due_at) where due_at < 'infinity';
+-- What waits for a person: tasks in which something failed.
+create index task_failed on {schema}.task (namespace_id, id) where failed > 0;
 -- Lists are of one namespace, of one state, or both, the newest first.
 create index task_listed on {schema}.task (namespace_id, state, id);
 
@@ -84,7 +86,8 @@ create table {schema}.attempt (
     -- Of the claim; below zero for what a person did.
     fence      bigint      not null,
     attempt    integer     not null,
-    -- c: complete, f: failed and to be tried again, e: failed for good, l: its lease ended, g: given back, y: yielded after a checkpoint, m: resolved manually, r: reset.
+    -- c: complete, f: failed and to be tried again, e: failed for good, l: its lease ended, g: given back, y: yielded after a checkpoint, x: taken away, by a person or with its task.
+    -- Of what a person did: c: complete, m: resolved manually, r: reset.
     outcome    "char"      not null,
     worker     text,
     ready_at   timestamptz,
@@ -92,5 +95,20 @@ create table {schema}.attempt (
     ended_at   timestamptz not null default now(),
     result     text,
     error      text,
+    -- Why a person did it.
+    reason     text,
     primary key (task_id, ordinal, fence)
 );
+
+-- What people did with whole tasks. What they did with steps is among the attempts.
+create table {schema}.task_operation (
+    id           bigint      generated always as identity primary key,
+    task_id      uuid        not null,
+    -- x: cancelled, m: resolved manually.
+    operation    "char"      not null,
+    state_before "char"      not null,
+    operator     text        not null,
+    reason       text,
+    operated_at  timestamptz not null default now()
+);
+create index task_operation_task on {schema}.task_operation (task_id);

@@ -2,6 +2,7 @@
 
 use uuid::Uuid;
 
+use crate::manual::Obstacle;
 use crate::template::Faults;
 
 /// The error of this crate.
@@ -44,6 +45,15 @@ pub enum Error {
         version: String,
     },
 
+    /// There is no such schedule.
+    #[error("there is no schedule {name:?} in namespace {namespace:?}")]
+    NoSchedule {
+        /// Its namespace,
+        namespace: String,
+        /// and name.
+        name: String,
+    },
+
     /// The same task was submitted before.
     #[error("task {task} is the same")]
     Duplicate {
@@ -56,6 +66,28 @@ pub enum Error {
     NoTask {
         /// The one that was asked for.
         task: Uuid,
+    },
+
+    /// The task has no such step, or that has not come to be.
+    #[error("task {task} has no step {step:?}")]
+    NoStep {
+        /// The task,
+        task: Uuid,
+        /// and the step that was asked for.
+        step: String,
+    },
+
+    /// What somebody wanted to do with a step or a task cannot be done where it is. Nothing was changed.
+    #[error("{operation} is not possible for {}task {task}: {obstacle}", .step.as_ref().map(|step| format!("step {step:?} of ")).unwrap_or_default())]
+    NotAllowed {
+        /// The task,
+        task: Uuid,
+        /// and its step, if it was about one.
+        step: Option<String>,
+        /// What was to be done.
+        operation: &'static str,
+        /// What stands in the way.
+        obstacle: Obstacle,
     },
 
     /// The engine could not carry out a wait or a write.

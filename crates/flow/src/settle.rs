@@ -188,11 +188,13 @@ impl Flow {
     }
 }
 
-type Chosen = Option<Vec<i32>>;
-type Inputs = Option<Vec<String>>;
+/// The places of the steps that a decision chose.
+pub(crate) type Chosen = Option<Vec<i32>>;
+/// What the parts of a batch are to work on, each as JSON.
+pub(crate) type Inputs = Option<Vec<String>>;
 
 /// What a result says of how its task goes on, checked against the template.
-fn decided(template: &Template, step: &StepDefinition, result: &Value) -> Result<(Chosen, Inputs)> {
+pub(crate) fn decided(template: &Template, step: &StepDefinition, result: &Value) -> Result<(Chosen, Inputs)> {
     let wrong = |reason: String| Error::invalid("result", reason);
     let read = || Decision::deserialize(result).map_err(|error| wrong(error.to_string()));
     match step.kind {

@@ -113,25 +113,41 @@ impl Flow {
     /// [`Error::Duplicate`] if the same task was made before, [`Error::NoTemplate`], [`Error::Invalid`] for a context that the template does not allow and for everything else that cannot be
     /// meant; else the database's.
     pub async fn submit(&self, submission: Submission) -> Result<Submitted> {
-        submission.check()?;
-        let Submission { namespace, name, version, .. } = &submission;
-        let kept = self.inner.named(namespace, name, version).await?;
-        kept.allows_context(&submission.context).map_err(|reason| Error::invalid("context", reason))?;
+        let kept = self.inner.allowed(&submission).await?;
         let identity = identity(&kept.template, &submission.context, submission.idempotency_key.as_deref());
         let identity = identity.map_err(|_| {
             Error::invalid("idempotency_key", "the template asks for one: its identity_strategy is caller_provided")
         })?;
-        self.inner.open_lanes(&kept, submission.priority).await?;
-        let id = Uuid::now_v7();
-        let context = submission.context.to_string();
-        match self.inner.submits.submit(Member { id, kept, identity, context, submission }).await? {
-            Fate::Made => Ok(Submitted { task_uuid: id }),
-            Fate::Same(task) => Err(Error::Duplicate { task }),
-        }
+        self.inner.make(kept, submission, identity).await
     }
 }
 
 impl crate::flow::Inner {
+    /// The template of a submission that it allows.
+    pub(crate) async fn allowed(&self, submission: &Submission) -> Result<Arc<Kept>> {
+        submission.check()?;
+        let Submission { namespace, name, version, .. } = submission;
+        let kept = self.named(namespace, name, version).await?;
+        kept.allows_context(&submission.context).map_err(|reason| Error::invalid("context", reason))?;
+        Ok(kept)
+    }
+
+    /// Makes a task of what is allowed.
+    pub(crate) async fn make(
+        &self,
+        kept: Arc<Kept>,
+        submission: Submission,
+        identity: Option<Uuid>,
+    ) -> Result<Submitted> {
+        self.open_lanes(&kept, submission.priority).await?;
+        let id = Uuid::now_v7();
+        let context = submission.context.to_string();
+        match self.submits.submit(Member { id, kept, identity, context, submission }).await? {
+            Fate::Made => Ok(Submitted { task_uuid: id }),
+            Fate::Same(task) => Err(Error::Duplicate { task }),
+        }
+    }
+
     async fn open_lanes(&self, kept: &Kept, priority: i16) -> Result<()> {
         if !kept.has_lanes(priority) {
             let query = || sqlx::query(&self.sql.open_lanes).bind(kept.id).bind(priority);
@@ -160,12 +176,13 @@ pub(crate) enum Fate {
 /// Sends submissions.
 pub(crate) struct Submits {
     channel: Channel,
+    overdue: Channel,
     submit: Sql,
 }
 
 impl Submits {
-    pub(crate) fn new(schema: &Schema, channel: Channel) -> Submits {
-        Submits { channel, submit: schema.sql(include_str!("../sql/submit_tasks.sql")) }
+    pub(crate) fn new(schema: &Schema, channel: Channel, overdue: Channel) -> Submits {
+        Submits { channel, overdue, submit: schema.sql(include_str!("../sql/submit_tasks.sql")) }
     }
 }
 
@@ -192,17 +209,15 @@ impl Flight for Submits {
         let first = template.steps.iter().filter(|step| step.parents.is_empty() && !step.absent);
         let mut keys: Vec<String> = first.map(|step| of_step(&template.namespace, &step.name)).collect();
         keys.push(of_namespace(&template.namespace));
-        vec![self.channel.ring_keys(keys.iter().map(String::as_str))]
+        let limit = template.lifecycle.first_limit().map(|limit| self.overdue.ring().after(limit));
+        [self.channel.ring_keys(keys.iter().map(String::as_str))].into_iter().chain(limit).collect()
     }
 
     async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Member>) -> pg::Result<Landed> {
         let members = &boarded.members;
         let text =
             |text: fn(&Submission) -> Option<&str>| members.iter().map(|m| text(&m.submission)).collect::<Vec<_>>();
-        let limit = |member: &&Member| {
-            let minutes = member.kept.template.lifecycle.max_duration_minutes?;
-            Some((minutes * 60_000.0) as i64)
-        };
+        let limit = |member: &&Member| member.kept.template.lifecycle.limit_ms();
         let (tag_lasts, tags) = flat(members.iter().map(|member| &member.submission.tags));
         let query = boarded
             .query(&self.submit)

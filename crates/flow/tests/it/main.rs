@@ -1,5 +1,7 @@
 //! The engine against a real PostgreSQL.
 
+mod afterwards;
+mod analytics;
 mod batches;
 mod claims;
 mod decisions;
@@ -9,9 +11,15 @@ mod fixture;
 mod graphs;
 mod history;
 mod limits;
+mod listing;
+mod manual;
+mod meddling;
+mod namespaces;
 mod reading;
 mod retries;
+mod schedules;
 mod schema;
+mod sound;
 mod submissions;
 mod waiting;
 mod worker_ends;
