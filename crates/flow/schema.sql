@@ -900,7 +900,7 @@ begin
     end if;
     perform {schema}.ring(array['{schema}_flow_namespaces'], array['']);
     if made.announces and pg_notification_queue_usage() < 0.9 then
-        perform pg_notify('{schema}_' || 'namespace_created', json_build_object(
+        perform pg_notify('{schema}_namespace_created', json_build_object(
             'namespace_id', made.id, 'namespace_name', left(made.name, 1000), 'description', made.description, 'created_at', made.created_at, 'triggered_by', 'namespace_creation')::text);
     end if;
     return true;
@@ -1006,6 +1006,22 @@ begin
     backend := {schema}.land(flight, outcomes, channels, payloads);
     return next;
 end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.public_state(of_task uuid)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'reveille_own'
+AS $function$
+    select case t.state when 'c' then 'complete' when 'e' then 'error' when 'x' then 'cancelled' when 'm' then 'resolved_manually' else (
+        select case when bool_or(s.state = 'i') then 'steps_in_process'
+                    when t.failed > 0 then 'blocked_by_failures'
+                    when bool_or(s.state = 'r') then 'enqueuing_steps'
+                    when bool_or(s.state = 'w') then 'waiting_for_retry'
+                    else 'waiting_for_dependencies' end
+        from {schema}.step s where s.task_id = t.id) end
+    from {schema}.task t where t.id = of_task
 $function$;
 
 CREATE OR REPLACE FUNCTION {schema}.register_template(of_namespace text, of_name text, of_version text, of_document text, limits json, definitions json)
