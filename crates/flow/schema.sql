@@ -1008,6 +1008,22 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.public_state(of_task uuid)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'reveille_own'
+AS $function$
+    select case t.state when 'c' then 'complete' when 'e' then 'error' when 'x' then 'cancelled' when 'm' then 'resolved_manually' else (
+        select case when bool_or(s.state = 'i') then 'steps_in_process'
+                    when t.failed > 0 then 'blocked_by_failures'
+                    when bool_or(s.state = 'r') then 'enqueuing_steps'
+                    when bool_or(s.state = 'w') then 'waiting_for_retry'
+                    else 'waiting_for_dependencies' end
+        from {schema}.step s where s.task_id = t.id) end
+    from {schema}.task t where t.id = of_task
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.register_template(of_namespace text, of_name text, of_version text, of_document text, limits json, definitions json)
  RETURNS TABLE(id integer, namespace_id integer, same boolean)
  LANGUAGE plpgsql
