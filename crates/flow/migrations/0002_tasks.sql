@@ -21,6 +21,10 @@ create table {schema}.task (
     ended_at      timestamptz
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, vacuum_truncate = off);
 create index task_due on {schema}.task (due_at) where due_at < 'infinity';
+-- What waits for a person: tasks in which something failed.
+create index task_failed on {schema}.task (namespace_id, id) where failed > 0;
+-- Lists are of one namespace, of one state, or both, the newest first.
+create index task_listed on {schema}.task (namespace_id, state, id);
 
 -- And what does not.
 create table {schema}.task_detail (
@@ -36,6 +40,7 @@ create table {schema}.task_detail (
     parent_correlation_id text,
     idempotency_key       text
 );
+create index task_detail_correlation on {schema}.task_detail (correlation_id, task_id) where correlation_id is not null;
 
 -- A step of a task. Work is this row: `due_at` says when it is next to be looked at. That is now while it can be claimed, the end of the lease while a worker has it, the end of the
 -- pause while it waits for another attempt, and infinity otherwise.
@@ -53,7 +58,8 @@ create table {schema}.step (
     -- Parents that are not done.
     waiting  integer     not null,
     due_at   timestamptz not null default 'infinity',
-    -- When it could be claimed, and when it came to the state it is in.
+    -- When it came to be, if not with its task; when it could be claimed; and when it came to the state it is in.
+    came_at  timestamptz,
     ready_at timestamptz,
     since    timestamptz not null default now(),
     -- A later one with every claim: whoever presents an older one has lost the step.
@@ -80,7 +86,8 @@ create table {schema}.attempt (
     -- Of the claim; below zero for what a person did.
     fence      bigint      not null,
     attempt    integer     not null,
-    -- c: complete, f: failed and to be tried again, e: failed for good, l: its lease ended, g: given back, y: yielded after a checkpoint, x: its task ended, m: resolved manually, r: reset.
+    -- c: complete, f: failed and to be tried again, e: failed for good, l: its lease ended, g: given back, y: yielded after a checkpoint, x: taken away, by a person or with its task.
+    -- Of what a person did: c: complete, m: resolved manually, r: reset.
     outcome    "char"      not null,
     worker     text,
     ready_at   timestamptz,
@@ -88,5 +95,20 @@ create table {schema}.attempt (
     ended_at   timestamptz not null default now(),
     result     text,
     error      text,
+    -- Why a person did it.
+    reason     text,
     primary key (task_id, ordinal, fence)
 );
+
+-- What people did with whole tasks. What they did with steps is among the attempts.
+create table {schema}.task_operation (
+    id           bigint      generated always as identity primary key,
+    task_id      uuid        not null,
+    -- x: cancelled, m: resolved manually.
+    operation    "char"      not null,
+    state_before "char"      not null,
+    operator     text        not null,
+    reason       text,
+    operated_at  timestamptz not null default now()
+);
+create index task_operation_task on {schema}.task_operation (task_id);

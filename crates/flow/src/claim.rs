@@ -18,7 +18,7 @@ use crate::name::{of_namespace, of_step};
 use crate::token::Token;
 
 /// Steps that one claim takes at most.
-const WANT_MAX: usize = 1_000;
+pub(crate) const WANT_MAX: usize = 1_000;
 /// Sources whose lanes are remembered; beyond it all are forgotten, and read from their beginning once.
 const SOURCES_MAX: usize = 1_000;
 /// Claims without an answer that are remembered until they are given back; those beyond it last as long as their leases.
@@ -27,9 +27,9 @@ const LOST_MAX: usize = 1_000;
 const LEASE_MAX: Duration = Duration::from_secs(86_400);
 const LEASE_MIN: Duration = Duration::from_millis(100);
 
-/// Somebody who works on steps.
+/// Somebody who claims steps.
 #[derive(Debug, Clone)]
-pub struct Worker {
+pub struct Claimant {
     /// What it is called, in the history of what it does.
     pub name: String,
     /// In which namespaces.
@@ -50,7 +50,7 @@ pub struct ClaimedStep {
     /// The step's name.
     pub name: String,
     /// By which it is claimed: a part of a batch has a number beside it.
-    definition: String,
+    pub(crate) definition: String,
     /// The engine watches its lease.
     guarded: bool,
     /// What carries it out.
@@ -85,28 +85,30 @@ impl Flow {
     ///
     /// # Cancel safety
     /// Dropping the future gives back whatever was claimed for it, uncharged.
-    pub async fn claim(&self, worker: &Worker, want: usize, deadline: Option<Instant>) -> Result<Vec<ClaimedStep>> {
-        if worker.namespaces.is_empty() {
-            return Err(Error::invalid("namespaces", "there is none"));
-        }
+    pub async fn claim(&self, claimant: &Claimant, want: usize, deadline: Option<Instant>) -> Result<Vec<ClaimedStep>> {
         if !(1..=WANT_MAX).contains(&want) {
             return Err(Error::invalid("max_steps", format!("it is {want}; it must be between 1 and {WANT_MAX}")));
         }
-        check_lease(worker.lease)?;
-        let sorted = |names: &[String]| {
-            let mut names = names.to_vec();
-            names.sort_unstable();
-            names.dedup();
-            names
-        };
-        let key = Key { namespaces: sorted(&worker.namespaces), steps: worker.steps.as_deref().map(sorted) };
-        let args = Args { worker: worker.name.clone(), lease: worker.lease };
-        let claims = &self.inner.claims;
-        let claimed = match deadline {
-            Some(deadline) => claims.claim(key, want, args, deadline).await?,
-            None => claims.claim_now(key, want, args).await?,
-        };
-        let claimed = claimed.map(|claimed| claimed.accept()).unwrap_or_default();
+        self.claim_but(claimant, Vec::new(), want, deadline).await
+    }
+
+    /// The same, but no steps of the names that are left out.
+    pub(crate) async fn claim_but(
+        &self,
+        claimant: &Claimant,
+        mut left_out: Vec<String>,
+        want: usize,
+        deadline: Option<Instant>,
+    ) -> Result<Vec<ClaimedStep>> {
+        claimant.check()?;
+        let mut steps = claimant.steps.as_deref().map(sorted);
+        if let Some(steps) = &mut steps {
+            steps.retain(|step| !left_out.contains(step));
+            left_out.clear();
+        }
+        let key = Key { namespaces: sorted(&claimant.namespaces), steps, left_out: sorted(&left_out) };
+        let args = Args { worker: claimant.name.clone(), lease: claimant.lease };
+        let claimed = self.claim_by_mode(&key, want, &args, deadline).await?;
         // The engine has to be there when these end.
         let last = claimed.iter().filter(|step| step.guarded).map(|step| step.lease).min();
         self.inner
@@ -114,6 +116,23 @@ impl Flow {
             .ring(&last.map(|lease| self.inner.leases_channel.ring().after(lease)).into_iter().collect::<Vec<_>>());
         Ok(claimed)
     }
+}
+
+impl Claimant {
+    /// Refuses what cannot be meant.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.namespaces.is_empty() {
+            return Err(Error::invalid("namespaces", "there is none"));
+        }
+        check_lease(self.lease)
+    }
+}
+
+fn sorted(names: &[String]) -> Vec<String> {
+    let mut names = names.to_vec();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 pub(crate) fn check_lease(lease: Duration) -> Result<()> {
@@ -126,12 +145,14 @@ pub(crate) fn check_lease(lease: Duration) -> Result<()> {
 /// What makes workers equal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    namespaces: Vec<String>,
-    steps: Option<Vec<String>>,
+    pub(crate) namespaces: Vec<String>,
+    pub(crate) steps: Option<Vec<String>>,
+    /// Of those who work on all: the names on which they do not.
+    pub(crate) left_out: Vec<String>,
 }
 
 /// In what they differ.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Args {
     worker: String,
     lease: Duration,
@@ -191,6 +212,7 @@ impl Claim for Claims {
         let query = sqlx::query(&self.claim)
             .bind(&look.key.namespaces)
             .bind(&look.key.steps)
+            .bind(&look.key.left_out)
             .bind(&known)
             .bind(known.iter().map(|lane| readings[lane].floor_us).collect::<Vec<_>>())
             .bind(unheard.fence)
@@ -226,7 +248,7 @@ impl Claim for Claims {
         let (mut places, mut namespaces, mut lasts, mut names, mut every) = (vec![], vec![], vec![], vec![], vec![]);
         for (place, key) in keys.iter().enumerate() {
             for namespace in &key.namespaces {
-                names.extend(key.steps.iter().flatten().map(String::as_str));
+                names.extend(key.steps.as_ref().unwrap_or(&key.left_out).iter().map(String::as_str));
                 places.push(place);
                 namespaces.push(namespace.as_str());
                 lasts.push(names.len() as i32);

@@ -12,18 +12,27 @@ use crate::catalog::Catalog;
 use crate::claim::Claims;
 use crate::due::Due;
 use crate::error::Result;
+use crate::manual::Acts;
+use crate::namespace::{Changes, Namespaces};
 use crate::queries::{FUNCTIONS, MIGRATIONS, Queries};
 use crate::renew::Renewals;
 use crate::schedule::{Advances, DueSchedule};
 use crate::settle::Settles;
 use crate::submit::Submits;
 use crate::token::Token;
+use crate::wait::Watches;
 
 /// Channels: that steps may be due, and that leases end which the engine watches.
 const STEPS: &str = "flow";
 const LEASES: &str = "flow_leases";
 /// And that a task that somebody watches has gone on.
 const WATCH: &str = "flow_watch";
+
+/// And that a namespace was made or changed.
+const NAMESPACES: &str = "flow_namespaces";
+
+/// The schema whose name listeners outside need not know.
+const DEFAULT_SCHEMA: &str = "reveille";
 
 /// Everything that can be set. `Options::default()` is what to start with.
 #[derive(Clone)]
@@ -54,15 +63,20 @@ pub(crate) struct Inner {
     pub(crate) wake: Wake,
     pub(crate) environment: Option<String>,
     pub(crate) catalog: Catalog,
+    pub(crate) namespaces: Namespaces,
+    pub(crate) changes: Consumer<Changes>,
     pub(crate) sql: Queries,
     pub(crate) submits: Flights<Submits>,
     pub(crate) claims: Consumer<Claims>,
     pub(crate) settles: Flights<Settles>,
+    pub(crate) acts: Flights<Acts>,
     pub(crate) renewals: Flights<Renewals>,
     pub(crate) leases: Consumer<Due<Token>>,
     pub(crate) leases_channel: Channel,
     /// Tasks that may have taken too long.
     pub(crate) overdue: Consumer<Due<Uuid>>,
+    pub(crate) watches: Consumer<Watches>,
+    pub(crate) watch_channel: Channel,
     pub(crate) schedules: Consumer<Due<DueSchedule>>,
     pub(crate) advances: Flights<Advances>,
     pub(crate) schedules_channel: Channel,
@@ -85,10 +99,11 @@ impl Flow {
     pub fn start(db: &Database, schema: &Schema, options: Options) -> Flow {
         let wake = Wake::start(db, schema, options.wake);
         let channel = wake.channel(STEPS, Payload::Keys);
-        let watch = wake.channel(WATCH, Payload::Keys);
+        let watch_channel = wake.channel(WATCH, Payload::Keys);
         let leases_channel = wake.channel(LEASES, Payload::Due);
         let overdue_channel = wake.channel("flow_overdue", Payload::Due);
         let schedules_channel = wake.channel("flow_schedules", Payload::Due);
+        let namespaces_channel = wake.channel(NAMESPACES, Payload::Empty);
         let flying = FlightOptions { give_up_after: options.give_up_after, ..FlightOptions::default() };
         let leases = Due {
             channel: leases_channel.clone(),
@@ -111,18 +126,27 @@ impl Flow {
         let inner = Inner {
             environment: options.environment,
             catalog: Catalog::default(),
+            changes: wake.consumer("namespaces", Changes::new(schema, namespaces_channel.clone())),
+            namespaces: Namespaces::new(namespaces_channel),
             sql: Queries::new(schema),
             submits: wake.flights("submit", Submits::new(schema, channel.clone(), overdue_channel), flying.clone()),
             claims: wake.consumer("steps", Claims::new(schema, channel.clone())),
+            acts: wake.flights(
+                "operate",
+                Acts::new(schema, channel.clone(), watch_channel.clone()),
+                Acts::alone(flying.clone()),
+            ),
             settles: wake.flights(
                 "settle",
-                Settles::new(schema, channel, watch, leases_channel.clone()),
+                Settles::new(schema, channel, watch_channel.clone(), leases_channel.clone()),
                 flying.clone(),
             ),
             renewals: wake.flights("renew", Renewals::new(schema), flying.clone()),
             leases: wake.consumer("leases", leases),
             overdue: wake.consumer("overdue", overdue),
             leases_channel,
+            watches: wake.consumer("watch", Watches::new(schema, watch_channel.clone())),
+            watch_channel,
             schedules: wake.consumer("schedules", schedules),
             advances: wake.flights("advance", Advances::new(schema, schedules_channel.clone()), flying),
             schedules_channel,
@@ -137,8 +161,9 @@ impl Flow {
     pub fn components(schema: &Schema) -> Vec<Component> {
         // What only the database knows is rung there.
         let channel = |suffix| format!("'{}'", channel_name(schema.name(), suffix).replace('\'', "''"));
-        let vars = [("channel", STEPS), ("leases", LEASES), ("watch", WATCH)];
-        let vars = vars.map(|(name, suffix)| (name.to_owned(), channel(suffix))).to_vec();
+        let vars = [("channel", STEPS), ("leases", LEASES), ("watch", WATCH), ("namespaces", NAMESPACES)];
+        let mut vars = vars.map(|(name, suffix)| (name.to_owned(), channel(suffix))).to_vec();
+        vars.push(("prefix".to_owned(), outside_prefix(schema)));
         let flow = Component { name: "flow", migrations: MIGRATIONS, functions: FUNCTIONS, vars };
         vec![Wake::component(), flow]
     }
@@ -161,8 +186,10 @@ impl Flow {
     /// Ends every wait, as if its time were up, refuses new ones, and returns when what was claimed for nobody is back.
     pub async fn close(&self) {
         self.inner.claims.close().await;
+        self.inner.changes.close().await;
         self.inner.leases.close().await;
         self.inner.overdue.close().await;
+        self.inner.watches.close().await;
         self.inner.schedules.close().await;
     }
 
@@ -176,4 +203,10 @@ impl std::fmt::Debug for Flow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Flow").field("db", &self.inner.db).field("schema", &self.inner.schema).finish()
     }
+}
+
+/// What the names of channels for listeners outside begin with, as a literal: the schema, unless it is the default one.
+fn outside_prefix(schema: &Schema) -> String {
+    let prefix = if schema.name() == DEFAULT_SCHEMA { String::new() } else { format!("{}_", schema.name()) };
+    format!("'{}'", prefix.replace('\'', "''"))
 }

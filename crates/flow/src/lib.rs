@@ -6,6 +6,8 @@
 //! Where to read on: what is stored in `migrations/`; how tasks are made, steps claimed and ended in `functions/`, one file each with its reasons; the states as people see them
 //! in `state.rs`. Everything that waits, rings and groups is the engine's: see the crate `wake`.
 
+mod analytics;
+mod audit;
 mod catalog;
 mod claim;
 mod due;
@@ -14,12 +16,18 @@ mod event;
 mod flat;
 mod flow;
 mod graph;
+mod history;
 mod identity;
 mod investigation;
+mod letters;
 mod limit;
+mod list;
+mod manual;
 mod name;
+mod namespace;
 mod orchestrator;
 mod queries;
+mod read;
 mod register;
 mod renew;
 mod schedule;
@@ -28,24 +36,44 @@ mod standing;
 mod state;
 mod submit;
 mod template;
+mod templates;
 mod token;
+mod transition;
+mod wait;
+mod ways;
+mod worker;
 
-pub use claim::{ClaimedStep, Worker};
+pub use analytics::{
+    ANALYSED_ATTEMPTS_MAX, ANALYSED_TASKS_MAX, Bottleneck, Bottlenecks, Performance, Spread, TemplatePerformance,
+};
+pub use audit::{Attempt, Outcome};
+pub use claim::{Claimant, ClaimedStep};
 pub use error::{Error, Result};
 pub use event::{DomainEvent, EventFilter};
 pub use flow::{Flow, Options};
 pub use investigation::{Investigation, InvestigationFilter, Resolution};
 pub use limit::Limit;
+pub use list::{PAGE_MAX, TaskFilter, TaskPage};
+pub use manual::{
+    BULK_MAX, BulkFilter, BulkItem, BulkOperation, BulkRefusal, BulkReport, BulkRequest, Cancelled, Obstacle, Operated,
+    Operation, REASON_MAX, Who,
+};
+pub use namespace::{Mode, Namespace, NamespaceChange, NamespaceSettings, Provider};
 pub use orchestrator::Orchestrator;
+pub use read::{Task, TaskStep, TaskSummary};
 pub use register::Registered;
 pub use renew::Alive;
 pub use schedule::{Missed, Schedule, ScheduleFilter, Scheduled};
-pub use settle::{Decision, Ended, Failure, Refused, Said, Settled};
+pub use settle::{Branches, Decision, Ended, Failure, Parts, Refused, Said, Settled};
 pub use standing::{ExecutionStatus, HealthStatus, RecommendedAction, StepCounts};
 pub use state::{By, StepState, TaskState};
 pub use submit::{Submission, Submitted};
 pub use template::{
-    ATTEMPTS_MAX, Backoff, BatchConfig, FailureStrategy, Fault, Faults, Handler, IdentityStrategy, Lifecycle, NAME_MAX,
-    PublishWhen, PublishedEvent, Retry, STEPS_MAX, StalenessAction, StepDefinition, StepKind, Template,
+    ATTEMPTS_MAX, Backoff, BatchConfig, FailureStrategy, Fault, Faults, HandlerDefinition, IdentityStrategy, Lifecycle,
+    NAME_MAX, PublishWhen, PublishedEvent, Retry, STEPS_MAX, StalenessAction, StepDefinition, StepKind, Template,
 };
+pub use templates::{ListedTemplate, TemplateFilter, TemplatePage};
 pub use token::Token;
+pub use transition::{NotATransition, Transition, TransitionId};
+pub use wait::News;
+pub use worker::{Answer, Handled, Handler, Signal, Step, Worker, WorkerBuilder, WorkerCounts};

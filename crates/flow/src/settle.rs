@@ -75,16 +75,18 @@ fn yes() -> bool {
 }
 
 /// How a task goes on, as a result says it.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Decision {
     /// Of a decision: which steps come to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub decision_point_outcome: Option<Branches>,
     /// Of a step that is divided: into which parts.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_processing_outcome: Option<Parts>,
 }
 
 /// Which steps come to be.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Branches {
     /// None.
@@ -97,7 +99,7 @@ pub enum Branches {
 }
 
 /// Into which parts a step is divided.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Parts {
     /// There is nothing to be done.
@@ -135,11 +137,17 @@ impl Flow {
     /// [`Error::Invalid`] if one of the results is not what its template allows: nothing was ended then. Else the database's; what was said may be said again.
     pub async fn settle(&self, ended: Vec<Ended>) -> Result<Vec<std::result::Result<Settled, Refused>>> {
         let mut members = Vec::with_capacity(ended.len());
-        for ended in ended {
+        for ended in &ended {
             members.push(self.member(ended).await?);
         }
         let flights = members.into_iter().map(|member| self.inner.settles.submit(member));
         Ok(try_join_all(flights).await?.into_iter().map(|Fate(answer, ..)| answer).collect())
+    }
+
+    /// Ends one attempt. Who keeps the word can say it again.
+    pub(crate) async fn settle_one(&self, ended: &Ended) -> Result<std::result::Result<Settled, Refused>> {
+        let Fate(answer, ..) = self.inner.settles.submit(self.member(ended).await?).await?;
+        Ok(answer)
     }
 
     /// Ends last attempts whose leases have ended. Somebody else may have, or the worker has come back.
@@ -154,7 +162,8 @@ impl Flow {
         Ok(())
     }
 
-    async fn member(&self, Ended { token, said }: Ended) -> Result<Member> {
+    async fn member(&self, Ended { token, said }: &Ended) -> Result<Member> {
+        let token = *token;
         let kept = self.inner.numbered(token.template).await?;
         let kept = kept.filter(|kept| (token.slot as usize) < kept.template.steps.len());
         let kept = kept.ok_or_else(|| Error::invalid("token", "it is not a token that a claim has answered"))?;
@@ -163,13 +172,13 @@ impl Flow {
         let (verb, body) = match said {
             Said::Complete(result) => {
                 let place = token.slot as usize;
-                kept.allows_result(place, &result).map_err(|reason| Error::invalid("result", reason))?;
-                (chosen, inputs) = decided(&kept.template, step, &result)?;
+                kept.allows_result(place, result).map_err(|reason| Error::invalid("result", reason))?;
+                (chosen, inputs) = decided(&kept.template, step, result)?;
                 ("c", Some(result.to_string()))
             }
             Said::Failed(failure) => {
                 delay_ms = failure.retry_delay_ms.map(i64::from);
-                let body = serde_json::to_string(&failure).expect("a failure is JSON");
+                let body = serde_json::to_string(failure).expect("a failure is JSON");
                 (if failure.retryable { "f" } else { "F" }, Some(body))
             }
             Said::Yielded(checkpoint) => ("y", Some(checkpoint.get().to_owned())),
@@ -179,11 +188,13 @@ impl Flow {
     }
 }
 
-type Chosen = Option<Vec<i32>>;
-type Inputs = Option<Vec<String>>;
+/// The places of the steps that a decision chose.
+pub(crate) type Chosen = Option<Vec<i32>>;
+/// What the parts of a batch are to work on, each as JSON.
+pub(crate) type Inputs = Option<Vec<String>>;
 
 /// What a result says of how its task goes on, checked against the template.
-fn decided(template: &Template, step: &StepDefinition, result: &Value) -> Result<(Chosen, Inputs)> {
+pub(crate) fn decided(template: &Template, step: &StepDefinition, result: &Value) -> Result<(Chosen, Inputs)> {
     let wrong = |reason: String| Error::invalid("result", reason);
     let read = || Decision::deserialize(result).map_err(|error| wrong(error.to_string()));
     match step.kind {
@@ -261,7 +272,8 @@ impl Flight for Settles {
         let template = &member.kept.template;
         let step = &template.steps[member.token.slot as usize];
         let name = |step: &StepDefinition| of_step(&template.namespace, &step.name);
-        let (next, watched) = fate.map_or((true, true), |Fate(_, readied, watched)| (*readied, *watched));
+        // Whoever watches elsewhere is rung by the statement itself, which knows whether anybody does.
+        let (next, watched) = fate.map_or((true, false), |Fate(_, readied, watched)| (*readied, *watched));
         // What these make ready is not among what counts as readied.
         let opens = member.verb == "c" && matches!(step.kind, StepKind::Decision | StepKind::Batchable);
         let opens = opens && fate.is_none_or(|Fate(settled, ..)| settled.is_ok_and(|settled| !settled.repeated));

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use flow::{ClaimedStep, Ended, Failure, Flow, Options, Refused, Said, Settled, Submission, Worker};
+use flow::{Claimant, ClaimedStep, Ended, Failure, Flow, Options, Refused, Said, Settled, Submission};
+use pg::Database;
 pub(crate) use pg::testing::PATIENCE;
-use pg::testing::TestDb;
+use pg::testing::{Proxy, TestDb};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -17,6 +18,22 @@ pub(crate) const NAMESPACE: &str = "tests";
 pub(crate) struct Fixture {
     pub(crate) db: TestDb,
     pub(crate) flow: Flow,
+}
+
+/// The same as another process has it: the same tables, and nothing in common in memory.
+pub(crate) struct Elsewhere {
+    pub(crate) flow: Flow,
+    _way: Proxy,
+}
+
+impl Elsewhere {
+    pub(crate) async fn start(db: &TestDb) -> Elsewhere {
+        // Another address makes it another database to everything that is kept once per database.
+        let way = Proxy::start(db).await;
+        let database = Database::connect_lazy(way.url(), pg::Options::default()).expect("a pool through a proxy");
+        let flow = Flow::open(database, db.schema().clone(), Options::default()).await.expect("open a flow");
+        Elsewhere { flow, _way: way }
+    }
 }
 
 impl std::ops::Deref for Fixture {
@@ -67,7 +84,7 @@ impl Fixture {
     /// Somebody who sleeps until there is a step of one of these names.
     pub(crate) async fn waiting(&self, steps: &[&str]) -> tokio::task::JoinHandle<ClaimedStep> {
         let steps = Some(steps.iter().map(|step| (*step).to_owned()).collect());
-        let (flow, worker) = (self.flow.clone(), Worker { steps, ..worker() });
+        let (flow, worker) = (self.flow.clone(), Claimant { steps, ..worker() });
         let before = self.claims().empty_looks;
         let waiting = tokio::spawn(async move {
             let claimed = flow.claim(&worker, 1, Some(Instant::now() + PATIENCE)).await;
@@ -144,8 +161,8 @@ pub(crate) fn submission(name: &str, context: Value) -> Submission {
     Submission::new(NAMESPACE, name, "1.0.0", context)
 }
 
-pub(crate) fn worker() -> Worker {
-    Worker {
+pub(crate) fn worker() -> Claimant {
+    Claimant {
         name: "tester".to_owned(),
         namespaces: vec![NAMESPACE.to_owned()],
         steps: None,

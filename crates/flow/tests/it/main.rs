@@ -1,14 +1,30 @@
 //! The engine against a real PostgreSQL.
 
 mod afterwards;
+mod analytics;
 mod batches;
+mod bulk;
 mod claims;
 mod decisions;
+mod examples;
 mod failures;
 mod fixture;
 mod graphs;
+mod history;
+mod interleaved;
 mod limits;
+mod listing;
+mod manual;
+mod meddling;
+mod namespaces;
+mod reading;
 mod retries;
 mod schedules;
 mod schema;
+mod sound;
 mod submissions;
+mod waiting;
+mod worker_ends;
+mod worker_graphs;
+mod worker_strangers;
+mod workers;
