@@ -178,6 +178,11 @@ impl Flow {
         self.inner.claims.counts()
     }
 
+    /// What looks for schedules that are due have counted since the start.
+    pub fn schedule_looks(&self) -> wake::Counts {
+        self.inner.schedules.counts()
+    }
+
     /// Ends every wait, as if its time were up, refuses new ones, and returns when what was claimed for nobody is back.
     pub async fn close(&self) {
         self.inner.claims.close().await;
