@@ -558,7 +558,7 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.settle_steps(flight uuid, channels text[], payloads text[], patient boolean, tasks uuid[], ordinals integer[], fences bigint[], verbs text[], bodies text[], delays_ms bigint[], workers text[], chosen_lasts integer[], chosen integer[], input_lasts integer[], inputs text[])
+CREATE OR REPLACE FUNCTION {schema}.settle_steps(flight uuid, channels text[], payloads text[], patient boolean, tasks uuid[], ordinals integer[], fences bigint[], verbs text[], bodies text[], delays_ms bigint[], chosen_lasts integer[], chosen integer[], input_lasts integer[], inputs text[])
  RETURNS TABLE(outcomes text[], backend integer)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -616,7 +616,7 @@ begin
         insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ready_at, claimed_at, result, error)
         select s.task_id, s.ordinal, s.fence, s.attempt,
                (case when n.verdict = 'r' or verbs[n.place] = 'l' then verbs[n.place] when n.verdict = 'w' then 'f' when n.verdict = 'p' then 'e' else n.verdict end)::"char",
-               coalesce(workers[n.place], s.worker), s.ready_at, s.since,
+               s.worker, s.ready_at, s.since,
                case when n.verdict = 'c' then bodies[n.place] end, case when n.verdict in ('w', 'p', 'e') then bodies[n.place] end
         from unnest(places, mine, steps, verdicts) as n (place, task_id, ordinal, verdict)
         join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal;

@@ -200,7 +200,6 @@ impl Claim for Claims {
             .bind(tokens().map(|_| "g").collect::<Vec<_>>())
             .bind(tokens().map(|_| None::<&str>).collect::<Vec<_>>())
             .bind(tokens().map(|_| None::<i64>).collect::<Vec<_>>())
-            .bind(tokens().map(|_| None::<&str>).collect::<Vec<_>>())
             .bind(None::<Vec<i32>>)
             .bind(None::<Vec<i32>>)
             .bind(None::<Vec<i32>>)
@@ -237,13 +236,7 @@ fn read(row: &PgRow) -> pg::Result<ClaimedStep> {
     let null = || RawValue::NULL.to_owned();
     let ms = |ms: i64| Duration::from_millis(ms.max(0) as u64);
     Ok(ClaimedStep {
-        token: Token {
-            task: row.try_get("task_id")?,
-            ordinal: row.try_get("ordinal")?,
-            fence: row.try_get("fence")?,
-            template: row.try_get("template_id")?,
-            slot: row.try_get("slot")?,
-        },
+        token: Token::of(row)?,
         namespace: row.try_get("namespace")?,
         name: row.try_get("step_name")?,
         definition: row.try_get("definition_name")?,

@@ -4,63 +4,14 @@ use std::time::Duration;
 
 use pg::{Schema, Sql};
 use sqlx::{PgConnection, Row};
-use tokio::task::JoinHandle;
-use tokio::time::Instant;
 use wake::{Channel, Claim, Look, Looked, Ring, Topic};
 
-use crate::flow::Flow;
 use crate::token::Token;
 
 /// Leases that are ended at a time.
-const ENDED_MAX: usize = 100;
-/// How long one wait is; it is only begun again.
-const WAIT: Duration = Duration::from_secs(86_400);
-/// The pause after a failure, which the log tells.
-const PAUSE: Duration = Duration::from_secs(1);
+pub(crate) const ENDED_MAX: usize = 100;
 /// How soon what was found and not ended is looked for again.
 const AGAIN: Duration = Duration::from_secs(1);
-
-/// Ends what workers left behind, until it is dropped or shut down. One per process is enough; several do not disturb each other.
-#[derive(Debug)]
-pub struct Orchestrator {
-    task: JoinHandle<()>,
-}
-
-impl Orchestrator {
-    /// Stops, and returns when it has.
-    pub async fn shutdown(mut self) {
-        self.task.abort();
-        let _ = (&mut self.task).await;
-    }
-}
-
-impl Drop for Orchestrator {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-impl Flow {
-    /// Starts to end what workers left behind.
-    pub fn orchestrate(&self) -> Orchestrator {
-        let flow = self.clone();
-        let task = tokio::spawn(async move {
-            loop {
-                let claimed = flow.inner.leases.claim((), ENDED_MAX, (), Instant::now() + WAIT).await;
-                let ended = match claimed {
-                    Ok(claimed) => flow.end_leases(claimed.map(|claimed| claimed.accept()).unwrap_or_default()).await,
-                    Err(wake::Error::Closed { .. }) => return,
-                    Err(error) => Err(error.into()),
-                };
-                if let Err(error) = ended {
-                    tracing::warn!(error = pg::causes(&error), "leases that have ended could not be ended for now");
-                    tokio::time::sleep(PAUSE).await;
-                }
-            }
-        });
-        Orchestrator { task }
-    }
-}
 
 /// How ended leases are found. Nothing is taken by that: who ends them first has done it.
 pub(crate) struct Leases {
@@ -96,15 +47,7 @@ impl Claim for Leases {
     async fn look(&self, conn: &mut PgConnection, look: &Look<(), ()>) -> pg::Result<Looked<Token>> {
         let rows = sqlx::query(&self.find).bind(look.wanted().min(ENDED_MAX) as i64).fetch_all(conn).await?;
         let (last, ended) = rows.split_last().ok_or(sqlx::Error::RowNotFound)?;
-        let tokens = ended.iter().map(|row| {
-            Ok(Token {
-                task: row.try_get("task_id")?,
-                ordinal: row.try_get("ordinal")?,
-                fence: row.try_get("fence")?,
-                template: row.try_get("template_id")?,
-                slot: row.try_get("slot")?,
-            })
-        });
+        let tokens = ended.iter().map(Token::of);
         let tokens = tokens.collect::<sqlx::Result<Vec<Token>>>()?;
         Ok(Looked::next_due_ms(last.try_get("next_due_ms")?).deal(look, tokens, Some(AGAIN)))
     }

@@ -8,6 +8,7 @@ use sqlx::postgres::PgRow;
 
 use crate::catalog::Kept;
 use crate::error::{Error, Result};
+use crate::flat::flat;
 use crate::flow::{Flow, Inner};
 use crate::template::{Backoff, FailureStrategy, StepDefinition, StepKind, Template};
 
@@ -60,8 +61,9 @@ impl Inner {
         let steps = &template.steps;
         let each = |text: fn(&StepDefinition) -> String| steps.iter().map(text).collect::<Vec<_>>();
         let number = |number: fn(&StepDefinition) -> i32| steps.iter().map(number).collect::<Vec<_>>();
-        let (parent_lasts, parents) = flat(steps.iter().map(|step| &step.parents));
-        let (child_lasts, children) = flat(steps.iter().map(|step| &step.children));
+        let places = |places: &[usize]| places.iter().map(|place| *place as i32).collect::<Vec<_>>();
+        let (parent_lasts, parents) = flat(steps.iter().map(|step| places(&step.parents)));
+        let (child_lasts, children) = flat(steps.iter().map(|step| places(&step.children)));
         let document = serde_json::to_string(template).expect("a template is JSON");
         let query = || {
             sqlx::query(&self.sql.register_template)
@@ -120,16 +122,6 @@ impl Inner {
         let template = Template::parse(row.try_get("document")?, None)?;
         Ok(self.catalog.keep(Kept::new(row.try_get("id")?, template)))
     }
-}
-
-/// Lists one after the other, and where each ends.
-fn flat<'a>(lists: impl Iterator<Item = &'a Vec<usize>>) -> (Vec<i32>, Vec<i32>) {
-    let (mut lasts, mut all) = (Vec::new(), Vec::new());
-    for list in lists {
-        all.extend(list.iter().map(|place| *place as i32));
-        lasts.push(all.len() as i32);
-    }
-    (lasts, all)
 }
 
 fn kind_letter(kind: StepKind) -> &'static str {

@@ -13,6 +13,7 @@ use wake::{Boarded, Channel, Flight, Landed, Ring};
 
 use crate::catalog::Kept;
 use crate::error::{Error, Result};
+use crate::flat::flat;
 use crate::flow::Flow;
 use crate::name::{of_namespace, of_step};
 use crate::state::{StepState, TaskState};
@@ -293,8 +294,12 @@ impl Flight for Settles {
 
     async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Member>) -> pg::Result<Landed> {
         let members = &boarded.members;
-        let (chosen_lasts, chosen) = flat(members.iter().map(|member| member.chosen.as_deref()));
-        let (input_lasts, inputs) = flat(members.iter().map(|member| member.inputs.as_deref()));
+        // Most flights have neither.
+        let chosen = members.iter().any(|member| member.chosen.is_some());
+        let chosen = chosen.then(|| flat(members.iter().map(|member| member.chosen.as_deref().unwrap_or_default())));
+        let inputs = members.iter().any(|member| member.inputs.is_some());
+        let inputs = inputs.then(|| flat(members.iter().map(|member| member.inputs.as_deref().unwrap_or_default())));
+        let ((chosen_lasts, chosen), (input_lasts, inputs)) = (chosen.unzip(), inputs.unzip());
         let query = boarded
             .query(&self.settle)
             .bind(members.iter().map(|member| member.token.task).collect::<Vec<_>>())
@@ -303,7 +308,6 @@ impl Flight for Settles {
             .bind(members.iter().map(|member| member.verb).collect::<Vec<_>>())
             .bind(members.iter().map(|member| member.body.as_deref()).collect::<Vec<_>>())
             .bind(members.iter().map(|member| member.delay_ms).collect::<Vec<_>>())
-            .bind(members.iter().map(|_| None::<&str>).collect::<Vec<_>>())
             .bind(chosen_lasts)
             .bind(chosen)
             .bind(input_lasts)
@@ -334,17 +338,4 @@ impl Flight for Settles {
         let readied = text.contains('+') || matches!(step, StepState::WaitingForRetry | StepState::Enqueued);
         Fate(Ok(Settled { step, task, repeated }), readied && !repeated, text.contains('!'))
     }
-}
-
-/// Lists one after the other, and where each ends; `None` if nobody has one.
-fn flat<'a, T: Clone + 'a>(lists: impl Iterator<Item = Option<&'a [T]>> + Clone) -> (Option<Vec<i32>>, Option<Vec<T>>) {
-    if lists.clone().all(|list| list.is_none()) {
-        return (None, None);
-    }
-    let (mut lasts, mut all) = (Vec::new(), Vec::new());
-    for list in lists {
-        all.extend_from_slice(list.unwrap_or_default());
-        lasts.push(all.len() as i32);
-    }
-    (Some(lasts), Some(all))
 }

@@ -11,6 +11,7 @@ use wake::{Boarded, Channel, Flight, Landed, Ring};
 
 use crate::catalog::Kept;
 use crate::error::{Error, Result};
+use crate::flat::flat;
 use crate::flow::Flow;
 use crate::identity::identity;
 use crate::name::{of_namespace, of_step};
@@ -202,12 +203,7 @@ impl Flight for Submits {
             let minutes = member.kept.template.lifecycle.max_duration_minutes?;
             Some((minutes * 60_000.0) as i64)
         };
-        let mut tags: Vec<&str> = Vec::new();
-        let mut tag_lasts: Vec<i32> = Vec::new();
-        for member in members {
-            tags.extend(member.submission.tags.iter().map(String::as_str));
-            tag_lasts.push(tags.len() as i32);
-        }
+        let (tag_lasts, tags) = flat(members.iter().map(|member| &member.submission.tags));
         let query = boarded
             .query(&self.submit)
             .bind(members.iter().map(|member| member.id).collect::<Vec<_>>())

@@ -6,6 +6,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use sqlx::Row;
+use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 /// A claim of a step.
@@ -17,6 +19,19 @@ pub struct Token {
     pub(crate) fence: i64,
     pub(crate) template: i32,
     pub(crate) slot: i32,
+}
+
+impl Token {
+    /// That of the step in a row.
+    pub(crate) fn of(row: &PgRow) -> sqlx::Result<Token> {
+        Ok(Token {
+            task: row.try_get("task_id")?,
+            ordinal: row.try_get("ordinal")?,
+            fence: row.try_get("fence")?,
+            template: row.try_get("template_id")?,
+            slot: row.try_get("slot")?,
+        })
+    }
 }
 
 /// A text that is no token.

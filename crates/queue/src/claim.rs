@@ -14,12 +14,12 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
 use uuid::Uuid;
-use wake::{Channel, Claim, Floors, Look, Looked, Topic};
+use wake::{Channel, Claim, Floors, Look, Looked, Topic, topic_key};
 
 use crate::held::Held;
 use crate::id::Ids;
 use crate::message::{Message, Stored};
-use crate::name::{hash, topic};
+use crate::name::hash;
 use crate::pop::{Source, Subscription};
 
 /// Segments of one partition that a seat gets at most.
@@ -148,11 +148,13 @@ impl Claim for Pops {
 
     fn topics(&self, key: &Key) -> Vec<Topic> {
         let topics = match key.source.parts() {
-            [Some(queue), Some(partition), ..] => [topic('p', &[queue, partition]), topic('g', &[queue, &key.group])],
-            [Some(queue), None, ..] => [topic('q', &[queue]), topic('g', &[queue, &key.group])],
-            [_, _, Some(namespace), Some(task)] => [topic('b', &[namespace, task]), topic('s', &[&key.group])],
-            [_, _, Some(namespace), None] => [topic('n', &[namespace]), topic('s', &[&key.group])],
-            [_, _, None, task] => [topic('t', &[task.unwrap_or_default()]), topic('s', &[&key.group])],
+            [Some(queue), Some(partition), ..] => {
+                [topic_key('p', &[queue, partition]), topic_key('g', &[queue, &key.group])]
+            }
+            [Some(queue), None, ..] => [topic_key('q', &[queue]), topic_key('g', &[queue, &key.group])],
+            [_, _, Some(namespace), Some(task)] => [topic_key('b', &[namespace, task]), topic_key('s', &[&key.group])],
+            [_, _, Some(namespace), None] => [topic_key('n', &[namespace]), topic_key('s', &[&key.group])],
+            [_, _, None, task] => [topic_key('t', &[task.unwrap_or_default()]), topic_key('s', &[&key.group])],
         };
         topics.iter().map(|key| self.channel.topic_of(key)).collect()
     }

@@ -40,17 +40,6 @@ pub(crate) fn dotted(queue: &str) -> (&str, &str) {
     (namespace, rest.split('.').next().unwrap_or_default())
 }
 
-/// A short key for a topic of the wake engine, the same in every process: names may be longer than a notification, and hold anything.
-pub(crate) fn topic(kind: char, parts: &[&str]) -> String {
-    let mut hash = Sha256::new();
-    for part in parts {
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part);
-    }
-    let short: String = hash.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{kind}{short}")
-}
-
 /// By what a transaction id is recognised: 64 bits of its hash. Whoever finds an equal one compares the ids.
 pub(crate) fn hash(transaction_id: &str) -> i64 {
     let digest = Sha256::digest(transaction_id);
@@ -86,13 +75,5 @@ mod tests {
             let error = check("queue", name).expect_err(reason).to_string();
             assert!(error.starts_with("queue: ") && error.contains(reason), "{error}");
         }
-    }
-
-    /// Where one name ends and the next begins must count.
-    #[test]
-    fn topics_of_different_names_differ() {
-        assert_ne!(topic('p', &["ab", "c"]), topic('p', &["a", "bc"]));
-        assert_ne!(topic('q', &["ab"]), topic('n', &["ab"]));
-        assert_eq!(topic('q', &["ab"]).len(), 17);
     }
 }

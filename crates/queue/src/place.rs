@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
-use wake::{Channel, Ring};
+use wake::{Channel, Ring, topic_key};
 
 use crate::error::{Error, Result};
-use crate::name::{dotted, topic};
+use crate::name::dotted;
 use crate::queues::Inner;
 use crate::seen::Extra;
 
@@ -38,11 +38,11 @@ impl Place {
     fn of(row: &PgRow, id: i64, queue: &str, partition: &str) -> sqlx::Result<Place> {
         let (namespace, task): (&str, &str) = (row.try_get("namespace")?, row.try_get("task")?);
         let topics = [
-            topic('q', &[queue]),
-            topic('p', &[queue, partition]),
-            topic('n', &[namespace]),
-            topic('t', &[task]),
-            topic('b', &[namespace, task]),
+            topic_key('q', &[queue]),
+            topic_key('p', &[queue, partition]),
+            topic_key('n', &[namespace]),
+            topic_key('t', &[task]),
+            topic_key('b', &[namespace, task]),
         ];
         let (queue, partition) = (queue.to_owned(), partition.to_owned());
         Ok(Place {
@@ -75,7 +75,7 @@ impl Place {
 
 /// A consumer group can read again somewhere in a queue.
 pub(crate) fn freed(channel: &Channel, queue: &str, group: &str) -> Ring {
-    channel.ring_keys([topic('g', &[queue, group]).as_str(), topic('s', &[group]).as_str()])
+    channel.ring_keys([topic_key('g', &[queue, group]).as_str(), topic_key('s', &[group]).as_str()])
 }
 
 /// The places this process knows.

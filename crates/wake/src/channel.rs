@@ -133,6 +133,18 @@ impl Ring {
     }
 }
 
+/// A short key for a topic that is named by several texts, the same in every process: names may be longer than a notification, and hold anything. `kind` tells topics of the same
+/// names apart.
+pub fn topic_key(kind: char, names: &[&str]) -> String {
+    let mut hash = Sha256::new();
+    for name in names {
+        hash.update((name.len() as u64).to_be_bytes());
+        hash.update(name);
+    }
+    let short: String = hash.finalize()[..HASH_BYTES].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{kind}{short}")
+}
+
 /// Whether `{schema}.ring` takes this payload for a delay.
 pub(crate) fn is_delay(payload: &str) -> bool {
     payload.strip_prefix('+').is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
@@ -316,5 +328,13 @@ mod tests {
             let stem = "x".repeat(60);
             prop_assert_ne!(channel_name(&format!("{stem}{a}"), "w"), channel_name(&format!("{stem}{b}"), "w"));
         }
+    }
+
+    /// Where one name ends and the next begins must count.
+    #[test]
+    fn topics_of_different_names_differ() {
+        assert_ne!(topic_key('p', &["ab", "c"]), topic_key('p', &["a", "bc"]));
+        assert_ne!(topic_key('q', &["ab"]), topic_key('n', &["ab"]));
+        assert_eq!(topic_key('q', &["ab"]).len(), 17);
     }
 }

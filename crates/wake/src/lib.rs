@@ -59,7 +59,7 @@ use pg::migrate::{Component, Function, Migration};
 use pg::{Database, Schema};
 use tokio::time::Instant;
 
-pub use channel::{Channel, Payload, Ring, SUFFIX_MAX, Topic, channel_name};
+pub use channel::{Channel, Payload, Ring, SUFFIX_MAX, Topic, channel_name, topic_key};
 pub use claim::{Claim, Claimed, Look, Looked, Seat};
 pub use consumer::{Consumer, ConsumerHealth};
 pub use error::{Error, Result};
