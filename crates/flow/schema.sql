@@ -454,7 +454,7 @@ AS $function$
 $function$;
 
 CREATE OR REPLACE FUNCTION {schema}.register_template(of_namespace text, of_name text, of_version text, of_document text, names text[], kinds text[], absents boolean[], callables text[], initializations text[], max_attempts integer[], backoffs text[], backoffs_base_ms integer[], max_backoffs_ms integer[], jitters real[], timeouts_ms bigint[], failure_strategies text[], parent_lasts integer[], parents integer[], child_lasts integer[], children integer[])
- RETURNS TABLE(id integer, namespace_id integer, same boolean)
+ RETURNS TABLE(id integer, namespace_id integer, same boolean, new boolean)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
 AS $function$
@@ -464,7 +464,8 @@ begin
     select n.id into namespace_id from {schema}.namespace n where n.name = of_namespace;
     insert into {schema}.template (namespace_id, name, version, document) values (namespace_id, of_name, of_version, of_document) on conflict do nothing
     returning template.id into id;
-    if id is null then
+    new := id is not null;
+    if not new then
         select t.id, t.document = of_document into id, same from {schema}.template t where t.namespace_id = register_template.namespace_id and t.name = of_name and t.version = of_version;
         return next;
         return;

@@ -83,6 +83,7 @@ impl Products {
     pub(crate) fn routes(&self, max_body_bytes: usize) -> Router {
         Face::described(http::head())
             .beside(queue::http::face(self.queues.clone()))
+            .beside(flow::http::face(self.flow.clone()))
             .beside(Face::described(http::document()))
             .into_router(max_body_bytes)
     }

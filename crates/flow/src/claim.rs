@@ -13,14 +13,16 @@ use wake::{Channel, Claim, Look, Looked, Topic, Wake};
 use crate::error::{Error, Result};
 use crate::expire::Leases;
 use crate::flow::Flow;
-use crate::name::{of_namespace, of_step};
+use crate::name::{self, of_namespace, of_step};
 use crate::token::Token;
 
 /// Steps that one claim takes at most.
-const WANT_MAX: usize = 1_000;
+pub(crate) const WANT_MAX: usize = 1_000;
+/// Namespaces, and names of steps, that one worker names at most.
+pub(crate) const NAMES_MAX: usize = 1_000;
 /// The longest lease, and the shortest.
-const LEASE_MAX: Duration = Duration::from_secs(86_400);
-const LEASE_MIN: Duration = Duration::from_millis(100);
+pub(crate) const LEASE_MAX: Duration = Duration::from_secs(86_400);
+pub(crate) const LEASE_MIN: Duration = Duration::from_millis(100);
 
 /// Somebody who works on steps.
 #[derive(Debug, Clone)]
@@ -33,6 +35,24 @@ pub struct Worker {
     pub steps: Option<Vec<String>>,
     /// For how long it has a step before it has to say that it is still alive.
     pub lease: Duration,
+}
+
+impl Worker {
+    fn check(&self) -> Result<()> {
+        if self.namespaces.is_empty() {
+            return Err(Error::invalid("namespaces", "there is none"));
+        }
+        name::check("worker", &self.name)?;
+        for (what, names) in
+            [("namespaces", &self.namespaces[..]), ("steps", self.steps.as_deref().unwrap_or_default())]
+        {
+            if names.len() > NAMES_MAX {
+                return Err(Error::invalid(what, format!("there are {}; the limit is {NAMES_MAX}", names.len())));
+            }
+            names.iter().try_for_each(|each| name::check(what, each))?;
+        }
+        check_lease(self.lease)
+    }
 }
 
 /// A step to work on.
@@ -79,13 +99,10 @@ impl Flow {
     /// # Cancel safety
     /// Dropping the future gives back whatever was claimed for it, uncharged.
     pub async fn claim(&self, worker: &Worker, want: usize, deadline: Option<Instant>) -> Result<Vec<ClaimedStep>> {
-        if worker.namespaces.is_empty() {
-            return Err(Error::invalid("namespaces", "there is none"));
-        }
+        worker.check()?;
         if !(1..=WANT_MAX).contains(&want) {
             return Err(Error::invalid("max_steps", format!("it is {want}; it must be between 1 and {WANT_MAX}")));
         }
-        check_lease(worker.lease)?;
         let sorted = |names: &[String]| {
             let mut names = names.to_vec();
             names.sort_unstable();
@@ -113,7 +130,7 @@ pub(crate) fn check_lease(lease: Duration) -> Result<()> {
     if (LEASE_MIN..=LEASE_MAX).contains(&lease) {
         return Ok(());
     }
-    Err(Error::invalid("lease", format!("it is {lease:?}; it must be between {LEASE_MIN:?} and {LEASE_MAX:?}")))
+    Err(Error::invalid("lease_ms", format!("it is {lease:?}; it must be between {LEASE_MIN:?} and {LEASE_MAX:?}")))
 }
 
 /// What makes workers equal.

@@ -8,17 +8,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
+use utoipa::ToSchema;
 use uuid::Uuid;
 use wake::{Boarded, Channel, Flight, Landed, Ring};
 
 use crate::catalog::Kept;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::flat::flat;
 use crate::flow::Flow;
 use crate::name::{of_namespace, of_step};
 use crate::state::{StepState, TaskState};
 use crate::template::{StepDefinition, StepKind, Template};
-use crate::token::Token;
+use crate::token::{NotAToken, Token};
 
 /// The parts of a batch at most.
 const PARTS_MAX: usize = 10_000;
@@ -49,7 +50,8 @@ pub enum Said {
 }
 
 /// Why an attempt failed.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = StepFailure)]
 pub struct Failure {
     /// In a sentence.
     pub message: String,
@@ -121,25 +123,36 @@ pub struct Settled {
 }
 
 /// Why what was said does not count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// Its lease ended and somebody else has the step, or its task was cancelled. Its effect must not be applied.
     #[error("the step is not this worker's any more")]
     Lost,
+    /// It is not what the template allows. The step is still this worker's: say something else of it.
+    #[error("{what}: {reason}")]
+    Invalid {
+        /// Which part of what was said.
+        what: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
 }
 
 impl Flow {
-    /// Ends attempts. Each has an honest answer of its own, in order.
+    /// Ends attempts. Each has an honest answer of its own, in order: what is wrong with one is no matter of the others.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if one of the results is not what its template allows: nothing was ended then. Else the database's; what was said may be said again.
-    pub async fn settle(&self, ended: Vec<Ended>) -> Result<Vec<std::result::Result<Settled, Refused>>> {
+    /// The database's; what was said may be said again.
+    pub async fn settle(&self, ended: Vec<Ended>) -> Result<Vec<Answer>> {
         let mut members = Vec::with_capacity(ended.len());
         for ended in ended {
             members.push(self.member(ended).await?);
         }
-        let flights = members.into_iter().map(|member| self.inner.settles.submit(member));
-        Ok(try_join_all(flights).await?.into_iter().map(|Fate(answer, ..)| answer).collect())
+        let flights = members.into_iter().map(async |member| match member {
+            Err(refused) => Ok(Err(refused)),
+            Ok(member) => Ok(self.inner.settles.submit(member).await?.0.ok_or(Refused::Lost)),
+        });
+        try_join_all(flights).await
     }
 
     /// Ends last attempts whose leases have ended. Somebody else may have, or the worker has come back.
@@ -154,16 +167,31 @@ impl Flow {
         Ok(())
     }
 
-    async fn member(&self, Ended { token, said }: Ended) -> Result<Member> {
+    /// What is sent of it, unless it is refused before that.
+    async fn member(&self, Ended { token, said }: Ended) -> Result<std::result::Result<Member, Refused>> {
         let kept = self.inner.numbered(token.template).await?;
         let kept = kept.filter(|kept| (token.slot as usize) < kept.template.steps.len());
-        let kept = kept.ok_or_else(|| Error::invalid("token", "it is not a token that a claim has answered"))?;
+        Ok(kept.ok_or_else(|| Refused::invalid("token", NotAToken)).and_then(|kept| Member::new(token, kept, said)))
+    }
+}
+
+/// What became of what was said of a step.
+pub type Answer = std::result::Result<Settled, Refused>;
+
+impl Refused {
+    fn invalid(what: &'static str, reason: impl ToString) -> Refused {
+        Refused::Invalid { what, reason: reason.to_string() }
+    }
+}
+
+impl Member {
+    fn new(token: Token, kept: Arc<Kept>, said: Said) -> std::result::Result<Member, Refused> {
         let step = &kept.template.steps[token.slot as usize];
         let (mut chosen, mut inputs, mut delay_ms) = (None, None, None);
         let (verb, body) = match said {
             Said::Complete(result) => {
                 let place = token.slot as usize;
-                kept.allows_result(place, &result).map_err(|reason| Error::invalid("result", reason))?;
+                kept.allows_result(place, &result).map_err(|reason| Refused::invalid("result", reason))?;
                 (chosen, inputs) = decided(&kept.template, step, &result)?;
                 ("c", Some(result.to_string()))
             }
@@ -183,8 +211,12 @@ type Chosen = Option<Vec<i32>>;
 type Inputs = Option<Vec<String>>;
 
 /// What a result says of how its task goes on, checked against the template.
-fn decided(template: &Template, step: &StepDefinition, result: &Value) -> Result<(Chosen, Inputs)> {
-    let wrong = |reason: String| Error::invalid("result", reason);
+fn decided(
+    template: &Template,
+    step: &StepDefinition,
+    result: &Value,
+) -> std::result::Result<(Chosen, Inputs), Refused> {
+    let wrong = |reason: String| Refused::invalid("result", reason);
     let read = || Decision::deserialize(result).map_err(|error| wrong(error.to_string()));
     match step.kind {
         StepKind::Decision => {
@@ -199,7 +231,7 @@ fn decided(template: &Template, step: &StepDefinition, result: &Value) -> Result
                     wrong(format!("it names {name:?}, which is no step that depends on {:?}", step.name))
                 })
             };
-            Ok((Some(names.iter().map(place).collect::<Result<_>>()?), None))
+            Ok((Some(names.iter().map(place).collect::<std::result::Result<_, _>>()?), None))
         }
         StepKind::Batchable => {
             let cursors = match read()?.batch_processing_outcome {
@@ -225,8 +257,8 @@ pub(crate) struct Member {
     inputs: Inputs,
 }
 
-/// What became of it, and whether steps became ready and somebody watches.
-pub(crate) struct Fate(std::result::Result<Settled, Refused>, bool, bool);
+/// What became of it, if it was still this worker's, and whether steps became ready and somebody watches.
+pub(crate) struct Fate(Option<Settled>, bool, bool);
 
 /// Sends ends of attempts.
 pub(crate) struct Settles {
@@ -264,8 +296,9 @@ impl Flight for Settles {
         let (next, watched) = fate.map_or((true, true), |Fate(_, readied, watched)| (*readied, *watched));
         // What these make ready is not among what counts as readied.
         let opens = member.verb == "c" && matches!(step.kind, StepKind::Decision | StepKind::Batchable);
-        let opens = opens && fate.is_none_or(|Fate(settled, ..)| settled.is_ok_and(|settled| !settled.repeated));
-        let failed = fate.is_none_or(|Fate(settled, ..)| settled.is_ok_and(|settled| settled.step == StepState::Error));
+        let opens = opens && fate.is_none_or(|Fate(settled, ..)| settled.is_some_and(|settled| !settled.repeated));
+        let failed =
+            fate.is_none_or(|Fate(settled, ..)| settled.is_some_and(|settled| settled.step == StepState::Error));
         let mut rings = Vec::new();
         if failed && member.verb != "c" {
             // What is under way beside it is the engine's to watch now.
@@ -325,7 +358,7 @@ impl Flight for Settles {
             Some('e' | 'p') => StepState::Error,
             Some('r' | 'g' | 'y') => StepState::Enqueued,
             // Its lease had ended, or nothing is known of it.
-            _ => return Fate(Err(Refused::Lost), false, false),
+            _ => return Fate(None, false, false),
         };
         let task = letters.next().and_then(|state| match state {
             'c' => Some(TaskState::Complete),
@@ -336,6 +369,6 @@ impl Flight for Settles {
         });
         // What is to be tried again, or given back, is to be found by who waits.
         let readied = text.contains('+') || matches!(step, StepState::WaitingForRetry | StepState::Enqueued);
-        Fate(Ok(Settled { step, task, repeated }), readied && !repeated, text.contains('!'))
+        Fate(Some(Settled { step, task, repeated }), readied && !repeated, text.contains('!'))
     }
 }

@@ -1,11 +1,14 @@
 //! The program as people run it: real processes, real PostgreSQL, HTTP over real sockets.
 
 mod command_line;
+mod described;
 mod doctor;
 mod durable;
+mod flow;
 mod http;
 mod migrate;
 mod process;
+mod python;
 mod queue;
 mod serve;
 mod server;

@@ -7,9 +7,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::clients::{python, quiet};
+use super::clients::quiet;
 use super::fixture::{Server, messages};
 use crate::http::get;
+use crate::python::python;
 
 /// How long it may take. It takes a third of that on a machine that has other things to do.
 const DEADLINE: Duration = Duration::from_secs(150);

@@ -1,0 +1,23 @@
+//! What the document says of flow beside its routes.
+
+use utoipa::OpenApi;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Reveille flow",
+        description = "Task graphs on PostgreSQL: ready steps are claimed within milliseconds, by workers in any language.",
+        license(name = "Apache-2.0 OR MIT")
+    ),
+    tags(
+        (name = "templates", description = "What tasks of a kind consist of"),
+        (name = "tasks", description = "Task graphs that run"),
+        (name = "workers", description = "Claiming steps, and saying what became of them")
+    )
+)]
+struct Document;
+
+/// Everything but the routes.
+pub(crate) fn head() -> utoipa::openapi::OpenApi {
+    Document::openapi()
+}
