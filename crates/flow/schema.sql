@@ -32,8 +32,22 @@ create table {schema}.definition (
     jitter real not null,
     timeout_ms bigint,
     failure_strategy "char",
+    success_events text[] not null,
+    failure_events text[] not null,
     constraint definition_pkey PRIMARY KEY (template_id, ordinal),
     constraint definition_template_id_fkey FOREIGN KEY (template_id) REFERENCES {schema}.template(id) ON DELETE CASCADE
+);
+
+create table {schema}.domain_event (
+    transaction_id xid8 not null default pg_current_xact_id(),
+    id bigint not null generated always as identity,
+    task_id uuid not null,
+    ordinal integer not null,
+    name text not null,
+    succeeded boolean not null,
+    payload text,
+    created_at timestamp with time zone not null default now(),
+    constraint domain_event_pkey PRIMARY KEY (transaction_id, id)
 );
 
 create table {schema}.flight (
@@ -42,6 +56,22 @@ create table {schema}.flight (
     landed_at timestamp with time zone not null default now(),
     constraint flight_pkey PRIMARY KEY (id)
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, vacuum_truncate=off);
+
+create table {schema}.investigation (
+    id bigint not null generated always as identity,
+    task_id uuid not null,
+    ordinal integer,
+    reason text not null,
+    snapshot text not null,
+    created_at timestamp with time zone not null default now(),
+    resolution text,
+    resolved_by text,
+    notes text,
+    resolved_at timestamp with time zone,
+    constraint investigation_pkey PRIMARY KEY (id)
+);
+CREATE UNIQUE INDEX investigation_open ON {schema}.investigation USING btree (task_id) WHERE (resolved_at IS NULL);
+CREATE INDEX investigation_task ON {schema}.investigation USING btree (task_id);
 
 create table {schema}.migration (
     component text not null,
@@ -94,10 +124,25 @@ create table {schema}.step_lane (
     namespace_id integer not null,
     name text not null,
     priority smallint not null,
+    space_limit_id integer,
+    name_limit_id integer,
+    constraint step_lane_name_limit_id_fkey FOREIGN KEY (name_limit_id) REFERENCES {schema}.step_limit(id),
     constraint step_lane_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES {schema}.namespace(id),
     constraint step_lane_namespace_id_name_priority_key UNIQUE (namespace_id, name, priority),
-    constraint step_lane_pkey PRIMARY KEY (id)
+    constraint step_lane_pkey PRIMARY KEY (id),
+    constraint step_lane_space_limit_id_fkey FOREIGN KEY (space_limit_id) REFERENCES {schema}.step_limit(id)
 );
+
+create table {schema}.step_limit (
+    id integer not null generated always as identity,
+    namespace_id integer not null,
+    name text not null,
+    most integer not null,
+    running integer not null,
+    constraint step_limit_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES {schema}.namespace(id),
+    constraint step_limit_namespace_id_name_key UNIQUE (namespace_id, name),
+    constraint step_limit_pkey PRIMARY KEY (id)
+) with (autovacuum_vacuum_scale_factor=0.02, fillfactor=50);
 
 create table {schema}.task (
     id uuid not null,
@@ -115,7 +160,7 @@ create table {schema}.task (
     ended_at timestamp with time zone,
     constraint task_pkey PRIMARY KEY (id)
 ) with (autovacuum_vacuum_scale_factor=0.02, fillfactor=70, vacuum_truncate=off);
-CREATE INDEX task_due ON {schema}.task USING btree (namespace_id, due_at) WHERE (due_at < 'infinity'::timestamp with time zone);
+CREATE INDEX task_due ON {schema}.task USING btree (due_at) WHERE (due_at < 'infinity'::timestamp with time zone);
 
 create table {schema}.task_detail (
     task_id uuid not null,
@@ -138,6 +183,11 @@ create table {schema}.template (
     name text not null,
     version text not null,
     document text not null,
+    max_duration_ms bigint,
+    max_waiting_ms bigint,
+    max_retry_ms bigint,
+    max_in_process_ms bigint,
+    staleness "char" not null,
     created_at timestamp with time zone not null default now(),
     constraint template_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES {schema}.namespace(id),
     constraint template_namespace_id_name_version_key UNIQUE (namespace_id, name, version),
@@ -201,6 +251,53 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.age_tasks(tasks uuid[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+declare
+    one  record;
+    late text;
+begin
+    perform from {schema}.task t where t.id = any (tasks) order by t.id for update;
+    for one in
+        select t.id, t.created_at + p.max_duration_ms * interval '1 ms' as all_over, p.staleness, t.watched_until > now() as watched,
+               case when s.running is not null then greatest(t.updated_at, s.running) + p.max_in_process_ms * interval '1 ms'
+                    when s.ready then null
+                    when s.pausing then t.updated_at + p.max_retry_ms * interval '1 ms'
+                    else t.updated_at + p.max_waiting_ms * interval '1 ms' end as state_over,
+               case when s.running is not null then 'steps_in_process' when s.pausing then 'waiting_for_retry' else 'waiting_for_dependencies' end as standing,
+               now() + least(p.max_waiting_ms, p.max_retry_ms, p.max_in_process_ms) * interval '1 ms' as again
+        from {schema}.task t
+        join {schema}.template p on p.id = t.template_id
+        cross join lateral (
+            select min(s.since) filter (where s.state = 'i') as running, coalesce(bool_or(s.state = 'r'), false) as ready, coalesce(bool_or(s.state = 'w'), false) as pausing
+            from {schema}.step s where s.task_id = t.id and s.state in ('i', 'r', 'w')
+        ) s
+        where t.id = any (tasks) and t.state = 'o' and t.due_at <= now()
+        order by t.id
+    loop
+        late := case when one.all_over <= now() then 'max_duration' when one.state_over <= now() then 'too_long_' || one.standing end;
+        if late is null then
+            update {schema}.task t set due_at = coalesce(least(one.all_over, one.state_over, one.again), 'infinity') where t.id = one.id;
+            continue;
+        end if;
+        if one.staleness in ('d', 'a') then
+            perform {schema}.investigate(array[one.id], array[null::integer], array[late]);
+        end if;
+        if one.staleness = 'a' then
+            update {schema}.task t set due_at = 'infinity' where t.id = one.id;
+        else
+            perform {schema}.end_tasks(array[one.id], 'e');
+            if one.watched then
+                perform {schema}.ring(array['{schema}_flow_watch'], array[one.id::text]);
+            end if;
+        end if;
+    end loop;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.appear(of_task uuid, of_template integer, steps integer[])
  RETURNS void
  LANGUAGE plpgsql
@@ -241,8 +338,8 @@ AS $function$
         * case when jitter > 0 then 1 + jitter * (2 * random() - 1) else 1 end))::bigint
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.claim_steps(namespaces text[], names text[], wants integer[], workers text[], leases_ms bigint[])
- RETURNS TABLE(next_due_ms double precision, seat integer, lease_ms bigint, task_id uuid, ordinal integer, fence bigint, attempt integer, template_id integer, slot integer, part integer, namespace text, definition_name text, step_name text, callable text, initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text, checkpoint text, results text)
+CREATE OR REPLACE FUNCTION {schema}.claim_steps(namespaces text[], names text[], known integer[], floors_us bigint[], claim bigint, wants integer[], workers text[], leases_ms bigint[])
+ RETURNS TABLE(next_due_ms double precision, lanes integer[], reached_us bigint[], seat integer, lease_ms bigint, task_id uuid, ordinal integer, fence bigint, attempt integer, template_id integer, slot integer, part integer, namespace text, definition_name text, step_name text, callable text, initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text, checkpoint text, results text, guarded boolean)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
@@ -256,99 +353,87 @@ AS $function$
 declare
     seats   integer[] := array(select w.seat::integer from unnest(wants) with ordinality as w (want, seat), generate_series(1, w.want) as round order by round, w.seat limit 1000);
     taken   integer := 0;
-    lane    record;
-    mine    record;
+    room    integer;
+    before  integer;
+    first   timestamptz;
     soonest timestamptz;
+    mine    record;
     ignored text := set_config('synchronous_commit', 'off', true);
+    -- The lanes, those of a higher priority first: from where they are read, the first step of each, and their limits.
+    floors  timestamptz[];
+    firsts  timestamptz[];
+    spaces  integer[];
+    limits  integer[];
     -- What is claimed.
     tasks   uuid[] := '{}';
     steps   integer[] := '{}';
 begin
-    for lane in
-        select l.id
+    select array_agg(l.id), array_agg(l.floor), array_agg(l.due_at), array_agg(l.space_limit_id), array_agg(l.name_limit_id) into lanes, floors, firsts, spaces, limits
+    from (
+        select l.id, k.floor, f.due_at, l.space_limit_id, l.name_limit_id
         from {schema}.namespace n
         join {schema}.step_lane l on l.namespace_id = n.id
-        cross join lateral (select s.due_at from {schema}.step s
-                            where s.lane_id = l.id and s.due_at <= now() and s.due_at < 'infinity' order by s.due_at limit 1) f
+        cross join lateral (select coalesce(to_timestamp(floors_us[array_position(known, l.id)] / 1000000.0), '-infinity') as floor) k
+        left join lateral (select s.due_at from {schema}.step s where s.lane_id = l.id and s.due_at >= k.floor and s.due_at < 'infinity' order by s.due_at limit 1) f on true
         where n.name = any (namespaces) and (names is null or l.name = any (names))
         order by l.priority desc, f.due_at
-    loop
-        exit when taken = cardinality(seats);
-        for mine in
-            select s.task_id, s.ordinal, s.slot, s.state, s.due_at, s.fence, s.attempt, s.worker, s.ready_at, s.since
-            from {schema}.step s
-            where s.lane_id = lane.id and s.due_at <= now() and s.due_at < 'infinity' order by s.due_at
-            limit cardinality(seats) - taken for update skip locked
-        loop
-            taken := taken + 1;
-            if mine.state = 'i' then
-                -- Whoever had it is not heard of any more.
-                insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ready_at, claimed_at, ended_at)
-                values (mine.task_id, mine.ordinal, mine.fence, mine.attempt, 'l', mine.worker, mine.ready_at, mine.since, mine.due_at);
+    ) l;
+    reached_us := array_fill((extract(epoch from now()) * 1000000)::bigint, array[coalesce(cardinality(lanes), 0)]);
+    if array_remove(spaces || limits, null) <> '{}' then
+        perform from {schema}.step_limit m where m.id = any (spaces || limits) order by m.id for update;
+    end if;
+
+    for place in 1 .. coalesce(cardinality(lanes), 0) loop
+        first := firsts[place];
+        continue when first is null;
+        if first <= now() then
+            reached_us[place] := (extract(epoch from first) * 1000000)::bigint;
+            room := cardinality(seats) - taken;
+            if room > 0 and (spaces[place] is not null or limits[place] is not null) then
+                room := least(room, (select min(m.most - m.running) from {schema}.step_limit m where m.id in (spaces[place], limits[place])));
+                -- It is rung when there is room again.
+                continue when room <= 0;
             end if;
-            update {schema}.step s
-            set state = 'i', fence = s.fence + 1 + floor(random() * 1000000000)::bigint, attempt = s.attempt + 1, since = now(), worker = workers[seats[taken]],
-                ready_at = case when s.state in ('w', 'i') then s.due_at else s.ready_at end,
-                due_at = now() + least(leases_ms[seats[taken]], d.timeout_ms) * interval '1 ms',
-                -- Whoever dies with the last attempt leaves it to the engine.
-                lane_id = case when s.attempt + 1 < d.max_attempts then s.lane_id else 0 end
-            from {schema}.task t
-            join {schema}.definition d on d.template_id = t.template_id and d.ordinal = mine.slot
-            where s.task_id = mine.task_id and s.ordinal = mine.ordinal and t.id = mine.task_id;
-            tasks := tasks || mine.task_id;
-            steps := steps || mine.ordinal;
-        end loop;
+            before := taken;
+            for mine in
+                select s.task_id, s.ordinal, s.slot, s.state, s.due_at, s.fence, s.attempt, s.worker, s.ready_at, s.since
+                from {schema}.step s
+                where s.lane_id = lanes[place] and s.due_at >= floors[place] and s.due_at <= now() and s.due_at < 'infinity' order by s.due_at
+                limit room for update skip locked
+            loop
+                taken := taken + 1;
+                if mine.state = 'i' then
+                    -- Whoever had it is not heard of any more.
+                    insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ready_at, claimed_at, ended_at)
+                    values (mine.task_id, mine.ordinal, mine.fence, mine.attempt, 'l', mine.worker, mine.ready_at, mine.since, mine.due_at);
+                end if;
+                update {schema}.step s
+                set state = 'i', fence = claim, attempt = s.attempt + 1, since = now(), worker = workers[seats[taken]],
+                    ready_at = case when s.state in ('w', 'i') then s.due_at else s.ready_at end,
+                    due_at = now() + least(leases_ms[seats[taken]], d.timeout_ms) * interval '1 ms',
+                    -- Whoever dies with the last attempt, or with room that others wait for, leaves it to the engine.
+                    lane_id = case when s.attempt + 1 < d.max_attempts and spaces[place] is null and limits[place] is null then s.lane_id else 0 end
+                from {schema}.task t
+                join {schema}.definition d on d.template_id = t.template_id and d.ordinal = mine.slot
+                where s.task_id = mine.task_id and s.ordinal = mine.ordinal and t.id = mine.task_id;
+                tasks := tasks || mine.task_id;
+                steps := steps || mine.ordinal;
+            end loop;
+            if taken > before and (spaces[place] is not null or limits[place] is not null) then
+                update {schema}.step_limit m set running = m.running + taken - before where m.id in (spaces[place], limits[place]);
+                continue when taken - before = room and taken < cardinality(seats);
+            end if;
+            if taken > before then
+                first := (select s.due_at from {schema}.step s where s.lane_id = lanes[place] and s.due_at >= first and s.due_at < 'infinity' order by s.due_at limit 1);
+            end if;
+        end if;
+        soonest := least(soonest, first);
     end loop;
 
     if taken > 0 then
-        return query
-        with claimed as materialized (
-            select n.place::integer, t.template_id, s.*
-            from unnest(tasks, steps) with ordinality as n (task_id, ordinal, place)
-            join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal
-            join {schema}.task t on t.id = n.task_id
-        )
-        select null::float8, seats[c.place] - 1, least(leases_ms[seats[c.place]], d.timeout_ms), c.task_id, c.ordinal, c.fence, c.attempt, c.template_id,
-               c.slot, c.part, n.name, d.name, d.name || case when c.part is null then '' else '_' || to_char(c.part, 'FM9999000') end, d.callable, d.initialization, d.max_attempts, d.timeout_ms,
-               k.context, k.correlation_id, x.input, x.checkpoint, r.results
-        from claimed c
-        join {schema}.definition d on d.template_id = c.template_id and d.ordinal = c.slot
-        join {schema}.template t on t.id = c.template_id
-        join {schema}.namespace n on n.id = t.namespace_id
-        join {schema}.task_detail k on k.task_id = c.task_id
-        left join {schema}.step_data x on x.task_id = c.task_id and x.ordinal = c.ordinal
-        cross join lateral (
-            with recursive before (slot) as (
-                select p.slot from unnest(d.parents) as p (slot)
-                union
-                select p.slot from before b
-                join {schema}.definition o on o.template_id = c.template_id and o.ordinal = b.slot
-                cross join unnest(o.parents) as p (slot)
-            )
-            select coalesce(json_object_agg(o.name || case when s.part is null then '' else '_' || to_char(s.part, 'FM9999000') end, a.result::json), '{}')::text as results
-            from before b
-            join {schema}.definition o on o.template_id = c.template_id and o.ordinal = b.slot
-            cross join lateral (
-                select s.ordinal, s.part, s.fence from {schema}.step s where s.task_id = c.task_id and s.ordinal = b.slot
-                union all
-                -- The parts beyond the first have numbers beyond the template's.
-                select s.ordinal, s.part, s.fence from {schema}.step s
-                where o.kind = 'w' and s.task_id = c.task_id and s.slot = b.slot
-                  and s.ordinal > (select l.ordinal from {schema}.definition l where l.template_id = c.template_id order by l.ordinal desc limit 1)
-            ) s
-            join {schema}.attempt a on a.task_id = c.task_id and a.ordinal = s.ordinal and a.fence = s.fence and a.result is not null
-        ) r
-        order by c.place;
+        return query select null::float8, null::integer[], null::bigint[], h.* from {schema}.hand_out(tasks, steps, seats, leases_ms) h;
     end if;
-
-    soonest := (select min(f.due_at) from {schema}.namespace n
-                join {schema}.step_lane l on l.namespace_id = n.id
-                cross join lateral (select s.due_at from {schema}.step s
-                                    where s.lane_id = l.id and s.due_at < 'infinity'
-                                    order by s.due_at limit 1) f
-                where n.name = any (namespaces) and (names is null or l.name = any (names)));
     next_due_ms := case when soonest is not null then greatest(extract(epoch from soonest - now()) * 1000, 0) end;
-    seat := null;
     return next;
 end
 $function$;
@@ -425,6 +510,142 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.end_tasks(tasks uuid[], becomes "char")
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+declare
+    left_tasks uuid[];
+    left_slots integer[];
+begin
+    perform from {schema}.step s where s.task_id = any (tasks) and s.state in ('p', 'r', 'i', 'w') order by s.task_id, s.ordinal for update;
+    with lost as (
+        insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ready_at, claimed_at)
+        select s.task_id, s.ordinal, s.fence, s.attempt, 'x', s.worker, s.ready_at, s.since from {schema}.step s where s.task_id = any (tasks) and s.state = 'i'
+        returning task_id, ordinal
+    )
+    select array_agg(s.task_id), array_agg(s.slot) into left_tasks, left_slots
+    from lost l join {schema}.step s on s.task_id = l.task_id and s.ordinal = l.ordinal;
+    update {schema}.step s set state = 'x', due_at = 'infinity', since = now() where s.task_id = any (tasks) and s.state in ('p', 'r', 'i', 'w');
+    update {schema}.task t set state = becomes, due_at = 'infinity', updated_at = now(), ended_at = now() where t.id = any (tasks);
+    perform {schema}.free_slots(left_tasks, left_slots);
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.free_slots(tasks uuid[], slots integer[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET jit TO 'off'
+AS $function$
+declare
+    freed integer[];
+    full_ boolean;
+begin
+    if not exists (select from {schema}.step_limit) then
+        return;
+    end if;
+    freed := array(
+        select x.id
+        from unnest(tasks, slots) as n (task_id, slot)
+        join {schema}.task t on t.id = n.task_id
+        join {schema}.definition d on d.template_id = t.template_id and d.ordinal = n.slot
+        join {schema}.step_lane l on l.namespace_id = t.namespace_id and l.name = d.name and l.priority = t.priority
+        cross join unnest(array[l.space_limit_id, l.name_limit_id]) as x (id)
+        where x.id is not null);
+    perform from {schema}.step_limit m where m.id = any (freed) order by m.id for update;
+    with less as (
+        update {schema}.step_limit m set running = m.running - n.steps
+        from (select x.id, count(*)::integer as steps from unnest(freed) as x (id) group by x.id) n
+        where m.id = n.id
+        returning m.running + n.steps >= m.most as was_full
+    )
+    select bool_or(l.was_full) into full_ from less l;
+    if full_ then
+        -- Who waits for another name may have waited for this, too.
+        perform {schema}.ring(array['{schema}_flow'], array['']);
+    end if;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.hand_out(tasks uuid[], steps integer[], seats integer[], leases_ms bigint[])
+ RETURNS TABLE(seat integer, lease_ms bigint, task_id uuid, ordinal integer, fence bigint, attempt integer, template_id integer, slot integer, part integer, namespace text, definition_name text, step_name text, callable text, initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text, checkpoint text, results text, guarded boolean)
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'reveille_own'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET jit TO 'off'
+AS $function$
+    with claimed as materialized (
+        select n.place::integer, t.template_id, s.*
+        from unnest(tasks, steps) with ordinality as n (task_id, ordinal, place)
+        join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal
+        join {schema}.task t on t.id = n.task_id
+    )
+    select seats[c.place] - 1, least(leases_ms[seats[c.place]], d.timeout_ms), c.task_id, c.ordinal, c.fence, c.attempt, c.template_id,
+           c.slot, c.part, n.name, d.name, d.name || case when c.part is null then '' else '_' || to_char(c.part, 'FM9999000') end, d.callable, d.initialization, d.max_attempts, d.timeout_ms,
+           k.context, k.correlation_id, x.input, x.checkpoint, r.results, c.lane_id = 0
+    from claimed c
+    join {schema}.definition d on d.template_id = c.template_id and d.ordinal = c.slot
+    join {schema}.template t on t.id = c.template_id
+    join {schema}.namespace n on n.id = t.namespace_id
+    join {schema}.task_detail k on k.task_id = c.task_id
+    left join {schema}.step_data x on x.task_id = c.task_id and x.ordinal = c.ordinal
+    cross join lateral (
+        with recursive before (slot) as (
+            select p.slot from unnest(d.parents) as p (slot)
+            union
+            select p.slot from before b
+            join {schema}.definition o on o.template_id = c.template_id and o.ordinal = b.slot
+            cross join unnest(o.parents) as p (slot)
+        )
+        select coalesce(json_object_agg(o.name || case when s.part is null then '' else '_' || to_char(s.part, 'FM9999000') end,
+                                        coalesce(a.result::json, json_build_object('error', a.error::json))), '{}')::text as results
+        from before b
+        join {schema}.definition o on o.template_id = c.template_id and o.ordinal = b.slot
+        cross join lateral (
+            select s.ordinal, s.part, s.fence from {schema}.step s where s.task_id = c.task_id and s.ordinal = b.slot
+            union all
+            -- The parts beyond the first have numbers beyond the template's.
+            select s.ordinal, s.part, s.fence from {schema}.step s
+            where o.kind = 'w' and s.task_id = c.task_id and s.slot = b.slot
+              and s.ordinal > (select l.ordinal from {schema}.definition l where l.template_id = c.template_id order by l.ordinal desc limit 1)
+        ) s
+        join {schema}.attempt a on a.task_id = c.task_id and a.ordinal = s.ordinal and a.fence = s.fence and (a.result is not null or a.error is not null)
+    ) r
+    order by c.place
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.investigate(tasks uuid[], ordinals integer[], reasons text[])
+ RETURNS void
+ LANGUAGE sql
+ SET search_path TO 'reveille_own'
+AS $function$
+    insert into {schema}.investigation (task_id, ordinal, reason, snapshot)
+    select n.task_id, n.ordinal, n.reason,
+           json_build_object('state', t.state, 'unfinished_steps', t.unfinished, 'created_at', t.created_at, 'updated_at', t.updated_at,
+                             'steps_by_state', (select json_object_agg(c.state, c.steps) from (
+                                 select s.state, count(*) as steps from {schema}.step s where s.task_id = t.id and s.state not in ('a', 's') group by s.state) c),
+                             'step', (select d.name || case when s.part is null then '' else '_' || to_char(s.part, 'FM9999000') end
+                                      from {schema}.step s join {schema}.definition d on d.template_id = t.template_id and d.ordinal = s.slot
+                                      where s.task_id = t.id and s.ordinal = n.ordinal),
+                             'attempts', (select s.attempt from {schema}.step s where s.task_id = t.id and s.ordinal = n.ordinal),
+                             'error', (select a.error::json from {schema}.attempt a where a.task_id = t.id and a.ordinal = n.ordinal and a.error is not null
+                                       order by a.ended_at desc limit 1))::text
+    from (select distinct on (m.task_id) m.* from unnest(tasks, ordinals, reasons) with ordinality as m (task_id, ordinal, reason, place) order by m.task_id, m.place) n
+    join {schema}.task t on t.id = n.task_id
+    on conflict (task_id) where resolved_at is null do nothing
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.land(flight uuid, outcomes text[], channels text[], payloads text[])
  RETURNS integer
  LANGUAGE plpgsql
@@ -440,20 +661,62 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.limit_steps(of_namespace text, of_name text, of_most integer)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+declare
+    space integer := (select n.id from {schema}.namespace n where n.name = of_namespace);
+    mine  integer;
+begin
+    if space is null then
+        return false;
+    end if;
+    update {schema}.step_limit m set most = of_most where m.namespace_id = space and m.name = of_name and of_most is not null returning m.id into mine;
+    if mine is null then
+        lock table {schema}.step in share row exclusive mode;
+        if of_most is null then
+            update {schema}.step_lane l set space_limit_id = case when of_name <> '' then l.space_limit_id end, name_limit_id = case when of_name = '' then l.name_limit_id end
+            where l.namespace_id = space and (of_name = '' or l.name = of_name);
+            delete from {schema}.step_limit m where m.namespace_id = space and m.name = of_name;
+        else
+            insert into {schema}.step_limit (namespace_id, name, most, running)
+            select space, of_name, of_most, count(*)
+            from {schema}.step s
+            join {schema}.task t on t.id = s.task_id
+            join {schema}.definition d on d.template_id = t.template_id and d.ordinal = s.slot
+            where s.state = 'i' and s.due_at < 'infinity' and t.namespace_id = space and (of_name = '' or d.name = of_name)
+            returning id into mine;
+            update {schema}.step_lane l set space_limit_id = case when of_name = '' then mine else l.space_limit_id end, name_limit_id = case when of_name = '' then l.name_limit_id else mine end
+            where l.namespace_id = space and (of_name = '' or l.name = of_name);
+            -- Whoever dies leaves the room that it had to the engine.
+            update {schema}.step s set lane_id = 0
+            from {schema}.step_lane l
+            where l.namespace_id = space and (of_name = '' or l.name = of_name) and s.lane_id = l.id and s.state = 'i' and s.due_at < 'infinity';
+        end if;
+    end if;
+    perform {schema}.ring(array['{schema}_flow', '{schema}_flow_leases'], array['', '']);
+    return true;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.open_lanes(template integer, priority smallint)
  RETURNS void
  LANGUAGE sql
 AS $function$
-    insert into {schema}.step_lane (namespace_id, name, priority)
-    select t.namespace_id, d.name, open_lanes.priority
+    insert into {schema}.step_lane (namespace_id, name, priority, space_limit_id, name_limit_id)
+    select t.namespace_id, d.name, open_lanes.priority, s.id, n.id
     from {schema}.template t
     join {schema}.definition d on d.template_id = t.id
+    left join {schema}.step_limit s on s.namespace_id = t.namespace_id and s.name = ''
+    left join {schema}.step_limit n on n.namespace_id = t.namespace_id and n.name = d.name
     where t.id = template
     order by d.name
     on conflict do nothing
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.register_template(of_namespace text, of_name text, of_version text, of_document text, names text[], kinds text[], absents boolean[], callables text[], initializations text[], max_attempts integer[], backoffs text[], backoffs_base_ms integer[], max_backoffs_ms integer[], jitters real[], timeouts_ms bigint[], failure_strategies text[], parent_lasts integer[], parents integer[], child_lasts integer[], children integer[])
+CREATE OR REPLACE FUNCTION {schema}.register_template(of_namespace text, of_name text, of_version text, of_document text, limits json, definitions json)
  RETURNS TABLE(id integer, namespace_id integer, same boolean, new boolean)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -462,7 +725,10 @@ AS $function$
 begin
     insert into {schema}.namespace (name) values (of_namespace) on conflict do nothing;
     select n.id into namespace_id from {schema}.namespace n where n.name = of_namespace;
-    insert into {schema}.template (namespace_id, name, version, document) values (namespace_id, of_name, of_version, of_document) on conflict do nothing
+    insert into {schema}.template (namespace_id, name, version, document, max_duration_ms, max_waiting_ms, max_retry_ms, max_in_process_ms, staleness)
+    select register_template.namespace_id, of_name, of_version, of_document, l.max_duration_ms, l.max_waiting_ms, l.max_retry_ms, l.max_in_process_ms, l.staleness::"char"
+    from json_to_record(limits) as l (max_duration_ms bigint, max_waiting_ms bigint, max_retry_ms bigint, max_in_process_ms bigint, staleness text)
+    on conflict do nothing
     returning template.id into id;
     new := id is not null;
     if not new then
@@ -470,19 +736,20 @@ begin
         return next;
         return;
     end if;
-    insert into {schema}.definition (template_id, ordinal, name, kind, absent, callable, initialization, max_attempts, backoff, backoff_base_ms, max_backoff_ms, jitter, timeout_ms,
-                                     failure_strategy, parents, children)
-    select register_template.id, n.place - 1, n.name, n.kind::"char", n.absent, n.callable, n.initialization, n.max_attempts, n.backoff::"char", n.base, n.most, n.jitter, n.timeout,
-           n.strategy::"char", parents[coalesce(parent_lasts[n.place - 1], 0) + 1:parent_lasts[n.place]], children[coalesce(child_lasts[n.place - 1], 0) + 1:child_lasts[n.place]]
-    from unnest(names, kinds, absents, callables, initializations, max_attempts, backoffs, backoffs_base_ms, max_backoffs_ms, jitters, timeouts_ms, failure_strategies)
-         with ordinality as n (name, kind, absent, callable, initialization, max_attempts, backoff, base, most, jitter, timeout, strategy, place);
+    insert into {schema}.definition (template_id, ordinal, name, kind, parents, children, absent, callable, initialization, max_attempts, backoff, backoff_base_ms, max_backoff_ms, jitter,
+                                     timeout_ms, failure_strategy, success_events, failure_events)
+    select register_template.id, n.ordinal, n.name, n.kind::"char", n.parents, n.children, n.absent, n.callable, n.initialization, n.max_attempts, n.backoff::"char", n.backoff_base_ms,
+           n.max_backoff_ms, n.jitter, n.timeout_ms, n.failure_strategy::"char", n.success_events, n.failure_events
+    from json_to_recordset(definitions) as n (
+        ordinal integer, name text, kind text, parents integer[], children integer[], absent boolean, callable text, initialization text, max_attempts integer, backoff text,
+        backoff_base_ms integer, max_backoff_ms integer, jitter real, timeout_ms bigint, failure_strategy text, success_events text[], failure_events text[]);
     same := true;
     return next;
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.renew_steps(tasks uuid[], ordinals integer[], fences bigint[], leases_ms bigint[], checkpoints text[])
- RETURNS text[]
+CREATE OR REPLACE FUNCTION {schema}.renew_steps(flight uuid, channels text[], payloads text[], patient boolean, tasks uuid[], ordinals integer[], fences bigint[], leases_ms bigint[], checkpoints text[])
+ RETURNS TABLE(outcomes text[], backend integer)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
@@ -494,37 +761,41 @@ CREATE OR REPLACE FUNCTION {schema}.renew_steps(tasks uuid[], ordinals integer[]
 AS $function$
 #variable_conflict use_column
 declare
-    kept text[];
+    locked  boolean[] := array_fill(false, array[cardinality(tasks)]);
+    renewed boolean[] := array_fill(false, array[cardinality(tasks)]);
 begin
     if checkpoints is null then
         perform set_config('synchronous_commit', 'off', true);
     end if;
-    with mine as materialized (
-        select s.task_id, s.ordinal, n.lease_ms, d.timeout_ms
-        from (select m.task_id, m.ordinal, m.fence, max(m.lease_ms) as lease_ms
-              from unnest(tasks, ordinals, fences, leases_ms) as m (task_id, ordinal, fence, lease_ms) group by m.task_id, m.ordinal, m.fence) n
-        join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal and s.fence = n.fence and s.state = 'i'
-        join {schema}.task t on t.id = s.task_id
-        join {schema}.definition d on d.template_id = t.template_id and d.ordinal = s.slot
-        where d.timeout_ms is null or s.since + d.timeout_ms * interval '1 ms' > now()
-        order by s.task_id, s.ordinal for update of s
-    ), renewed as (
-        update {schema}.step s set due_at = greatest(s.due_at, least(now() + m.lease_ms * interval '1 ms', s.since + m.timeout_ms * interval '1 ms'))
-        from mine m where s.task_id = m.task_id and s.ordinal = m.ordinal
-        returning s.task_id, s.ordinal, s.fence
-    )
-    select coalesce(array_agg(r.task_id || '.' || r.ordinal || '.' || r.fence), '{}') into kept from renewed r;
-    if checkpoints is not null then
-        -- Of several of one step the last counts.
-        insert into {schema}.step_data as k (task_id, ordinal, checkpoint)
-        select distinct on (n.task_id, n.ordinal) n.task_id, n.ordinal, n.checkpoint
-        from unnest(tasks, ordinals, fences, checkpoints) with ordinality as n (task_id, ordinal, fence, checkpoint, place)
-        where n.checkpoint is not null and n.task_id || '.' || n.ordinal || '.' || n.fence = any (kept)
-        order by n.task_id, n.ordinal, n.place desc
-        on conflict (task_id, ordinal) do update set checkpoint = excluded.checkpoint;
-    end if;
-    return array(select case when n.task_id || '.' || n.ordinal || '.' || n.fence = any (kept) then 'o' else 's' end
-                 from unnest(tasks, ordinals, fences) with ordinality as n (task_id, ordinal, fence, place) order by n.place);
+    for place in 1 .. cardinality(tasks) loop
+        -- The same step twice in one flight is locked already.
+        if patient then
+            perform from {schema}.step s where s.task_id = tasks[place] and s.ordinal = ordinals[place] for update;
+        else
+            perform from {schema}.step s where s.task_id = tasks[place] and s.ordinal = ordinals[place] for update skip locked;
+        end if;
+        locked[place] := found;
+        continue when not found;
+        update {schema}.step s
+        set due_at = greatest(s.due_at, least(now() + leases_ms[place] * interval '1 ms', s.since + d.timeout_ms * interval '1 ms'))
+        from {schema}.task t
+        join {schema}.definition d on d.template_id = t.template_id
+        where s.task_id = tasks[place] and s.ordinal = ordinals[place] and s.fence = fences[place] and s.state = 'i' and t.id = s.task_id and d.ordinal = s.slot
+          and (d.timeout_ms is null or s.since + d.timeout_ms * interval '1 ms' > now());
+        renewed[place] := found;
+        if found and checkpoints[place] is not null then
+            insert into {schema}.step_data as k (task_id, ordinal, checkpoint) values (tasks[place], ordinals[place], checkpoints[place])
+            on conflict (task_id, ordinal) do update set checkpoint = excluded.checkpoint;
+        end if;
+    end loop;
+    outcomes := array(
+        select case
+            when renewed[n.place] then 'o'
+            when not locked[n.place] and exists (select from {schema}.step s where s.task_id = n.task_id and s.ordinal = n.ordinal and s.fence = n.fence and s.state = 'i') then null
+            else 's' end
+        from unnest(tasks, ordinals, fences) with ordinality as n (task_id, ordinal, fence, place) order by n.place);
+    backend := {schema}.land(flight, outcomes, channels, payloads);
+    return next;
 end
 $function$;
 
@@ -584,6 +855,8 @@ declare
     ended_of integer[];
     changed  uuid[];
     changes  integer[];
+    gone_on  uuid[];
+    publishes boolean;
     after    text[];
 begin
     if patient then
@@ -593,14 +866,16 @@ begin
     end if;
 
     -- The steps that are still of who presents them, and what becomes of each.
-    select array_agg(n.place), array_agg(n.task_id), array_agg(n.ordinal), array_agg(n.slot), array_agg(n.verdict) into places, mine, steps, slots, verdicts
+    select array_agg(n.place), array_agg(n.task_id), array_agg(n.ordinal), array_agg(n.slot), array_agg(n.verdict), bool_or(n.publishes) into places, mine, steps, slots, verdicts, publishes
     from (
         select n.place::integer, s.task_id, s.ordinal, s.slot, case
             when n.verb = 'c' then 'c'
             when n.verb in ('g', 'y') then 'r'
-            when n.verb in ('f', 'l') and s.attempt < d.max_attempts then 'w'
+            when n.verb = 'l' and s.attempt < d.max_attempts then 'l'
+            when n.verb = 'f' and s.attempt < d.max_attempts then 'w'
             when d.failure_strategy in ('c', 'i') then 'p'
-            else 'e' end as verdict
+            else 'e' end as verdict,
+            d.success_events <> '{}' or d.failure_events <> '{}' as publishes
         -- Said twice in one flight, it is heard once; a worker's word before the engine's.
         from (select distinct on (m.task_id, m.ordinal, m.fence) m.*
               from unnest(tasks, ordinals, fences, verbs) with ordinality as m (task_id, ordinal, fence, verb, place)
@@ -623,12 +898,12 @@ begin
         join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal;
 
         update {schema}.step s
-        set state = (case when n.verdict = 'p' then 'e' when n.verdict = 'r' and t.failed > 0 then 'p' else n.verdict end)::"char", since = now(),
+        set state = (case when n.verdict = 'p' then 'e' when n.verdict in ('r', 'l') then case when t.failed > 0 then 'p' else 'r' end else n.verdict end)::"char", since = now(),
             attempt = case when n.verdict = 'r' then s.attempt - 1 else s.attempt end,
             due_at = case
                 -- Nothing is begun with in a task in which something failed.
                 when t.failed > 0 then 'infinity'
-                when n.verdict = 'r' then case when verbs[n.place] = 'g' then coalesce(s.ready_at, now()) else now() end
+                when n.verdict in ('r', 'l') then now()
                 when n.verdict = 'w' then now() + coalesce(delays_ms[n.place], {schema}.backoff_ms(d.backoff, d.backoff_base_ms, d.max_backoff_ms, s.attempt, d.jitter)) * interval '1 ms'
                 else 'infinity' end,
             -- The lease of a last attempt was the engine's to watch.
@@ -679,9 +954,13 @@ begin
         end if;
     end if;
 
-    select array_agg(a.task_id), array_agg(a.state::text || case when a.readied then '+' else '' end || case when a.watched then '!' else '' end) into mine, after
+    select array_agg(a.task_id), array_agg(a.state::text || case when a.readied then '+' else '' end || case when a.watched then '!' else '' end) into gone_on, after
     from {schema}.advance_tasks(array(select distinct m.id from unnest(mine) as m (id)), ended, ended_of, changed, changes) as a;
 
+    if publishes or 'e' = any (verdicts) or 'p' = any (verdicts) then
+        perform {schema}.tell(mine, steps, slots, verdicts, array(select verbs[p.place] from unnest(places) as p (place)), array(select bodies[p.place] from unnest(places) as p (place)));
+    end if;
+    perform {schema}.free_slots(mine, slots);
     outcomes := array(
         select case
             when v.verdict is not null then v.verdict || a.after
@@ -689,7 +968,7 @@ begin
             else coalesce((select 'd' || p.outcome::text from {schema}.attempt p where p.task_id = n.task_id and p.ordinal = n.ordinal and p.fence = n.fence), 's') end
         from unnest(tasks, ordinals, fences) with ordinality as n (task_id, ordinal, fence, place)
         left join unnest(places, verdicts) as v (place, verdict) on v.place = n.place
-        left join unnest(mine, after) as a (task_id, after) on a.task_id = n.task_id
+        left join unnest(gone_on, after) as a (task_id, after) on a.task_id = n.task_id
         order by n.place);
     backend := {schema}.land(flight, outcomes, channels, payloads);
     return next;
@@ -765,4 +1044,34 @@ AS $function$
     where t.id = any (failed_tasks) and t.failed = 0 and s.task_id = t.id and s.state in ('r', 'w', 'i');
     update {schema}.task t set failed = t.failed + n.steps
     from (select f.id, count(*)::integer as steps from unnest(failed_tasks) as f (id) group by f.id) n where t.id = n.id
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.tell(tasks uuid[], ordinals integer[], slots integer[], verdicts text[], verbs text[], bodies text[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+declare
+    of_tasks   uuid[];
+    of_steps   integer[];
+    of_reasons text[];
+begin
+    insert into {schema}.domain_event (task_id, ordinal, name, succeeded, payload)
+    select n.task_id, n.ordinal, e.name, n.verdict = 'c', n.body
+    from unnest(tasks, ordinals, slots, verdicts, bodies) with ordinality as n (task_id, ordinal, slot, verdict, body, place)
+    join {schema}.task t on t.id = n.task_id
+    join {schema}.definition d on d.template_id = t.template_id and d.ordinal = n.slot
+    cross join unnest(case n.verdict when 'c' then d.success_events else d.failure_events end) with ordinality as e (name, place)
+    where n.verdict in ('c', 'e', 'p')
+    order by n.place, e.place;
+
+    select array_agg(n.task_id), array_agg(n.ordinal), array_agg(case n.verdict when 'p' then 'part_failed' else 'retries_exhausted' end) into of_tasks, of_steps, of_reasons
+    from unnest(tasks, ordinals, slots, verdicts, verbs) as n (task_id, ordinal, slot, verdict, verb)
+    join {schema}.task t on t.id = n.task_id
+    join {schema}.definition d on d.template_id = t.template_id and d.ordinal = n.slot
+    where n.verdict = 'e' and n.verb in ('f', 'l') or n.verdict = 'p' and d.failure_strategy = 'i';
+    if of_tasks is not null then
+        perform {schema}.investigate(of_tasks, of_steps, of_reasons);
+    end if;
+end
 $function$;

@@ -1,16 +1,22 @@
 -- Claims the steps that have been due longest in some namespaces, those of a higher priority first, with all that their handlers need; and says when the next is due.
 -- Source: namespaces by name; steps by name, or all of them.
+-- Floors: of the lanes that the process knows, from where to read them, in microseconds of the Unix epoch; null: everything. An old transaction keeps what was claimed in front of
+--         each lane, and without a floor every look would wade through it.
+-- Fence:  a number that no other claim has. Who never hears the answer finds the steps by it: see sql/lost_claims.sql.
 -- Seats:  `wants`: steps at most; `workers`: who; `leases_ms`: for how long. Each seat gets a step before any gets a second.
--- Rows:   one per step; then one of nulls but for next_due_ms. `results` is a JSON object: the results of all steps before it.
--- Locks:  steps, skip locked.
+-- Limits: a lane that has one gives no more than that allows. What is due beyond it is rung by whatever makes room: see functions/free_slots.sql.
+-- Rows:   one per step, see functions/hand_out.sql; then one of nulls but for next_due_ms, the lanes and up to where each has been read.
+-- Locks:  limits, in order; then steps, skip locked.
 -- Index:  step_due of each lane forwards; then primary keys.
--- Commit: is not waited for to be on disk. A crash of the database may forget the newest claims, and their steps are due again at once: what is said under them is refused. A fence is
---         not the next number but some later one, so that the claim after a crash does not have that of a claim that was forgotten.
-create or replace function {schema}.claim_steps(namespaces text[], names text[], wants integer[], workers text[], leases_ms bigint[])
+-- Commit: is not waited for to be on disk. A crash of the database may forget the newest claims, and their steps are due again at once: what is said under them is refused.
+create or replace function {schema}.claim_steps(
+    namespaces text[], names text[], known integer[], floors_us bigint[], claim bigint, wants integer[], workers text[], leases_ms bigint[]
+)
 returns table (
-    next_due_ms float8, seat integer, lease_ms bigint, task_id uuid, ordinal integer, fence bigint, attempt integer, template_id integer, slot integer, part integer,
+    next_due_ms float8, lanes integer[], reached_us bigint[],
+    seat integer, lease_ms bigint, task_id uuid, ordinal integer, fence bigint, attempt integer, template_id integer, slot integer, part integer,
     namespace text, definition_name text, step_name text, callable text, initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text, checkpoint text,
-    results text
+    results text, guarded boolean
 )
 language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
     set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
@@ -19,99 +25,87 @@ as $$
 declare
     seats   integer[] := array(select w.seat::integer from unnest(wants) with ordinality as w (want, seat), generate_series(1, w.want) as round order by round, w.seat limit 1000);
     taken   integer := 0;
-    lane    record;
-    mine    record;
+    room    integer;
+    before  integer;
+    first   timestamptz;
     soonest timestamptz;
+    mine    record;
     ignored text := set_config('synchronous_commit', 'off', true);
+    -- The lanes, those of a higher priority first: from where they are read, the first step of each, and their limits.
+    floors  timestamptz[];
+    firsts  timestamptz[];
+    spaces  integer[];
+    limits  integer[];
     -- What is claimed.
     tasks   uuid[] := '{}';
     steps   integer[] := '{}';
 begin
-    for lane in
-        select l.id
+    select array_agg(l.id), array_agg(l.floor), array_agg(l.due_at), array_agg(l.space_limit_id), array_agg(l.name_limit_id) into lanes, floors, firsts, spaces, limits
+    from (
+        select l.id, k.floor, f.due_at, l.space_limit_id, l.name_limit_id
         from {schema}.namespace n
         join {schema}.step_lane l on l.namespace_id = n.id
-        cross join lateral (select s.due_at from {schema}.step s
-                            where s.lane_id = l.id and s.due_at <= now() and s.due_at < 'infinity' order by s.due_at limit 1) f
+        cross join lateral (select coalesce(to_timestamp(floors_us[array_position(known, l.id)] / 1000000.0), '-infinity') as floor) k
+        left join lateral (select s.due_at from {schema}.step s where s.lane_id = l.id and s.due_at >= k.floor and s.due_at < 'infinity' order by s.due_at limit 1) f on true
         where n.name = any (namespaces) and (names is null or l.name = any (names))
         order by l.priority desc, f.due_at
-    loop
-        exit when taken = cardinality(seats);
-        for mine in
-            select s.task_id, s.ordinal, s.slot, s.state, s.due_at, s.fence, s.attempt, s.worker, s.ready_at, s.since
-            from {schema}.step s
-            where s.lane_id = lane.id and s.due_at <= now() and s.due_at < 'infinity' order by s.due_at
-            limit cardinality(seats) - taken for update skip locked
-        loop
-            taken := taken + 1;
-            if mine.state = 'i' then
-                -- Whoever had it is not heard of any more.
-                insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ready_at, claimed_at, ended_at)
-                values (mine.task_id, mine.ordinal, mine.fence, mine.attempt, 'l', mine.worker, mine.ready_at, mine.since, mine.due_at);
+    ) l;
+    reached_us := array_fill((extract(epoch from now()) * 1000000)::bigint, array[coalesce(cardinality(lanes), 0)]);
+    if array_remove(spaces || limits, null) <> '{}' then
+        perform from {schema}.step_limit m where m.id = any (spaces || limits) order by m.id for update;
+    end if;
+
+    for place in 1 .. coalesce(cardinality(lanes), 0) loop
+        first := firsts[place];
+        continue when first is null;
+        if first <= now() then
+            reached_us[place] := (extract(epoch from first) * 1000000)::bigint;
+            room := cardinality(seats) - taken;
+            if room > 0 and (spaces[place] is not null or limits[place] is not null) then
+                room := least(room, (select min(m.most - m.running) from {schema}.step_limit m where m.id in (spaces[place], limits[place])));
+                -- It is rung when there is room again.
+                continue when room <= 0;
             end if;
-            update {schema}.step s
-            set state = 'i', fence = s.fence + 1 + floor(random() * 1000000000)::bigint, attempt = s.attempt + 1, since = now(), worker = workers[seats[taken]],
-                ready_at = case when s.state in ('w', 'i') then s.due_at else s.ready_at end,
-                due_at = now() + least(leases_ms[seats[taken]], d.timeout_ms) * interval '1 ms',
-                -- Whoever dies with the last attempt leaves it to the engine.
-                lane_id = case when s.attempt + 1 < d.max_attempts then s.lane_id else 0 end
-            from {schema}.task t
-            join {schema}.definition d on d.template_id = t.template_id and d.ordinal = mine.slot
-            where s.task_id = mine.task_id and s.ordinal = mine.ordinal and t.id = mine.task_id;
-            tasks := tasks || mine.task_id;
-            steps := steps || mine.ordinal;
-        end loop;
+            before := taken;
+            for mine in
+                select s.task_id, s.ordinal, s.slot, s.state, s.due_at, s.fence, s.attempt, s.worker, s.ready_at, s.since
+                from {schema}.step s
+                where s.lane_id = lanes[place] and s.due_at >= floors[place] and s.due_at <= now() and s.due_at < 'infinity' order by s.due_at
+                limit room for update skip locked
+            loop
+                taken := taken + 1;
+                if mine.state = 'i' then
+                    -- Whoever had it is not heard of any more.
+                    insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ready_at, claimed_at, ended_at)
+                    values (mine.task_id, mine.ordinal, mine.fence, mine.attempt, 'l', mine.worker, mine.ready_at, mine.since, mine.due_at);
+                end if;
+                update {schema}.step s
+                set state = 'i', fence = claim, attempt = s.attempt + 1, since = now(), worker = workers[seats[taken]],
+                    ready_at = case when s.state in ('w', 'i') then s.due_at else s.ready_at end,
+                    due_at = now() + least(leases_ms[seats[taken]], d.timeout_ms) * interval '1 ms',
+                    -- Whoever dies with the last attempt, or with room that others wait for, leaves it to the engine.
+                    lane_id = case when s.attempt + 1 < d.max_attempts and spaces[place] is null and limits[place] is null then s.lane_id else 0 end
+                from {schema}.task t
+                join {schema}.definition d on d.template_id = t.template_id and d.ordinal = mine.slot
+                where s.task_id = mine.task_id and s.ordinal = mine.ordinal and t.id = mine.task_id;
+                tasks := tasks || mine.task_id;
+                steps := steps || mine.ordinal;
+            end loop;
+            if taken > before and (spaces[place] is not null or limits[place] is not null) then
+                update {schema}.step_limit m set running = m.running + taken - before where m.id in (spaces[place], limits[place]);
+                continue when taken - before = room and taken < cardinality(seats);
+            end if;
+            if taken > before then
+                first := (select s.due_at from {schema}.step s where s.lane_id = lanes[place] and s.due_at >= first and s.due_at < 'infinity' order by s.due_at limit 1);
+            end if;
+        end if;
+        soonest := least(soonest, first);
     end loop;
 
     if taken > 0 then
-        return query
-        with claimed as materialized (
-            select n.place::integer, t.template_id, s.*
-            from unnest(tasks, steps) with ordinality as n (task_id, ordinal, place)
-            join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal
-            join {schema}.task t on t.id = n.task_id
-        )
-        select null::float8, seats[c.place] - 1, least(leases_ms[seats[c.place]], d.timeout_ms), c.task_id, c.ordinal, c.fence, c.attempt, c.template_id,
-               c.slot, c.part, n.name, d.name, d.name || case when c.part is null then '' else '_' || to_char(c.part, 'FM9999000') end, d.callable, d.initialization, d.max_attempts, d.timeout_ms,
-               k.context, k.correlation_id, x.input, x.checkpoint, r.results
-        from claimed c
-        join {schema}.definition d on d.template_id = c.template_id and d.ordinal = c.slot
-        join {schema}.template t on t.id = c.template_id
-        join {schema}.namespace n on n.id = t.namespace_id
-        join {schema}.task_detail k on k.task_id = c.task_id
-        left join {schema}.step_data x on x.task_id = c.task_id and x.ordinal = c.ordinal
-        cross join lateral (
-            with recursive before (slot) as (
-                select p.slot from unnest(d.parents) as p (slot)
-                union
-                select p.slot from before b
-                join {schema}.definition o on o.template_id = c.template_id and o.ordinal = b.slot
-                cross join unnest(o.parents) as p (slot)
-            )
-            select coalesce(json_object_agg(o.name || case when s.part is null then '' else '_' || to_char(s.part, 'FM9999000') end, a.result::json), '{}')::text as results
-            from before b
-            join {schema}.definition o on o.template_id = c.template_id and o.ordinal = b.slot
-            cross join lateral (
-                select s.ordinal, s.part, s.fence from {schema}.step s where s.task_id = c.task_id and s.ordinal = b.slot
-                union all
-                -- The parts beyond the first have numbers beyond the template's.
-                select s.ordinal, s.part, s.fence from {schema}.step s
-                where o.kind = 'w' and s.task_id = c.task_id and s.slot = b.slot
-                  and s.ordinal > (select l.ordinal from {schema}.definition l where l.template_id = c.template_id order by l.ordinal desc limit 1)
-            ) s
-            join {schema}.attempt a on a.task_id = c.task_id and a.ordinal = s.ordinal and a.fence = s.fence and a.result is not null
-        ) r
-        order by c.place;
+        return query select null::float8, null::integer[], null::bigint[], h.* from {schema}.hand_out(tasks, steps, seats, leases_ms) h;
     end if;
-
-    soonest := (select min(f.due_at) from {schema}.namespace n
-                join {schema}.step_lane l on l.namespace_id = n.id
-                cross join lateral (select s.due_at from {schema}.step s
-                                    where s.lane_id = l.id and s.due_at < 'infinity'
-                                    order by s.due_at limit 1) f
-                where n.name = any (namespaces) and (names is null or l.name = any (names)));
     next_due_ms := case when soonest is not null then greatest(extract(epoch from soonest - now()) * 1000, 0) end;
-    seat := null;
     return next;
 end
 $$;

@@ -1,18 +1,19 @@
 -- Keeps a template and its definitions, and its namespace if that is new. The same text again changes nothing.
--- definitions: one element each; `parent_lasts` and `child_lasts` say where those of each end.
+-- limits:      an object, the columns of the template that say how long a task may take.
+-- definitions: an array of objects, one for each step in order, with the columns of its definition.
 -- Rows:        the template, its namespace, whether the text is this one, and whether it was not there before.
-create or replace function {schema}.register_template(
-    of_namespace text, of_name text, of_version text, of_document text,
-    names text[], kinds text[], absents boolean[], callables text[], initializations text[], max_attempts integer[], backoffs text[], backoffs_base_ms integer[], max_backoffs_ms integer[],
-    jitters real[], timeouts_ms bigint[], failure_strategies text[], parent_lasts integer[], parents integer[], child_lasts integer[], children integer[]
-) returns table (id integer, namespace_id integer, same boolean, new boolean)
+create or replace function {schema}.register_template(of_namespace text, of_name text, of_version text, of_document text, limits json, definitions json)
+returns table (id integer, namespace_id integer, same boolean, new boolean)
 language plpgsql volatile set search_path = reveille_own
 as $$
 #variable_conflict use_column
 begin
     insert into {schema}.namespace (name) values (of_namespace) on conflict do nothing;
     select n.id into namespace_id from {schema}.namespace n where n.name = of_namespace;
-    insert into {schema}.template (namespace_id, name, version, document) values (namespace_id, of_name, of_version, of_document) on conflict do nothing
+    insert into {schema}.template (namespace_id, name, version, document, max_duration_ms, max_waiting_ms, max_retry_ms, max_in_process_ms, staleness)
+    select register_template.namespace_id, of_name, of_version, of_document, l.max_duration_ms, l.max_waiting_ms, l.max_retry_ms, l.max_in_process_ms, l.staleness::"char"
+    from json_to_record(limits) as l (max_duration_ms bigint, max_waiting_ms bigint, max_retry_ms bigint, max_in_process_ms bigint, staleness text)
+    on conflict do nothing
     returning template.id into id;
     new := id is not null;
     if not new then
@@ -20,12 +21,13 @@ begin
         return next;
         return;
     end if;
-    insert into {schema}.definition (template_id, ordinal, name, kind, absent, callable, initialization, max_attempts, backoff, backoff_base_ms, max_backoff_ms, jitter, timeout_ms,
-                                     failure_strategy, parents, children)
-    select register_template.id, n.place - 1, n.name, n.kind::"char", n.absent, n.callable, n.initialization, n.max_attempts, n.backoff::"char", n.base, n.most, n.jitter, n.timeout,
-           n.strategy::"char", parents[coalesce(parent_lasts[n.place - 1], 0) + 1:parent_lasts[n.place]], children[coalesce(child_lasts[n.place - 1], 0) + 1:child_lasts[n.place]]
-    from unnest(names, kinds, absents, callables, initializations, max_attempts, backoffs, backoffs_base_ms, max_backoffs_ms, jitters, timeouts_ms, failure_strategies)
-         with ordinality as n (name, kind, absent, callable, initialization, max_attempts, backoff, base, most, jitter, timeout, strategy, place);
+    insert into {schema}.definition (template_id, ordinal, name, kind, parents, children, absent, callable, initialization, max_attempts, backoff, backoff_base_ms, max_backoff_ms, jitter,
+                                     timeout_ms, failure_strategy, success_events, failure_events)
+    select register_template.id, n.ordinal, n.name, n.kind::"char", n.parents, n.children, n.absent, n.callable, n.initialization, n.max_attempts, n.backoff::"char", n.backoff_base_ms,
+           n.max_backoff_ms, n.jitter, n.timeout_ms, n.failure_strategy::"char", n.success_events, n.failure_events
+    from json_to_recordset(definitions) as n (
+        ordinal integer, name text, kind text, parents integer[], children integer[], absent boolean, callable text, initialization text, max_attempts integer, backoff text,
+        backoff_base_ms integer, max_backoff_ms integer, jitter real, timeout_ms bigint, failure_strategy text, success_events text[], failure_events text[]);
     same := true;
     return next;
 end

@@ -1,43 +1,50 @@
 -- Makes the leases of steps last, and keeps how far they have come, if that is said. No lease gets shorter, and no attempt lasts longer than its step's timeout.
--- Outcomes: o: it lasts; s: the step is not this claim's any more, or its time is over: whoever works on it should stop.
--- Locks:    the steps.
+-- Outcomes: o: it lasts. s: the step is not this claim's any more, or its time is over: whoever works on it should stop. null: somebody else has the step for the moment.
+-- Locks:    the steps, in order, skip locked; `patient` waits. Whoever settles has the task and then waits for steps, so nobody who has a step may wait for another.
 -- Commit:   is not waited for to be on disk, unless a checkpoint is kept.
-create or replace function {schema}.renew_steps(tasks uuid[], ordinals integer[], fences bigint[], leases_ms bigint[], checkpoints text[]) returns text[]
+create or replace function {schema}.renew_steps(
+    flight uuid, channels text[], payloads text[], patient boolean,
+    tasks uuid[], ordinals integer[], fences bigint[], leases_ms bigint[], checkpoints text[]
+) returns table (outcomes text[], backend integer)
 language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
     set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 #variable_conflict use_column
 declare
-    kept text[];
+    locked  boolean[] := array_fill(false, array[cardinality(tasks)]);
+    renewed boolean[] := array_fill(false, array[cardinality(tasks)]);
 begin
     if checkpoints is null then
         perform set_config('synchronous_commit', 'off', true);
     end if;
-    with mine as materialized (
-        select s.task_id, s.ordinal, n.lease_ms, d.timeout_ms
-        from (select m.task_id, m.ordinal, m.fence, max(m.lease_ms) as lease_ms
-              from unnest(tasks, ordinals, fences, leases_ms) as m (task_id, ordinal, fence, lease_ms) group by m.task_id, m.ordinal, m.fence) n
-        join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal and s.fence = n.fence and s.state = 'i'
-        join {schema}.task t on t.id = s.task_id
-        join {schema}.definition d on d.template_id = t.template_id and d.ordinal = s.slot
-        where d.timeout_ms is null or s.since + d.timeout_ms * interval '1 ms' > now()
-        order by s.task_id, s.ordinal for update of s
-    ), renewed as (
-        update {schema}.step s set due_at = greatest(s.due_at, least(now() + m.lease_ms * interval '1 ms', s.since + m.timeout_ms * interval '1 ms'))
-        from mine m where s.task_id = m.task_id and s.ordinal = m.ordinal
-        returning s.task_id, s.ordinal, s.fence
-    )
-    select coalesce(array_agg(r.task_id || '.' || r.ordinal || '.' || r.fence), '{}') into kept from renewed r;
-    if checkpoints is not null then
-        -- Of several of one step the last counts.
-        insert into {schema}.step_data as k (task_id, ordinal, checkpoint)
-        select distinct on (n.task_id, n.ordinal) n.task_id, n.ordinal, n.checkpoint
-        from unnest(tasks, ordinals, fences, checkpoints) with ordinality as n (task_id, ordinal, fence, checkpoint, place)
-        where n.checkpoint is not null and n.task_id || '.' || n.ordinal || '.' || n.fence = any (kept)
-        order by n.task_id, n.ordinal, n.place desc
-        on conflict (task_id, ordinal) do update set checkpoint = excluded.checkpoint;
-    end if;
-    return array(select case when n.task_id || '.' || n.ordinal || '.' || n.fence = any (kept) then 'o' else 's' end
-                 from unnest(tasks, ordinals, fences) with ordinality as n (task_id, ordinal, fence, place) order by n.place);
+    for place in 1 .. cardinality(tasks) loop
+        -- The same step twice in one flight is locked already.
+        if patient then
+            perform from {schema}.step s where s.task_id = tasks[place] and s.ordinal = ordinals[place] for update;
+        else
+            perform from {schema}.step s where s.task_id = tasks[place] and s.ordinal = ordinals[place] for update skip locked;
+        end if;
+        locked[place] := found;
+        continue when not found;
+        update {schema}.step s
+        set due_at = greatest(s.due_at, least(now() + leases_ms[place] * interval '1 ms', s.since + d.timeout_ms * interval '1 ms'))
+        from {schema}.task t
+        join {schema}.definition d on d.template_id = t.template_id
+        where s.task_id = tasks[place] and s.ordinal = ordinals[place] and s.fence = fences[place] and s.state = 'i' and t.id = s.task_id and d.ordinal = s.slot
+          and (d.timeout_ms is null or s.since + d.timeout_ms * interval '1 ms' > now());
+        renewed[place] := found;
+        if found and checkpoints[place] is not null then
+            insert into {schema}.step_data as k (task_id, ordinal, checkpoint) values (tasks[place], ordinals[place], checkpoints[place])
+            on conflict (task_id, ordinal) do update set checkpoint = excluded.checkpoint;
+        end if;
+    end loop;
+    outcomes := array(
+        select case
+            when renewed[n.place] then 'o'
+            when not locked[n.place] and exists (select from {schema}.step s where s.task_id = n.task_id and s.ordinal = n.ordinal and s.fence = n.fence and s.state = 'i') then null
+            else 's' end
+        from unnest(tasks, ordinals, fences) with ordinality as n (task_id, ordinal, fence, place) order by n.place);
+    backend := {schema}.land(flight, outcomes, channels, payloads);
+    return next;
 end
 $$;

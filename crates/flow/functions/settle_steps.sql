@@ -1,10 +1,10 @@
 -- Ends attempts, each fenced by the claim it belongs to, and goes on with their tasks.
--- verbs:    c: complete. f: failed, to be tried again if an attempt is left. F: failed for good. l: its lease has ended, and it was the last attempt.
+-- verbs:    c: complete. f: failed, to be tried again if an attempt is left. F: failed for good. l: its lease has ended.
 --           y: yielded after a checkpoint, g: given back; these two are not charged.
 -- bodies:   the result, the error, the checkpoint. delays_ms: the handler's own pause before the next attempt; null: the template's.
 -- chosen:   the places of the steps that a decision chose. inputs: of the parts that a batchable step asks for. `…_lasts` says where those of each member end.
 -- Outcomes: null: somebody else has the task. s: the step is not this claim's any more. d and a letter: this claim has ended like that before.
---           Otherwise c, w (to be tried again), e (failed for good), p (failed, and the rest goes on), r (ready again); then the task's state, + if steps became ready,
+--           Otherwise c, w (to be tried again), e (failed for good), p (failed, and the rest goes on), r and l (ready again); then the task's state, + if steps became ready,
 --           and ! if somebody watches.
 -- Locks:    the tasks, in order, skip locked; `patient` waits. Then their steps.
 -- Cost:     five statements for all members, and as many rows as they and their children are.
@@ -30,6 +30,8 @@ declare
     ended_of integer[];
     changed  uuid[];
     changes  integer[];
+    gone_on  uuid[];
+    publishes boolean;
     after    text[];
 begin
     if patient then
@@ -39,14 +41,16 @@ begin
     end if;
 
     -- The steps that are still of who presents them, and what becomes of each.
-    select array_agg(n.place), array_agg(n.task_id), array_agg(n.ordinal), array_agg(n.slot), array_agg(n.verdict) into places, mine, steps, slots, verdicts
+    select array_agg(n.place), array_agg(n.task_id), array_agg(n.ordinal), array_agg(n.slot), array_agg(n.verdict), bool_or(n.publishes) into places, mine, steps, slots, verdicts, publishes
     from (
         select n.place::integer, s.task_id, s.ordinal, s.slot, case
             when n.verb = 'c' then 'c'
             when n.verb in ('g', 'y') then 'r'
-            when n.verb in ('f', 'l') and s.attempt < d.max_attempts then 'w'
+            when n.verb = 'l' and s.attempt < d.max_attempts then 'l'
+            when n.verb = 'f' and s.attempt < d.max_attempts then 'w'
             when d.failure_strategy in ('c', 'i') then 'p'
-            else 'e' end as verdict
+            else 'e' end as verdict,
+            d.success_events <> '{}' or d.failure_events <> '{}' as publishes
         -- Said twice in one flight, it is heard once; a worker's word before the engine's.
         from (select distinct on (m.task_id, m.ordinal, m.fence) m.*
               from unnest(tasks, ordinals, fences, verbs) with ordinality as m (task_id, ordinal, fence, verb, place)
@@ -69,12 +73,12 @@ begin
         join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal;
 
         update {schema}.step s
-        set state = (case when n.verdict = 'p' then 'e' when n.verdict = 'r' and t.failed > 0 then 'p' else n.verdict end)::"char", since = now(),
+        set state = (case when n.verdict = 'p' then 'e' when n.verdict in ('r', 'l') then case when t.failed > 0 then 'p' else 'r' end else n.verdict end)::"char", since = now(),
             attempt = case when n.verdict = 'r' then s.attempt - 1 else s.attempt end,
             due_at = case
                 -- Nothing is begun with in a task in which something failed.
                 when t.failed > 0 then 'infinity'
-                when n.verdict = 'r' then case when verbs[n.place] = 'g' then coalesce(s.ready_at, now()) else now() end
+                when n.verdict in ('r', 'l') then now()
                 when n.verdict = 'w' then now() + coalesce(delays_ms[n.place], {schema}.backoff_ms(d.backoff, d.backoff_base_ms, d.max_backoff_ms, s.attempt, d.jitter)) * interval '1 ms'
                 else 'infinity' end,
             -- The lease of a last attempt was the engine's to watch.
@@ -125,9 +129,13 @@ begin
         end if;
     end if;
 
-    select array_agg(a.task_id), array_agg(a.state::text || case when a.readied then '+' else '' end || case when a.watched then '!' else '' end) into mine, after
+    select array_agg(a.task_id), array_agg(a.state::text || case when a.readied then '+' else '' end || case when a.watched then '!' else '' end) into gone_on, after
     from {schema}.advance_tasks(array(select distinct m.id from unnest(mine) as m (id)), ended, ended_of, changed, changes) as a;
 
+    if publishes or 'e' = any (verdicts) or 'p' = any (verdicts) then
+        perform {schema}.tell(mine, steps, slots, verdicts, array(select verbs[p.place] from unnest(places) as p (place)), array(select bodies[p.place] from unnest(places) as p (place)));
+    end if;
+    perform {schema}.free_slots(mine, slots);
     outcomes := array(
         select case
             when v.verdict is not null then v.verdict || a.after
@@ -135,7 +143,7 @@ begin
             else coalesce((select 'd' || p.outcome::text from {schema}.attempt p where p.task_id = n.task_id and p.ordinal = n.ordinal and p.fence = n.fence), 's') end
         from unnest(tasks, ordinals, fences) with ordinality as n (task_id, ordinal, fence, place)
         left join unnest(places, verdicts) as v (place, verdict) on v.place = n.place
-        left join unnest(mine, after) as a (task_id, after) on a.task_id = n.task_id
+        left join unnest(gone_on, after) as a (task_id, after) on a.task_id = n.task_id
         order by n.place);
     backend := {schema}.land(flight, outcomes, channels, payloads);
     return next;

@@ -1,5 +1,5 @@
 -- Makes tasks with all their steps.
--- ids:       made by who submits. identities: null: there is none. limits_ms: how long a task may take, null for ever. tags: of all tasks, `tag_lasts` says where those of each end.
+-- ids:       made by who submits. identities: null: there is none. limits_ms: after how long a task may have taken too long, null: never. tags: of all tasks, `tag_lasts` says where those of each end.
 -- Lanes:     must be there, see functions/open_lanes.sql.
 -- Outcomes:  o: made; d and a task: that one is the same. null: it was the same, and has been removed since.
 -- Locks:     none; it waits for somebody who makes the same task, until that is decided.

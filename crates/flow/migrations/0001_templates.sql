@@ -14,6 +14,13 @@ create table {schema}.template (
     version      text        not null,
     -- As it was registered, as JSON; for people, and for whoever has to check a context or a result.
     document     text        not null,
+    -- How long a task may take, altogether and in each state; null: for ever.
+    max_duration_ms   bigint,
+    max_waiting_ms    bigint,
+    max_retry_ms      bigint,
+    max_in_process_ms bigint,
+    -- What happens to one that took longer. d: it fails and is looked into, a: it is looked into, e: it fails.
+    staleness    "char"      not null,
     created_at   timestamptz not null default now(),
     unique (namespace_id, name, version)
 );
@@ -41,14 +48,32 @@ create table {schema}.definition (
     timeout_ms       bigint,
     -- Of a batch worker, what a part that fails for good means: f: the task fails, c: the rest goes on, i: the rest goes on and it is looked into.
     failure_strategy "char",
+    -- What is told when it is done, and when it failed for good.
+    success_events   text[]    not null,
+    failure_events   text[]    not null,
     primary key (template_id, ordinal)
 );
 
--- Where steps wait to be claimed: those of one name and one priority. Steps are found by their lane and when they are due. Lane 0 is the engine's own: there are the leases of last attempts.
+-- How many steps may be under way at once: in a namespace, or of a name in it.
+create table {schema}.step_limit (
+    id           integer generated always as identity primary key,
+    namespace_id integer not null references {schema}.namespace,
+    -- Empty: all.
+    name         text    not null,
+    most         integer not null,
+    -- How many are.
+    running      integer not null,
+    unique (namespace_id, name)
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
+
+-- Where steps wait to be claimed: those of one name and one priority. Steps are found by their lane and when they are due. Lane 0 is the engine's own: there are the leases that nobody
+-- else looks at when they end, of last attempts and of steps whose lanes are limited.
 create table {schema}.step_lane (
-    id           integer  generated always as identity primary key,
-    namespace_id integer  not null references {schema}.namespace,
-    name         text     not null,
-    priority     smallint not null,
+    id             integer  generated always as identity primary key,
+    namespace_id   integer  not null references {schema}.namespace,
+    name           text     not null,
+    priority       smallint not null,
+    space_limit_id integer  references {schema}.step_limit,
+    name_limit_id  integer  references {schema}.step_limit,
     unique (namespace_id, name, priority)
 );

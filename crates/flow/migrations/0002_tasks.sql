@@ -12,7 +12,7 @@ create table {schema}.task (
     failed        integer     not null default 0,
     -- The number of the next step that comes to be beyond the template's.
     next_ordinal  integer     not null,
-    -- When it has taken too long.
+    -- When it may have taken too long.
     due_at        timestamptz not null default 'infinity',
     -- Until when somebody wants to hear of every change.
     watched_until timestamptz,
@@ -20,7 +20,7 @@ create table {schema}.task (
     updated_at    timestamptz not null default now(),
     ended_at      timestamptz
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, vacuum_truncate = off);
-create index task_due on {schema}.task (namespace_id, due_at) where due_at < 'infinity';
+create index task_due on {schema}.task (due_at) where due_at < 'infinity';
 
 -- And what does not.
 create table {schema}.task_detail (
@@ -80,7 +80,7 @@ create table {schema}.attempt (
     -- Of the claim; below zero for what a person did.
     fence      bigint      not null,
     attempt    integer     not null,
-    -- c: complete, f: failed and to be tried again, e: failed for good, l: its lease ended, g: given back, y: yielded after a checkpoint, m: resolved manually, r: reset.
+    -- c: complete, f: failed and to be tried again, e: failed for good, l: its lease ended, g: given back, y: yielded after a checkpoint, x: its task ended, m: resolved manually, r: reset.
     outcome    "char"      not null,
     worker     text,
     ready_at   timestamptz,

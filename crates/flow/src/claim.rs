@@ -1,5 +1,7 @@
 //! Claiming steps for workers, with all that their handlers need.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pg::{Schema, Sql};
@@ -8,10 +10,9 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
 use uuid::Uuid;
-use wake::{Channel, Claim, Look, Looked, Topic, Wake};
+use wake::{Channel, Claim, Floors, Look, Looked, Reading, Ring, Topic, Wake};
 
 use crate::error::{Error, Result};
-use crate::expire::Leases;
 use crate::flow::Flow;
 use crate::name::{self, of_namespace, of_step};
 use crate::token::Token;
@@ -20,6 +21,10 @@ use crate::token::Token;
 pub(crate) const WANT_MAX: usize = 1_000;
 /// Namespaces, and names of steps, that one worker names at most.
 pub(crate) const NAMES_MAX: usize = 1_000;
+/// Sources whose lanes are remembered; beyond it all are forgotten, and read from their beginning once.
+const SOURCES_MAX: usize = 1_000;
+/// Claims without an answer that are remembered until they are given back; those beyond it last as long as their leases.
+const LOST_MAX: usize = 1_000;
 /// The longest lease, and the shortest.
 pub(crate) const LEASE_MAX: Duration = Duration::from_secs(86_400);
 pub(crate) const LEASE_MIN: Duration = Duration::from_millis(100);
@@ -66,6 +71,8 @@ pub struct ClaimedStep {
     pub name: String,
     /// By which it is claimed: a part of a batch has a number beside it.
     definition: String,
+    /// The engine watches its lease.
+    guarded: bool,
     /// What carries it out.
     pub callable: String,
     /// What that is told beside its inputs.
@@ -117,11 +124,11 @@ impl Flow {
             None => claims.claim_now(key, want, args).await?,
         };
         let claimed = claimed.map(|claimed| claimed.accept()).unwrap_or_default();
-        // Nobody claims a last attempt again: the engine has to be there when its lease ends.
-        let last = claimed.iter().filter(|step| step.attempt >= step.max_attempts).map(|step| step.lease).min();
+        // The engine has to be there when these end.
+        let last = claimed.iter().filter(|step| step.guarded).map(|step| step.lease).min();
         self.inner
             .wake
-            .ring(&last.map(|lease| Leases::begun(&self.inner.leases_channel, lease)).into_iter().collect::<Vec<_>>());
+            .ring(&last.map(|lease| self.inner.leases_channel.ring().after(lease)).into_iter().collect::<Vec<_>>());
         Ok(claimed)
     }
 }
@@ -150,7 +157,14 @@ pub(crate) struct Args {
 /// How steps are claimed.
 pub(crate) struct Claims {
     channel: Channel,
+    /// Of lanes.
+    floors: Floors<i32>,
+    /// The lanes of each source, as far as they are known.
+    lanes: Mutex<HashMap<Key, Vec<i32>>>,
+    /// Claims whose answers were not heard.
+    lost: Mutex<Vec<i64>>,
     claim: Sql,
+    lost_claims: Sql,
     settle: Sql,
     sweep: Sql,
 }
@@ -159,7 +173,11 @@ impl Claims {
     pub(crate) fn new(schema: &Schema, channel: Channel) -> Claims {
         Claims {
             channel,
+            floors: Floors::new(),
+            lanes: Mutex::default(),
+            lost: Mutex::default(),
             claim: schema.sql(include_str!("../sql/claim_steps.sql")),
+            lost_claims: schema.sql(include_str!("../sql/lost_claims.sql")),
             settle: schema.sql(include_str!("../sql/settle_steps.sql")),
             sweep: schema.sql(include_str!("../sql/due_namespaces.sql")),
         }
@@ -180,50 +198,45 @@ impl Claim for Claims {
     }
 
     async fn look(&self, conn: &mut PgConnection, look: &Look<Key, Args>) -> pg::Result<Looked<ClaimedStep>> {
+        self.give_back_lost(conn).await?;
         let seats = &look.seats;
+        let known = locked(&self.lanes).get(&look.key).cloned().unwrap_or_default();
+        let began = Instant::now();
+        let readings: HashMap<i32, Reading> =
+            known.iter().map(|lane| (*lane, self.floors.begin(lane, began))).collect();
+        let mut unheard = Unheard { claims: self, fence: Some(some_fence()) };
         let query = sqlx::query(&self.claim)
             .bind(&look.key.namespaces)
             .bind(&look.key.steps)
+            .bind(&known)
+            .bind(known.iter().map(|lane| readings[lane].floor_us).collect::<Vec<_>>())
+            .bind(unheard.fence)
             .bind(seats.iter().map(|seat| seat.want as i32).collect::<Vec<_>>())
             .bind(seats.iter().map(|seat| seat.args.worker.as_str()).collect::<Vec<_>>())
             .bind(seats.iter().map(|seat| seat.args.lease.as_millis() as i64).collect::<Vec<_>>());
         let rows = query.fetch_all(conn).await?;
         let (last, steps) = rows.split_last().ok_or(sqlx::Error::RowNotFound)?;
-        let mut looked = Looked::next_due_ms(last.try_get("next_due_ms")?);
+        let next_due_ms: Option<f64> = last.try_get("next_due_ms")?;
+        let again = self.reached(&look.key, &readings, began, last)?.map(|again| again.as_secs_f64() * 1_000.0);
+        let mut looked = Looked::next_due_ms(next_due_ms.into_iter().chain(again).reduce(f64::min));
         for row in steps {
             let step = read(row)?;
             let lease = step.lease;
             looked.give(row.try_get::<i32, _>("seat")? as usize, step, Some(lease));
         }
+        unheard.fence = None;
         Ok(looked)
     }
 
     async fn give_back(&self, conn: &mut PgConnection, steps: &[ClaimedStep]) -> pg::Result<()> {
-        let tokens = || steps.iter().map(|step| step.token);
         // Whoever waits for one of them may belong to another group than who had it.
         let keys: Vec<String> = steps
             .iter()
             .flat_map(|step| [of_step(&step.namespace, &step.definition), of_namespace(&step.namespace)])
             .collect();
-        let (channels, payloads) = Wake::notifications(&[self.channel.ring_keys(keys.iter().map(String::as_str))]);
-        sqlx::query(&self.settle)
-            .bind(None::<Uuid>)
-            .bind(channels)
-            .bind(payloads)
-            .bind(true)
-            .bind(tokens().map(|token| token.task).collect::<Vec<_>>())
-            .bind(tokens().map(|token| token.ordinal).collect::<Vec<_>>())
-            .bind(tokens().map(|token| token.fence).collect::<Vec<_>>())
-            .bind(tokens().map(|_| "g").collect::<Vec<_>>())
-            .bind(tokens().map(|_| None::<&str>).collect::<Vec<_>>())
-            .bind(tokens().map(|_| None::<i64>).collect::<Vec<_>>())
-            .bind(None::<Vec<i32>>)
-            .bind(None::<Vec<i32>>)
-            .bind(None::<Vec<i32>>)
-            .bind(None::<Vec<String>>)
-            .execute(conn)
-            .await?;
-        Ok(())
+        let ring = self.channel.ring_keys(keys.iter().map(String::as_str));
+        let claims = steps.iter().map(|step| (step.token.task, step.token.ordinal, step.token.fence));
+        self.unclaim(conn, claims.collect(), ring).await
     }
 
     async fn sweep(&self, conn: &mut PgConnection, keys: &[Key]) -> pg::Result<Vec<usize>> {
@@ -245,6 +258,96 @@ impl Claim for Claims {
     }
 }
 
+impl Claims {
+    /// Remembers the lanes of a source and up to where each has been read. Answers when one of them must be read from its beginning at the latest.
+    fn reached(
+        &self,
+        key: &Key,
+        readings: &HashMap<i32, Reading>,
+        began: Instant,
+        row: &PgRow,
+    ) -> pg::Result<Option<Duration>> {
+        let lanes: Vec<i32> = row.try_get::<Option<_>, _>("lanes")?.unwrap_or_default();
+        let reached: Vec<i64> = row.try_get("reached_us")?;
+        let now = Instant::now();
+        let mut again: Option<Duration> = None;
+        for (lane, reached) in lanes.iter().zip(reached) {
+            // A lane that was not known has been read from its beginning.
+            let reading = readings.get(lane).copied().unwrap_or_else(|| self.floors.begin_unbounded(began));
+            let sweep = self.floors.end(lane, reading, Some(reached), None, now);
+            again = again.into_iter().chain(sweep).min();
+        }
+        let mut known = locked(&self.lanes);
+        if known.len() >= SOURCES_MAX {
+            known.clear();
+        }
+        if known.get(key) != Some(&lanes) {
+            known.insert(key.clone(), lanes);
+        }
+        Ok(again)
+    }
+
+    /// Gives back what was claimed by looks whose answers nobody heard.
+    async fn give_back_lost(&self, conn: &mut PgConnection) -> pg::Result<()> {
+        let lost = std::mem::take(&mut *locked(&self.lost));
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let mut unheard = lost.iter().map(|fence| Unheard { claims: self, fence: Some(*fence) }).collect::<Vec<_>>();
+        let found = sqlx::query_as(&self.lost_claims).bind(lost).fetch_all(&mut *conn).await?;
+        self.unclaim(conn, found, self.channel.ring()).await?;
+        unheard.iter_mut().for_each(|unheard| unheard.fence = None);
+        Ok(())
+    }
+
+    /// Gives steps back, as tasks, ordinals and fences.
+    async fn unclaim(&self, conn: &mut PgConnection, claims: Vec<(Uuid, i32, i64)>, ring: Ring) -> pg::Result<()> {
+        let (channels, payloads) = Wake::notifications(&[ring]);
+        sqlx::query(&self.settle)
+            .bind(None::<Uuid>)
+            .bind(channels)
+            .bind(payloads)
+            .bind(true)
+            .bind(claims.iter().map(|(task, ..)| *task).collect::<Vec<_>>())
+            .bind(claims.iter().map(|(_, ordinal, _)| *ordinal).collect::<Vec<_>>())
+            .bind(claims.iter().map(|(.., fence)| *fence).collect::<Vec<_>>())
+            .bind(claims.iter().map(|_| "g").collect::<Vec<_>>())
+            .bind(claims.iter().map(|_| None::<&str>).collect::<Vec<_>>())
+            .bind(claims.iter().map(|_| None::<i64>).collect::<Vec<_>>())
+            .bind(None::<Vec<i32>>)
+            .bind(None::<Vec<i32>>)
+            .bind(None::<Vec<i32>>)
+            .bind(None::<Vec<String>>)
+            .execute(conn)
+            .await?;
+        Ok(())
+    }
+}
+
+/// A claim whose answer has not been heard yet. Dropped, what it claimed is to be given back: it failed, or took too long.
+struct Unheard<'a> {
+    claims: &'a Claims,
+    fence: Option<i64>,
+}
+
+impl Drop for Unheard<'_> {
+    fn drop(&mut self) {
+        let mut lost = locked(&self.claims.lost);
+        if let Some(fence) = self.fence.filter(|_| lost.len() < LOST_MAX) {
+            lost.push(fence);
+        }
+    }
+}
+
+/// A number that no other claim has: above zero, and so large that nobody meets it twice.
+fn some_fence() -> i64 {
+    (Uuid::new_v4().as_u128() >> 66) as i64
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn read(row: &PgRow) -> pg::Result<ClaimedStep> {
     let json = |column: &str| {
         let text: Option<String> = row.try_get(column)?;
@@ -257,6 +360,7 @@ fn read(row: &PgRow) -> pg::Result<ClaimedStep> {
         namespace: row.try_get("namespace")?,
         name: row.try_get("step_name")?,
         definition: row.try_get("definition_name")?,
+        guarded: row.try_get("guarded")?,
         callable: row.try_get("callable")?,
         initialization: json("initialization")?.unwrap_or_else(null),
         attempt: row.try_get::<i32, _>("attempt")? as u32,

@@ -4,15 +4,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pg::{Component, Database, Migrator, Schema};
-use wake::{Channel, Consumer, FlightOptions, Flights, Payload, Wake};
+use sqlx::Row;
+use uuid::Uuid;
+use wake::{Channel, Consumer, FlightOptions, Flights, Payload, Wake, channel_name};
 
 use crate::catalog::Catalog;
 use crate::claim::Claims;
+use crate::due::Due;
 use crate::error::Result;
-use crate::expire::Leases;
 use crate::queries::{FUNCTIONS, MIGRATIONS, Queries};
+use crate::renew::Renewals;
 use crate::settle::Settles;
 use crate::submit::Submits;
+use crate::token::Token;
+
+/// Channels: that steps may be due, and that leases end which the engine watches.
+const STEPS: &str = "flow";
+const LEASES: &str = "flow_leases";
+/// And that a task that somebody watches has gone on.
+const WATCH: &str = "flow_watch";
 
 /// Everything that can be set. `Options::default()` is what to start with.
 #[derive(Clone)]
@@ -47,8 +57,11 @@ pub(crate) struct Inner {
     pub(crate) submits: Flights<Submits>,
     pub(crate) claims: Consumer<Claims>,
     pub(crate) settles: Flights<Settles>,
-    pub(crate) leases: Consumer<Leases>,
+    pub(crate) renewals: Flights<Renewals>,
+    pub(crate) leases: Consumer<Due<Token>>,
     pub(crate) leases_channel: Channel,
+    /// Tasks that may have taken too long.
+    pub(crate) overdue: Consumer<Due<Uuid>>,
 }
 
 impl Flow {
@@ -67,18 +80,37 @@ impl Flow {
     /// Outside a tokio runtime.
     pub fn start(db: &Database, schema: &Schema, options: Options) -> Flow {
         let wake = Wake::start(db, schema, options.wake);
-        let channel = wake.channel("flow", Payload::Keys);
-        let watch = wake.channel("flow_watch", Payload::Keys);
-        let leases_channel = wake.channel("flow_leases", Payload::Due);
+        let channel = wake.channel(STEPS, Payload::Keys);
+        let watch = wake.channel(WATCH, Payload::Keys);
+        let leases_channel = wake.channel(LEASES, Payload::Due);
+        let overdue_channel = wake.channel("flow_overdue", Payload::Due);
         let flying = FlightOptions { give_up_after: options.give_up_after, ..FlightOptions::default() };
+        let leases = Due {
+            channel: leases_channel.clone(),
+            find: schema.sql(include_str!("../sql/ended_leases.sql")),
+            any: schema.sql(include_str!("../sql/any_ended_lease.sql")),
+            read: Token::of,
+        };
+        let overdue = Due {
+            channel: overdue_channel.clone(),
+            find: schema.sql(include_str!("../sql/due_tasks.sql")),
+            any: schema.sql(include_str!("../sql/any_due_task.sql")),
+            read: |row| row.try_get("id"),
+        };
         let inner = Inner {
             environment: options.environment,
             catalog: Catalog::default(),
             sql: Queries::new(schema),
-            submits: wake.flights("submit", Submits::new(schema, channel.clone()), flying.clone()),
+            submits: wake.flights("submit", Submits::new(schema, channel.clone(), overdue_channel), flying.clone()),
             claims: wake.consumer("steps", Claims::new(schema, channel.clone())),
-            settles: wake.flights("settle", Settles::new(schema, channel, watch, leases_channel.clone()), flying),
-            leases: wake.consumer("leases", Leases::new(schema, leases_channel.clone())),
+            settles: wake.flights(
+                "settle",
+                Settles::new(schema, channel, watch, leases_channel.clone()),
+                flying.clone(),
+            ),
+            renewals: wake.flights("renew", Renewals::new(schema), flying.clone()),
+            leases: wake.consumer("leases", leases),
+            overdue: wake.consumer("overdue", overdue),
             leases_channel,
             db: db.clone(),
             schema: schema.clone(),
@@ -88,8 +120,12 @@ impl Flow {
     }
 
     /// What this crate and its engine need in a schema, in order.
-    pub fn components(_: &Schema) -> Vec<Component> {
-        let flow = Component { name: "flow", migrations: MIGRATIONS, functions: FUNCTIONS, vars: Vec::new() };
+    pub fn components(schema: &Schema) -> Vec<Component> {
+        // What only the database knows is rung there.
+        let channel = |suffix| format!("'{}'", channel_name(schema.name(), suffix).replace('\'', "''"));
+        let vars = [("channel", STEPS), ("leases", LEASES), ("watch", WATCH)];
+        let vars = vars.map(|(name, suffix)| (name.to_owned(), channel(suffix))).to_vec();
+        let flow = Component { name: "flow", migrations: MIGRATIONS, functions: FUNCTIONS, vars };
         vec![Wake::component(), flow]
     }
 
@@ -107,6 +143,7 @@ impl Flow {
     pub async fn close(&self) {
         self.inner.claims.close().await;
         self.inner.leases.close().await;
+        self.inner.overdue.close().await;
     }
 
     /// Returns when every ring for other processes has been sent.

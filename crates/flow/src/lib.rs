@@ -8,13 +8,16 @@
 
 mod catalog;
 mod claim;
+mod due;
 mod error;
-mod expire;
+mod event;
 mod flat;
 mod flow;
 mod graph;
 pub mod http;
 mod identity;
+mod investigation;
+mod limit;
 mod name;
 mod orchestrator;
 mod queries;
@@ -29,7 +32,10 @@ mod token;
 
 pub use claim::{ClaimedStep, Worker};
 pub use error::{Error, Result};
+pub use event::{DomainEvent, EventFilter};
 pub use flow::{Flow, Options};
+pub use investigation::{Investigation, InvestigationFilter, Resolution};
+pub use limit::Limit;
 pub use orchestrator::Orchestrator;
 pub use register::Registered;
 pub use renew::Alive;

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use wake::{Claim, Consumer};
+use uuid::Uuid;
+use wake::Consumer;
 
+use crate::due::{DUE_MAX, Due};
 use crate::error::Result;
-use crate::expire::ENDED_MAX;
 use crate::flow::Flow;
 
 /// How long one wait is; it is only begun again.
@@ -39,29 +40,36 @@ impl Drop for Orchestrator {
 }
 
 impl Flow {
-    /// Starts to do what nobody else does: to end the last attempts of workers that died.
+    /// Starts to do what nobody else does: to free what workers that died have left behind, and to deal with tasks that take too long.
     pub fn orchestrate(&self) -> Orchestrator {
         let leases = self.clone();
         let leases = tokio::spawn(async move {
             let end = |tokens| leases.end_leases(tokens);
-            attend("leases that have ended", &leases.inner.leases, ENDED_MAX, end).await;
+            attend("leases that have ended", &leases.inner.leases, end).await;
         });
-        Orchestrator { tasks: vec![leases] }
+        let tasks = self.clone();
+        let tasks = tokio::spawn(async move {
+            let age = |due| tasks.age(due);
+            attend("tasks that take too long", &tasks.inner.overdue, age).await;
+        });
+        Orchestrator { tasks: vec![leases, tasks] }
+    }
+
+    /// Deals with tasks that may have taken too long.
+    async fn age(&self, tasks: Vec<Uuid>) -> Result<()> {
+        self.inner.db.ask("age tasks", || sqlx::query(&self.inner.sql.age_tasks).bind(&tasks)).await?;
+        Ok(())
     }
 }
 
 /// Does something about whatever a consumer finds, until it is closed. What fails is found again.
-pub(crate) async fn attend<C, F>(
-    what: &'static str,
-    consumer: &Consumer<C>,
-    at_most: usize,
-    act: impl Fn(Vec<C::Item>) -> F,
-) where
-    C: Claim<Key = (), Args = ()>,
+pub(crate) async fn attend<T, F>(what: &'static str, consumer: &Consumer<Due<T>>, act: impl Fn(Vec<T>) -> F)
+where
+    T: Send + Sync + 'static,
     F: Future<Output = Result<()>>,
 {
     loop {
-        let done = match consumer.claim((), at_most, (), Instant::now() + WAIT).await {
+        let done = match consumer.claim((), DUE_MAX, (), Instant::now() + WAIT).await {
             Ok(found) => act(found.map(|found| found.accept()).unwrap_or_default()).await,
             Err(wake::Error::Closed { .. }) => return,
             Err(error) => Err(error.into()),

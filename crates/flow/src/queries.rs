@@ -8,7 +8,12 @@ pub(crate) struct Queries {
     pub(crate) open_lanes: Sql,
     pub(crate) find_template: Sql,
     pub(crate) load_template: Sql,
-    pub(crate) renew_steps: Sql,
+    pub(crate) limit_steps: Sql,
+    pub(crate) limits: Sql,
+    pub(crate) age_tasks: Sql,
+    pub(crate) investigations: Sql,
+    pub(crate) close_investigation: Sql,
+    pub(crate) domain_events: Sql,
 }
 
 impl Queries {
@@ -18,7 +23,12 @@ impl Queries {
             open_lanes: schema.sql(include_str!("../sql/open_lanes.sql")),
             find_template: schema.sql(include_str!("../sql/find_template.sql")),
             load_template: schema.sql(include_str!("../sql/load_template.sql")),
-            renew_steps: schema.sql(include_str!("../sql/renew_steps.sql")),
+            limit_steps: schema.sql(include_str!("../sql/limit_steps.sql")),
+            limits: schema.sql(include_str!("../sql/limits.sql")),
+            age_tasks: schema.sql(include_str!("../sql/age_tasks.sql")),
+            investigations: schema.sql(include_str!("../sql/investigations.sql")),
+            close_investigation: schema.sql(include_str!("../sql/close_investigation.sql")),
+            domain_events: schema.sql(include_str!("../sql/domain_events.sql")),
         }
     }
 }
@@ -26,12 +36,16 @@ impl Queries {
 pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 1, name: "templates", sql: include_str!("../migrations/0001_templates.sql") },
     Migration { number: 2, name: "tasks", sql: include_str!("../migrations/0002_tasks.sql") },
+    Migration { number: 3, name: "afterwards", sql: include_str!("../migrations/0003_afterwards.sql") },
 ];
 
 pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "register_template", sql: include_str!("../functions/register_template.sql") },
     Function { name: "open_lanes", sql: include_str!("../functions/open_lanes.sql") },
     Function { name: "submit_tasks", sql: include_str!("../functions/submit_tasks.sql") },
+    Function { name: "free_slots", sql: include_str!("../functions/free_slots.sql") },
+    Function { name: "limit_steps", sql: include_str!("../functions/limit_steps.sql") },
+    Function { name: "hand_out", sql: include_str!("../functions/hand_out.sql") },
     Function { name: "claim_steps", sql: include_str!("../functions/claim_steps.sql") },
     Function { name: "renew_steps", sql: include_str!("../functions/renew_steps.sql") },
     Function { name: "backoff_ms", sql: include_str!("../functions/backoff_ms.sql") },
@@ -41,5 +55,9 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "appear", sql: include_str!("../functions/appear.sql") },
     Function { name: "decide", sql: include_str!("../functions/decide.sql") },
     Function { name: "divide", sql: include_str!("../functions/divide.sql") },
+    Function { name: "investigate", sql: include_str!("../functions/investigate.sql") },
+    Function { name: "tell", sql: include_str!("../functions/tell.sql") },
+    Function { name: "end_tasks", sql: include_str!("../functions/end_tasks.sql") },
+    Function { name: "age_tasks", sql: include_str!("../functions/age_tasks.sql") },
     Function { name: "settle_steps", sql: include_str!("../functions/settle_steps.sql") },
 ];

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use serde::Serialize;
+use serde_json::{Value, json};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
 use crate::catalog::Kept;
 use crate::error::{Error, Result};
-use crate::flat::flat;
 use crate::flow::{Flow, Inner};
-use crate::template::{Backoff, FailureStrategy, StepDefinition, StepKind, Template};
+use crate::template::{Backoff, FailureStrategy, PublishWhen, StalenessAction, StepDefinition, StepKind, Template};
 
 /// A template that was registered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -69,12 +69,17 @@ impl Flow {
 
 impl Inner {
     async fn store(&self, template: &Template) -> Result<PgRow> {
-        let steps = &template.steps;
-        let each = |text: fn(&StepDefinition) -> String| steps.iter().map(text).collect::<Vec<_>>();
-        let number = |number: fn(&StepDefinition) -> i32| steps.iter().map(number).collect::<Vec<_>>();
-        let places = |places: &[usize]| places.iter().map(|place| *place as i32).collect::<Vec<_>>();
-        let (parent_lasts, parents) = flat(steps.iter().map(|step| places(&step.parents)));
-        let (child_lasts, children) = flat(steps.iter().map(|step| places(&step.children)));
+        let ms = |minutes: Option<f64>| minutes.map(|minutes| (minutes * 60_000.0) as i64);
+        let lifecycle = &template.lifecycle;
+        let limits = json!({
+            "max_duration_ms": ms(lifecycle.max_duration_minutes),
+            "max_waiting_ms": ms(lifecycle.max_waiting_for_dependencies_minutes),
+            "max_retry_ms": ms(lifecycle.max_waiting_for_retry_minutes),
+            "max_in_process_ms": ms(lifecycle.max_steps_in_process_minutes),
+            "staleness": staleness_letter(lifecycle.staleness_action),
+        });
+        let definitions = template.steps.iter().enumerate().map(|(place, step)| definition(template, place, step));
+        let definitions = Value::Array(definitions.collect()).to_string();
         let document = serde_json::to_string(template).expect("a template is JSON");
         let query = || {
             sqlx::query(&self.sql.register_template)
@@ -82,24 +87,8 @@ impl Inner {
                 .bind(&template.name)
                 .bind(&template.version)
                 .bind(document.clone())
-                .bind(each(|step| step.name.clone()))
-                .bind(each(|step| kind_letter(step.kind).to_owned()))
-                .bind(steps.iter().map(|step| step.absent).collect::<Vec<_>>())
-                .bind(each(|step| step.handler.callable.clone()))
-                .bind(each(|step| step.handler.initialization.to_string()))
-                .bind(number(|step| if step.retry.retryable { step.retry.max_attempts.into() } else { 1 }))
-                .bind(each(|step| backoff_letter(step.retry.backoff).to_owned()))
-                .bind(number(|step| step.retry.backoff_base_ms as i32))
-                .bind(number(|step| step.retry.max_backoff_ms as i32))
-                .bind(steps.iter().map(|step| step.retry.jitter).collect::<Vec<_>>())
-                .bind(
-                    steps.iter().map(|step| step.timeout.map(|timeout| timeout.as_millis() as i64)).collect::<Vec<_>>(),
-                )
-                .bind(steps.iter().map(|step| strategy_letter(template, step)).collect::<Vec<_>>())
-                .bind(&parent_lasts)
-                .bind(&parents)
-                .bind(&child_lasts)
-                .bind(&children)
+                .bind(limits.to_string())
+                .bind(definitions.clone())
         };
         let rows = self.db.ask("register a template", query).await?;
         Ok(rows.into_iter().next().ok_or(sqlx::Error::RowNotFound)?)
@@ -140,6 +129,34 @@ impl Inner {
     }
 }
 
+/// A step as its table has it.
+fn definition(template: &Template, place: usize, step: &StepDefinition) -> Value {
+    let told = |when: PublishWhen| {
+        let events = step.publishes_events.iter();
+        let events = events.filter(|event| event.condition == when || event.condition == PublishWhen::Always);
+        events.map(|event| event.name.as_str()).collect::<Vec<_>>()
+    };
+    json!({
+        "ordinal": place,
+        "name": step.name,
+        "kind": kind_letter(step.kind),
+        "parents": step.parents,
+        "children": step.children,
+        "absent": step.absent,
+        "callable": step.handler.callable,
+        "initialization": step.handler.initialization.to_string(),
+        "max_attempts": if step.retry.retryable { step.retry.max_attempts } else { 1 },
+        "backoff": backoff_letter(step.retry.backoff),
+        "backoff_base_ms": step.retry.backoff_base_ms,
+        "max_backoff_ms": step.retry.max_backoff_ms,
+        "jitter": step.retry.jitter,
+        "timeout_ms": step.timeout.map(|timeout| timeout.as_millis() as u64),
+        "failure_strategy": strategy_letter(template, step),
+        "success_events": told(PublishWhen::Success),
+        "failure_events": told(PublishWhen::Failure),
+    })
+}
+
 fn kind_letter(kind: StepKind) -> &'static str {
     match kind {
         StepKind::Standard => "s",
@@ -156,6 +173,14 @@ fn backoff_letter(backoff: Backoff) -> &'static str {
         Backoff::Linear => "l",
         Backoff::Exponential => "e",
         Backoff::Fibonacci => "f",
+    }
+}
+
+fn staleness_letter(action: StalenessAction) -> &'static str {
+    match action {
+        StalenessAction::Dlq => "d",
+        StalenessAction::Alert => "a",
+        StalenessAction::Error => "e",
     }
 }
 

@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
+use pg::{Schema, Sql};
 use serde_json::value::RawValue;
-use sqlx::Row;
+use sqlx::PgConnection;
+use uuid::Uuid;
+use wake::{Boarded, Flight, Landed, Ring};
 
 use crate::claim::check_lease;
 use crate::error::Result;
@@ -27,20 +31,57 @@ impl Flow {
     ///
     /// # Errors
     /// [`Error::Invalid`](crate::Error::Invalid) for a lease that cannot be meant; else the database's.
-    pub async fn heartbeat(&self, alive: &[Alive]) -> Result<Vec<std::result::Result<(), Refused>>> {
+    pub async fn heartbeat(&self, alive: Vec<Alive>) -> Result<Vec<std::result::Result<(), Refused>>> {
         alive.iter().try_for_each(|alive| check_lease(alive.lease))?;
-        let checkpoints = alive.iter().any(|alive| alive.checkpoint.is_some());
-        let checkpoint = |alive: &Alive| alive.checkpoint.as_ref().map(|checkpoint| checkpoint.get().to_owned());
-        let query = || {
-            sqlx::query(&self.inner.sql.renew_steps)
-                .bind(alive.iter().map(|alive| alive.token.task).collect::<Vec<_>>())
-                .bind(alive.iter().map(|alive| alive.token.ordinal).collect::<Vec<_>>())
-                .bind(alive.iter().map(|alive| alive.token.fence).collect::<Vec<_>>())
-                .bind(alive.iter().map(|alive| alive.lease.as_millis() as i64).collect::<Vec<_>>())
-                .bind(checkpoints.then(|| alive.iter().map(checkpoint).collect::<Vec<_>>()))
-        };
-        let rows = self.inner.db.ask("renew leases", query).await?;
-        let outcomes: Vec<String> = rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0)?;
-        Ok(outcomes.iter().map(|outcome| if outcome == "o" { Ok(()) } else { Err(Refused::Lost) }).collect())
+        Ok(try_join_all(alive.into_iter().map(|alive| self.inner.renewals.submit(alive))).await?)
+    }
+}
+
+/// Sends signs of life.
+pub(crate) struct Renewals {
+    renew: Sql,
+}
+
+impl Renewals {
+    pub(crate) fn new(schema: &Schema) -> Renewals {
+        Renewals { renew: schema.sql(include_str!("../sql/renew_steps.sql")) }
+    }
+}
+
+impl Flight for Renewals {
+    type Member = Alive;
+    type Key = (Uuid, i32);
+    type Outcome = std::result::Result<(), Refused>;
+    /// What is said again is heard again.
+    const KEPT: bool = false;
+
+    fn key(&self, alive: &Alive) -> (Uuid, i32) {
+        (alive.token.task, alive.token.ordinal)
+    }
+
+    fn bytes(&self, alive: &Alive) -> usize {
+        100 + alive.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.get().len())
+    }
+
+    fn rings(&self, _: &Alive, _: Option<&Self::Outcome>) -> Vec<Ring> {
+        Vec::new()
+    }
+
+    async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Alive>) -> pg::Result<Landed> {
+        let members = &boarded.members;
+        let checkpoints = members.iter().any(|alive| alive.checkpoint.is_some());
+        let checkpoint = |alive: &&Alive| alive.checkpoint.as_ref().map(|checkpoint| checkpoint.get().to_owned());
+        let query = boarded
+            .query(&self.renew)
+            .bind(members.iter().map(|alive| alive.token.task).collect::<Vec<_>>())
+            .bind(members.iter().map(|alive| alive.token.ordinal).collect::<Vec<_>>())
+            .bind(members.iter().map(|alive| alive.token.fence).collect::<Vec<_>>())
+            .bind(members.iter().map(|alive| alive.lease.as_millis() as i64).collect::<Vec<_>>())
+            .bind(checkpoints.then(|| members.iter().map(checkpoint).collect::<Vec<_>>()));
+        Landed::of(&query.fetch_one(conn).await?)
+    }
+
+    fn outcome(&self, _: &Alive, text: &str) -> Self::Outcome {
+        if text == "o" { Ok(()) } else { Err(Refused::Lost) }
     }
 }

@@ -357,6 +357,7 @@ impl Flight for Settles {
             Some('w' | 'f') => StepState::WaitingForRetry,
             Some('e' | 'p') => StepState::Error,
             Some('r' | 'g' | 'y') => StepState::Enqueued,
+            Some('l') if !repeated => StepState::Enqueued,
             // Its lease had ended, or nothing is known of it.
             _ => return Fate(None, false, false),
         };

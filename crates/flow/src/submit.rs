@@ -153,12 +153,13 @@ pub(crate) enum Fate {
 /// Sends submissions.
 pub(crate) struct Submits {
     channel: Channel,
+    overdue: Channel,
     submit: Sql,
 }
 
 impl Submits {
-    pub(crate) fn new(schema: &Schema, channel: Channel) -> Submits {
-        Submits { channel, submit: schema.sql(include_str!("../sql/submit_tasks.sql")) }
+    pub(crate) fn new(schema: &Schema, channel: Channel, overdue: Channel) -> Submits {
+        Submits { channel, overdue, submit: schema.sql(include_str!("../sql/submit_tasks.sql")) }
     }
 }
 
@@ -185,17 +186,16 @@ impl Flight for Submits {
         let first = template.steps.iter().filter(|step| step.parents.is_empty() && !step.absent);
         let mut keys: Vec<String> = first.map(|step| of_step(&template.namespace, &step.name)).collect();
         keys.push(of_namespace(&template.namespace));
-        vec![self.channel.ring_keys(keys.iter().map(String::as_str))]
+        let limit = template.lifecycle.first_limit().map(|limit| self.overdue.ring().after(limit));
+        [self.channel.ring_keys(keys.iter().map(String::as_str))].into_iter().chain(limit).collect()
     }
 
     async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Member>) -> pg::Result<Landed> {
         let members = &boarded.members;
         let text =
             |text: fn(&Submission) -> Option<&str>| members.iter().map(|m| text(&m.submission)).collect::<Vec<_>>();
-        let limit = |member: &&Member| {
-            let minutes = member.kept.template.lifecycle.max_duration_minutes?;
-            Some((minutes * 60_000.0) as i64)
-        };
+        let limit =
+            |member: &&Member| member.kept.template.lifecycle.first_limit().map(|limit| limit.as_millis() as i64);
         let (tag_lasts, tags) = flat(members.iter().map(|member| &member.submission.tags));
         let query = boarded
             .query(&self.submit)

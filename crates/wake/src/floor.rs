@@ -89,6 +89,12 @@ impl<K: Eq + Hash + Clone> Floors<K> {
         Reading { floor_us, since: now, next_sweep, epoch: *epoch }
     }
 
+    /// A look begins that reads everything, whatever is known.
+    pub fn begin_unbounded(&self, now: Instant) -> Reading {
+        let Known { epoch, .. } = &*self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Reading { floor_us: None, since: now, next_sweep: None, epoch: *epoch }
+    }
+
     /// A look has ended: what it claimed was due from `claimed_us` on. `None`: it claimed nothing, and there was nothing free until `now_us`.
     /// Answers when the group must look again at the latest, `None` if it has seen everything.
     pub fn end(

@@ -280,7 +280,7 @@ async fn renewed(flow: &Flow, alive: Vec<Alive>) -> Result<Vec<Outcome>, Refusal
     let tokens: Vec<String> = alive.iter().map(|alive| alive.token.to_string()).collect();
     let good: Vec<Alive> =
         alive.into_iter().zip(&checked).filter(|(_, checked)| checked.is_ok()).map(|(alive, _)| alive).collect();
-    let mut answers = if good.is_empty() { Vec::new() } else { flow.heartbeat(&good).await? }.into_iter();
+    let mut answers = if good.is_empty() { Vec::new() } else { flow.heartbeat(good).await? }.into_iter();
     let told = tokens.into_iter().zip(checked).map(|(token, checked)| match checked {
         Err(error) => Outcome::refused(Some(token), "invalid", error),
         Ok(()) => match answers.next() {

@@ -216,6 +216,19 @@ pub struct Lifecycle {
     pub staleness_action: StalenessAction,
 }
 
+impl Lifecycle {
+    /// After how long a task may have taken too long.
+    pub(crate) fn first_limit(&self) -> Option<Duration> {
+        let limits = [
+            self.max_duration_minutes,
+            self.max_waiting_for_dependencies_minutes,
+            self.max_waiting_for_retry_minutes,
+            self.max_steps_in_process_minutes,
+        ];
+        limits.into_iter().flatten().reduce(f64::min).map(|minutes| Duration::from_secs_f64(minutes * 60.0))
+    }
+}
+
 /// What happens to a task that took too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Default)]
 #[serde(rename_all = "snake_case")]

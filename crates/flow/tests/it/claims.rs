@@ -157,11 +157,11 @@ async fn who_is_alive_keeps_its_step() {
     let short = Worker { lease: Duration::from_millis(300), ..worker() };
     let step = flow.claim(&short, 1, None).await.expect("a claim").pop().expect("a step");
     let alive = |lease| flow::Alive { token: step.token, lease: Duration::from_millis(lease), checkpoint: None };
-    assert_eq!(flow.heartbeat(&[alive(800)]).await.expect("an answer"), [Ok(())]);
+    assert_eq!(flow.heartbeat(vec![alive(800)]).await.expect("an answer"), [Ok(())]);
     let since = Instant::now();
     let again = flow.next().await;
     assert!(since.elapsed() > Duration::from_millis(700), "{:?}", since.elapsed());
-    assert_eq!(flow.heartbeat(&[alive(800)]).await.expect("an answer"), [Err(Refused::Lost)]);
+    assert_eq!(flow.heartbeat(vec![alive(800)]).await.expect("an answer"), [Err(Refused::Lost)]);
     assert_eq!(flow.complete(&again, json!(1)).await.step, StepState::Complete);
 }
 
@@ -174,7 +174,7 @@ async fn a_timeout_bounds_what_is_alive() {
     let lease = Duration::from_secs(60);
     let checkpoint = serde_json::value::to_raw_value(&7).expect("JSON");
     let alive = flow::Alive { token: step.token, lease, checkpoint: Some(checkpoint) };
-    assert_eq!(flow.heartbeat(&[alive]).await.expect("an answer"), [Ok(())]);
+    assert_eq!(flow.heartbeat(vec![alive]).await.expect("an answer"), [Ok(())]);
     let again = flow.next().await;
     assert_eq!((again.attempt, again.checkpoint.expect("a checkpoint").get()), (2, "7"));
 }
@@ -211,7 +211,7 @@ async fn a_token_twice_in_one_call_is_one() {
     let task = flow.task().await;
     let step = flow.next().await;
     let alive = || flow::Alive { token: step.token, lease: Duration::from_secs(60), checkpoint: None };
-    assert_eq!(flow.heartbeat(&[alive(), alive()]).await.expect("an answer"), [Ok(()), Ok(())]);
+    assert_eq!(flow.heartbeat(vec![alive(), alive()]).await.expect("an answer"), [Ok(()), Ok(())]);
     let ended = || flow::Ended { token: step.token, said: Said::Complete(json!(1)) };
     let settled = flow.settle(vec![ended(), ended()]).await.expect("an answer");
     assert!(settled.iter().all(|settled| settled.as_ref().is_ok_and(|settled| settled.step == StepState::Complete)));
@@ -234,4 +234,20 @@ async fn nobody_asks_while_there_is_nothing() {
     assert_eq!(flow.claims().looks, looks);
     flow.complete(&a, json!(1)).await;
     assert_eq!(waiting.await.expect("no panic").name, "b");
+}
+
+/// A claim whose answer is never heard must not keep its steps until its lease ends: the next look gives them back, uncharged.
+/// The connection is cut when the answer comes; the lease is longer than the test.
+#[tokio::test]
+async fn a_claim_that_nobody_heard_of_delays_nobody() {
+    let flow = Fixture::with("[{name: a}]").await;
+    flow.task().await;
+    let proxy = pg::testing::Proxy::start(&flow.db).await;
+    let database = pg::Database::connect_lazy(proxy.url(), pg::Options::default()).expect("a pool");
+    let there = flow::Flow::start(&database, flow.db.schema(), flow::Options::default());
+    let cut = proxy.cut_reply_to("nobody hears");
+    let deaf = Worker { name: "nobody hears".to_owned(), ..worker() };
+    let claimed = there.claim(&deaf, 1, Some(Instant::now() + PATIENCE)).await.expect("a claim");
+    cut.happened().await;
+    assert_eq!(claimed.first().map(|step| step.attempt), Some(1));
 }

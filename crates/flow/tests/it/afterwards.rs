@@ -1,0 +1,117 @@
+//! What is left when steps and tasks end: the list of what has to be looked into, and what steps tell.
+
+use flow::{EventFilter, InvestigationFilter, Resolution, Submission, Worker};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::fixture::{Fixture, NAMESPACE, read, submission, worker};
+
+/// A flow with a template `t` that has a lifecycle, or whatever else its text says before the steps.
+async fn with(head: &str, steps: &str) -> Fixture {
+    let flow = Fixture::new().await;
+    let text =
+        format!("name: t\nnamespace_name: {NAMESPACE}\nidentity_strategy: always_unique\n{head}\nsteps: {steps}\n");
+    flow.register(&text).await.expect("a template");
+    flow
+}
+
+async fn reasons(flow: &Fixture, task: Uuid) -> Vec<String> {
+    let filter = InvestigationFilter { task: Some(task), ..InvestigationFilter::default() };
+    flow.investigations(&filter, 10).await.expect("a list").into_iter().map(|entry| entry.reason).collect()
+}
+
+/// A step that uses up its attempts has to be looked into, with how its task stood; one that said itself that it is of no use to try again has not.
+#[tokio::test]
+async fn used_up_attempts_are_looked_into() {
+    let flow =
+        Fixture::with("[{name: a, retry: {max_attempts: 2, backoff: none}}, {name: b, dependencies: [a]}]").await;
+    let hopeless = flow.task().await;
+    flow.fail(&flow.next().await, false).await;
+    assert!(reasons(&flow, hopeless).await.is_empty());
+
+    let task = flow.task().await;
+    flow.fail(&flow.next().await, true).await;
+    assert!(reasons(&flow, task).await.is_empty());
+    flow.fail(&flow.next().await, true).await;
+    let entry =
+        flow.investigations(&InvestigationFilter::default(), 10).await.expect("a list").pop().expect("an entry");
+    assert_eq!((entry.task_uuid, entry.reason.as_str(), entry.step.as_deref()), (task, "retries_exhausted", Some("a")));
+    let snapshot = read(&entry.snapshot);
+    assert_eq!((&snapshot["attempts"], &snapshot["error"]["message"]), (&json!(2), &json!("broken")));
+    assert_eq!(snapshot["steps_by_state"], json!({"e": 1, "p": 1}));
+
+    let closed = flow.close_investigation(entry.id, Resolution::PermanentlyFailed, "ada", Some("no use")).await;
+    let closed = closed.expect("an answer").expect("it is there");
+    assert_eq!((closed.resolution, closed.resolved_by.as_deref()), (Some(Resolution::PermanentlyFailed), Some("ada")));
+    let again = flow.close_investigation(entry.id, Resolution::Cancelled, "bob", None).await.expect("an answer");
+    assert_eq!(
+        again.expect("it is there").resolution,
+        Some(Resolution::PermanentlyFailed),
+        "what was said first stays"
+    );
+    let open = InvestigationFilter { open: Some(true), ..InvestigationFilter::default() };
+    assert!(flow.investigations(&open, 10).await.expect("a list").is_empty());
+    assert!(flow.close_investigation(999, Resolution::Cancelled, "bob", None).await.expect("an answer").is_none());
+}
+
+/// A task that takes longer than it may altogether ends as an error, its worker loses its step, and it is put on the list.
+#[tokio::test]
+async fn a_task_that_takes_too_long_ends() {
+    let flow = with("lifecycle: {max_duration_minutes: 0.005}", "[{name: a}, {name: b, dependencies: [a]}]").await;
+    let task = flow.task().await;
+    let step = flow.next().await;
+    let _orchestrator = flow.orchestrate();
+    pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "e").await;
+    assert_eq!(reasons(&flow, task).await, ["max_duration"]);
+    assert_eq!(flow.say(&step, flow::Said::Complete(json!(1))).await, Err(flow::Refused::Lost));
+    assert_eq!(flow.states(task).await.into_values().collect::<Vec<_>>(), ["x", "x"]);
+    assert_eq!(flow.attempts(task).await, [(1, "x".to_owned())]);
+}
+
+/// A limit of a state counts from when the task came into it, not from its beginning; and a task may be looked into and go on.
+/// The limit is for waiting for a retry. The task is claimed for longer than that, and fails then.
+#[tokio::test]
+async fn a_limit_of_a_state_counts_from_its_beginning() {
+    let flow = with(
+        "lifecycle: {max_waiting_for_retry_minutes: 0.01, staleness_action: alert}",
+        "[{name: a, retry: {backoff: linear, backoff_base_ms: 60000}}]",
+    )
+    .await;
+    let _orchestrator = flow.orchestrate();
+    let task = flow.task().await;
+    let step = flow.next().await;
+    tokio::time::sleep(std::time::Duration::from_millis(900)).await;
+    assert!(reasons(&flow, task).await.is_empty(), "it is not waiting");
+    flow.fail(&step, true).await;
+    pg::testing::eventually("it is looked into", async || !reasons(&flow, task).await.is_empty()).await;
+    assert_eq!(reasons(&flow, task).await, ["too_long_waiting_for_retry"]);
+    assert_eq!(flow.standing(task).await, ("o".to_owned(), 1), "it goes on");
+}
+
+/// Events are told by the step that ends, as its definition says when; whoever reads on from the last cursor gets each once.
+#[tokio::test]
+async fn steps_tell_when_they_end() {
+    let told = "publishes_events: [{name: made, condition: success}, {name: broken, condition: failure}, {name: over, condition: always}]";
+    let flow = Fixture::with(&format!("[{{name: a, {told}}}, {{name: b, {told}}}]")).await;
+    let task = Submission { correlation_id: Some("order 7".to_owned()), ..submission("t", json!({})) };
+    flow.submit(task).await.expect("a task");
+    let of = |name: &str| Worker { steps: Some(vec![name.to_owned()]), ..worker() };
+    let a = flow.claim(&of("a"), 1, None).await.expect("a claim").remove(0);
+    let b = flow.claim(&of("b"), 1, None).await.expect("a claim").remove(0);
+    flow.complete(&a, json!({"id": 7})).await;
+    let mut filter = EventFilter::default();
+    let first = flow.domain_events(&filter, 10).await.expect("events");
+    assert_eq!(first.iter().map(|event| event.name.as_str()).collect::<Vec<_>>(), ["made", "over"]);
+    assert_eq!((first[0].step.as_str(), first[0].correlation_id.as_deref()), ("a", Some("order 7")));
+    assert_eq!(read(first[0].payload.as_ref().expect("a payload")), json!({"id": 7}));
+    flow.fail(&b, false).await;
+    filter.after = first.last().map(|event| event.cursor.clone());
+    let second = flow.domain_events(&filter, 10).await.expect("events");
+    assert_eq!(second.iter().map(|event| event.name.as_str()).collect::<Vec<_>>(), ["broken", "over"]);
+    assert!(!second[0].succeeded);
+    filter.names = Some(vec!["over".to_owned()]);
+    filter.after = None;
+    assert_eq!(flow.domain_events(&filter, 10).await.expect("events").len(), 2);
+    filter.after = Some("x".to_owned());
+    assert!(flow.domain_events(&filter, 10).await.is_err());
+}
