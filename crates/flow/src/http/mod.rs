@@ -5,7 +5,10 @@
 //! connection drops it, and what was claimed for it goes back.
 
 mod claim;
+mod dlq;
+mod event;
 mod form;
+mod limit;
 mod openapi;
 mod refusal;
 mod report;
@@ -14,12 +17,18 @@ mod template;
 
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::Face;
+use uuid::Uuid;
+use web::{Face, Query, Refusal};
 
 use crate::flow::Flow;
+use crate::name;
 
 /// Where everything is.
 const BASE: &str = "/v1";
+
+/// Elements of a list that does not say how many, and the most.
+const PAGE: u64 = 100;
+const PAGE_MAX: u64 = 1_000;
 
 /// The routes of flow, under `/v1`, and what describes them.
 pub fn face(flow: Flow) -> Face {
@@ -32,6 +41,26 @@ pub fn face(flow: Flow) -> Face {
         .routes(routes!(report::complete))
         .routes(routes!(report::fail))
         .routes(routes!(report::checkpoint))
-        .routes(routes!(report::release));
+        .routes(routes!(report::release))
+        .routes(routes!(event::list))
+        .merge(dlq::routes())
+        .merge(limit::routes());
     Face::of(OpenApiRouter::with_openapi(openapi::head()).nest(BASE, api).with_state(flow))
+}
+
+/// How much of a list is asked for: `limit`.
+fn page(query: &Query) -> Result<usize, Refusal> {
+    Ok(query.number("limit", 1..=PAGE_MAX)?.unwrap_or(PAGE) as usize)
+}
+
+/// A name that a list is asked by.
+fn label(query: &Query, what: &'static str) -> Result<Option<String>, Refusal> {
+    let Some(text) = query.text(what) else { return Ok(None) };
+    name::check(what, text)?;
+    Ok(Some(text.to_owned()))
+}
+
+/// The id of a task.
+fn uuid(text: &str) -> Result<Uuid, Refusal> {
+    Uuid::try_parse(text).map_err(|_| Refusal::bad(format!("task_uuid: {text:?} is not the id of a task")))
 }
