@@ -10,6 +10,7 @@ mod migrate;
 mod process;
 mod python;
 mod queue;
+mod schemathesis;
 mod serve;
 mod server;
 mod up;

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use utoipa::ToSchema;
 use web::{Body, Failure, Id, Refusal};
 
-use super::form::{Label, Token};
+use super::form::{Label, Token, whole};
 use crate::claim::{ClaimedStep, Worker};
 use crate::error::Error;
 use crate::flow::Flow;
@@ -39,12 +39,15 @@ struct Wish {
     steps: Option<Vec<String>>,
     /// Steps at most; 1 if it is not given.
     #[schema(minimum = 1, maximum = 1_000)]
-    max_steps: Option<usize>,
+    #[serde(default, deserialize_with = "whole")]
+    max_steps: Option<u64>,
     /// Milliseconds that it has them before it has to say that it is still alive; 60000 if it is not given.
     #[schema(minimum = 100, maximum = 86_400_000)]
+    #[serde(default, deserialize_with = "whole")]
     lease_ms: Option<u64>,
     /// Milliseconds that it waits if there is none; 30000 if it is not given.
     #[schema(maximum = 600_000)]
+    #[serde(default, deserialize_with = "whole")]
     wait_ms: Option<u64>,
 }
 
@@ -136,7 +139,7 @@ pub(super) async fn claim(State(flow): State<Flow>, body: Body) -> Result<Respon
     let lease = Duration::from_millis(lease_ms.unwrap_or(LEASE_MS));
     let worker = Worker { name: worker, namespaces, steps, lease };
     let deadline = (wait_ms > 0).then(|| Instant::now() + Duration::from_millis(wait_ms));
-    match flow.claim(&worker, max_steps.unwrap_or(1), deadline).await {
+    match flow.claim(&worker, max_steps.unwrap_or(1) as usize, deadline).await {
         Ok(claimed) if !claimed.is_empty() => {
             Ok(Json(Claimed { steps: claimed.iter().map(Step::of).collect() }).into_response())
         }

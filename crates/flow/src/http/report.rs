@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use web::{Body, Failure as Failed, Refusal};
 
 use super::claim::LEASE_MS;
-use super::form::Token as TokenForm;
+use super::form::{Token as TokenForm, whole};
 use crate::claim::{LEASE_MIN, check_lease};
 use crate::flow::Flow;
 use crate::renew::Alive;
@@ -47,7 +47,8 @@ struct Steps {
 }
 
 /// Steps that a worker is still at.
-#[derive(ToSchema)]
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 #[schema(as = HeartbeatRequest)]
 #[expect(dead_code, reason = "each element is read by itself, described here")]
 struct Heartbeats {
@@ -63,6 +64,7 @@ struct Heartbeat {
     token: String,
     /// Milliseconds from now; 60000 if it is not given. A lease never becomes shorter.
     #[schema(minimum = 100, maximum = 86_400_000)]
+    #[serde(default, deserialize_with = "whole")]
     lease_ms: Option<u64>,
     /// How far it has come: whoever goes on, should the worker die, begins there.
     #[schema(required = false)]
@@ -71,7 +73,8 @@ struct Heartbeat {
 }
 
 /// Steps that are done.
-#[derive(ToSchema)]
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 #[schema(as = CompleteRequest)]
 #[expect(dead_code, reason = "each element is read by itself, described here")]
 struct Completes {
@@ -93,7 +96,8 @@ struct Complete {
 }
 
 /// Steps that failed.
-#[derive(ToSchema)]
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 #[schema(as = FailRequest)]
 #[expect(dead_code, reason = "each element is read by itself, described here")]
 struct Fails {
@@ -111,7 +115,8 @@ struct Fail {
 }
 
 /// Steps whose progress is to be kept.
-#[derive(ToSchema)]
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 #[schema(as = CheckpointRequest)]
 #[expect(dead_code, reason = "each element is read by itself, described here")]
 struct Checkpoints {
@@ -134,7 +139,8 @@ struct Checkpoint {
 }
 
 /// Steps that are given back.
-#[derive(ToSchema)]
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 #[schema(as = ReleaseRequest)]
 #[expect(dead_code, reason = "each element is read by itself, described here")]
 struct Releases {

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 use web::{Body, Failure, Id, Refusal};
@@ -14,7 +14,8 @@ use crate::flow::Flow;
 use crate::submit::Submission;
 
 /// A task to be made.
-#[derive(ToSchema)]
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 #[schema(as = TaskRequest)]
 #[expect(dead_code, reason = "read as a submission, described here")]
 struct Wish {

@@ -3,5 +3,6 @@
 mod claims;
 mod fixture;
 mod reports;
+mod schema;
 mod tasks;
 mod templates;

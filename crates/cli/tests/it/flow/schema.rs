@@ -1,0 +1,32 @@
+//! Every route of flow, tried out by schemathesis.
+
+use serde_json::json;
+
+use super::fixture::{Server, text};
+use crate::schemathesis::{FLOW, try_out};
+
+/// Whatever is sent, the server must answer as its document says, take what the document allows, and have no error of its own.
+/// A fixed seed, against a server with something of everything. How it is tried out is in `schema/`.
+#[tokio::test]
+async fn the_document_holds_against_whatever_is_sent() {
+    let server = Server::of(
+        "[{name: a, retry: {max_attempts: 1}, publishes_events: [{name: told, condition: always}]}, {name: b}]",
+    )
+    .await;
+    let failed = server.task(json!({})).await;
+    let steps = server.now(9).await;
+    let error = json!({"message": "broken", "retryable": false});
+    server.report("fail", json!([{"token": steps[0]["token"], "error": error}])).await;
+    let task = server.task(json!({})).await;
+    let token = text(&server.now(1).await[0]["token"]);
+    let entries = server.get("dlq").await.json();
+    let entry = entries["entries"][0]["id"].to_string();
+    let environment = [
+        ("REVEILLE_TEST_TASK", task.as_str()),
+        ("REVEILLE_TEST_FAILED", &failed),
+        ("REVEILLE_TEST_TOKEN", &token),
+        ("REVEILLE_TEST_ENTRY", &entry),
+    ];
+    try_out(server.address, "flow", FLOW, &environment).await;
+    crate::serve::quiet(server.reveille).await;
+}
