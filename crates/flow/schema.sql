@@ -12,6 +12,7 @@ create table {schema}.attempt (
     ended_at timestamp with time zone not null default now(),
     result text,
     error text,
+    reason text,
     constraint attempt_pkey PRIMARY KEY (task_id, ordinal, fence)
 );
 
@@ -161,6 +162,7 @@ create table {schema}.task (
     constraint task_pkey PRIMARY KEY (id)
 ) with (autovacuum_vacuum_scale_factor=0.02, fillfactor=70, vacuum_truncate=off);
 CREATE INDEX task_due ON {schema}.task USING btree (due_at) WHERE (due_at < 'infinity'::timestamp with time zone);
+CREATE INDEX task_failed ON {schema}.task USING btree (namespace_id, id) WHERE (failed > 0);
 
 create table {schema}.task_detail (
     task_id uuid not null,
@@ -176,6 +178,18 @@ create table {schema}.task_detail (
     constraint task_detail_identity_key UNIQUE (identity),
     constraint task_detail_pkey PRIMARY KEY (task_id)
 );
+
+create table {schema}.task_operation (
+    id bigint not null generated always as identity,
+    task_id uuid not null,
+    operation "char" not null,
+    state_before "char" not null,
+    operator text not null,
+    reason text,
+    operated_at timestamp with time zone not null default now(),
+    constraint task_operation_pkey PRIMARY KEY (id)
+);
+CREATE INDEX task_operation_task ON {schema}.task_operation USING btree (task_id);
 
 create table {schema}.template (
     id integer not null generated always as identity,
@@ -338,7 +352,7 @@ AS $function$
         * case when jitter > 0 then 1 + jitter * (2 * random() - 1) else 1 end))::bigint
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.claim_steps(namespaces text[], names text[], known integer[], floors_us bigint[], claim bigint, wants integer[], workers text[], leases_ms bigint[])
+CREATE OR REPLACE FUNCTION {schema}.claim_steps(namespaces text[], names text[], left_out text[], known integer[], floors_us bigint[], claim bigint, wants integer[], workers text[], leases_ms bigint[])
  RETURNS TABLE(next_due_ms double precision, lanes integer[], reached_us bigint[], seat integer, lease_ms bigint, task_id uuid, ordinal integer, fence bigint, attempt integer, template_id integer, slot integer, part integer, namespace text, definition_name text, step_name text, callable text, initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text, checkpoint text, results text, guarded boolean)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -375,7 +389,7 @@ begin
         join {schema}.step_lane l on l.namespace_id = n.id
         cross join lateral (select coalesce(to_timestamp(floors_us[array_position(known, l.id)] / 1000000.0), '-infinity') as floor) k
         left join lateral (select s.due_at from {schema}.step s where s.lane_id = l.id and s.due_at >= k.floor and s.due_at < 'infinity' order by s.due_at limit 1) f on true
-        where n.name = any (namespaces) and (names is null or l.name = any (names))
+        where n.name = any (namespaces) and (names is null or l.name = any (names)) and l.name <> all (left_out)
         order by l.priority desc, f.due_at
     ) l;
     reached_us := array_fill((extract(epoch from now()) * 1000000)::bigint, array[coalesce(cardinality(lanes), 0)]);
@@ -510,6 +524,41 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.end_task(flight uuid, channels text[], payloads text[], patient boolean, of_task uuid, verb text, allowed text[], who text, why text, dry boolean)
+ RETURNS TABLE(outcomes text[], backend integer)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+#variable_conflict use_column
+declare
+    was     "char";
+    outcome text;
+begin
+    if patient then
+        select t.state into was from {schema}.task t where t.id = of_task for update;
+    else
+        select t.state into was from {schema}.task t where t.id = of_task for update skip locked;
+    end if;
+    outcome := case
+        when was is null then case when exists (select from {schema}.task t where t.id = of_task) then 'locked' else '-' end
+        when was::text = verb then concat('d', was)
+        when was::text <> all (allowed) then concat('t', was)
+        when dry then concat('=', was) end;
+    if outcome is null then
+        perform {schema}.end_tasks(array[of_task], verb::"char");
+        insert into {schema}.task_operation (task_id, operation, state_before, operator, reason) values (of_task, verb::"char", was, who, why);
+        outcome := concat('=', was);
+    else
+        channels := '{}';
+        payloads := '{}';
+    end if;
+    outcomes := array[nullif(outcome, 'locked') || case when outcome ~ '^[=d]'
+                      then (select count(*) from {schema}.step s where s.task_id = of_task and s.state = 'x')::text else '' end];
+    backend := {schema}.land(flight, outcomes, channels, payloads);
+    return next;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.end_tasks(tasks uuid[], becomes "char")
  RETURNS void
  LANGUAGE plpgsql
@@ -528,8 +577,34 @@ begin
     select array_agg(s.task_id), array_agg(s.slot) into left_tasks, left_slots
     from lost l join {schema}.step s on s.task_id = l.task_id and s.ordinal = l.ordinal;
     update {schema}.step s set state = 'x', due_at = 'infinity', since = now() where s.task_id = any (tasks) and s.state in ('p', 'r', 'i', 'w');
-    update {schema}.task t set state = becomes, due_at = 'infinity', updated_at = now(), ended_at = now() where t.id = any (tasks);
+    update {schema}.task t set state = becomes, due_at = 'infinity', updated_at = now(), ended_at = coalesce(t.ended_at, now()) where t.id = any (tasks);
     perform {schema}.free_slots(left_tasks, left_slots);
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.follow(of_task uuid, of_template integer, step integer, kind "char", chosen integer[], inputs text[], OUT change integer, OUT done integer)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+declare
+    divided integer;
+begin
+    if kind = 'd' then
+        change := -{schema}.decide(of_task, of_template, step, coalesce(chosen, '{}'));
+        return;
+    end if;
+    select w.ordinal into divided
+    from {schema}.definition d join {schema}.definition w on w.template_id = d.template_id and w.ordinal = any (d.children) and w.kind = 'w'
+    where d.template_id = of_template and d.ordinal = step;
+    change := {schema}.divide(of_task, of_template, divided, coalesce(inputs, '{}'));
+    if coalesce(inputs, '{}') = '{}' then
+        -- A placeholder.
+        update {schema}.step s set state = 'c', fence = 1, waiting = 0, since = now() where s.task_id = of_task and s.ordinal = divided;
+        insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, result) values (of_task, divided, 1, 0, 'c', '{"batch_placeholder":true}');
+        change := change - 1;
+        done := divided;
+    end if;
 end
 $function$;
 
@@ -716,6 +791,107 @@ AS $function$
     on conflict do nothing
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.operate_step(flight uuid, channels text[], payloads text[], patient boolean, of_task uuid, of_slot integer, of_part integer, verb text, allowed text[], who text, why text, body text, chosen integer[], inputs text[], limit_ms bigint, dry boolean)
+ RETURNS TABLE(outcomes text[], backend integer)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+#variable_conflict use_column
+declare
+    mine    record;
+    target  record;
+    opened  record;
+    after   record;
+    outcome text;
+    below   bigint;
+    -- What follows did not wait for it.
+    passed  boolean;
+    lifted  integer;
+    resumed boolean;
+    opens   boolean := false;
+    ended   integer[] := '{}';
+    change  integer := 0;
+begin
+    if patient then
+        select t.state, t.template_id, t.failed into mine from {schema}.task t where t.id = of_task for update;
+    else
+        select t.state, t.template_id, t.failed into mine from {schema}.task t where t.id = of_task for update skip locked;
+    end if;
+    perform from {schema}.step s
+    where mine.state is not null and s.task_id = of_task and (s.slot = of_slot and s.part is not distinct from of_part
+          or s.ordinal = any ((select d.children from {schema}.definition d where d.template_id = mine.template_id and d.ordinal = of_slot)::integer[]))
+    order by s.ordinal for update;
+    select s.ordinal, s.state, s.fence, s.attempt, s.worker, s.ready_at, s.since, d.kind, d.children, d.failure_strategy into target
+    from {schema}.step s join {schema}.definition d on d.template_id = mine.template_id and d.ordinal = s.slot
+    where s.task_id = of_task and s.slot = of_slot and s.part is not distinct from of_part and s.state not in ('a', 's');
+    passed := target.state = 'e' and coalesce(target.failure_strategy in ('c', 'i'), false);
+
+    outcome := case
+        when mine.state is null then case when exists (select from {schema}.task t where t.id = of_task) then 'locked' else '-' end
+        when target.ordinal is null then '?'
+        when mine.state in ('c', 'x', 'm') then concat('t', mine.state)
+        when target.state::text <> all (allowed) then concat('s', target.state)
+        when verb = 'c' and target.state = 'm' and target.kind in ('d', 'b') then 'd'
+        when verb = 'r' and passed and exists (select from {schema}.step s where s.task_id = of_task and s.ordinal = any (target.children) and s.state not in ('a', 'p', 'r', 's')) then 'b'
+        when dry then concat('=', target.state, target.state, mine.state) end;
+    if outcome is not null then
+        outcomes := array[nullif(outcome, 'locked')];
+        backend := {schema}.land(flight, outcomes, '{}', '{}');
+        return next;
+        return;
+    end if;
+
+    below := least(0, (select min(a.fence) from {schema}.attempt a where a.task_id = of_task and a.ordinal = target.ordinal)) - 1;
+    insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ready_at, claimed_at, result, reason)
+    select of_task, target.ordinal, target.fence, target.attempt, 'x', target.worker, target.ready_at, target.since, null, null where target.state = 'i'
+    union all
+    select of_task, target.ordinal, below, target.attempt, verb::"char", who, null, null, body, why;
+    update {schema}.step s
+    set state = (case verb when 'r' then 'p' else verb end)::"char", since = now(), due_at = 'infinity', attempt = case verb when 'r' then 0 else s.attempt end,
+        -- A result that is there stays its result.
+        fence = case when verb = 'r' or verb = 'm' and s.state = 'c' then s.fence else below end
+    where s.task_id = of_task and s.ordinal = target.ordinal;
+
+    lifted := (target.state = 'e' and not passed)::integer;
+    resumed := mine.failed = lifted and (lifted = 1 or mine.state = 'e');
+    if resumed and mine.state = 'e' then
+        update {schema}.task t set failed = 0, state = 'o', ended_at = null, due_at = coalesce(now() + limit_ms * interval '1 ms', 'infinity') where t.id = of_task;
+    elsif lifted = 1 then
+        update {schema}.task t set failed = t.failed - 1 where t.id = of_task;
+    end if;
+
+    if verb = 'r' and passed then
+        -- What went on without it waits for it again.
+        update {schema}.step s
+        set waiting = s.waiting + 1, due_at = 'infinity', state = case s.state when 'r' then 'p' else s.state end, ready_at = case s.state when 'r' then null else s.ready_at end
+        where s.task_id = of_task and s.ordinal = any (target.children) and s.state in ('a', 'p', 'r');
+        change := 1;
+    elsif verb <> 'r' and not passed and target.state not in ('c', 'm') then
+        ended := array[of_slot];
+        change := -1;
+        opens := target.kind in ('d', 'b');
+        if opens then
+            opened := {schema}.follow(of_task, mine.template_id, of_slot, target.kind, chosen, inputs);
+            change := change + opened.change;
+            ended := ended || array_remove(array[opened.done], null);
+        end if;
+    end if;
+    select a.state, a.readied into after
+    from {schema}.advance_tasks(array[of_task], array_fill(of_task, array[cardinality(ended)]), ended, array[of_task], array[change]) as a;
+    if verb = 'r' or resumed then
+        perform {schema}.resume_tasks(array[of_task]);
+    end if;
+
+    if target.state = 'i' then
+        perform {schema}.free_slots(array[of_task], array[of_slot]);
+    end if;
+    outcomes := array[concat('=', target.state, (select s.state from {schema}.step s where s.task_id = of_task and s.ordinal = target.ordinal), after.state,
+                             case when after.readied then '+' end, case when verb = 'r' or resumed or opens then '*' end)];
+    backend := {schema}.land(flight, outcomes, channels, payloads);
+    return next;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.register_template(of_namespace text, of_name text, of_version text, of_document text, limits json, definitions json)
  RETURNS TABLE(id integer, namespace_id integer, same boolean, new boolean)
  LANGUAGE plpgsql
@@ -804,9 +980,14 @@ CREATE OR REPLACE FUNCTION {schema}.resume_tasks(tasks uuid[])
  LANGUAGE sql
  SET search_path TO 'reveille_own'
 AS $function$
-    update {schema}.step s set due_at = now(), state = case s.state when 'p' then 'r' else s.state end, ready_at = now(), since = now()
+    update {schema}.step s
+    set due_at = case s.state when 'i' then s.due_at else now() end, state = case s.state when 'p' then 'r' else s.state end, lane_id = l.id,
+        ready_at = case s.state when 'i' then s.ready_at else now() end, since = case s.state when 'p' then now() else s.since end
     from {schema}.task t
-    where t.id = any (tasks) and t.failed = 0 and t.state = 'o' and s.task_id = t.id and s.due_at = 'infinity' and (s.state = 'p' and s.waiting = 0 or s.state = 'w')
+    cross join {schema}.definition d
+    join {schema}.step_lane l on l.namespace_id = t.namespace_id and l.name = d.name and l.priority = t.priority
+    where t.id = any (tasks) and t.failed = 0 and t.state = 'o' and s.task_id = t.id and d.template_id = t.template_id and d.ordinal = s.slot
+      and (s.due_at = 'infinity' and (s.state in ('p', 'r') and s.waiting = 0 or s.state = 'w') or s.state = 'i' and s.lane_id = 0 and s.attempt < d.max_attempts)
 $function$;
 
 CREATE OR REPLACE FUNCTION {schema}.ring(channels text[], payloads text[])
@@ -850,6 +1031,7 @@ declare
     slots    integer[];
     verdicts text[];
     member   record;
+    opened   record;
     -- What goes on: see functions/advance_tasks.sql.
     ended    uuid[];
     ended_of integer[];
@@ -928,27 +1110,18 @@ begin
         if chosen_lasts is not null or input_lasts is not null then
             for member in
                 select n.task_id, t.template_id, d.ordinal, d.kind,
-                       chosen[coalesce(chosen_lasts[n.place - 1], 0) + 1:chosen_lasts[n.place]] as chosen, inputs[coalesce(input_lasts[n.place - 1], 0) + 1:input_lasts[n.place]] as inputs,
-                       (select w.ordinal from {schema}.definition w where w.template_id = t.template_id and w.ordinal = any (d.children) and w.kind = 'w') as worker
+                       chosen[coalesce(chosen_lasts[n.place - 1], 0) + 1:chosen_lasts[n.place]] as chosen, inputs[coalesce(input_lasts[n.place - 1], 0) + 1:input_lasts[n.place]] as inputs
                 from unnest(places, mine, slots, verdicts) as n (place, task_id, slot, verdict)
                 join {schema}.task t on t.id = n.task_id
                 join {schema}.definition d on d.template_id = t.template_id and d.ordinal = n.slot
                 where n.verdict = 'c' and d.kind in ('d', 'b')
             loop
+                opened := {schema}.follow(member.task_id, member.template_id, member.ordinal, member.kind, member.chosen, member.inputs);
                 changed := changed || member.task_id;
-                if member.kind = 'd' then
-                    changes := changes || -{schema}.decide(member.task_id, member.template_id, member.ordinal, coalesce(member.chosen, '{}'));
-                    continue;
-                end if;
-                changes := changes || {schema}.divide(member.task_id, member.template_id, member.worker, coalesce(member.inputs, '{}'));
-                if coalesce(member.inputs, '{}') = '{}' then
-                    -- A placeholder, done as soon as it came to be.
-                    update {schema}.step s set state = 'c', fence = 1, waiting = 0, since = now() where s.task_id = member.task_id and s.ordinal = member.worker;
-                    insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, result) values (member.task_id, member.worker, 1, 0, 'c', '{"batch_placeholder":true}');
+                changes := changes || opened.change;
+                if opened.done is not null then
                     ended := ended || member.task_id;
-                    ended_of := ended_of || member.worker;
-                    changed := changed || member.task_id;
-                    changes := changes || -1;
+                    ended_of := ended_of || opened.done;
                 end if;
             end loop;
         end if;

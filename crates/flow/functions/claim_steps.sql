@@ -1,5 +1,5 @@
 -- Claims the steps that have been due longest in some namespaces, those of a higher priority first, with all that their handlers need; and says when the next is due.
--- Source: namespaces by name; steps by name, or all of them.
+-- Source: namespaces by name; steps by name, or all of them but those that are left out.
 -- Floors: of the lanes that the process knows, from where to read them, in microseconds of the Unix epoch; null: everything. An old transaction keeps what was claimed in front of
 --         each lane, and without a floor every look would wade through it.
 -- Fence:  a number that no other claim has. Who never hears the answer finds the steps by it: see sql/lost_claims.sql.
@@ -10,7 +10,7 @@
 -- Index:  step_due of each lane forwards; then primary keys.
 -- Commit: is not waited for to be on disk. A crash of the database may forget the newest claims, and their steps are due again at once: what is said under them is refused.
 create or replace function {schema}.claim_steps(
-    namespaces text[], names text[], known integer[], floors_us bigint[], claim bigint, wants integer[], workers text[], leases_ms bigint[]
+    namespaces text[], names text[], left_out text[], known integer[], floors_us bigint[], claim bigint, wants integer[], workers text[], leases_ms bigint[]
 )
 returns table (
     next_due_ms float8, lanes integer[], reached_us bigint[],
@@ -47,7 +47,7 @@ begin
         join {schema}.step_lane l on l.namespace_id = n.id
         cross join lateral (select coalesce(to_timestamp(floors_us[array_position(known, l.id)] / 1000000.0), '-infinity') as floor) k
         left join lateral (select s.due_at from {schema}.step s where s.lane_id = l.id and s.due_at >= k.floor and s.due_at < 'infinity' order by s.due_at limit 1) f on true
-        where n.name = any (namespaces) and (names is null or l.name = any (names))
+        where n.name = any (namespaces) and (names is null or l.name = any (names)) and l.name <> all (left_out)
         order by l.priority desc, f.due_at
     ) l;
     reached_us := array_fill((extract(epoch from now()) * 1000000)::bigint, array[coalesce(cardinality(lanes), 0)]);

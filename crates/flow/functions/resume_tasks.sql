@@ -1,9 +1,15 @@
--- Takes up the scheduling of tasks again in which no failure is left: what could run is due now.
--- Locks: the caller has those of the tasks.
+-- Takes up the scheduling of tasks again in which no failure is left: what could run is due now, and what is under way can be claimed again if its worker dies.
+-- Locks: the caller has those of the tasks; it waits for whoever claims or renews one of their steps.
+-- Cost:  the steps of these tasks, once.
 create or replace function {schema}.resume_tasks(tasks uuid[]) returns void
 language sql volatile set search_path = reveille_own
 as $$
-    update {schema}.step s set due_at = now(), state = case s.state when 'p' then 'r' else s.state end, ready_at = now(), since = now()
+    update {schema}.step s
+    set due_at = case s.state when 'i' then s.due_at else now() end, state = case s.state when 'p' then 'r' else s.state end, lane_id = l.id,
+        ready_at = case s.state when 'i' then s.ready_at else now() end, since = case s.state when 'p' then now() else s.since end
     from {schema}.task t
-    where t.id = any (tasks) and t.failed = 0 and t.state = 'o' and s.task_id = t.id and s.due_at = 'infinity' and (s.state = 'p' and s.waiting = 0 or s.state = 'w')
+    cross join {schema}.definition d
+    join {schema}.step_lane l on l.namespace_id = t.namespace_id and l.name = d.name and l.priority = t.priority
+    where t.id = any (tasks) and t.failed = 0 and t.state = 'o' and s.task_id = t.id and d.template_id = t.template_id and d.ordinal = s.slot
+      and (s.due_at = 'infinity' and (s.state in ('p', 'r') and s.waiting = 0 or s.state = 'w') or s.state = 'i' and s.lane_id = 0 and s.attempt < d.max_attempts)
 $$;

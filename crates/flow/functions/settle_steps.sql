@@ -25,6 +25,7 @@ declare
     slots    integer[];
     verdicts text[];
     member   record;
+    opened   record;
     -- What goes on: see functions/advance_tasks.sql.
     ended    uuid[];
     ended_of integer[];
@@ -103,27 +104,18 @@ begin
         if chosen_lasts is not null or input_lasts is not null then
             for member in
                 select n.task_id, t.template_id, d.ordinal, d.kind,
-                       chosen[coalesce(chosen_lasts[n.place - 1], 0) + 1:chosen_lasts[n.place]] as chosen, inputs[coalesce(input_lasts[n.place - 1], 0) + 1:input_lasts[n.place]] as inputs,
-                       (select w.ordinal from {schema}.definition w where w.template_id = t.template_id and w.ordinal = any (d.children) and w.kind = 'w') as worker
+                       chosen[coalesce(chosen_lasts[n.place - 1], 0) + 1:chosen_lasts[n.place]] as chosen, inputs[coalesce(input_lasts[n.place - 1], 0) + 1:input_lasts[n.place]] as inputs
                 from unnest(places, mine, slots, verdicts) as n (place, task_id, slot, verdict)
                 join {schema}.task t on t.id = n.task_id
                 join {schema}.definition d on d.template_id = t.template_id and d.ordinal = n.slot
                 where n.verdict = 'c' and d.kind in ('d', 'b')
             loop
+                opened := {schema}.follow(member.task_id, member.template_id, member.ordinal, member.kind, member.chosen, member.inputs);
                 changed := changed || member.task_id;
-                if member.kind = 'd' then
-                    changes := changes || -{schema}.decide(member.task_id, member.template_id, member.ordinal, coalesce(member.chosen, '{}'));
-                    continue;
-                end if;
-                changes := changes || {schema}.divide(member.task_id, member.template_id, member.worker, coalesce(member.inputs, '{}'));
-                if coalesce(member.inputs, '{}') = '{}' then
-                    -- A placeholder, done as soon as it came to be.
-                    update {schema}.step s set state = 'c', fence = 1, waiting = 0, since = now() where s.task_id = member.task_id and s.ordinal = member.worker;
-                    insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, result) values (member.task_id, member.worker, 1, 0, 'c', '{"batch_placeholder":true}');
+                changes := changes || opened.change;
+                if opened.done is not null then
                     ended := ended || member.task_id;
-                    ended_of := ended_of || member.worker;
-                    changed := changed || member.task_id;
-                    changes := changes || -1;
+                    ended_of := ended_of || opened.done;
                 end if;
             end loop;
         end if;

@@ -21,6 +21,8 @@ create table {schema}.task (
     ended_at      timestamptz
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, vacuum_truncate = off);
 create index task_due on {schema}.task (due_at) where due_at < 'infinity';
+-- What waits for a person: tasks in which something failed.
+create index task_failed on {schema}.task (namespace_id, id) where failed > 0;
 
 -- And what does not.
 create table {schema}.task_detail (
@@ -80,7 +82,8 @@ create table {schema}.attempt (
     -- Of the claim; below zero for what a person did.
     fence      bigint      not null,
     attempt    integer     not null,
-    -- c: complete, f: failed and to be tried again, e: failed for good, l: its lease ended, g: given back, y: yielded after a checkpoint, x: its task ended, m: resolved manually, r: reset.
+    -- c: complete, f: failed and to be tried again, e: failed for good, l: its lease ended, g: given back, y: yielded after a checkpoint, x: taken away, by a person or with its task.
+    -- Of what a person did: c: complete, m: resolved manually, r: reset.
     outcome    "char"      not null,
     worker     text,
     ready_at   timestamptz,
@@ -88,5 +91,20 @@ create table {schema}.attempt (
     ended_at   timestamptz not null default now(),
     result     text,
     error      text,
+    -- Why a person did it.
+    reason     text,
     primary key (task_id, ordinal, fence)
 );
+
+-- What people did with whole tasks. What they did with steps is among the attempts.
+create table {schema}.task_operation (
+    id           bigint      generated always as identity primary key,
+    task_id      uuid        not null,
+    -- x: cancelled, m: resolved manually.
+    operation    "char"      not null,
+    state_before "char"      not null,
+    operator     text        not null,
+    reason       text,
+    operated_at  timestamptz not null default now()
+);
+create index task_operation_task on {schema}.task_operation (task_id);

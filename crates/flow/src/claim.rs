@@ -29,9 +29,9 @@ const LOST_MAX: usize = 1_000;
 pub(crate) const LEASE_MAX: Duration = Duration::from_secs(86_400);
 pub(crate) const LEASE_MIN: Duration = Duration::from_millis(100);
 
-/// Somebody who works on steps.
+/// Somebody who claims steps.
 #[derive(Debug, Clone)]
-pub struct Worker {
+pub struct Claimant {
     /// What it is called, in the history of what it does.
     pub name: String,
     /// In which namespaces.
@@ -40,24 +40,6 @@ pub struct Worker {
     pub steps: Option<Vec<String>>,
     /// For how long it has a step before it has to say that it is still alive.
     pub lease: Duration,
-}
-
-impl Worker {
-    fn check(&self) -> Result<()> {
-        if self.namespaces.is_empty() {
-            return Err(Error::invalid("namespaces", "there is none"));
-        }
-        name::check("worker", &self.name)?;
-        for (what, names) in
-            [("namespaces", &self.namespaces[..]), ("steps", self.steps.as_deref().unwrap_or_default())]
-        {
-            if names.len() > NAMES_MAX {
-                return Err(Error::invalid(what, format!("there are {}; the limit is {NAMES_MAX}", names.len())));
-            }
-            names.iter().try_for_each(|each| name::check(what, each))?;
-        }
-        check_lease(self.lease)
-    }
 }
 
 /// A step to work on.
@@ -70,7 +52,7 @@ pub struct ClaimedStep {
     /// The step's name.
     pub name: String,
     /// By which it is claimed: a part of a batch has a number beside it.
-    definition: String,
+    pub(crate) definition: String,
     /// The engine watches its lease.
     guarded: bool,
     /// What carries it out.
@@ -105,19 +87,29 @@ impl Flow {
     ///
     /// # Cancel safety
     /// Dropping the future gives back whatever was claimed for it, uncharged.
-    pub async fn claim(&self, worker: &Worker, want: usize, deadline: Option<Instant>) -> Result<Vec<ClaimedStep>> {
-        worker.check()?;
+    pub async fn claim(&self, claimant: &Claimant, want: usize, deadline: Option<Instant>) -> Result<Vec<ClaimedStep>> {
         if !(1..=WANT_MAX).contains(&want) {
             return Err(Error::invalid("max_steps", format!("it is {want}; it must be between 1 and {WANT_MAX}")));
         }
-        let sorted = |names: &[String]| {
-            let mut names = names.to_vec();
-            names.sort_unstable();
-            names.dedup();
-            names
-        };
-        let key = Key { namespaces: sorted(&worker.namespaces), steps: worker.steps.as_deref().map(sorted) };
-        let args = Args { worker: worker.name.clone(), lease: worker.lease };
+        self.claim_but(claimant, Vec::new(), want, deadline).await
+    }
+
+    /// The same, but no steps of the names that are left out.
+    pub(crate) async fn claim_but(
+        &self,
+        claimant: &Claimant,
+        mut left_out: Vec<String>,
+        want: usize,
+        deadline: Option<Instant>,
+    ) -> Result<Vec<ClaimedStep>> {
+        claimant.check()?;
+        let mut steps = claimant.steps.as_deref().map(sorted);
+        if let Some(steps) = &mut steps {
+            steps.retain(|step| !left_out.contains(step));
+            left_out.clear();
+        }
+        let key = Key { namespaces: sorted(&claimant.namespaces), steps, left_out: sorted(&left_out) };
+        let args = Args { worker: claimant.name.clone(), lease: claimant.lease };
         let claims = &self.inner.claims;
         let claimed = match deadline {
             Some(deadline) => claims.claim(key, want, args, deadline).await?,
@@ -133,6 +125,31 @@ impl Flow {
     }
 }
 
+impl Claimant {
+    /// Refuses what cannot be meant.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.namespaces.is_empty() {
+            return Err(Error::invalid("namespaces", "there is none"));
+        }
+        name::check("worker", &self.name)?;
+        let steps = self.steps.as_deref().unwrap_or_default();
+        for (what, names) in [("namespaces", &self.namespaces[..]), ("steps", steps)] {
+            if names.len() > NAMES_MAX {
+                return Err(Error::invalid(what, format!("there are {}; the limit is {NAMES_MAX}", names.len())));
+            }
+            names.iter().try_for_each(|each| name::check(what, each))?;
+        }
+        check_lease(self.lease)
+    }
+}
+
+fn sorted(names: &[String]) -> Vec<String> {
+    let mut names = names.to_vec();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
 pub(crate) fn check_lease(lease: Duration) -> Result<()> {
     if (LEASE_MIN..=LEASE_MAX).contains(&lease) {
         return Ok(());
@@ -145,6 +162,8 @@ pub(crate) fn check_lease(lease: Duration) -> Result<()> {
 pub(crate) struct Key {
     namespaces: Vec<String>,
     steps: Option<Vec<String>>,
+    /// Of those who work on all: the names on which they do not.
+    left_out: Vec<String>,
 }
 
 /// In what they differ.
@@ -208,6 +227,7 @@ impl Claim for Claims {
         let query = sqlx::query(&self.claim)
             .bind(&look.key.namespaces)
             .bind(&look.key.steps)
+            .bind(&look.key.left_out)
             .bind(&known)
             .bind(known.iter().map(|lane| readings[lane].floor_us).collect::<Vec<_>>())
             .bind(unheard.fence)
@@ -243,7 +263,7 @@ impl Claim for Claims {
         let (mut places, mut namespaces, mut lasts, mut names, mut every) = (vec![], vec![], vec![], vec![], vec![]);
         for (place, key) in keys.iter().enumerate() {
             for namespace in &key.namespaces {
-                names.extend(key.steps.iter().flatten().map(String::as_str));
+                names.extend(key.steps.as_ref().unwrap_or(&key.left_out).iter().map(String::as_str));
                 places.push(place);
                 namespaces.push(namespace.as_str());
                 lasts.push(names.len() as i32);

@@ -2,6 +2,7 @@
 
 use uuid::Uuid;
 
+use crate::manual::Obstacle;
 use crate::template::Faults;
 
 /// The error of this crate.
@@ -49,6 +50,35 @@ pub enum Error {
     Duplicate {
         /// That one.
         task: Uuid,
+    },
+
+    /// There is no such task.
+    #[error("there is no task {task}")]
+    NoTask {
+        /// The one that was asked for.
+        task: Uuid,
+    },
+
+    /// The task has no such step, or that has not come to be.
+    #[error("task {task} has no step {step:?}")]
+    NoStep {
+        /// The task,
+        task: Uuid,
+        /// and the step that was asked for.
+        step: String,
+    },
+
+    /// What somebody wanted to do with a step or a task cannot be done where it is. Nothing was changed.
+    #[error("{operation} is not possible for {}task {task}: {obstacle}", .step.as_ref().map(|step| format!("step {step:?} of ")).unwrap_or_default())]
+    NotAllowed {
+        /// The task,
+        task: Uuid,
+        /// and its step, if it was about one.
+        step: Option<String>,
+        /// What was to be done.
+        operation: &'static str,
+        /// What stands in the way.
+        obstacle: Obstacle,
     },
 
     /// The engine could not carry out a wait or a write.

@@ -12,6 +12,7 @@ use crate::catalog::Catalog;
 use crate::claim::Claims;
 use crate::due::Due;
 use crate::error::Result;
+use crate::manual::Acts;
 use crate::queries::{FUNCTIONS, MIGRATIONS, Queries};
 use crate::renew::Renewals;
 use crate::settle::Settles;
@@ -57,6 +58,7 @@ pub(crate) struct Inner {
     pub(crate) submits: Flights<Submits>,
     pub(crate) claims: Consumer<Claims>,
     pub(crate) settles: Flights<Settles>,
+    pub(crate) acts: Flights<Acts>,
     pub(crate) renewals: Flights<Renewals>,
     pub(crate) leases: Consumer<Due<Token>>,
     pub(crate) leases_channel: Channel,
@@ -103,12 +105,17 @@ impl Flow {
             sql: Queries::new(schema),
             submits: wake.flights("submit", Submits::new(schema, channel.clone(), overdue_channel), flying.clone()),
             claims: wake.consumer("steps", Claims::new(schema, channel.clone())),
+            acts: wake.flights(
+                "operate",
+                Acts::new(schema, channel.clone(), watch.clone()),
+                Acts::alone(flying.clone()),
+            ),
             settles: wake.flights(
                 "settle",
                 Settles::new(schema, channel, watch, leases_channel.clone()),
                 flying.clone(),
             ),
-            renewals: wake.flights("renew", Renewals::new(schema), flying.clone()),
+            renewals: wake.flights("renew", Renewals::new(schema), flying),
             leases: wake.consumer("leases", leases),
             overdue: wake.consumer("overdue", overdue),
             leases_channel,

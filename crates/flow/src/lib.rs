@@ -18,6 +18,7 @@ pub mod http;
 mod identity;
 mod investigation;
 mod limit;
+mod manual;
 mod name;
 mod orchestrator;
 mod queries;
@@ -29,22 +30,25 @@ mod state;
 mod submit;
 mod template;
 mod token;
+mod worker;
 
-pub use claim::{ClaimedStep, Worker};
+pub use claim::{Claimant, ClaimedStep};
 pub use error::{Error, Result};
 pub use event::{DomainEvent, EventFilter};
 pub use flow::{Flow, Options};
 pub use investigation::{Investigation, InvestigationFilter, Resolution};
 pub use limit::Limit;
+pub use manual::{Cancelled, Obstacle, Operated, Operation, REASON_MAX, Who};
 pub use orchestrator::Orchestrator;
 pub use register::Registered;
 pub use renew::Alive;
-pub use settle::{Answer, Decision, Ended, Failure, Refused, Said, Settled};
+pub use settle::{Branches, Decision, Ended, Failure, Parts, Refused, Said, Settled};
 pub use standing::{ExecutionStatus, HealthStatus, RecommendedAction, StepCounts};
 pub use state::{By, StepState, TaskState};
 pub use submit::{Submission, Submitted};
 pub use template::{
-    ATTEMPTS_MAX, Backoff, BatchConfig, FailureStrategy, Fault, Faults, Handler, IdentityStrategy, Lifecycle, NAME_MAX,
-    PublishWhen, PublishedEvent, Retry, STEPS_MAX, StalenessAction, StepDefinition, StepKind, Template,
+    ATTEMPTS_MAX, Backoff, BatchConfig, FailureStrategy, Fault, Faults, HandlerDefinition, IdentityStrategy, Lifecycle,
+    NAME_MAX, PublishWhen, PublishedEvent, Retry, STEPS_MAX, StalenessAction, StepDefinition, StepKind, Template,
 };
 pub use token::Token;
+pub use worker::{Answer, Handler, Outcome, Signal, Step, Worker, WorkerBuilder, WorkerCounts};

@@ -14,6 +14,7 @@ pub(crate) struct Queries {
     pub(crate) investigations: Sql,
     pub(crate) close_investigation: Sql,
     pub(crate) domain_events: Sql,
+    pub(crate) template_of_task: Sql,
 }
 
 impl Queries {
@@ -29,6 +30,7 @@ impl Queries {
             investigations: schema.sql(include_str!("../sql/investigations.sql")),
             close_investigation: schema.sql(include_str!("../sql/close_investigation.sql")),
             domain_events: schema.sql(include_str!("../sql/domain_events.sql")),
+            template_of_task: schema.sql(include_str!("../sql/template_of_task.sql")),
         }
     }
 }
@@ -59,5 +61,8 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "tell", sql: include_str!("../functions/tell.sql") },
     Function { name: "end_tasks", sql: include_str!("../functions/end_tasks.sql") },
     Function { name: "age_tasks", sql: include_str!("../functions/age_tasks.sql") },
+    Function { name: "follow", sql: include_str!("../functions/follow.sql") },
     Function { name: "settle_steps", sql: include_str!("../functions/settle_steps.sql") },
+    Function { name: "operate_step", sql: include_str!("../functions/operate_step.sql") },
+    Function { name: "end_task", sql: include_str!("../functions/end_task.sql") },
 ];

@@ -77,16 +77,18 @@ fn yes() -> bool {
 }
 
 /// How a task goes on, as a result says it.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Decision {
     /// Of a decision: which steps come to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub decision_point_outcome: Option<Branches>,
     /// Of a step that is divided: into which parts.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_processing_outcome: Option<Parts>,
 }
 
 /// Which steps come to be.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Branches {
     /// None.
@@ -99,7 +101,7 @@ pub enum Branches {
 }
 
 /// Into which parts a step is divided.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Parts {
     /// There is nothing to be done.
@@ -143,16 +145,24 @@ impl Flow {
     ///
     /// # Errors
     /// The database's; what was said may be said again.
-    pub async fn settle(&self, ended: Vec<Ended>) -> Result<Vec<Answer>> {
+    pub async fn settle(&self, ended: Vec<Ended>) -> Result<Vec<std::result::Result<Settled, Refused>>> {
         let mut members = Vec::with_capacity(ended.len());
-        for ended in ended {
+        for ended in &ended {
             members.push(self.member(ended).await?);
         }
-        let flights = members.into_iter().map(async |member| match member {
+        try_join_all(members.into_iter().map(|member| self.submitted(member))).await
+    }
+
+    /// Ends one attempt. Who keeps the word can say it again.
+    pub(crate) async fn settle_one(&self, ended: &Ended) -> Result<Counted> {
+        self.submitted(self.member(ended).await?).await
+    }
+
+    async fn submitted(&self, member: std::result::Result<Member, Refused>) -> Result<Counted> {
+        match member {
             Err(refused) => Ok(Err(refused)),
             Ok(member) => Ok(self.inner.settles.submit(member).await?.0.ok_or(Refused::Lost)),
-        });
-        try_join_all(flights).await
+        }
     }
 
     /// Ends last attempts whose leases have ended. Somebody else may have, or the worker has come back.
@@ -168,7 +178,8 @@ impl Flow {
     }
 
     /// What is sent of it, unless it is refused before that.
-    async fn member(&self, Ended { token, said }: Ended) -> Result<std::result::Result<Member, Refused>> {
+    async fn member(&self, Ended { token, said }: &Ended) -> Result<std::result::Result<Member, Refused>> {
+        let token = *token;
         let kept = self.inner.numbered(token.template).await?;
         let kept = kept.filter(|kept| (token.slot as usize) < kept.template.steps.len());
         Ok(kept.ok_or_else(|| Refused::invalid("token", NotAToken)).and_then(|kept| Member::new(token, kept, said)))
@@ -176,7 +187,7 @@ impl Flow {
 }
 
 /// What became of what was said of a step.
-pub type Answer = std::result::Result<Settled, Refused>;
+pub(crate) type Counted = std::result::Result<Settled, Refused>;
 
 impl Refused {
     fn invalid(what: &'static str, reason: impl ToString) -> Refused {
@@ -185,19 +196,20 @@ impl Refused {
 }
 
 impl Member {
-    fn new(token: Token, kept: Arc<Kept>, said: Said) -> std::result::Result<Member, Refused> {
+    fn new(token: Token, kept: Arc<Kept>, said: &Said) -> std::result::Result<Member, Refused> {
         let step = &kept.template.steps[token.slot as usize];
         let (mut chosen, mut inputs, mut delay_ms) = (None, None, None);
         let (verb, body) = match said {
             Said::Complete(result) => {
                 let place = token.slot as usize;
-                kept.allows_result(place, &result).map_err(|reason| Refused::invalid("result", reason))?;
-                (chosen, inputs) = decided(&kept.template, step, &result)?;
+                let invalid = |reason: String| Refused::invalid("result", reason);
+                kept.allows_result(place, result).map_err(invalid)?;
+                (chosen, inputs) = decided(&kept.template, step, result).map_err(invalid)?;
                 ("c", Some(result.to_string()))
             }
             Said::Failed(failure) => {
                 delay_ms = failure.retry_delay_ms.map(i64::from);
-                let body = serde_json::to_string(&failure).expect("a failure is JSON");
+                let body = serde_json::to_string(failure).expect("a failure is JSON");
                 (if failure.retryable { "f" } else { "F" }, Some(body))
             }
             Said::Yielded(checkpoint) => ("y", Some(checkpoint.get().to_owned())),
@@ -207,17 +219,18 @@ impl Member {
     }
 }
 
-type Chosen = Option<Vec<i32>>;
-type Inputs = Option<Vec<String>>;
+/// The places of the steps that a decision chose.
+pub(crate) type Chosen = Option<Vec<i32>>;
+/// What the parts of a batch are to work on, each as JSON.
+pub(crate) type Inputs = Option<Vec<String>>;
 
-/// What a result says of how its task goes on, checked against the template.
-fn decided(
+/// What a result says of how its task goes on, checked against the template; if it is not what that allows, why.
+pub(crate) fn decided(
     template: &Template,
     step: &StepDefinition,
     result: &Value,
-) -> std::result::Result<(Chosen, Inputs), Refused> {
-    let wrong = |reason: String| Refused::invalid("result", reason);
-    let read = || Decision::deserialize(result).map_err(|error| wrong(error.to_string()));
+) -> std::result::Result<(Chosen, Inputs), String> {
+    let read = || Decision::deserialize(result).map_err(|error| error.to_string());
     match step.kind {
         StepKind::Decision => {
             let names = match read()?.decision_point_outcome {
@@ -227,9 +240,7 @@ fn decided(
             let place = |name: &String| {
                 let place = template.place(name).filter(|place| step.children.contains(place));
                 let place = place.map(|place| place as i32);
-                place.ok_or_else(|| {
-                    wrong(format!("it names {name:?}, which is no step that depends on {:?}", step.name))
-                })
+                place.ok_or_else(|| format!("it names {name:?}, which is no step that depends on {:?}", step.name))
             };
             Ok((Some(names.iter().map(place).collect::<std::result::Result<_, _>>()?), None))
         }
@@ -239,7 +250,7 @@ fn decided(
                 Some(Parts::NoBatches) | None => Vec::new(),
             };
             if cursors.len() > PARTS_MAX {
-                return Err(wrong(format!("it asks for {} parts; the limit is {PARTS_MAX}", cursors.len())));
+                return Err(format!("it asks for {} parts; the limit is {PARTS_MAX}", cursors.len()));
             }
             Ok((None, Some(cursors.iter().map(Value::to_string).collect())))
         }

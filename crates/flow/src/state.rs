@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 macro_rules! states {
     ($(#[$doc:meta])* $name:ident { $($(#[$each:meta])* $state:ident = $text:literal),* $(,)? }) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]
         pub enum $name {
             $($(#[$each])* #[serde(rename = $text)] $state,)*
         }

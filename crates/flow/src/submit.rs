@@ -194,8 +194,7 @@ impl Flight for Submits {
         let members = &boarded.members;
         let text =
             |text: fn(&Submission) -> Option<&str>| members.iter().map(|m| text(&m.submission)).collect::<Vec<_>>();
-        let limit =
-            |member: &&Member| member.kept.template.lifecycle.first_limit().map(|limit| limit.as_millis() as i64);
+        let limit = |member: &&Member| member.kept.template.lifecycle.limit_ms();
         let (tag_lasts, tags) = flat(members.iter().map(|member| &member.submission.tags));
         let query = boarded
             .query(&self.submit)

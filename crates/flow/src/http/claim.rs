@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use web::{Body, Failure, Id, Refusal};
 
 use super::form::{Label, Token, whole};
-use crate::claim::{ClaimedStep, Worker};
+use crate::claim::{Claimant, ClaimedStep};
 use crate::error::Error;
 use crate::flow::Flow;
 
@@ -137,9 +137,9 @@ pub(super) async fn claim(State(flow): State<Flow>, body: Body) -> Result<Respon
         return Err(Refusal::bad(format!("wait_ms: it is {wait_ms}; it must be at most {WAIT_MS_MAX}")));
     }
     let lease = Duration::from_millis(lease_ms.unwrap_or(LEASE_MS));
-    let worker = Worker { name: worker, namespaces, steps, lease };
+    let claimant = Claimant { name: worker, namespaces, steps, lease };
     let deadline = (wait_ms > 0).then(|| Instant::now() + Duration::from_millis(wait_ms));
-    match flow.claim(&worker, max_steps.unwrap_or(1) as usize, deadline).await {
+    match flow.claim(&claimant, max_steps.unwrap_or(1) as usize, deadline).await {
         Ok(claimed) if !claimed.is_empty() => {
             Ok(Json(Claimed { steps: claimed.iter().map(Step::of).collect() }).into_response())
         }

@@ -31,7 +31,9 @@ mod tests {
     #[test]
     fn whole_numbers_are_read_however_they_are_written() {
         let read = |text: &str| whole(&mut serde_json::Deserializer::from_str(text)).ok();
-        for (text, expected) in [("7", Some(Some(7))), ("7.0", Some(Some(7))), ("1e3", Some(Some(1_000))), ("null", Some(None))] {
+        for (text, expected) in
+            [("7", Some(Some(7))), ("7.0", Some(Some(7))), ("1e3", Some(Some(1_000))), ("null", Some(None))]
+        {
             assert_eq!(read(text), expected, "{text}");
         }
         for text in ["7.5", "-1", "-1.0", "1e300", "\"7\"", "true"] {

@@ -12,8 +12,8 @@ impl From<Error> for Refusal {
         match error {
             Error::Invalid { .. } => Refusal::bad(said),
             Error::Template(faults) => Refusal::bad(said).with("faults", json!(faults)),
-            Error::VersionTaken { .. } => Refusal::new(StatusCode::CONFLICT, said),
-            Error::NoTemplate { .. } => Refusal::not_found(said),
+            Error::VersionTaken { .. } | Error::NotAllowed { .. } => Refusal::new(StatusCode::CONFLICT, said),
+            Error::NoTemplate { .. } | Error::NoTask { .. } | Error::NoStep { .. } => Refusal::not_found(said),
             Error::Duplicate { task } => Refusal::new(StatusCode::CONFLICT, said).with("task_uuid", task.to_string()),
             Error::Wake(error) => error.into(),
             Error::Database(error) => error.into(),

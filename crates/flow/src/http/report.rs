@@ -19,7 +19,7 @@ use super::form::{Token as TokenForm, whole};
 use crate::claim::{LEASE_MIN, check_lease};
 use crate::flow::Flow;
 use crate::renew::Alive;
-use crate::settle::{Answer, Ended, Failure, Refused, Said};
+use crate::settle::{Counted, Ended, Failure, Refused, Said};
 use crate::token::Token;
 
 /// Elements of one call: as many as one claim takes.
@@ -208,7 +208,7 @@ impl Outcome {
         Outcome { token, ok: true, step_state: None, task_state: None, repeated: None, reason: None, error: None }
     }
 
-    fn of(token: Token, answer: Answer) -> Outcome {
+    fn of(token: Token, answer: Counted) -> Outcome {
         let token = token.to_string();
         match answer {
             Ok(settled) => Outcome {

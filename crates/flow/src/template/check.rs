@@ -218,13 +218,13 @@ fn definition(step: Step, change: Option<&Changed>, faults: &mut Collected) -> S
 }
 
 /// A step that names no handler is carried out by one of its own name.
-fn handler(step: &Step, change: Option<&Handler>, faults: &mut Collected) -> super::Handler {
+fn handler(step: &Step, change: Option<&Handler>, faults: &mut Collected) -> super::HandlerDefinition {
     let of = |handler: &Handler| handler.callable.clone();
     let callable = change.and_then(of).or_else(|| step.handler.as_ref().and_then(of));
     let initialization = change.and_then(|handler| handler.initialization.clone());
     let initialization =
         initialization.or_else(|| step.handler.as_ref().and_then(|handler| handler.initialization.clone()));
-    super::Handler {
+    super::HandlerDefinition {
         callable: callable.map_or_else(|| step.name.value.clone(), |callable| named(&callable, "a callable", faults)),
         initialization: initialization.unwrap_or_else(|| Value::Object(serde_json::Map::new())),
     }

@@ -1,6 +1,6 @@
 //! What is left when steps and tasks end: the list of what has to be looked into, and what steps tell.
 
-use flow::{EventFilter, InvestigationFilter, Resolution, Submission, Worker};
+use flow::{Claimant, EventFilter, InvestigationFilter, Resolution, Submission};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -95,7 +95,7 @@ async fn steps_tell_when_they_end() {
     let flow = Fixture::with(&format!("[{{name: a, {told}}}, {{name: b, {told}}}]")).await;
     let task = Submission { correlation_id: Some("order 7".to_owned()), ..submission("t", json!({})) };
     flow.submit(task).await.expect("a task");
-    let of = |name: &str| Worker { steps: Some(vec![name.to_owned()]), ..worker() };
+    let of = |name: &str| Claimant { steps: Some(vec![name.to_owned()]), ..worker() };
     let a = flow.claim(&of("a"), 1, None).await.expect("a claim").remove(0);
     let b = flow.claim(&of("b"), 1, None).await.expect("a claim").remove(0);
     flow.complete(&a, json!({"id": 7})).await;

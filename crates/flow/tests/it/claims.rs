@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flow::{Refused, Said, StepState, Worker};
+use flow::{Claimant, Refused, Said, StepState};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -29,7 +29,7 @@ async fn a_waiting_worker_is_woken() {
 async fn a_worker_gets_what_it_names() {
     let flow = Fixture::with("[{name: a}, {name: b}]").await;
     flow.task().await;
-    let of = |namespace: &str, steps: &[&str]| Worker {
+    let of = |namespace: &str, steps: &[&str]| Claimant {
         namespaces: vec![namespace.to_owned()],
         steps: Some(steps.iter().map(|step| (*step).to_owned()).collect()),
         ..worker()
@@ -62,7 +62,7 @@ async fn priority_comes_first_then_age() {
 async fn a_lost_lease_is_fenced() {
     let flow = Fixture::with("[{name: a}]").await;
     let task = flow.task().await;
-    let short = Worker { lease: Duration::from_millis(200), name: "slow".to_owned(), ..worker() };
+    let short = Claimant { lease: Duration::from_millis(200), name: "slow".to_owned(), ..worker() };
     let lost = flow.claim(&short, 1, None).await.expect("a claim").pop().expect("a step");
     let again = flow.next().await;
     assert_eq!((lost.attempt, again.attempt), (1, 2));
@@ -154,7 +154,7 @@ async fn nobody_has_what_another_has() {
 async fn who_is_alive_keeps_its_step() {
     let flow = Fixture::with("[{name: a}]").await;
     flow.task().await;
-    let short = Worker { lease: Duration::from_millis(300), ..worker() };
+    let short = Claimant { lease: Duration::from_millis(300), ..worker() };
     let step = flow.claim(&short, 1, None).await.expect("a claim").pop().expect("a step");
     let alive = |lease| flow::Alive { token: step.token, lease: Duration::from_millis(lease), checkpoint: None };
     assert_eq!(flow.heartbeat(vec![alive(800)]).await.expect("an answer"), [Ok(())]);
@@ -186,7 +186,7 @@ async fn a_last_attempt_that_is_lost_ends_the_task() {
     let flow = Fixture::with("[{name: a, retry: {max_attempts: 1}}]").await;
     let _orchestrator = flow.orchestrate();
     let task = flow.task().await;
-    let short = Worker { lease: Duration::from_millis(200), ..worker() };
+    let short = Claimant { lease: Duration::from_millis(200), ..worker() };
     let lost = flow.claim(&short, 1, None).await.expect("a claim").pop().expect("a step");
     pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "e").await;
     assert_eq!(flow.say(&lost, Said::Complete(json!("late"))).await, Err(Refused::Lost));
@@ -228,7 +228,7 @@ async fn nobody_asks_while_there_is_nothing() {
     let a = flow.next().await;
     let waiting = flow.waiting(&["b"]).await;
     let looks = flow.claims().looks;
-    let worker = Worker { steps: Some(vec!["b".to_owned()]), ..worker() };
+    let worker = Claimant { steps: Some(vec!["b".to_owned()]), ..worker() };
     let beside = flow.claim(&worker, 1, Some(Instant::now() + Duration::from_millis(500))).await.expect("a claim");
     assert!(beside.is_empty());
     assert_eq!(flow.claims().looks, looks);
@@ -246,7 +246,7 @@ async fn a_claim_that_nobody_heard_of_delays_nobody() {
     let database = pg::Database::connect_lazy(proxy.url(), pg::Options::default()).expect("a pool");
     let there = flow::Flow::start(&database, flow.db.schema(), flow::Options::default());
     let cut = proxy.cut_reply_to("nobody hears");
-    let deaf = Worker { name: "nobody hears".to_owned(), ..worker() };
+    let deaf = Claimant { name: "nobody hears".to_owned(), ..worker() };
     let claimed = there.claim(&deaf, 1, Some(Instant::now() + PATIENCE)).await.expect("a claim");
     cut.happened().await;
     assert_eq!(claimed.first().map(|step| step.attempt), Some(1));

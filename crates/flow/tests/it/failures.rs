@@ -78,7 +78,7 @@ async fn a_lost_lease_in_a_failed_task_is_not_claimed_again() {
     let flow = Fixture::with("[{name: a}, {name: b}]").await;
     let _orchestrator = flow.orchestrate();
     let task = flow.task().await;
-    let short = flow::Worker { lease: std::time::Duration::from_millis(400), ..crate::fixture::worker() };
+    let short = flow::Claimant { lease: std::time::Duration::from_millis(400), ..crate::fixture::worker() };
     let steps = flow.claim(&short, 2, None).await.expect("a claim");
     assert_eq!(flow.fail(&steps[0], false).await.task, None);
     pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "e").await;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use flow::{ClaimedStep, Ended, Failure, Flow, Options, Refused, Said, Settled, Submission, Worker};
+use flow::{Claimant, ClaimedStep, Ended, Failure, Flow, Options, Refused, Said, Settled, Submission};
 pub(crate) use pg::testing::PATIENCE;
 use pg::testing::TestDb;
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ impl Fixture {
     /// Somebody who sleeps until there is a step of one of these names.
     pub(crate) async fn waiting(&self, steps: &[&str]) -> tokio::task::JoinHandle<ClaimedStep> {
         let steps = Some(steps.iter().map(|step| (*step).to_owned()).collect());
-        let (flow, worker) = (self.flow.clone(), Worker { steps, ..worker() });
+        let (flow, worker) = (self.flow.clone(), Claimant { steps, ..worker() });
         let before = self.claims().empty_looks;
         let waiting = tokio::spawn(async move {
             let claimed = flow.claim(&worker, 1, Some(Instant::now() + PATIENCE)).await;
@@ -144,8 +144,8 @@ pub(crate) fn submission(name: &str, context: Value) -> Submission {
     Submission::new(NAMESPACE, name, "1.0.0", context)
 }
 
-pub(crate) fn worker() -> Worker {
-    Worker {
+pub(crate) fn worker() -> Claimant {
+    Claimant {
         name: "tester".to_owned(),
         namespaces: vec![NAMESPACE.to_owned()],
         steps: None,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flow::{Error, Said, Worker};
+use flow::{Claimant, Error, Said};
 use serde_json::json;
 
 use crate::fixture::{Fixture, NAMESPACE, worker};
@@ -23,7 +23,7 @@ async fn a_limit_of_a_name_holds() {
     for _ in 0..5 {
         flow.task().await;
     }
-    let of_a = || Worker { steps: Some(vec!["a".to_owned()]), ..worker() };
+    let of_a = || Claimant { steps: Some(vec!["a".to_owned()]), ..worker() };
     let mut held = flow.claim(&of_a(), 9, None).await.expect("a claim");
     assert_eq!(held.len(), 2);
     assert_eq!(flow.now(9).await.len(), 5, "the others are not limited");
@@ -61,7 +61,7 @@ async fn the_room_of_the_dead_is_free() {
     let _orchestrator = flow.orchestrate();
     flow.limit(NAMESPACE, Some("a"), Some(1)).await.expect("limited");
     flow.task().await;
-    let short = Worker { lease: Duration::from_millis(200), ..worker() };
+    let short = Claimant { lease: Duration::from_millis(200), ..worker() };
     let lost = flow.claim(&short, 1, None).await.expect("a claim").pop().expect("a step");
     let again = flow.next().await;
     assert_eq!((lost.attempt, again.attempt), (1, 2));

@@ -1,0 +1,270 @@
+//! How what a person does travels: alone, in a transaction of its own, whose outcome is known whatever happens to the connection.
+
+use std::sync::Arc;
+
+use pg::{Schema, Sql};
+use sqlx::PgConnection;
+use uuid::Uuid;
+use wake::{Boarded, Channel, Flight, FlightOptions, Landed, Ring};
+
+use super::{Cancelled, Obstacle, Operated, STEPS, TASKS, Who, of_letter, steps_before, tasks_before};
+use crate::catalog::Kept;
+use crate::error::{Error, Result};
+use crate::flow::Flow;
+use crate::name::{of_namespace, of_step};
+use crate::settle::{Chosen, Inputs};
+use crate::state::{StepState, TaskState};
+
+/// Operations under way at a time: as many as a small part of a pool, because an operation of many is no emergency.
+pub(super) const LANES: usize = 4;
+
+/// What is to be done.
+#[derive(Clone)]
+pub(crate) enum Act {
+    Step(StepAct),
+    Task(TaskAct),
+}
+
+/// With a step.
+#[derive(Clone)]
+pub(crate) struct StepAct {
+    pub(super) task: Uuid,
+    pub(super) kept: Arc<Kept>,
+    pub(super) place: usize,
+    pub(super) part: Option<i32>,
+    /// Its public name.
+    pub(super) step: String,
+    /// What is done is called.
+    pub(super) name: &'static str,
+    pub(super) to: StepState,
+    pub(super) body: Option<String>,
+    pub(super) chosen: Chosen,
+    pub(super) inputs: Inputs,
+}
+
+/// With a task.
+#[derive(Clone)]
+pub(crate) struct TaskAct {
+    pub(super) task: Uuid,
+    pub(super) to: TaskState,
+}
+
+impl StepAct {
+    fn verb(&self) -> &'static str {
+        match self.to {
+            StepState::Complete => "c",
+            StepState::ResolvedManually => "m",
+            _ => "r",
+        }
+    }
+}
+
+impl Act {
+    fn task(&self) -> Uuid {
+        match self {
+            Act::Step(act) => act.task,
+            Act::Task(act) => act.task,
+        }
+    }
+
+    /// As the database reports what became of it.
+    fn answer(&self, text: &str) -> Answer {
+        let mut letters = text.chars();
+        let kind = letters.next();
+        let (one, other, last) = (letters.next(), letters.next(), letters.next());
+        let task = self.task();
+        let refused = |obstacle| {
+            let (step, operation) = match self {
+                Act::Step(act) => (Some(act.step.clone()), act.name),
+                Act::Task(TaskAct { to: TaskState::Cancelled, .. }) => (None, "cancel"),
+                Act::Task(_) => (None, "resolve"),
+            };
+            Answer::Refused(Error::NotAllowed { task, step, operation, obstacle })
+        };
+        let unread = || Answer::Refused(sqlx::Error::Decode(format!("no outcome: {text:?}").into()).into());
+        match (kind, self) {
+            (Some('-'), _) => Answer::Refused(Error::NoTask { task }),
+            (Some('?'), Act::Step(act)) => Answer::Refused(Error::NoStep { task, step: act.step.clone() }),
+            (Some('b'), _) => refused(Obstacle::Begun),
+            (Some('d'), Act::Step(_)) => refused(Obstacle::Decided),
+            (Some('s'), _) => of_letter(STEPS, one).map_or_else(unread, |state| refused(Obstacle::Step(state))),
+            (Some('t'), Act::Step(_)) => {
+                of_letter(TASKS, one).map_or_else(unread, |state| refused(Obstacle::Task(state)))
+            }
+            (Some('t'), Act::Task(_)) => {
+                of_letter(TASKS, one).map_or_else(unread, |state| refused(Obstacle::Itself(state)))
+            }
+            (Some('='), Act::Step(act)) => match (of_letter(STEPS, one), of_letter(STEPS, other)) {
+                (Some(before), Some(state)) => Answer::Operated {
+                    operated: Operated {
+                        task_uuid: task,
+                        step_name: act.step.clone(),
+                        before,
+                        state,
+                        task_state: of_letter(TASKS, last),
+                    },
+                    readied: text.contains('+'),
+                    anything: text.contains('*'),
+                },
+                _ => unread(),
+            },
+            (Some('=' | 'd'), Act::Task(act)) => {
+                text.get(2..).and_then(|count| count.parse().ok()).map_or_else(unread, |cancelled_steps| {
+                    let repeated = kind == Some('d');
+                    Answer::Cancelled(Cancelled { task_uuid: task, state: act.to, cancelled_steps, repeated })
+                })
+            }
+            _ => unread(),
+        }
+    }
+}
+
+/// What became of it.
+pub(crate) enum Answer {
+    /// A step, whether what follows became ready, and whether anything of the task may have.
+    Operated {
+        operated: Operated,
+        readied: bool,
+        anything: bool,
+    },
+    Cancelled(Cancelled),
+    Refused(Error),
+}
+
+impl Answer {
+    pub(super) fn operated(self) -> Result<Operated> {
+        match self {
+            Answer::Operated { operated, .. } => Ok(operated),
+            Answer::Refused(error) => Err(error),
+            Answer::Cancelled(_) => Err(sqlx::Error::RowNotFound.into()),
+        }
+    }
+
+    pub(super) fn cancelled(self) -> Result<Cancelled> {
+        match self {
+            Answer::Cancelled(cancelled) => Ok(cancelled),
+            Answer::Refused(error) => Err(error),
+            Answer::Operated { .. } => Err(sqlx::Error::RowNotFound.into()),
+        }
+    }
+}
+
+impl Flow {
+    pub(super) async fn act(&self, act: Act, who: &Who, manner: Manner) -> Result<Answer> {
+        Ok(self.inner.acts.submit(Member { act, who: who.clone(), manner }).await?)
+    }
+}
+
+/// Whether it is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    Earnest,
+    /// It only says what would become of it.
+    Preview,
+}
+
+/// An operation on its way.
+pub(crate) struct Member {
+    act: Act,
+    who: Who,
+    manner: Manner,
+}
+
+/// Sends operations.
+pub(crate) struct Acts {
+    channel: Channel,
+    watch: Channel,
+    operate: Sql,
+    end: Sql,
+}
+
+impl Acts {
+    pub(crate) fn new(schema: &Schema, channel: Channel, watch: Channel) -> Acts {
+        Acts {
+            channel,
+            watch,
+            operate: schema.sql(include_str!("../../sql/operate_step.sql")),
+            end: schema.sql(include_str!("../../sql/end_task.sql")),
+        }
+    }
+
+    /// How they travel: each in a transaction of its own.
+    pub(crate) fn alone(options: FlightOptions) -> FlightOptions {
+        FlightOptions { max_members: 1, lanes: LANES, ..options }
+    }
+
+    /// Who waits for steps that this may have made ready.
+    fn ready(&self, act: &StepAct, answer: Option<&Answer>) -> Option<Ring> {
+        let template = &act.kept.template;
+        let name = |place: &usize| of_step(&template.namespace, &template.steps[*place].name);
+        let mut keys: Vec<String> = match answer {
+            Some(Answer::Operated { anything: false, readied: true, .. }) => {
+                template.steps[act.place].children.iter().map(name).collect()
+            }
+            Some(Answer::Operated { anything: false, .. }) => return None,
+            _ => (0..template.steps.len()).map(|place| name(&place)).collect(),
+        };
+        keys.push(of_namespace(&template.namespace));
+        Some(self.channel.ring_keys(keys.iter().map(String::as_str)))
+    }
+}
+
+impl Flight for Acts {
+    type Member = Member;
+    type Key = Uuid;
+    type Outcome = Answer;
+    const KEPT: bool = true;
+
+    fn key(&self, member: &Member) -> Uuid {
+        member.act.task()
+    }
+
+    fn bytes(&self, member: &Member) -> usize {
+        let Act::Step(act) = &member.act else { return 100 };
+        let inputs = act.inputs.iter().flatten().map(String::len).sum::<usize>();
+        100 + act.body.as_ref().map_or(0, String::len) + inputs
+    }
+
+    fn rings(&self, member: &Member, answer: Option<&Answer>) -> Vec<Ring> {
+        if member.manner == Manner::Preview || matches!(answer, Some(Answer::Refused(_))) {
+            return Vec::new();
+        }
+        let watch = self.watch.ring_keys([member.act.task().to_string().as_str()]);
+        let ready = match &member.act {
+            Act::Step(act) => self.ready(act, answer),
+            Act::Task(_) => None,
+        };
+        [watch].into_iter().chain(ready).collect()
+    }
+
+    async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Member>) -> pg::Result<Landed> {
+        let [Member { act, who, manner }] = boarded.members[..] else { return Err(sqlx::Error::RowNotFound.into()) };
+        let query = match act {
+            Act::Step(act) => boarded
+                .query(&self.operate)
+                .bind(act.task)
+                .bind(act.place as i32)
+                .bind(act.part)
+                .bind(act.verb())
+                .bind(steps_before(act.to))
+                .bind(&who.name)
+                .bind(&who.reason)
+                .bind(&act.body)
+                .bind(&act.chosen)
+                .bind(&act.inputs)
+                .bind(act.kept.template.lifecycle.limit_ms()),
+            Act::Task(act) => boarded
+                .query(&self.end)
+                .bind(act.task)
+                .bind(if act.to == TaskState::Cancelled { "x" } else { "m" })
+                .bind(tasks_before(act.to))
+                .bind(&who.name)
+                .bind(&who.reason),
+        };
+        Landed::of(&query.bind(*manner == Manner::Preview).fetch_one(conn).await?)
+    }
+
+    fn outcome(&self, member: &Member, text: &str) -> Answer {
+        member.act.answer(text)
+    }
+}

@@ -1,0 +1,215 @@
+//! People and workers at the same task in any order: it stays sound, and it ends.
+
+use std::fmt::Write;
+
+use fastrand::Rng;
+use flow::{ClaimedStep, Error, Operation, Refused, Said, StepState};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::fixture::{Fixture, failure, submission};
+use crate::manual::who;
+
+/// A graph made at random.
+struct Graph {
+    yaml: String,
+    /// By their places: what each is called, and what comes right after it.
+    names: Vec<String>,
+    children: Vec<Vec<usize>>,
+}
+
+/// What a step is tells its name: a decision is d, what divides is b, its parts are w, a convergence is c, all others are s.
+fn graph(rng: &mut Rng) -> Graph {
+    let (mut names, mut parents): (Vec<String>, Vec<Vec<usize>>) = (Vec::new(), Vec::new());
+    for place in 0..3 + rng.usize(..8) {
+        let before: Vec<usize> = (0..names.len()).filter(|_| rng.u8(..3) == 0).collect();
+        if rng.u8(..5) == 0 {
+            names.extend([format!("b{place}"), format!("w{place}")]);
+            let split = parents.len();
+            parents.extend([before, vec![split]]);
+            continue;
+        }
+        let kind = match rng.u8(..6) {
+            0 => 'd',
+            1 | 2 if !before.is_empty() => 'c',
+            _ => 's',
+        };
+        names.push(format!("{kind}{place}"));
+        parents.push(before);
+    }
+    let after = |place: usize| (0..parents.len()).filter(|child| parents[*child].contains(&place)).collect::<Vec<_>>();
+    let children: Vec<Vec<usize>> = (0..names.len()).map(after).collect();
+    let mut yaml = String::from("[");
+    for (place, before) in parents.iter().enumerate() {
+        let name = &names[place];
+        let strategy = if rng.bool() { "fail_fast" } else { "continue_on_failure" };
+        let kind = match name.as_bytes()[0] {
+            // What decides nothing is none.
+            b'd' if !children[place].is_empty() => "type: decision, ".to_owned(),
+            b'c' => "type: deferred_convergence, ".to_owned(),
+            b'b' => {
+                let worker = &names[place + 1];
+                format!("type: batchable, batch_config: {{worker_template: {worker}, failure_strategy: {strategy}}}, ")
+            }
+            b'w' => "type: batch_worker, ".to_owned(),
+            _ => String::new(),
+        };
+        let before: Vec<&str> = before.iter().map(|parent| names[*parent].as_str()).collect();
+        let retry = "{max_attempts: 2, backoff: none}";
+        write!(yaml, "{{name: {name}, {kind}retry: {retry}, dependencies: [{}]}}, ", before.join(", ")).expect("text");
+    }
+    yaml.push(']');
+    Graph { yaml, names, children }
+}
+
+impl Graph {
+    /// A result that a step of this name may have.
+    fn result(&self, step: &str, rng: &mut Rng) -> Value {
+        let place = self.names.iter().position(|name| name == step).unwrap_or_default();
+        match step.as_bytes()[0] {
+            b'd' => {
+                let chosen = self.children[place].iter().filter(|_| rng.bool()).map(|child| &self.names[*child]);
+                json!({"decision_point_outcome": {"type": "create_steps", "step_names": chosen.collect::<Vec<_>>()}})
+            }
+            b'b' => {
+                let cursors = vec![1; rng.usize(..4)];
+                json!({"batch_processing_outcome": {"type": "create_batches", "cursor_configs": cursors}})
+            }
+            _ => json!(step),
+        }
+    }
+}
+
+/// A task at which workers and people are.
+struct Meddled<'a> {
+    flow: &'a Fixture,
+    graph: Graph,
+    task: Uuid,
+    rng: Rng,
+    /// What workers have, and what they had and was taken from them.
+    held: Vec<ClaimedStep>,
+    lost: Vec<ClaimedStep>,
+}
+
+impl Meddled<'_> {
+    /// Somebody does something; what, in words.
+    async fn anything(&mut self) -> String {
+        match self.rng.u8(..10) {
+            0..3 => {
+                let claimed = self.flow.now(1 + self.rng.usize(..2)).await;
+                let names: Vec<String> = claimed.iter().map(|step| step.name.clone()).collect();
+                self.held.extend(claimed);
+                format!("a claim of {names:?}")
+            }
+            3..6 if !self.held.is_empty() => {
+                let step = self.held.swap_remove(self.rng.usize(..self.held.len()));
+                let said = match self.rng.u8(..6) {
+                    0 | 1 => Said::Failed(failure(false)),
+                    2 => Said::Failed(failure(true)),
+                    3 => Said::GivenBack,
+                    _ => Said::Complete(self.graph.result(&step.name, &mut self.rng)),
+                };
+                let text = format!("{said:?} of {}", step.name);
+                self.flow.say(&step, said).await.unwrap_or_else(|refused| panic!("{text}: {refused}"));
+                text
+            }
+            6 if !self.lost.is_empty() => {
+                let step = &self.lost[self.rng.usize(..self.lost.len())];
+                let said = Said::Complete(self.graph.result(&step.name, &mut self.rng));
+                assert_eq!(self.flow.say(step, said).await, Err(Refused::Lost), "{}", step.name);
+                format!("a late word about {}", step.name)
+            }
+            7 | 8 => {
+                let failed = self.failed().await;
+                let Some(step) = self.rng.choice(&failed).cloned() else { return "nothing".to_owned() };
+                let result = self.graph.result(&step, &mut self.rng);
+                let all = [Operation::ResolveManually, Operation::CompleteManually { result }];
+                let operation = self.rng.choice(all).filter(|_| self.rng.u8(..3) == 0);
+                self.operate(&step, operation.unwrap_or(Operation::ResetForRetry)).await
+            }
+            _ => {
+                let mut step = self.rng.choice(&self.graph.names).expect("a step").clone();
+                if step.starts_with('w') {
+                    write!(step, "_00{}", 1 + self.rng.u8(..3)).expect("text");
+                }
+                let operation = match self.rng.u8(..3) {
+                    0 => Operation::ResolveManually,
+                    1 => Operation::CompleteManually { result: self.graph.result(&step, &mut self.rng) },
+                    _ => Operation::ResetForRetry,
+                };
+                self.operate(&step, operation).await
+            }
+        }
+    }
+
+    /// The public names of the steps that failed for good.
+    async fn failed(&self) -> Vec<String> {
+        let failed = self.flow.states(self.task).await.into_iter().filter(|(_, state)| state == "e");
+        failed
+            .map(|(step, _)| step.split_once('_').map_or(step.clone(), |(name, part)| format!("{name}_00{part}")))
+            .collect()
+    }
+
+    async fn operate(&mut self, step: &str, operation: Operation) -> String {
+        let text = format!("{operation:?} of {step}");
+        match self.flow.operate(self.task, step, operation, who()).await {
+            Ok(operated) if operated.before == StepState::InProgress => {
+                let held = self.held.iter().position(|held| held.name == step).expect("somebody had it");
+                self.lost.push(self.held.swap_remove(held));
+                text
+            }
+            Ok(_) => text,
+            Err(Error::NotAllowed { .. } | Error::NoStep { .. }) => format!("no {text}"),
+            Err(error) => panic!("{text}: {error}"),
+        }
+    }
+
+    /// Whatever is left is done, and what failed gets another chance.
+    async fn to_the_end(&mut self) {
+        for _ in 0..200 {
+            for step in self.held.drain(..) {
+                let result = self.graph.result(&step.name, &mut self.rng);
+                self.flow.complete(&step, result).await;
+            }
+            match self.flow.standing(self.task).await.0.as_str() {
+                "c" => return,
+                "e" => {
+                    for step in self.failed().await {
+                        self.operate(&step, Operation::ResetForRetry).await;
+                    }
+                }
+                _ => {}
+            }
+            self.held = self.flow.now(9).await;
+        }
+        panic!("it does not end: {:?}", self.flow.states(self.task).await);
+    }
+}
+
+/// Whatever people and workers do, in any order: counters are what they count, a step is ready exactly if all before it is done and nothing failed, whoever lost a step is refused, and the
+/// task can be brought to its end.
+/// Graphs of all kinds of steps, and everything anybody can do, at random.
+#[tokio::test]
+async fn a_task_stays_sound_whoever_meddles() {
+    const ROUNDS: u64 = 40;
+    const ACTIONS: usize = 30;
+    let flow = Fixture::new().await;
+    for seed in 0..ROUNDS {
+        let mut rng = Rng::with_seed(seed);
+        let graph = graph(&mut rng);
+        let name = format!("g{seed}");
+        flow.template(&name, &graph.yaml).await;
+        let task = flow.submit(submission(&name, json!({}))).await.expect("a task").task_uuid;
+        let mut story = format!("seed {seed}: {}", graph.yaml);
+        let mut meddled = Meddled { flow: &flow, graph, task, rng, held: Vec::new(), lost: Vec::new() };
+        for _ in 0..ACTIONS {
+            if flow.standing(task).await.0 == "c" {
+                break;
+            }
+            write!(story, "\n{}", meddled.anything().await).expect("text");
+            flow.sound(task, &story).await;
+        }
+        meddled.to_the_end().await;
+        flow.sound(task, &story).await;
+    }
+}

@@ -1,0 +1,154 @@
+//! Random graphs with random failures, run by workers of the SDK.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+
+use flow::{Failure, Step};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::fixture::{Fixture, NAMESPACE, submission};
+use crate::workers::stopped;
+
+const STEPS: usize = 10;
+const ATTEMPTS: u32 = 3;
+
+/// What becomes of the attempts of a step: so many fail, by an error or by a panic; then it is done, or fails for good.
+#[derive(Debug, Clone, Copy)]
+struct Fate {
+    failures: u32,
+    by_panic: bool,
+    for_good: bool,
+}
+
+/// A graph, and what becomes of its steps.
+#[derive(Debug)]
+struct Plan {
+    parents: Vec<Vec<usize>>,
+    fates: Vec<Fate>,
+}
+
+impl Plan {
+    fn random(rng: &mut fastrand::Rng) -> Plan {
+        let parents = (0..STEPS).map(|step| (0..step).filter(|_| rng.u8(..4) == 0).collect()).collect();
+        let fate = |rng: &mut fastrand::Rng| Fate {
+            failures: if rng.u8(..3) == 0 { rng.u32(1..ATTEMPTS) } else { 0 },
+            by_panic: rng.bool(),
+            for_good: rng.u8(..25) == 0,
+        };
+        Plan { parents, fates: (0..STEPS).map(|_| fate(rng)).collect() }
+    }
+
+    fn steps(&self) -> String {
+        let step = |(step, parents): (usize, &Vec<usize>)| {
+            let names: Vec<String> = parents.iter().map(|parent| format!("s{parent}")).collect();
+            format!(
+                "{{name: s{step}, dependencies: [{}], handler: {{callable: step}}, retry: {{max_attempts: {ATTEMPTS}, backoff: none}}}}",
+                names.join(", ")
+            )
+        };
+        format!("[{}]", self.parents.iter().enumerate().map(step).collect::<Vec<_>>().join(", "))
+    }
+
+    fn fails(&self) -> bool {
+        self.fates.iter().any(|fate| fate.for_good)
+    }
+}
+
+/// What handlers have seen: which steps of which task are done.
+#[derive(Default)]
+struct Seen {
+    done: HashMap<Uuid, HashSet<usize>>,
+    wrong: Vec<String>,
+}
+
+/// Whatever the graph, and whatever fails on the way: every step runs after its parents and with their results, is completed exactly once after as many attempts as it takes, and its task ends as it
+/// should. Three workers of several handlers share them.
+#[tokio::test(flavor = "multi_thread")]
+async fn random_graphs_with_random_failures_end_as_they_should() {
+    let flow = Fixture::new().await;
+    let (plans, seen) =
+        (Arc::new(Mutex::new(HashMap::<String, Arc<Plan>>::new())), Arc::new(Mutex::new(Seen::default())));
+    let carry = {
+        let (plans, seen) = (plans.clone(), seen.clone());
+        move |step: Step<String>| {
+            let plan = plans.lock().expect("no panic")[&step.context].clone();
+            let seen = seen.clone();
+            async move {
+                let place: usize = step.name()[1..].parse()?;
+                let fate = plan.fates[place];
+                for parent in &plan.parents[place] {
+                    let result: usize = step.result(&format!("s{parent}"))?;
+                    let mut seen = seen.lock().expect("no panic");
+                    if result != *parent || !seen.done.entry(step.task()).or_default().contains(parent) {
+                        seen.wrong.push(format!("{} before its parent {parent}", step.name()));
+                    }
+                }
+                tokio::task::yield_now().await;
+                if step.attempt() <= fate.failures {
+                    assert!(!fate.by_panic, "as planned");
+                    return Err(Failure::new("as planned"));
+                }
+                if fate.for_good {
+                    return Err(Failure::permanent("for good"));
+                }
+                let mut seen = seen.lock().expect("no panic");
+                if !seen.done.entry(step.task()).or_default().insert(place) {
+                    seen.wrong.push(format!("{} twice", step.name()));
+                }
+                Ok(place)
+            }
+        }
+    };
+    let worker = |name: &str| flow.worker(name).namespace(NAMESPACE).concurrency(4).handle("step", carry.clone());
+    let workers = ["one", "two", "three"].map(|name| worker(name).start().expect("a worker"));
+
+    let mut tasks = Vec::new();
+    for seed in 0..16 {
+        let plan = Arc::new(Plan::random(&mut fastrand::Rng::with_seed(seed)));
+        let name = format!("g{seed}");
+        flow.template(&name, &plan.steps()).await;
+        plans.lock().expect("no panic").insert(name.clone(), plan.clone());
+        let task = flow.submit(submission(&name, json!(name))).await.expect("a task").task_uuid;
+        tasks.push((seed, task, plan));
+    }
+    assert!(
+        tasks.iter().any(|(.., plan)| plan.fails()) && tasks.iter().any(|(.., plan)| !plan.fails()),
+        "of each kind"
+    );
+    for (seed, task, plan) in &tasks {
+        flow.ends(*task, if plan.fails() { "e" } else { "c" }).await;
+        let done = seen.lock().expect("no panic").done.remove(task).unwrap_or_default();
+        for (place, outcomes) in outcomes(&flow, *task).await {
+            let Fate { failures, for_good, .. } = plan.fates[place];
+            let mut expected = vec!["f"; failures as usize];
+            expected.push(if for_good { "e" } else { "c" });
+            // In a task that failed a step may not have come to all of its attempts.
+            let whole = !plan.fails() || done.contains(&place);
+            assert!(
+                expected.starts_with(&outcomes.iter().map(String::as_str).collect::<Vec<_>>()),
+                "seed {seed}: {place} {outcomes:?}"
+            );
+            assert!(!whole || outcomes.len() == expected.len(), "seed {seed}: {place} {outcomes:?}");
+        }
+        assert!(plan.fails() || done.len() == STEPS, "seed {seed}: {done:?}");
+    }
+    assert_eq!(seen.lock().expect("no panic").wrong, [""; 0]);
+    for worker in workers {
+        assert_eq!(stopped(worker).await.lost, 0);
+    }
+}
+
+/// How the attempts of each step ended, in order.
+async fn outcomes(flow: &Fixture, task: Uuid) -> BTreeMap<usize, Vec<String>> {
+    let sql = flow.db.schema().sql(
+        "select a.ordinal, a.outcome::text from {schema}.attempt a where a.task_id = $1 order by a.ordinal, a.attempt, a.ended_at",
+    );
+    let rows: Vec<(i32, String)> =
+        sqlx::query_as(&sql).bind(task).fetch_all(flow.db.database().pool()).await.expect("attempts");
+    let mut outcomes: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+    for (step, outcome) in rows {
+        outcomes.entry(step as usize).or_default().push(outcome);
+    }
+    outcomes
+}

@@ -1,0 +1,73 @@
+//! Steps that a worker of the SDK meets and has no handler for.
+
+use flow::Step;
+use serde_json::Value;
+
+use crate::fixture::{Fixture, NAMESPACE, submission};
+use crate::workers::stopped;
+
+/// A step whose callable a worker does not have is given back uncharged, once and not again and again, and waits for a worker that has it.
+#[tokio::test]
+async fn a_step_that_nobody_here_can_do_waits_for_who_can() {
+    let flow = Fixture::with("[{name: a, handler: {callable: mail.send}}, {name: b}]").await;
+    let task = flow.task().await;
+    let first = flow.worker("first").namespace(NAMESPACE).handle("b", async |_: Step<Value>| Ok(()));
+    let first = first.start().expect("a worker");
+    pg::testing::eventually("it has done one and given the other back", async || {
+        let counts = first.counts();
+        counts.completed == 1 && counts.given_back >= 1
+    })
+    .await;
+    let looks = flow.claims().looks;
+    let second = flow.worker("second").namespace(NAMESPACE).handle("mail.send", async |_: Step<Value>| Ok(()));
+    let second = second.start().expect("a worker");
+    flow.ends(task, "c").await;
+    let counts = stopped(first).await;
+    // It comes back to it after a second, two, four.
+    assert!((1..10).contains(&counts.given_back), "{counts:?}");
+    assert!(flow.claims().looks - looks < 100, "{:?}", flow.claims());
+    assert_eq!(stopped(second).await.completed, 1);
+    let done: Vec<_> = flow.attempts(task).await.into_iter().filter(|(_, outcome)| outcome == "c").collect();
+    assert_eq!(done, [(1, "c".to_owned()), (1, "c".to_owned())], "nothing was charged");
+}
+
+/// Two templates whose steps have one name and different callables: workers that each have one of them finish both.
+#[tokio::test]
+async fn one_name_for_two_callables_starves_nobody() {
+    let flow = Fixture::new().await;
+    let mut tasks = Vec::new();
+    for template in ["x", "y"] {
+        flow.template(template, &format!("[{{name: a, handler: {{callable: {template}}}}}]")).await;
+        for _ in 0..2 {
+            tasks.push(flow.submit(submission(template, Value::Null)).await.expect("a task").task_uuid);
+        }
+    }
+    let worker =
+        |callable: &str| flow.worker(callable).namespace(NAMESPACE).handle(callable, async |_: Step<Value>| Ok(()));
+    let workers = ["x", "y"].map(|callable| worker(callable).start().expect("a worker"));
+    for task in tasks {
+        flow.ends(task, "c").await;
+    }
+    for worker in workers {
+        assert_eq!(stopped(worker).await.completed, 2);
+    }
+}
+
+/// A worker that names its steps never meets others.
+#[tokio::test]
+async fn a_worker_that_names_its_steps_meets_no_others() {
+    let flow = Fixture::with("[{name: a}, {name: b}]").await;
+    let worker = |step: &'static str| {
+        let worker = flow.worker(step).namespace(NAMESPACE).steps([step]);
+        worker.handle(step, async |_: Step<Value>| Ok(())).start().expect("a worker")
+    };
+    let (a, b) = (worker("a"), worker("b"));
+    for _ in 0..5 {
+        let task = flow.task().await;
+        flow.ends(task, "c").await;
+    }
+    for worker in [a, b] {
+        let counts = stopped(worker).await;
+        assert_eq!((counts.claimed, counts.completed, counts.given_back), (5, 5, 0));
+    }
+}
