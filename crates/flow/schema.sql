@@ -103,6 +103,7 @@ create table {schema}.step (
     state "char" not null,
     waiting integer not null,
     due_at timestamp with time zone not null default 'infinity'::timestamp with time zone,
+    came_at timestamp with time zone,
     ready_at timestamp with time zone,
     since timestamp with time zone not null default now(),
     fence bigint not null default 0,
@@ -163,6 +164,7 @@ create table {schema}.task (
 ) with (autovacuum_vacuum_scale_factor=0.02, fillfactor=70, vacuum_truncate=off);
 CREATE INDEX task_due ON {schema}.task USING btree (due_at) WHERE (due_at < 'infinity'::timestamp with time zone);
 CREATE INDEX task_failed ON {schema}.task USING btree (namespace_id, id) WHERE (failed > 0);
+CREATE INDEX task_listed ON {schema}.task USING btree (namespace_id, state, id);
 
 create table {schema}.task_detail (
     task_id uuid not null,
@@ -178,6 +180,7 @@ create table {schema}.task_detail (
     constraint task_detail_identity_key UNIQUE (identity),
     constraint task_detail_pkey PRIMARY KEY (task_id)
 );
+CREATE INDEX task_detail_correlation ON {schema}.task_detail USING btree (correlation_id, task_id) WHERE (correlation_id IS NOT NULL);
 
 create table {schema}.task_operation (
     id bigint not null generated always as identity,
@@ -322,7 +325,7 @@ declare
     front integer[] := steps;
 begin
     while front <> '{}' loop
-        update {schema}.step s set state = 'p', since = now() where s.task_id = of_task and s.ordinal = any (front) and s.state = 'a';
+        update {schema}.step s set state = 'p', came_at = now(), since = now() where s.task_id = of_task and s.ordinal = any (front) and s.state = 'a';
         front := array(
             select distinct k.ordinal
             from {schema}.definition d cross join unnest(d.children) as c (ordinal)
@@ -445,6 +448,7 @@ begin
     end loop;
 
     if taken > 0 then
+        perform pg_notify('{schema}_flow_watch', t.id::text) from {schema}.task t where t.id = any (tasks) and t.watched_until > now() and pg_notification_queue_usage() < 0.9;
         return query select null::float8, null::integer[], null::bigint[], h.* from {schema}.hand_out(tasks, steps, seats, leases_ms) h;
     end if;
     next_due_ms := case when soonest is not null then greatest(extract(epoch from soonest - now()) * 1000, 0) end;
@@ -508,9 +512,10 @@ declare
     first integer;
 begin
     update {schema}.task t set next_ordinal = t.next_ordinal + more where t.id = of_task returning t.next_ordinal - more into first;
-    update {schema}.step s set state = 'p', part = 1, since = now() where s.task_id = of_task and s.ordinal = divided;
-    insert into {schema}.step (task_id, ordinal, slot, part, lane_id, state, waiting, due_at, ready_at)
-    select of_task, first + i - 2, divided, i, s.lane_id, case when t.failed = 0 then 'r' else 'p' end::"char", 0, case when t.failed = 0 then now() else 'infinity' end, now()
+    update {schema}.step s set state = 'p', part = 1, came_at = now(), since = now() where s.task_id = of_task and s.ordinal = divided;
+    insert into {schema}.step (task_id, ordinal, slot, part, lane_id, state, waiting, due_at, came_at, ready_at)
+    select of_task, first + i - 2, divided, i, s.lane_id, case when t.failed = 0 then 'r' else 'p' end::"char", 0, case when t.failed = 0 then now() else 'infinity' end,
+           now(), case when t.failed = 0 then now() end
     from {schema}.step s, {schema}.task t, generate_series(2, more + 1) as i
     where s.task_id = of_task and s.ordinal = divided and t.id = of_task;
     insert into {schema}.step_data (task_id, ordinal, input)
@@ -1130,6 +1135,8 @@ begin
     select array_agg(a.task_id), array_agg(a.state::text || case when a.readied then '+' else '' end || case when a.watched then '!' else '' end) into gone_on, after
     from {schema}.advance_tasks(array(select distinct m.id from unnest(mine) as m (id)), ended, ended_of, changed, changes) as a;
 
+    -- A lost ring costs a watcher time; a full queue would cost the write.
+    perform pg_notify('{schema}_flow_watch', n.task_id::text) from unnest(gone_on, after) as n (task_id, after) where n.after like '%!' and pg_notification_queue_usage() < 0.9;
     if publishes or 'e' = any (verdicts) or 'p' = any (verdicts) then
         perform {schema}.tell(mine, steps, slots, verdicts, array(select verbs[p.place] from unnest(places) as p (place)), array(select bodies[p.place] from unnest(places) as p (place)));
     end if;
@@ -1212,7 +1219,7 @@ AS $function$
     -- Of a task in which something had failed before, nothing is left to be stopped.
     update {schema}.step s
     set due_at = case s.state when 'i' then s.due_at else 'infinity' end, state = case s.state when 'r' then 'p' else s.state end,
-        lane_id = case s.state when 'i' then 0 else s.lane_id end
+        lane_id = case s.state when 'i' then 0 else s.lane_id end, since = case s.state when 'r' then now() else s.since end
     from {schema}.task t
     where t.id = any (failed_tasks) and t.failed = 0 and s.task_id = t.id and s.state in ('r', 'w', 'i');
     update {schema}.task t set failed = t.failed + n.steps

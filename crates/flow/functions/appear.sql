@@ -10,7 +10,7 @@ declare
     front integer[] := steps;
 begin
     while front <> '{}' loop
-        update {schema}.step s set state = 'p', since = now() where s.task_id = of_task and s.ordinal = any (front) and s.state = 'a';
+        update {schema}.step s set state = 'p', came_at = now(), since = now() where s.task_id = of_task and s.ordinal = any (front) and s.state = 'a';
         front := array(
             select distinct k.ordinal
             from {schema}.definition d cross join unnest(d.children) as c (ordinal)

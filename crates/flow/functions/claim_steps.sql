@@ -6,6 +6,7 @@
 -- Seats:  `wants`: steps at most; `workers`: who; `leases_ms`: for how long. Each seat gets a step before any gets a second.
 -- Limits: a lane that has one gives no more than that allows. What is due beyond it is rung by whatever makes room: see functions/free_slots.sql.
 -- Rows:   one per step, see functions/hand_out.sql; then one of nulls but for next_due_ms, the lanes and up to where each has been read.
+-- Rings:  who watches one of their tasks.
 -- Locks:  limits, in order; then steps, skip locked.
 -- Index:  step_due of each lane forwards; then primary keys.
 -- Commit: is not waited for to be on disk. A crash of the database may forget the newest claims, and their steps are due again at once: what is said under them is refused.
@@ -103,6 +104,7 @@ begin
     end loop;
 
     if taken > 0 then
+        perform pg_notify({watch}, t.id::text) from {schema}.task t where t.id = any (tasks) and t.watched_until > now() and pg_notification_queue_usage() < 0.9;
         return query select null::float8, null::integer[], null::bigint[], h.* from {schema}.hand_out(tasks, steps, seats, leases_ms) h;
     end if;
     next_due_ms := case when soonest is not null then greatest(extract(epoch from soonest - now()) * 1000, 0) end;

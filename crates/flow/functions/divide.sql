@@ -10,9 +10,10 @@ declare
     first integer;
 begin
     update {schema}.task t set next_ordinal = t.next_ordinal + more where t.id = of_task returning t.next_ordinal - more into first;
-    update {schema}.step s set state = 'p', part = 1, since = now() where s.task_id = of_task and s.ordinal = divided;
-    insert into {schema}.step (task_id, ordinal, slot, part, lane_id, state, waiting, due_at, ready_at)
-    select of_task, first + i - 2, divided, i, s.lane_id, case when t.failed = 0 then 'r' else 'p' end::"char", 0, case when t.failed = 0 then now() else 'infinity' end, now()
+    update {schema}.step s set state = 'p', part = 1, came_at = now(), since = now() where s.task_id = of_task and s.ordinal = divided;
+    insert into {schema}.step (task_id, ordinal, slot, part, lane_id, state, waiting, due_at, came_at, ready_at)
+    select of_task, first + i - 2, divided, i, s.lane_id, case when t.failed = 0 then 'r' else 'p' end::"char", 0, case when t.failed = 0 then now() else 'infinity' end,
+           now(), case when t.failed = 0 then now() end
     from {schema}.step s, {schema}.task t, generate_series(2, more + 1) as i
     where s.task_id = of_task and s.ordinal = divided and t.id = of_task;
     insert into {schema}.step_data (task_id, ordinal, input)

@@ -9,7 +9,7 @@ as $$
     -- Of a task in which something had failed before, nothing is left to be stopped.
     update {schema}.step s
     set due_at = case s.state when 'i' then s.due_at else 'infinity' end, state = case s.state when 'r' then 'p' else s.state end,
-        lane_id = case s.state when 'i' then 0 else s.lane_id end
+        lane_id = case s.state when 'i' then 0 else s.lane_id end, since = case s.state when 'r' then now() else s.since end
     from {schema}.task t
     where t.id = any (failed_tasks) and t.failed = 0 and s.task_id = t.id and s.state in ('r', 'w', 'i');
     update {schema}.task t set failed = t.failed + n.steps

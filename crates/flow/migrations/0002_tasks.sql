@@ -23,6 +23,8 @@ create table {schema}.task (
 create index task_due on {schema}.task (due_at) where due_at < 'infinity';
 -- What waits for a person: tasks in which something failed.
 create index task_failed on {schema}.task (namespace_id, id) where failed > 0;
+-- Lists are of one namespace, of one state, or both, the newest first.
+create index task_listed on {schema}.task (namespace_id, state, id);
 
 -- And what does not.
 create table {schema}.task_detail (
@@ -38,6 +40,7 @@ create table {schema}.task_detail (
     parent_correlation_id text,
     idempotency_key       text
 );
+create index task_detail_correlation on {schema}.task_detail (correlation_id, task_id) where correlation_id is not null;
 
 -- A step of a task. Work is this row: `due_at` says when it is next to be looked at. That is now while it can be claimed, the end of the lease while a worker has it, the end of the
 -- pause while it waits for another attempt, and infinity otherwise.
@@ -55,7 +58,8 @@ create table {schema}.step (
     -- Parents that are not done.
     waiting  integer     not null,
     due_at   timestamptz not null default 'infinity',
-    -- When it could be claimed, and when it came to the state it is in.
+    -- When it came to be, if not with its task; when it could be claimed; and when it came to the state it is in.
+    came_at  timestamptz,
     ready_at timestamptz,
     since    timestamptz not null default now(),
     -- A later one with every claim: whoever presents an older one has lost the step.

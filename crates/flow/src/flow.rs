@@ -18,6 +18,7 @@ use crate::renew::Renewals;
 use crate::settle::Settles;
 use crate::submit::Submits;
 use crate::token::Token;
+use crate::wait::Watches;
 
 /// Channels: that steps may be due, and that leases end which the engine watches.
 const STEPS: &str = "flow";
@@ -64,6 +65,8 @@ pub(crate) struct Inner {
     pub(crate) leases_channel: Channel,
     /// Tasks that may have taken too long.
     pub(crate) overdue: Consumer<Due<Uuid>>,
+    pub(crate) watches: Consumer<Watches>,
+    pub(crate) watch_channel: Channel,
 }
 
 impl Flow {
@@ -83,7 +86,7 @@ impl Flow {
     pub fn start(db: &Database, schema: &Schema, options: Options) -> Flow {
         let wake = Wake::start(db, schema, options.wake);
         let channel = wake.channel(STEPS, Payload::Keys);
-        let watch = wake.channel(WATCH, Payload::Keys);
+        let watch_channel = wake.channel(WATCH, Payload::Keys);
         let leases_channel = wake.channel(LEASES, Payload::Due);
         let overdue_channel = wake.channel("flow_overdue", Payload::Due);
         let flying = FlightOptions { give_up_after: options.give_up_after, ..FlightOptions::default() };
@@ -107,18 +110,20 @@ impl Flow {
             claims: wake.consumer("steps", Claims::new(schema, channel.clone())),
             acts: wake.flights(
                 "operate",
-                Acts::new(schema, channel.clone(), watch.clone()),
+                Acts::new(schema, channel.clone(), watch_channel.clone()),
                 Acts::alone(flying.clone()),
             ),
             settles: wake.flights(
                 "settle",
-                Settles::new(schema, channel, watch, leases_channel.clone()),
+                Settles::new(schema, channel, watch_channel.clone(), leases_channel.clone()),
                 flying.clone(),
             ),
             renewals: wake.flights("renew", Renewals::new(schema), flying),
             leases: wake.consumer("leases", leases),
             overdue: wake.consumer("overdue", overdue),
             leases_channel,
+            watches: wake.consumer("watch", Watches::new(schema, watch_channel.clone())),
+            watch_channel,
             db: db.clone(),
             schema: schema.clone(),
             wake,
@@ -151,6 +156,7 @@ impl Flow {
         self.inner.claims.close().await;
         self.inner.leases.close().await;
         self.inner.overdue.close().await;
+        self.inner.watches.close().await;
     }
 
     /// Returns when every ring for other processes has been sent.

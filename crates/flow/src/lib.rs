@@ -6,6 +6,7 @@
 //! Where to read on: what is stored in `migrations/`; how tasks are made, steps claimed and ended in `functions/`, one file each with its reasons; the states as people see them
 //! in `state.rs`. Everything that waits, rings and groups is the engine's: see the crate `wake`.
 
+mod audit;
 mod catalog;
 mod claim;
 mod due;
@@ -14,14 +15,17 @@ mod event;
 mod flat;
 mod flow;
 mod graph;
+mod history;
 pub mod http;
 mod identity;
 mod investigation;
 mod limit;
+mod list;
 mod manual;
 mod name;
 mod orchestrator;
 mod queries;
+mod read;
 mod register;
 mod renew;
 mod settle;
@@ -30,16 +34,21 @@ mod state;
 mod submit;
 mod template;
 mod token;
+mod transition;
+mod wait;
 mod worker;
 
+pub use audit::{Attempt, Outcome};
 pub use claim::{Claimant, ClaimedStep};
 pub use error::{Error, Result};
 pub use event::{DomainEvent, EventFilter};
 pub use flow::{Flow, Options};
 pub use investigation::{Investigation, InvestigationFilter, Resolution};
 pub use limit::Limit;
+pub use list::{PAGE_MAX, TaskFilter, TaskPage};
 pub use manual::{Cancelled, Obstacle, Operated, Operation, REASON_MAX, Who};
 pub use orchestrator::Orchestrator;
+pub use read::{Task, TaskStep, TaskSummary};
 pub use register::Registered;
 pub use renew::Alive;
 pub use settle::{Branches, Decision, Ended, Failure, Parts, Refused, Said, Settled};
@@ -51,4 +60,6 @@ pub use template::{
     NAME_MAX, PublishWhen, PublishedEvent, Retry, STEPS_MAX, StalenessAction, StepDefinition, StepKind, Template,
 };
 pub use token::Token;
-pub use worker::{Answer, Handler, Outcome, Signal, Step, Worker, WorkerBuilder, WorkerCounts};
+pub use transition::{NotATransition, Transition, TransitionId};
+pub use wait::News;
+pub use worker::{Answer, Handled, Handler, Signal, Step, Worker, WorkerBuilder, WorkerCounts};

@@ -15,6 +15,13 @@ pub(crate) struct Queries {
     pub(crate) close_investigation: Sql,
     pub(crate) domain_events: Sql,
     pub(crate) template_of_task: Sql,
+    pub(crate) task_detail: Sql,
+    pub(crate) task_steps: Sql,
+    pub(crate) task_attempts: Sql,
+    pub(crate) task_history: Sql,
+    pub(crate) mark_watched: Sql,
+    pub(crate) find_tasks: Sql,
+    pub(crate) pick_tasks: Sql,
 }
 
 impl Queries {
@@ -31,6 +38,13 @@ impl Queries {
             close_investigation: schema.sql(include_str!("../sql/close_investigation.sql")),
             domain_events: schema.sql(include_str!("../sql/domain_events.sql")),
             template_of_task: schema.sql(include_str!("../sql/template_of_task.sql")),
+            task_detail: schema.sql(include_str!("../sql/task_detail.sql")),
+            task_steps: schema.sql(include_str!("../sql/task_steps.sql")),
+            task_attempts: schema.sql(include_str!("../sql/task_attempts.sql")),
+            task_history: schema.sql(include_str!("../sql/task_history.sql")),
+            mark_watched: schema.sql(include_str!("../sql/mark_watched.sql")),
+            find_tasks: schema.sql(include_str!("../sql/find_tasks.sql")),
+            pick_tasks: schema.sql(include_str!("../sql/pick_tasks.sql")),
         }
     }
 }

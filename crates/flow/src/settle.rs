@@ -304,7 +304,8 @@ impl Flight for Settles {
         let template = &member.kept.template;
         let step = &template.steps[member.token.slot as usize];
         let name = |step: &StepDefinition| of_step(&template.namespace, &step.name);
-        let (next, watched) = fate.map_or((true, true), |Fate(_, readied, watched)| (*readied, *watched));
+        // Whoever watches elsewhere is rung by the statement itself, which knows whether anybody does.
+        let (next, watched) = fate.map_or((true, false), |Fate(_, readied, watched)| (*readied, *watched));
         // What these make ready is not among what counts as readied.
         let opens = member.verb == "c" && matches!(step.kind, StepKind::Decision | StepKind::Batchable);
         let opens = opens && fate.is_none_or(|Fate(settled, ..)| settled.is_some_and(|settled| !settled.repeated));

@@ -1,8 +1,9 @@
 //! How a task stands, from how many of its steps are where.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
-use crate::state::TaskState;
+use crate::state::{StepState, TaskState};
 
 /// How many steps of a task are where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,7 +27,7 @@ pub struct StepCounts {
 }
 
 /// How a task stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecutionStatus {
     /// A step failed for good.
@@ -42,7 +43,7 @@ pub enum ExecutionStatus {
 }
 
 /// What to do about it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RecommendedAction {
     /// Look at what failed: reset it, or resolve it.
@@ -58,7 +59,7 @@ pub enum RecommendedAction {
 }
 
 /// How worried to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HealthStatus {
     /// Not at all.
@@ -70,6 +71,33 @@ pub enum HealthStatus {
 }
 
 impl StepCounts {
+    /// Counts a step in. `spared`: the rest goes on without it, should it have failed.
+    pub(crate) fn add(&mut self, state: StepState, spared: bool) {
+        self.total += 1;
+        *self.place(state, spared) += 1;
+    }
+
+    /// Counts a step where it is now, and not where it was.
+    pub(crate) fn shift(&mut self, from: StepState, to: StepState, spared: bool) {
+        *self.place(from, spared) -= 1;
+        *self.place(to, spared) += 1;
+    }
+
+    fn place(&mut self, state: StepState, spared: bool) -> &mut u32 {
+        match state {
+            StepState::Pending => &mut self.pending,
+            StepState::Enqueued => &mut self.ready,
+            StepState::WaitingForRetry => &mut self.waiting_for_retry,
+            StepState::Complete | StepState::ResolvedManually => &mut self.complete,
+            StepState::Error if !spared => &mut self.failed,
+            StepState::Error | StepState::Cancelled => &mut self.dropped,
+            // What has come in is under way until it is settled, which is the same moment.
+            StepState::InProgress
+            | StepState::EnqueuedForOrchestration
+            | StepState::EnqueuedAsErrorForOrchestration => &mut self.in_progress,
+        }
+    }
+
     /// How the task stands. What comes first counts: a failure hides ready steps, ready steps hide what is under way.
     pub fn execution_status(&self) -> ExecutionStatus {
         if self.failed > 0 {

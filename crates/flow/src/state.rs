@@ -5,12 +5,13 @@
 //! the same.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Declares states with their public names.
 macro_rules! states {
     ($(#[$doc:meta])* $name:ident { $($(#[$each:meta])* $state:ident = $text:literal),* $(,)? }) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
         pub enum $name {
             $($(#[$each])* #[serde(rename = $text)] $state,)*
         }
@@ -141,6 +142,14 @@ impl TaskState {
             _ => way(to),
         }
     }
+
+    /// The same where a person may have had a hand in it.
+    pub(crate) fn led(self, to: TaskState) -> Vec<TaskState> {
+        match self.passed(to) {
+            none if none.is_empty() => shortest(Self::ALL, self, to, |from, to| from.may_become(to, By::Operator)),
+            way => way,
+        }
+    }
 }
 
 impl StepState {
@@ -176,6 +185,11 @@ impl StepState {
             (InProgress, WaitingForRetry | Error) => vec![EnqueuedAsErrorForOrchestration, to],
             _ => shortest(Self::ALL, self, to, |from, to| from.may_become(to, By::Engine)),
         }
+    }
+
+    /// The same where a person has taken it there.
+    pub(crate) fn led(self, to: StepState) -> Vec<StepState> {
+        shortest(Self::ALL, self, to, |from, to| from.may_become(to, By::Operator))
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
+use utoipa::ToSchema;
 
 pub use fault::{Fault, Faults};
 
@@ -94,7 +95,7 @@ pub struct HandlerDefinition {
 }
 
 /// What kind of step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepKind {
     /// It runs when all before it are done.

@@ -20,7 +20,7 @@ use crate::settle::{Failure, Said};
 pub trait Handler: Send + Sync + 'static {
     /// What the task works on, as this handler reads it. A context of another shape fails the step for good.
     type Context: DeserializeOwned + Send + 'static;
-    /// What it answers: anything that is JSON, or an [`Outcome`].
+    /// What it answers: anything that is JSON, or an [`Handled`].
     type Output: Answer;
 
     /// Carries out one attempt of a step.
@@ -29,14 +29,14 @@ pub trait Handler: Send + Sync + 'static {
 
 /// How an attempt of a handler ended that may leave off before it is done.
 #[derive(Debug)]
-pub enum Outcome<T> {
+pub enum Handled<T> {
     /// The step is done, with this result.
     Done(T),
     /// It is not, and goes on from this checkpoint when somebody claims it next. See [`Step::yield_with`].
     Yielded(Box<RawValue>),
 }
 
-/// What a handler may answer: anything that is JSON, which completes the step, or an [`Outcome`].
+/// What a handler may answer: anything that is JSON, which completes the step, or an [`Handled`].
 pub trait Answer {
     /// As the engine is told.
     ///
@@ -52,11 +52,11 @@ impl<T: Serialize> Answer for T {
     }
 }
 
-impl<T: Serialize> Answer for Outcome<T> {
+impl<T: Serialize> Answer for Handled<T> {
     fn said(self) -> Result<Said, Failure> {
         match self {
-            Outcome::Done(result) => result.said(),
-            Outcome::Yielded(checkpoint) => Ok(Said::Yielded(checkpoint)),
+            Handled::Done(result) => result.said(),
+            Handled::Yielded(checkpoint) => Ok(Said::Yielded(checkpoint)),
         }
     }
 }

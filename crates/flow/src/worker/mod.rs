@@ -29,7 +29,7 @@ use tokio::task::JoinHandle;
 
 pub use build::WorkerBuilder;
 pub use counts::WorkerCounts;
-pub use handler::{Answer, Handler, Outcome};
+pub use handler::{Answer, Handled, Handler};
 pub use step::{Signal, Step};
 
 use counts::Tally;

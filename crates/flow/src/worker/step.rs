@@ -11,7 +11,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::handler::Outcome;
+use super::handler::Handled;
 use crate::claim::ClaimedStep;
 use crate::flow::Flow;
 use crate::renew::Alive;
@@ -161,8 +161,8 @@ impl<C> Step<C> {
     ///
     /// # Errors
     /// If it is not JSON.
-    pub fn yield_with<T>(self, checkpoint: &impl Serialize) -> Result<Outcome<T>, Failure> {
-        written(checkpoint).map(Outcome::Yielded)
+    pub fn yield_with<T>(self, checkpoint: &impl Serialize) -> Result<Handled<T>, Failure> {
+        written(checkpoint).map(Handled::Yielded)
     }
 
     /// By which a thread hears that nobody wants its work any more.

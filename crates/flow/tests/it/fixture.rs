@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use flow::{Claimant, ClaimedStep, Ended, Failure, Flow, Options, Refused, Said, Settled, Submission};
+use pg::Database;
 pub(crate) use pg::testing::PATIENCE;
-use pg::testing::TestDb;
+use pg::testing::{Proxy, TestDb};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -17,6 +18,22 @@ pub(crate) const NAMESPACE: &str = "tests";
 pub(crate) struct Fixture {
     pub(crate) db: TestDb,
     pub(crate) flow: Flow,
+}
+
+/// The same as another process has it: the same tables, and nothing in common in memory.
+pub(crate) struct Elsewhere {
+    pub(crate) flow: Flow,
+    _way: Proxy,
+}
+
+impl Elsewhere {
+    pub(crate) async fn start(db: &TestDb) -> Elsewhere {
+        // Another address makes it another database to everything that is kept once per database.
+        let way = Proxy::start(db).await;
+        let database = Database::connect_lazy(way.url(), pg::Options::default()).expect("a pool through a proxy");
+        let flow = Flow::open(database, db.schema().clone(), Options::default()).await.expect("open a flow");
+        Elsewhere { flow, _way: way }
+    }
 }
 
 impl std::ops::Deref for Fixture {

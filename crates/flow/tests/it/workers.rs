@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use flow::{Decision, Failure, Flow, Handler, Outcome, Step, Worker, WorkerCounts};
+use flow::{Decision, Failure, Flow, Handled, Handler, Step, Worker, WorkerCounts};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
@@ -238,11 +238,11 @@ async fn a_handler_yields_and_goes_on() {
     struct Countdown;
     impl Handler for Countdown {
         type Context = Context;
-        type Output = Outcome<String>;
+        type Output = Handled<String>;
 
-        async fn handle(&self, step: Step<Context>) -> Result<Outcome<String>, Failure> {
+        async fn handle(&self, step: Step<Context>) -> Result<Handled<String>, Failure> {
             match step.checkpoint::<i64>()?.unwrap_or(step.context.a) {
-                0 => Ok(Outcome::Done(format!("attempt {}", step.attempt()))),
+                0 => Ok(Handled::Done(format!("attempt {}", step.attempt()))),
                 left => step.yield_with(&(left - 1)),
             }
         }

@@ -1,0 +1,110 @@
+//! A batch: a file is divided into parts that are read side by side, and a report waits for all of them. The first worker dies on the way; the second goes on from
+//! the checkpoints.
+//!
+//! ```text
+//! $ cargo run -p reveille-flow --example csv_import
+//! 120 rows in 4 parts
+//! the first worker dies after 10 rows of each part
+//! the second worker goes on at row 10 of each part
+//! 120 rows, 7140 in all
+//! no row was read twice
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use flow::{Decision, Failure, Flow, Options, Step, Submission, TaskState, Worker};
+use pg::testing::{TestDb, eventually};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::time::Instant;
+
+const PARTS: u32 = 4;
+/// After how many rows of its part the first worker dies.
+const DEADLY: u32 = 10;
+
+#[derive(Deserialize)]
+struct File {
+    csv: String,
+}
+
+/// What a part is to read.
+#[derive(Serialize, Deserialize)]
+struct Rows {
+    from: u32,
+    to: u32,
+}
+
+/// How far a part has come: whoever goes on with it, begins here.
+#[derive(Default, Serialize, Deserialize)]
+struct Progress {
+    read: u32,
+    sum: u64,
+}
+
+async fn split(step: Step<File>) -> Result<Decision, Failure> {
+    let rows = step.context.csv.lines().count() as u32;
+    println!("{rows} rows in {PARTS} parts");
+    Decision::divide((0..PARTS).map(|part| Rows { from: part * rows / PARTS, to: (part + 1) * rows / PARTS }))
+}
+
+async fn report(step: Step<File>) -> Result<u64, Failure> {
+    let parts: Vec<Progress> = step.results_of_parts("rows")?;
+    let total = parts.iter().map(|part| part.sum).sum();
+    println!("{} rows, {total} in all", parts.iter().map(|part| part.read).sum::<u32>());
+    Ok(total)
+}
+
+/// Reads a part, row by row, and counts in `read` what it has read. A worker that is to die stands still at the deadly row, as if its machine had.
+async fn rows(step: Step<File>, read: Arc<AtomicU32>, dies: bool) -> Result<Progress, Failure> {
+    let Rows { from, to } = step.input()?;
+    let mut progress: Progress = step.checkpoint()?.unwrap_or_default();
+    if progress.read > 0 && from == 0 {
+        println!("the second worker goes on at row {} of each part", progress.read);
+    }
+    for row in step.context.csv.lines().take(to as usize).skip((from + progress.read) as usize) {
+        if dies && progress.read == DEADLY {
+            std::future::pending::<()>().await;
+        }
+        let (_, amount) = row.split_once(',').ok_or_else(|| Failure::permanent(format!("no row: {row:?}")))?;
+        progress.sum += amount.parse::<u64>()?;
+        progress.read += 1;
+        read.fetch_add(1, Ordering::Relaxed);
+        // What is saved is on disk. A file of a million rows would save every thousandth.
+        step.save_checkpoint(&progress).await?;
+    }
+    Ok(progress)
+}
+
+fn start(flow: &Flow, name: &str, read: &Arc<AtomicU32>, dies: bool) -> flow::Result<Worker> {
+    let read = read.clone();
+    let worker = flow.worker(name).namespace("data").lease(Duration::from_secs(2));
+    let worker = worker.handle("split", split).handle("report", report);
+    worker.handle("rows", move |step| rows(step, read.clone(), dies)).start()
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let db = TestDb::new().await;
+    let flow = Flow::open(db.database().clone(), db.schema().clone(), Options::default()).await?;
+    flow.register(include_str!("csv_import.yaml")).await?;
+
+    let read = Arc::new(AtomicU32::new(0));
+    let csv: String = (0..120).map(|row| format!("row {row},{row}\n")).collect();
+    let task = flow.submit(Submission::new("data", "import", "1.0.0", json!({"csv": csv}))).await?.task_uuid;
+
+    let first = start(&flow, "first", &read, true)?;
+    eventually("all parts stand still", async || read.load(Ordering::Relaxed) == PARTS * DEADLY).await;
+    println!("the first worker dies after {DEADLY} rows of each part");
+    drop(first);
+
+    let second = start(&flow, "second", &read, false)?;
+    let ended = flow.wait(task, Instant::now() + Duration::from_secs(30)).await?.ok_or("it takes too long")?;
+    second.stop(Duration::from_secs(10)).await;
+    match (ended.summary.status, read.load(Ordering::Relaxed)) {
+        (TaskState::Complete, 120) => println!("no row was read twice"),
+        (state, rows) => return Err(format!("the task is {state} after {rows} rows").into()),
+    }
+    Ok(())
+}

@@ -1,0 +1,22 @@
+/* find_tasks */
+-- Tasks of a namespace ($1), in some states ($2, letters), of a correlation ($3), newest first; null: of all. Before one ($4) and not before another ($5), $6 at most.
+-- Rows:  their ids. Of a correlation, those in whatever state and namespace.
+-- Index: task_detail_correlation; else task_listed, a range for each namespace and state; else the primary key backwards.
+(select k.task_id as id
+ from {schema}.task_detail k
+ where $3::text is not null and k.correlation_id = $3 and k.task_id < $4 and k.task_id >= $5
+ order by k.task_id desc limit $6)
+union all
+(select t.id
+ from {schema}.namespace n
+ cross join unnest(coalesce($2::text[], '{o,c,e,x,m}')) as w (state)
+ cross join lateral (
+     select t.id from {schema}.task t where t.namespace_id = n.id and t.state = w.state::"char" and t.id < $4 and t.id >= $5 order by t.id desc limit $6
+ ) t
+ where $3::text is null and ($1::text is not null or $2::text[] is not null) and ($1::text is null or n.name = $1)
+ order by t.id desc limit $6)
+union all
+(select t.id
+ from {schema}.task t
+ where $3::text is null and $1::text is null and $2::text[] is null and t.id < $4 and t.id >= $5
+ order by t.id desc limit $6)

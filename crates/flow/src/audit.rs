@@ -1,0 +1,133 @@
+//! Who tried a step, when, in how long, and with what outcome.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use time::OffsetDateTime;
+use time::serde::rfc3339;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::error::Result;
+use crate::flow::Flow;
+use crate::read::json;
+
+/// An attempt at a step, or what a person did to it.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Attempt {
+    /// Which attempt, from 1; one that is not charged has the number of the next.
+    pub attempt: u32,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Who.
+    pub worker: Option<String>,
+    /// When the step could be claimed.
+    #[serde(with = "rfc3339::option")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub ready_at: Option<OffsetDateTime>,
+    /// When it was.
+    #[serde(with = "rfc3339::option")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub claimed_at: Option<OffsetDateTime>,
+    /// When it ended.
+    #[serde(with = "rfc3339::option")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub ended_at: Option<OffsetDateTime>,
+    /// From being ready to being claimed.
+    pub waited_ms: Option<u64>,
+    /// From being claimed to the end.
+    pub duration_ms: Option<u64>,
+    /// What came of it.
+    #[schema(value_type = Option<Object>)]
+    pub result: Option<Box<RawValue>>,
+    /// Why it failed.
+    #[schema(value_type = Option<Object>)]
+    pub error: Option<Box<RawValue>>,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It has not.
+    InProgress,
+    /// The step is done.
+    Complete,
+    /// It failed, and the step is tried again.
+    Failed,
+    /// It failed, and so did the step.
+    FailedForGood,
+    /// The worker was not heard of any more.
+    LeaseEnded,
+    /// The worker gave it back.
+    GivenBack,
+    /// The worker came as far as its checkpoint.
+    Yielded,
+    /// A person took it away.
+    TakenAway,
+    /// A person said what came of the step.
+    CompletedManually,
+    /// A person dealt with the step by other means.
+    ResolvedManually,
+    /// A person gave the step another chance.
+    Reset,
+}
+
+impl Outcome {
+    /// By the letter of its row; below a fence of zero a person did it.
+    pub(crate) fn of(letter: &str, fence: i64) -> Outcome {
+        match letter {
+            "c" if fence < 0 => Outcome::CompletedManually,
+            "c" => Outcome::Complete,
+            "f" => Outcome::Failed,
+            "e" => Outcome::FailedForGood,
+            "l" => Outcome::LeaseEnded,
+            "g" => Outcome::GivenBack,
+            "y" => Outcome::Yielded,
+            "m" => Outcome::ResolvedManually,
+            "r" => Outcome::Reset,
+            "x" => Outcome::TakenAway,
+            _ => Outcome::InProgress,
+        }
+    }
+}
+
+impl Flow {
+    /// Every attempt at a step, by its name, in order; the one under way is the last. `None`: there is no such step, or it has not come to be.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn audit(&self, task: Uuid, step: &str) -> Result<Option<Vec<Attempt>>> {
+        let Some((_, place)) = self.inner.placed(task, step).await? else { return Ok(None) };
+        let query = || sqlx::query(&self.inner.sql.task_attempts).bind(task).bind(place.slot).bind(place.part);
+        let rows = self.inner.db.ask("read attempts", query).await?;
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(rows.iter().filter_map(|row| read(row).transpose()).collect::<Result<_>>()?))
+    }
+}
+
+fn read(row: &PgRow) -> Result<Option<Attempt>> {
+    let Some(fence) = row.try_get("fence")? else { return Ok(None) };
+    let [ready_at, claimed_at, ended_at] = ["ready_at", "claimed_at", "ended_at"].map(|column| row.try_get(column));
+    let (ready_at, claimed_at, ended_at) = (ready_at?, claimed_at?, ended_at?);
+    Ok(Some(Attempt {
+        attempt: row.try_get::<i32, _>("attempt")? as u32,
+        outcome: Outcome::of(row.try_get("outcome")?, fence),
+        worker: row.try_get("worker")?,
+        ready_at,
+        claimed_at,
+        ended_at,
+        waited_ms: between(ready_at, claimed_at),
+        duration_ms: between(claimed_at, ended_at),
+        result: json(row, "result")?,
+        error: json(row, "error")?,
+    }))
+}
+
+/// `None`: one of the two has not happened.
+fn between(from: Option<OffsetDateTime>, to: Option<OffsetDateTime>) -> Option<u64> {
+    Some((to? - from?).whole_milliseconds().max(0) as u64)
+}

@@ -1,0 +1,247 @@
+//! The public history of a task, from its rows: a pure reconstruction.
+//!
+//! What is stored is one row for each attempt that has ended, and where every step is. The public states with their times follow from that: see `state.rs` for those that are passed
+//! within one transaction. Whatever the rows say, every move shown is a legal one, and nothing is shown before what it follows.
+
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::standing::StepCounts;
+use crate::state::{StepState, TaskState};
+use crate::transition::{Subject, Transition, TransitionId};
+
+/// A task, as its row has it.
+#[derive(Debug)]
+pub(crate) struct TaskRow {
+    pub(crate) id: Uuid,
+    /// Where it ended; `None`: it is open.
+    pub(crate) ended: Option<TaskState>,
+    pub(crate) created_at: OffsetDateTime,
+    pub(crate) ended_at: Option<OffsetDateTime>,
+    /// When the rows were read, by the database's clock.
+    pub(crate) read_at: OffsetDateTime,
+}
+
+/// A step that has come to be, as its rows have it.
+#[derive(Debug)]
+pub(crate) struct StepRow {
+    pub(crate) ordinal: i32,
+    pub(crate) name: String,
+    /// Should it fail, the rest goes on without it.
+    pub(crate) spared: bool,
+    pub(crate) letter: char,
+    /// `None`: with its task.
+    pub(crate) came_at: Option<OffsetDateTime>,
+    pub(crate) ready_at: Option<OffsetDateTime>,
+    pub(crate) since: OffsetDateTime,
+    pub(crate) due_at: Option<OffsetDateTime>,
+    pub(crate) attempt: i32,
+    pub(crate) worker: Option<String>,
+    /// Those that have ended, in order.
+    pub(crate) attempts: Vec<AttemptRow>,
+}
+
+/// An attempt that has ended, or what a person did.
+#[derive(Debug)]
+pub(crate) struct AttemptRow {
+    pub(crate) outcome: char,
+    /// Below zero: a person did it.
+    pub(crate) fence: i64,
+    pub(crate) attempt: i32,
+    pub(crate) worker: Option<String>,
+    pub(crate) ready_at: Option<OffsetDateTime>,
+    pub(crate) claimed_at: Option<OffsetDateTime>,
+    pub(crate) ended_at: OffsetDateTime,
+}
+
+/// Everything that became of a task and its steps, in order.
+pub(crate) fn history(task: &TaskRow, steps: &[StepRow]) -> Vec<Transition> {
+    let mut moves: Vec<Transition> = steps.iter().flat_map(|step| of_step(task, step)).collect();
+    moves.sort_by_key(|one| one.id);
+    let of_task = of_task(task, steps, &moves);
+    moves.extend(of_task);
+    moves.sort_by_key(|one| one.id);
+    for (nth, one) in moves.iter_mut().enumerate() {
+        one.id.nth = nth as u32 + 1;
+    }
+    moves
+}
+
+/// What happens to one thing, in order: no move is earlier than the one before it.
+struct Chain<'a, S> {
+    task: &'a TaskRow,
+    step: Option<&'a StepRow>,
+    at: Option<S>,
+    last: Option<TransitionId>,
+    moves: Vec<Transition>,
+}
+
+impl<'a, S: Copy + PartialEq> Chain<'a, S>
+where
+    Subject: From<S>,
+{
+    fn new(task: &'a TaskRow, step: Option<&'a StepRow>) -> Self {
+        Chain { task, step, at: None, last: None, moves: Vec::new() }
+    }
+
+    fn push(&mut self, to: S, time: OffsetDateTime, who: Option<&AttemptRow>) {
+        let place = self.step.map_or(0, |step| step.ordinal as u32 + 1);
+        let subject = Subject::from(to);
+        let id = TransitionId::next(self.last, time, subject.phase(self.at.is_none() && !self.was_added()), place);
+        self.last = Some(id);
+        self.moves.push(Transition {
+            id,
+            task_uuid: self.task.id,
+            step: self.step.map(|step| step.name.clone()),
+            from: self.at.map(|from| Subject::from(from).name()),
+            to: subject.name(),
+            at: id.time(),
+            attempt: who.map(|who| who.attempt as u32),
+            worker: who.and_then(|who| who.worker.clone()),
+        });
+        self.at = Some(to);
+    }
+
+    fn was_added(&self) -> bool {
+        self.step.is_some_and(|step| step.came_at.is_some())
+    }
+}
+
+impl Chain<'_, StepState> {
+    /// Goes to a state by itself, if it is not there.
+    fn go(&mut self, to: StepState, time: OffsetDateTime, who: Option<&AttemptRow>) {
+        let way = self.at.map_or_else(|| vec![to], |from| from.passed(to));
+        way.into_iter().for_each(|to| self.push(to, time, who));
+    }
+
+    /// Goes there in one move if that is legal: nobody said anything, or a person did.
+    fn leap(&mut self, to: StepState, time: OffsetDateTime, who: Option<&AttemptRow>) {
+        let way = self.at.map_or_else(|| vec![to], |from| from.led(to));
+        way.into_iter().for_each(|to| self.push(to, time, who));
+    }
+}
+
+fn of_step(task: &TaskRow, step: &StepRow) -> Vec<Transition> {
+    use StepState::*;
+    let mut chain: Chain<'_, StepState> = Chain::new(task, Some(step));
+    chain.go(Pending, step.came_at.unwrap_or(task.created_at), None);
+    for (place, tried) in step.attempts.iter().enumerate() {
+        let next = step.attempts.get(place + 1);
+        if tried.fence >= 0 {
+            if let (Some(ready_at), Some(claimed_at)) = (tried.ready_at, tried.claimed_at) {
+                chain.go(Enqueued, ready_at, None);
+                chain.go(InProgress, claimed_at, Some(tried));
+            }
+            let who = Some(tried);
+            match tried.outcome {
+                'c' => chain.go(Complete, tried.ended_at, who),
+                'f' => chain.go(WaitingForRetry, tried.ended_at, who),
+                'e' => chain.go(Error, tried.ended_at, who),
+                // It is ready again at once, unless its task has failed meanwhile.
+                'g' | 'y' => chain.go(Pending, tried.ended_at, who),
+                'l' => lapse(&mut chain, step, tried, next),
+                // Taken away: what a person did to the step follows.
+                _ => {}
+            }
+        } else {
+            match tried.outcome {
+                'c' => chain.leap(Complete, tried.ended_at, Some(tried)),
+                'm' => chain.leap(ResolvedManually, tried.ended_at, Some(tried)),
+                'r' => chain.leap(Pending, tried.ended_at, Some(tried)),
+                _ => {}
+            }
+        }
+    }
+    arrive(&mut chain, task, step);
+    chain.moves
+}
+
+/// A lease that ended. Whoever claims the step next notices, and that is when it shows: the end itself lies before what has been told since.
+fn lapse(chain: &mut Chain<'_, StepState>, step: &StepRow, tried: &AttemptRow, next: Option<&AttemptRow>) {
+    let (ready_at, claimed_at) = match next {
+        Some(next) => (next.ready_at, next.claimed_at),
+        None if step.letter == 'i' => (step.ready_at, Some(step.since)),
+        None => (None, None),
+    };
+    let noticed_at = claimed_at.filter(|_| ready_at == Some(tried.ended_at)).unwrap_or(tried.ended_at);
+    let is_over = match next {
+        // A person acts on what has failed.
+        Some(next) => next.fence < 0 && next.outcome != 'x',
+        None => matches!(step.letter, 'e' | 'm' | 'c'),
+    };
+    let to = if is_over { StepState::Error } else { StepState::WaitingForRetry };
+    chain.leap(to, noticed_at, Some(tried));
+}
+
+/// Where the step is now, as far as its attempts have not brought it there.
+fn arrive(chain: &mut Chain<'_, StepState>, task: &TaskRow, step: &StepRow) {
+    use StepState::*;
+    let under_way = AttemptRow {
+        outcome: 'i',
+        fence: 0,
+        attempt: step.attempt,
+        worker: step.worker.clone(),
+        ready_at: step.ready_at,
+        claimed_at: Some(step.since),
+        ended_at: step.since,
+    };
+    let ready_at = step.ready_at.unwrap_or(step.since);
+    match step.letter {
+        // It was ready when another step failed.
+        'p' if chain.at == Some(Pending) && step.attempts.is_empty() && step.ready_at.is_some() => {
+            chain.go(Enqueued, ready_at, None);
+            chain.go(Pending, step.since, None);
+        }
+        'r' => chain.go(Enqueued, ready_at, None),
+        'i' => {
+            chain.go(Enqueued, ready_at, None);
+            chain.go(InProgress, step.since, Some(&under_way));
+        }
+        'w' => {
+            if let Some(due_at) = step.due_at.filter(|due_at| *due_at <= task.read_at) {
+                chain.go(Enqueued, due_at, None);
+            }
+        }
+        'c' if chain.at != Some(Complete) => chain.leap(Complete, step.since, None),
+        'e' if chain.at != Some(Error) => chain.leap(Error, step.since, None),
+        'x' => chain.leap(Cancelled, step.since, None),
+        'm' if chain.at != Some(ResolvedManually) => chain.leap(ResolvedManually, step.since, None),
+        _ => {}
+    }
+}
+
+/// Where a task was whenever something became of its steps, and where it ended.
+fn of_task(task: &TaskRow, steps: &[StepRow], moves: &[Transition]) -> Vec<Transition> {
+    let mut chain: Chain<'_, TaskState> = Chain::new(task, None);
+    chain.push(TaskState::Pending, task.created_at, None);
+    let spared: std::collections::HashMap<u32, bool> =
+        steps.iter().map(|step| (step.ordinal as u32 + 1, step.spared)).collect();
+    let mut counts = StepCounts::default();
+    for moment in moves.chunk_by(|one, other| one.id.micros == other.id.micros) {
+        for one in moment {
+            let Some(to) = StepState::named(one.to) else { continue };
+            let spared = spared.get(&one.id.place).copied().unwrap_or_default();
+            match one.from.and_then(StepState::named) {
+                None => counts.add(to, spared),
+                Some(from) => counts.shift(from, to, spared),
+            }
+        }
+        let now = match () {
+            () if counts.failed > 0 && counts.in_progress == 0 => TaskState::Error,
+            () if counts.complete + counts.dropped == counts.total && task.ended.is_some() => break,
+            () => counts.open_state(),
+        };
+        chain.reach(now, moment[0].id.time());
+    }
+    if let (Some(ended), Some(ended_at)) = (task.ended, task.ended_at) {
+        chain.reach(ended, ended_at);
+    }
+    chain.moves
+}
+
+impl Chain<'_, TaskState> {
+    fn reach(&mut self, to: TaskState, time: OffsetDateTime) {
+        let way = self.at.map_or_else(|| vec![to], |from| from.led(to));
+        way.into_iter().for_each(|to| self.push(to, time, None));
+    }
+}

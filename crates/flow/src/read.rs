@@ -1,0 +1,339 @@
+//! Reading a task and its steps, as the API shows them.
+//!
+//! What changes is read by one statement, so that a task never contradicts its own steps; what never changes by another, and the template is remembered. Steps that have not come
+//! to be are not there.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use time::OffsetDateTime;
+use time::serde::rfc3339;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::catalog::Kept;
+use crate::error::{Error, Result};
+use crate::flow::{Flow, Inner};
+use crate::standing::{ExecutionStatus, HealthStatus, RecommendedAction, StepCounts};
+use crate::state::{StepState, TaskState};
+use crate::template::{StepKind, Template};
+
+/// A task with its steps.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Task {
+    /// Everything but its context and its steps.
+    #[serde(flatten)]
+    pub summary: TaskSummary,
+    /// What the steps work on.
+    #[schema(value_type = Object)]
+    pub context: Box<RawValue>,
+    /// Those that have come to be, in the order of the template.
+    pub steps: Vec<TaskStep>,
+}
+
+/// A task without its context and its steps.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct TaskSummary {
+    /// What it is called.
+    #[schema(value_type = String, format = "uuid")]
+    pub task_uuid: Uuid,
+    /// The template,
+    pub name: String,
+    /// its namespace,
+    pub namespace: String,
+    /// and its version.
+    pub version: String,
+    /// Where it is.
+    pub status: TaskState,
+    /// When it was submitted.
+    #[serde(with = "rfc3339")]
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: OffsetDateTime,
+    /// When something last became of it.
+    #[serde(with = "rfc3339")]
+    #[schema(value_type = String, format = DateTime)]
+    pub updated_at: OffsetDateTime,
+    /// When it ended, however it did.
+    #[serde(with = "rfc3339::option")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub completed_at: Option<OffsetDateTime>,
+    /// Who wanted it.
+    pub initiator: Option<String>,
+    /// From where.
+    pub source_system: Option<String>,
+    /// Why.
+    pub reason: Option<String>,
+    /// The steps of a task of a higher priority are claimed first.
+    pub priority: i16,
+    /// By what to find it again.
+    pub tags: Vec<String>,
+    /// What it belongs to.
+    pub correlation_id: Option<String>,
+    /// And what that belongs to.
+    pub parent_correlation_id: Option<String>,
+    /// The steps that have come to be.
+    pub total_steps: u32,
+    /// Those that have not begun or are to begin again, ready ones included.
+    pub pending_steps: u32,
+    /// Those that workers have.
+    pub in_progress_steps: u32,
+    /// Those that are done, or that somebody dealt with.
+    pub completed_steps: u32,
+    /// Those that failed for good.
+    pub failed_steps: u32,
+    /// Those that can be claimed.
+    pub ready_steps: u32,
+    /// How it stands.
+    pub execution_status: ExecutionStatus,
+    /// What to do about it.
+    pub recommended_action: RecommendedAction,
+    /// How much of it is done.
+    pub completion_percentage: f64,
+    /// How worried to be.
+    pub health_status: HealthStatus,
+}
+
+/// A step of a task.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct TaskStep {
+    /// What it is called; a part of a batch has a number behind that.
+    pub name: String,
+    /// What kind of step.
+    #[serde(rename = "type")]
+    pub kind: StepKind,
+    /// What carries it out.
+    pub callable: String,
+    /// Where it is.
+    pub state: StepState,
+    /// How often it was tried, the attempt under way included.
+    pub attempts: u32,
+    /// How often it may be.
+    pub max_attempts: u32,
+    /// The names of the steps before it.
+    pub dependencies: Vec<String>,
+    /// When it could last be claimed.
+    #[serde(with = "rfc3339::option")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub ready_at: Option<OffsetDateTime>,
+    /// When it was last claimed.
+    #[serde(with = "rfc3339::option")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub claimed_at: Option<OffsetDateTime>,
+    /// When it ended.
+    #[serde(with = "rfc3339::option")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub ended_at: Option<OffsetDateTime>,
+    /// When it is next looked at: the next attempt, or the end of a lease.
+    #[serde(with = "rfc3339::option")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub next_due_at: Option<OffsetDateTime>,
+    /// Who has it, or had it last.
+    pub worker: Option<String>,
+    /// What a part of a batch works on.
+    #[schema(value_type = Option<Object>)]
+    pub input: Option<Box<RawValue>>,
+    /// What came of it.
+    #[schema(value_type = Option<Object>)]
+    pub result: Option<Box<RawValue>>,
+    /// How it last failed.
+    #[schema(value_type = Option<Object>)]
+    pub last_error: Option<Box<RawValue>>,
+    /// How far an attempt has come.
+    #[schema(value_type = Option<Object>)]
+    pub checkpoint: Option<Box<RawValue>>,
+}
+
+impl Flow {
+    /// A task with its steps. `None`: there is none.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn task(&self, task: Uuid) -> Result<Option<Task>> {
+        let rows = self.inner.db.ask("read a task", || sqlx::query(&self.inner.sql.task_detail).bind(task)).await?;
+        let Some(detail) = rows.first() else { return Ok(None) };
+        let Some(kept) = self.inner.numbered(detail.try_get("template_id")?).await? else { return Ok(None) };
+        let rows = self.inner.step_rows(task, None).await?;
+        let Some(head) = rows.first() else { return Ok(None) };
+        let mut counts = StepCounts::default();
+        let mut steps = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let Some(state) = step_state(row)? else { continue };
+            counts.add(state, row.try_get("spared")?);
+            steps.push(step(row, state, &kept.template)?);
+        }
+        let letter: String = head.try_get("task_state")?;
+        let summary = TaskSummary {
+            task_uuid: task,
+            name: kept.template.name.clone(),
+            namespace: kept.template.namespace.clone(),
+            version: kept.template.version.clone(),
+            updated_at: head.try_get("updated_at")?,
+            completed_at: head.try_get("task_ended_at")?,
+            ..TaskSummary::standing(detail, task, &letter, &counts)?
+        };
+        let context = json(detail, "context")?.unwrap_or_else(|| RawValue::NULL.to_owned());
+        Ok(Some(Task { summary, context, steps }))
+    }
+
+    /// The steps of a task that have come to be. `None`: there is no such task.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn steps(&self, task: Uuid) -> Result<Option<Vec<TaskStep>>> {
+        Ok(self.task(task).await?.map(|task| task.steps))
+    }
+
+    /// A step of a task, by its name. `None`: there is none, or it has not come to be.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn step(&self, task: Uuid, name: &str) -> Result<Option<TaskStep>> {
+        let Some((kept, place)) = self.inner.placed(task, name).await? else { return Ok(None) };
+        let rows = self.inner.step_rows(task, Some(place)).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let Some(state) = step_state(row)? else { return Ok(None) };
+        Ok(Some(step(row, state, &kept.template)?))
+    }
+}
+
+impl Inner {
+    /// The rows of a task's steps, or of one of them.
+    async fn step_rows(&self, task: Uuid, place: Option<Place>) -> Result<Vec<PgRow>> {
+        let (slot, part) = (place.map(|place| place.slot), place.and_then(|place| place.part));
+        let query = || sqlx::query(&self.sql.task_steps).bind(task).bind(slot).bind(part);
+        Ok(self.db.ask("read steps", query).await?)
+    }
+
+    /// The template of a task, and where its step of that name would be. `None`: there is no such task, or its template knows no such step.
+    pub(crate) async fn placed(&self, task: Uuid, name: &str) -> Result<Option<(Arc<Kept>, Place)>> {
+        let rows = self.db.ask("read a task", || sqlx::query(&self.sql.task_detail).bind(task)).await?;
+        let Some(detail) = rows.first() else { return Ok(None) };
+        let Some(kept) = self.numbered(detail.try_get("template_id")?).await? else { return Ok(None) };
+        Ok(Place::of(&kept.template, name).map(|place| (kept, place)))
+    }
+}
+
+/// Where a step is: its definition, and which part of that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) slot: i32,
+    pub(crate) part: Option<i32>,
+}
+
+impl Place {
+    fn of(template: &Template, name: &str) -> Option<Place> {
+        let is_divided = |slot: &usize| template.steps[*slot].kind == StepKind::BatchWorker;
+        if let Some(slot) = template.place(name).filter(|slot| !is_divided(slot)) {
+            return Some(Place { slot: slot as i32, part: None });
+        }
+        let (name, part) = name.rsplit_once('_')?;
+        let slot = template.place(name).filter(is_divided)?;
+        Some(Place { slot: slot as i32, part: part.parse().ok() }).filter(|place| place.part.is_some())
+    }
+}
+
+impl TaskSummary {
+    /// What a task is, from its detail, and how it stands, by the letter of its row and its steps. Its names and times are still missing.
+    pub(crate) fn standing(
+        detail: &PgRow,
+        task_uuid: Uuid,
+        letter: &str,
+        counts: &StepCounts,
+    ) -> sqlx::Result<TaskSummary> {
+        let created_at = detail.try_get("created_at")?;
+        Ok(TaskSummary {
+            task_uuid,
+            status: task_state(letter).unwrap_or_else(|| counts.open_state()),
+            total_steps: counts.total,
+            pending_steps: counts.pending + counts.ready + counts.waiting_for_retry,
+            in_progress_steps: counts.in_progress,
+            completed_steps: counts.complete,
+            failed_steps: counts.failed,
+            ready_steps: counts.ready,
+            execution_status: counts.execution_status(),
+            recommended_action: counts.recommended_action(),
+            completion_percentage: counts.completion_percentage(),
+            health_status: counts.health_status(),
+            name: String::new(),
+            namespace: String::new(),
+            version: String::new(),
+            created_at,
+            updated_at: created_at,
+            completed_at: None,
+            initiator: detail.try_get("initiator")?,
+            source_system: detail.try_get("source_system")?,
+            reason: detail.try_get("reason")?,
+            priority: detail.try_get("priority")?,
+            tags: detail.try_get("tags")?,
+            correlation_id: detail.try_get("correlation_id")?,
+            parent_correlation_id: detail.try_get("parent_correlation_id")?,
+        })
+    }
+}
+
+/// The state of a task that has ended, by the letter of its row. `None`: it is open.
+pub(crate) fn task_state(letter: &str) -> Option<TaskState> {
+    match letter {
+        "c" => Some(TaskState::Complete),
+        "e" => Some(TaskState::Error),
+        "x" => Some(TaskState::Cancelled),
+        "m" => Some(TaskState::ResolvedManually),
+        _ => None,
+    }
+}
+
+/// The state of a row's step. `None`: the row has none.
+fn step_state(row: &PgRow) -> Result<Option<StepState>> {
+    let Some(letter) = row.try_get::<Option<String>, _>("state")? else { return Ok(None) };
+    Ok(Some(match letter.as_str() {
+        "r" => StepState::Enqueued,
+        "i" => StepState::InProgress,
+        // What waited for its next attempt can be claimed as soon as that is due.
+        "w" if row.try_get("due")? => StepState::Enqueued,
+        "w" => StepState::WaitingForRetry,
+        "c" => StepState::Complete,
+        "e" => StepState::Error,
+        "x" => StepState::Cancelled,
+        "m" => StepState::ResolvedManually,
+        _ => StepState::Pending,
+    }))
+}
+
+fn step(row: &PgRow, state: StepState, template: &Template) -> Result<TaskStep> {
+    let slot = row.try_get::<i32, _>("slot")? as usize;
+    let definition = template.steps.get(slot).ok_or_else(|| Error::from(sqlx::Error::RowNotFound))?;
+    let since: OffsetDateTime = row.try_get("since")?;
+    let claimed_at = if state == StepState::InProgress { Some(since) } else { row.try_get("claimed_at")? };
+    Ok(TaskStep {
+        name: part_name(&definition.name, row.try_get("part")?),
+        kind: definition.kind,
+        callable: definition.handler.callable.clone(),
+        state,
+        attempts: row.try_get::<i32, _>("attempt")? as u32,
+        max_attempts: if definition.retry.retryable { definition.retry.max_attempts.into() } else { 1 },
+        dependencies: definition.dependencies.clone(),
+        ready_at: row.try_get("ready_at")?,
+        claimed_at,
+        ended_at: state.is_terminal().then_some(since),
+        next_due_at: row.try_get("due_at")?,
+        worker: row.try_get("worker")?,
+        input: json(row, "input")?,
+        result: json(row, "result")?,
+        last_error: json(row, "error")?,
+        checkpoint: json(row, "checkpoint")?,
+    })
+}
+
+/// What a step is called: the name of its definition, and which part of that.
+pub(crate) fn part_name(name: &str, part: Option<i32>) -> String {
+    part.map_or_else(|| name.to_owned(), |part| format!("{name}_{part:03}"))
+}
+
+/// A column of JSON as it was written.
+pub(crate) fn json(row: &PgRow, column: &str) -> pg::Result<Option<Box<RawValue>>> {
+    let text: Option<String> = row.try_get(column)?;
+    Ok(text.map(RawValue::from_string).transpose().map_err(|error| sqlx::Error::Decode(error.into()))?)
+}

@@ -1,0 +1,273 @@
+//! What became of a task and its steps, one move after the other, and how to go on from one of them.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use time::serde::rfc3339;
+use time::{Duration, OffsetDateTime};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::error::Result;
+use crate::flow::Flow;
+use crate::history::{AttemptRow, StepRow, TaskRow, history};
+use crate::read::{part_name, task_state};
+use crate::state::{StepState, TaskState};
+
+/// How long before a move another one may have happened that is seen later: as long as a transaction may last.
+const OVERLAP: Duration = Duration::seconds(10);
+
+/// A task or a step went from one public state to another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Transition {
+    /// Which one: later ones have higher ones, and what was told keeps its own. To be presented to go on from here.
+    #[schema(value_type = String)]
+    pub id: TransitionId,
+    /// The task.
+    #[schema(value_type = String, format = "uuid")]
+    pub task_uuid: Uuid,
+    /// The step; none: it is about the task itself.
+    pub step: Option<String>,
+    /// Where it was; none: it came to be.
+    pub from: Option<&'static str>,
+    /// Where it is since then.
+    pub to: &'static str,
+    /// When.
+    #[serde(with = "rfc3339")]
+    #[schema(value_type = String, format = DateTime)]
+    pub at: OffsetDateTime,
+    /// The attempt that it was about.
+    pub attempt: Option<u32>,
+    /// Whose.
+    pub worker: Option<String>,
+}
+
+/// Which of a task's moves: in order of time, and of what follows from what where the time is the same.
+///
+/// It says beside that how many moves were known up to it, so that one that is seen later although it happened before is not missed: two are equal if they are the same move.
+#[derive(Debug, Clone, Copy)]
+pub struct TransitionId {
+    pub(crate) micros: i64,
+    phase: u8,
+    /// Zero for the task, else its step's number plus one.
+    pub(crate) place: u32,
+    /// Which of the moves of that.
+    turn: u32,
+    /// How many are known up to this one.
+    pub(crate) nth: u32,
+}
+
+impl TransitionId {
+    /// The one after `last`, never before it.
+    pub(crate) fn next(last: Option<TransitionId>, time: OffsetDateTime, phase: u8, place: u32) -> TransitionId {
+        let micros = (time.unix_timestamp_nanos() / 1_000) as i64;
+        match last {
+            Some(last) if micros <= last.micros => {
+                TransitionId { phase: phase.max(last.phase), turn: last.turn + 1, ..last }
+            }
+            _ => TransitionId { micros, phase, place, turn: last.map_or(0, |last| last.turn + 1), nth: 0 },
+        }
+    }
+
+    pub(crate) fn time(&self) -> OffsetDateTime {
+        let nanos = i128::from(self.micros) * 1_000;
+        OffsetDateTime::from_unix_timestamp_nanos(nanos).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+    }
+
+    fn order(&self) -> (i64, u8, u32, u32) {
+        (self.micros, self.phase, self.place, self.turn)
+    }
+}
+
+impl PartialEq for TransitionId {
+    fn eq(&self, other: &Self) -> bool {
+        self.order() == other.order()
+    }
+}
+
+impl Eq for TransitionId {}
+
+impl PartialOrd for TransitionId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for TransitionId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+/// A text that names no move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it is not the id of a transition")]
+pub struct NotATransition;
+
+impl fmt::Display for TransitionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TransitionId { micros, phase, place, turn, nth } = self;
+        write!(f, "{micros}-{phase}-{place}-{turn}-{nth}")
+    }
+}
+
+impl FromStr for TransitionId {
+    type Err = NotATransition;
+
+    fn from_str(text: &str) -> Result<TransitionId, NotATransition> {
+        let [micros, phase, place, turn, nth] = text.split('-').collect::<Vec<_>>()[..] else {
+            return Err(NotATransition);
+        };
+        let number = |text: &str| text.parse().map_err(|_| NotATransition);
+        Ok(TransitionId {
+            micros: micros.parse().map_err(|_| NotATransition)?,
+            phase: phase.parse().map_err(|_| NotATransition)?,
+            place: number(place)?,
+            turn: number(turn)?,
+            nth: number(nth)?,
+        })
+    }
+}
+
+impl Serialize for TransitionId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// What a move is about.
+pub(crate) enum Subject {
+    Task(TaskState),
+    Step(StepState),
+}
+
+impl From<TaskState> for Subject {
+    fn from(state: TaskState) -> Self {
+        Subject::Task(state)
+    }
+}
+
+impl From<StepState> for Subject {
+    fn from(state: StepState) -> Self {
+        Subject::Step(state)
+    }
+}
+
+impl Subject {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Subject::Task(state) => state.name(),
+            Subject::Step(state) => state.name(),
+        }
+    }
+
+    /// What comes first of what happens at one time: what has ended, what that means for the task, what becomes ready, what is begun with. `first`: it was made with its task.
+    pub(crate) fn phase(&self, first: bool) -> u8 {
+        match self {
+            Subject::Task(TaskState::Pending | TaskState::Initializing) => 0,
+            Subject::Step(StepState::Pending) if first => 1,
+            Subject::Task(TaskState::EvaluatingResults) => 3,
+            Subject::Task(TaskState::StepsInProcess) => 7,
+            Subject::Task(_) => 4,
+            Subject::Step(StepState::Pending | StepState::Enqueued) => 5,
+            Subject::Step(StepState::InProgress) => 6,
+            Subject::Step(_) => 2,
+        }
+    }
+}
+
+/// The moves of a task, as they are known at one moment.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) moves: Vec<Transition>,
+    /// The task has ended.
+    pub(crate) over: bool,
+    /// When the next move comes by the clock alone.
+    pub(crate) next: Option<Duration>,
+}
+
+impl Known {
+    /// Reads them from the rows of `task_history`. `None`: there is no such task.
+    pub(crate) fn read(task: Uuid, rows: &[PgRow]) -> sqlx::Result<Option<Known>> {
+        let Some(head) = rows.first() else { return Ok(None) };
+        let row = TaskRow {
+            id: task,
+            ended: task_state(head.try_get("task_state")?),
+            created_at: head.try_get("created_at")?,
+            ended_at: head.try_get("task_ended_at")?,
+            read_at: head.try_get("read_at")?,
+        };
+        let mut steps: Vec<StepRow> = Vec::new();
+        for row in rows {
+            let Some(ordinal) = row.try_get("ordinal")? else { continue };
+            if steps.last().is_none_or(|step| step.ordinal != ordinal) {
+                steps.push(step(row, ordinal)?);
+            }
+            if let (Some(fence), Some(step)) = (row.try_get("fence")?, steps.last_mut()) {
+                step.attempts.push(attempt(row, fence)?);
+            }
+        }
+        let due = steps.iter().filter(|step| step.letter == 'w').filter_map(|step| step.due_at);
+        let next = due.filter(|due| *due > row.read_at).min().map(|due| due - row.read_at);
+        Ok(Some(Known { moves: history(&row, &steps), over: row.ended.is_some(), next }))
+    }
+
+    /// What came after a move. If one was seen since that happened before it, everything shortly before it comes again.
+    pub(crate) fn after(&self, seen: Option<&TransitionId>) -> &[Transition] {
+        let Some(seen) = seen else { return &self.moves };
+        let known = self.moves.partition_point(|one| one.id <= *seen);
+        if known <= seen.nth as usize {
+            return &self.moves[known..];
+        }
+        let from = seen.micros - OVERLAP.whole_microseconds() as i64;
+        &self.moves[self.moves.partition_point(|one| one.id.micros < from)..]
+    }
+}
+
+fn step(row: &PgRow, ordinal: i32) -> sqlx::Result<StepRow> {
+    Ok(StepRow {
+        ordinal,
+        name: part_name(row.try_get("name")?, row.try_get("part")?),
+        spared: row.try_get("spared")?,
+        letter: letter(row, "state")?,
+        came_at: row.try_get("came_at")?,
+        ready_at: row.try_get("ready_at")?,
+        since: row.try_get("since")?,
+        due_at: row.try_get("due_at")?,
+        attempt: row.try_get("attempt")?,
+        worker: row.try_get("worker")?,
+        attempts: Vec::new(),
+    })
+}
+
+fn attempt(row: &PgRow, fence: i64) -> sqlx::Result<AttemptRow> {
+    Ok(AttemptRow {
+        outcome: letter(row, "outcome")?,
+        fence,
+        attempt: row.try_get("tried")?,
+        worker: row.try_get("who")?,
+        ready_at: row.try_get("was_ready_at")?,
+        claimed_at: row.try_get("claimed_at")?,
+        ended_at: row.try_get("ended_at")?,
+    })
+}
+
+fn letter(row: &PgRow, column: &str) -> sqlx::Result<char> {
+    Ok(row.try_get::<&str, _>(column)?.chars().next().unwrap_or_default())
+}
+
+impl Flow {
+    /// Everything that became of a task and its steps, in order. `None`: there is no such task.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn transitions(&self, task: Uuid) -> Result<Option<Vec<Transition>>> {
+        let query = || sqlx::query(&self.inner.sql.task_history).bind(task);
+        let rows = self.inner.db.ask("read a history", query).await?;
+        Ok(Known::read(task, &rows)?.map(|known| known.moves))
+    }
+}

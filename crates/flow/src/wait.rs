@@ -1,0 +1,188 @@
+//! Waiting for a task, woken and not polled.
+//!
+//! A task that nobody watches costs no notification. So whoever waits marks it first, and looks then: a change that comes after the mark sees it and rings, and one that came before is
+//! seen by the look. A claim does not lock the task, and may just not see a mark that was made beside it: whoever wants to hear of every move looks once more, a moment later.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use pg::{Schema, Sql};
+use serde::Serialize;
+use sqlx::PgConnection;
+use tokio::time::Instant;
+use utoipa::ToSchema;
+use uuid::Uuid;
+use wake::{Channel, Claim, Look, Looked, Topic};
+
+use crate::error::{Error, Result};
+use crate::flow::{Flow, Inner};
+use crate::read::Task;
+use crate::transition::{Known, Transition, TransitionId};
+
+/// How long a wait lasts before its mark is renewed: that of a process that died rings for nobody, and not for long.
+const SLICE: Duration = Duration::from_secs(60);
+/// How long a mark lasts at least: longer than who relies on it waits.
+const MARK: Duration = Duration::from_secs(90);
+/// When a claim that did not see the mark has been committed.
+const SETTLED: Duration = Duration::from_millis(250);
+
+/// Tells waits apart.
+static TURNS: AtomicU64 = AtomicU64::new(0);
+
+/// What became of a task since.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct News {
+    /// The moves, in order; none if nothing moved by the deadline.
+    pub transitions: Vec<Transition>,
+    /// The task has ended, and these were the last, unless a person gives it another chance.
+    pub over: bool,
+}
+
+/// Who waits for what.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    task: Uuid,
+    /// For every move, not only for the end.
+    moves: bool,
+}
+
+/// In what those who wait for the same differ.
+#[derive(Debug)]
+pub(crate) struct Args {
+    seen: Option<TransitionId>,
+    /// Nobody relies on what somebody else saw: that may have been before the mark.
+    turn: u64,
+}
+
+/// Watching tasks, through the same engine that waits for steps.
+pub(crate) struct Watches {
+    channel: Channel,
+    ended: Sql,
+    history: Sql,
+    sweep: Sql,
+}
+
+impl Watches {
+    pub(crate) fn new(schema: &Schema, channel: Channel) -> Watches {
+        Watches {
+            channel,
+            ended: schema.sql(include_str!("../sql/task_ended.sql")),
+            history: schema.sql(include_str!("../sql/task_history.sql")),
+            sweep: schema.sql(include_str!("../sql/watched_tasks.sql")),
+        }
+    }
+}
+
+impl Claim for Watches {
+    type Key = Key;
+    type Args = Args;
+    /// That it has happened, and what. Nothing is taken, so there is nothing to give back.
+    type Item = Option<Arc<Known>>;
+
+    fn topics(&self, key: &Key) -> Vec<Topic> {
+        vec![self.channel.topic_of(&key.task.to_string())]
+    }
+
+    async fn look(&self, conn: &mut PgConnection, look: &Look<Key, Args>) -> pg::Result<Looked<Self::Item>> {
+        let task = look.key.task;
+        if !look.key.moves {
+            let ended: Option<bool> = sqlx::query_scalar(&self.ended).bind(task).fetch_optional(conn).await?;
+            let mut looked = Looked::new(None);
+            let told = if ended.unwrap_or_default() { look.seats.len() } else { 0 };
+            // Nothing is taken by being told: it is there for the next one at once.
+            (0..told).for_each(|seat| looked.give(seat, None, Some(Duration::ZERO)));
+            return Ok(looked);
+        }
+        let rows = sqlx::query(&self.history).bind(task).fetch_all(conn).await?;
+        let Some(known) = Known::read(task, &rows)?.map(Arc::new) else { return Ok(Looked::new(None)) };
+        let is_new = |seat: &wake::Seat<Args>| seat.waited < SETTLED;
+        let again = look.seats.iter().any(is_new).then_some(SETTLED);
+        let next = known.next.and_then(|next| Duration::try_from(next).ok());
+        let mut looked = Looked::new([again, next].into_iter().flatten().min());
+        for (place, seat) in look.seats.iter().enumerate() {
+            if known.over || !known.after(seat.args.seen.as_ref()).is_empty() {
+                looked.give(place, Some(known.clone()), Some(Duration::ZERO));
+            }
+        }
+        Ok(looked)
+    }
+
+    async fn give_back(&self, _: &mut PgConnection, _: &[Self::Item]) -> pg::Result<()> {
+        Ok(())
+    }
+
+    async fn sweep(&self, conn: &mut PgConnection, keys: &[Key]) -> pg::Result<Vec<usize>> {
+        let (tasks, moves): (Vec<Uuid>, Vec<bool>) = keys.iter().map(|key| (key.task, key.moves)).unzip();
+        let places: Vec<i32> = sqlx::query_scalar(&self.sweep).bind(tasks).bind(moves).fetch_all(conn).await?;
+        Ok(places.into_iter().filter_map(|place| usize::try_from(place).ok()).collect())
+    }
+
+    fn sight(&self, args: &Args) -> Option<Box<str>> {
+        Some(args.turn.to_string().into())
+    }
+}
+
+impl Flow {
+    /// Waits until a task has ended, and answers it. `None`: not by the deadline.
+    ///
+    /// # Errors
+    /// [`Error::NoTask`]; else the engine's or the database's.
+    ///
+    /// # Cancel safety
+    /// Nothing is taken: dropping the future changes nothing.
+    pub async fn wait(&self, task: Uuid, deadline: Instant) -> Result<Option<Task>> {
+        match self.inner.watch(Key { task, moves: false }, None, deadline).await? {
+            Some(_) => self.task(task).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Waits for what becomes of a task and its steps after a transition (`None`: from the beginning), and answers all of it: at once if there is something already, or if the task has
+    /// ended. Nothing is missed, whatever is presented; what happened shortly before a transition may come again, under its own id, if it was seen later than that.
+    ///
+    /// # Errors
+    /// [`Error::NoTask`]; else the engine's or the database's.
+    ///
+    /// # Cancel safety
+    /// Nothing is taken: dropping the future changes nothing.
+    pub async fn watch(&self, task: Uuid, after: Option<TransitionId>, deadline: Instant) -> Result<News> {
+        let known = self.inner.watch(Key { task, moves: true }, after, deadline).await?.flatten();
+        Ok(match known {
+            Some(known) => News { transitions: known.after(after.as_ref()).to_vec(), over: known.over },
+            None => News { transitions: Vec::new(), over: false },
+        })
+    }
+}
+
+impl Inner {
+    /// Rings whoever watches a task, here and elsewhere: something was changed by other means than the end of an attempt.
+    #[allow(dead_code, reason = "for what people do to tasks")]
+    pub(crate) fn ring_watch(&self, task: Uuid) {
+        self.wake.ring(&[self.watch_channel.ring_keys([task.to_string().as_str()])]);
+    }
+
+    /// `None`: nothing happened by the deadline.
+    async fn watch(
+        &self,
+        key: Key,
+        seen: Option<TransitionId>,
+        deadline: Instant,
+    ) -> Result<Option<Option<Arc<Known>>>> {
+        loop {
+            let task = key.task;
+            let mark = || sqlx::query(&self.sql.mark_watched).bind(task).bind(MARK.as_millis() as i64);
+            if self.db.ask("mark a task as watched", mark).await?.is_empty() {
+                return Err(Error::NoTask { task });
+            }
+            let args = Args { seen, turn: TURNS.fetch_add(1, Relaxed) };
+            let until = deadline.min(Instant::now() + SLICE);
+            if let Some(told) = self.watches.claim(key.clone(), 1, args, until).await? {
+                return Ok(told.accept().pop());
+            }
+            if Instant::now() >= deadline {
+                return Ok(None);
+            }
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! The public history of tasks.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use flow::{By, Claimant, Said, StepState, TaskState, Transition, TransitionId};
+use serde_json::{json, value::RawValue};
+use uuid::Uuid;
+
+use crate::fixture::{Fixture, worker};
+
+async fn moves(flow: &Fixture, task: Uuid) -> Vec<Transition> {
+    flow.transitions(task).await.expect("an answer").expect("a task")
+}
+
+/// The states of the task (`""`) and of each step, in order, after checking that all of it is legal, in order, and that it ends where they are.
+async fn checked(flow: &Fixture, task: Uuid) -> BTreeMap<String, Vec<&'static str>> {
+    let moves = moves(flow, task).await;
+    let mut states: BTreeMap<String, Vec<&'static str>> = BTreeMap::new();
+    for (before, one) in [None].into_iter().chain(moves.iter().map(Some)).zip(&moves) {
+        assert!(before.is_none_or(|before| before.id < one.id && before.at <= one.at), "{before:?} before {one:?}");
+        assert_eq!(one.id.to_string().parse(), Ok(one.id));
+        let so_far = states.entry(one.step.clone().unwrap_or_default()).or_default();
+        assert_eq!(one.from, so_far.last().copied(), "{one:?}");
+        so_far.push(one.to);
+        let legal = match (one.step.is_some(), one.from) {
+            (_, None) => one.to == "pending",
+            (true, Some(from)) => step_state(from).may_become(step_state(one.to), By::Operator),
+            (false, Some(from)) => {
+                let state = |name| TaskState::named(name).expect("a state");
+                state(from).may_become(state(one.to), By::Operator)
+            }
+        };
+        assert!(legal, "{one:?}");
+    }
+    let shown = flow.flow.task(task).await.expect("an answer").expect("a task");
+    assert_eq!(states[""].last(), Some(&shown.summary.status.name()), "{states:?}");
+    for step in &shown.steps {
+        assert_eq!(states[&step.name].last(), Some(&step.state.name()), "{}: {states:?}", step.name);
+    }
+    assert_eq!(states.len(), shown.steps.len() + 1);
+    states
+}
+
+fn step_state(name: &str) -> StepState {
+    StepState::named(name).expect("a state")
+}
+
+const DONE: [&str; 5] = ["pending", "enqueued", "in_progress", "enqueued_for_orchestration", "complete"];
+
+/// The life of a task that succeeds, in full.
+#[tokio::test]
+async fn a_success_is_told_in_full() {
+    let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
+    let task = flow.task().await;
+    checked(&flow, task).await;
+    let a = flow.next().await;
+    checked(&flow, task).await;
+    flow.complete(&a, json!(1)).await;
+    checked(&flow, task).await;
+    flow.waves().await;
+    let states = checked(&flow, task).await;
+    assert_eq!((&states["a"][..], &states["b"][..]), (&DONE[..], &DONE[..]));
+    let of_task = "pending initializing enqueuing_steps steps_in_process evaluating_results enqueuing_steps \
+        steps_in_process evaluating_results complete";
+    assert_eq!(states[""].join(" "), of_task.split_whitespace().collect::<Vec<_>>().join(" "));
+    let moves = moves(&flow, task).await;
+    let claimed = moves.iter().find(|one| one.to == "in_progress").expect("a claim");
+    assert_eq!((claimed.worker.as_deref(), claimed.attempt), (Some("tester"), Some(1)));
+    let place = |step: &str, to: &str| {
+        let found = moves.iter().position(|one| one.step.as_deref().unwrap_or_default() == step && one.to == to);
+        found.expect("a move")
+    };
+    assert!(place("a", "complete") < place("", "evaluating_results"), "the task moves on what came in");
+    assert!(place("", "evaluating_results") < place("b", "enqueued"));
+}
+
+/// Attempts that fail, yield, are given back or are never heard of again, and a task that fails with something ready: every move is legal, and every state that was shown is there.
+#[tokio::test]
+async fn what_goes_wrong_is_told_legally() {
+    let flow = Fixture::with("[{name: a, retry: {max_attempts: 3, backoff: none}}, {name: b}, {name: c}]").await;
+    let task = flow.task().await;
+    let only = |name: &str| Claimant { steps: Some(vec![name.to_owned()]), ..worker() };
+    let next = async |who: &Claimant| flow.claim(who, 1, None).await.expect("a claim").pop().expect("a step");
+    flow.say(&next(&only("a")).await, Said::GivenBack).await.expect("it counts");
+    checked(&flow, task).await;
+    let half = RawValue::from_string("1".to_owned()).expect("JSON");
+    flow.say(&next(&only("a")).await, Said::Yielded(half)).await.expect("it counts");
+    checked(&flow, task).await;
+    flow.fail(&next(&only("a")).await, true).await;
+    checked(&flow, task).await;
+    next(&Claimant { lease: Duration::from_millis(100), ..only("a") }).await;
+    let dying = async || flow.claim(&only("a"), 1, Some(tokio::time::Instant::now() + crate::fixture::PATIENCE)).await;
+    let last = dying().await.expect("a claim").pop().expect("its lease ends");
+    checked(&flow, task).await;
+    let b = next(&only("b")).await;
+    flow.fail(&last, true).await;
+    let states = checked(&flow, task).await;
+    let again = "waiting_for_retry pending enqueued in_progress";
+    let a = format!(
+        "pending enqueued in_progress {again} {again} enqueued_as_error_for_orchestration {again} {again} \
+         enqueued_as_error_for_orchestration error"
+    );
+    assert_eq!(states["a"].join(" "), a.split_whitespace().collect::<Vec<_>>().join(" "));
+    assert_eq!(states[""].last(), Some(&"steps_in_process"), "b is under way");
+    assert_eq!(states["c"].join(" "), "pending enqueued waiting_for_retry pending", "its turn does not come");
+    flow.complete(&b, json!(1)).await;
+    let states = checked(&flow, task).await;
+    assert!(states[""].join(" ").ends_with("steps_in_process evaluating_results blocked_by_failures error"));
+}
+
+/// A step that is to be tried again is enqueued when its time has come, although nobody has touched it.
+#[tokio::test]
+async fn a_retry_is_enqueued_by_the_clock() {
+    let flow = Fixture::with("[{name: a, retry: {backoff_base_ms: 60, backoff: linear, jitter: 0}}]").await;
+    let task = flow.task().await;
+    flow.fail(&flow.next().await, true).await;
+    pg::testing::eventually("its time comes", async || {
+        moves(&flow, task).await.iter().filter(|one| one.to == "enqueued").count() == 2
+    })
+    .await;
+    let before = checked(&flow, task).await;
+    assert!(before[""].join(" ").ends_with("waiting_for_retry enqueuing_steps"), "{before:?}");
+    let ids: Vec<TransitionId> = moves(&flow, task).await.iter().map(|one| one.id).collect();
+    flow.waves().await;
+    checked(&flow, task).await;
+    let after: Vec<TransitionId> = moves(&flow, task).await.iter().map(|one| one.id).collect();
+    assert_eq!(after[..ids.len()], ids, "what was told stays");
+}
+
+/// Decisions and batches: what comes to be is pending from then on, what never does is not told of.
+#[tokio::test]
+async fn what_comes_to_be_is_told_from_then_on() {
+    for cursors in [json!([1, 2]), json!([])] {
+        let flow = Fixture::with(
+            "[{name: first}, {name: route, type: decision, dependencies: [first]}, {name: left, dependencies: [route]},
+              {name: right, dependencies: [route]},
+              {name: split, type: batchable, dependencies: [left], batch_config: {worker_template: rows}},
+              {name: rows, type: batch_worker, dependencies: [split]},
+              {name: end, type: deferred_convergence, dependencies: [rows, right]}]",
+        )
+        .await;
+        let task = flow.task().await;
+        let mut told: Vec<TransitionId> = Vec::new();
+        loop {
+            checked(&flow, task).await;
+            let ids: Vec<TransitionId> = moves(&flow, task).await.iter().map(|one| one.id).collect();
+            assert_eq!(ids[..told.len()], told, "what was told stays, and what is new comes behind it");
+            told = ids;
+            let Some(step) = flow.now(1).await.pop() else { break };
+            checked(&flow, task).await;
+            let result = match step.name.as_str() {
+                "route" => json!({"decision_point_outcome": {"type": "create_steps", "step_names": ["left"]}}),
+                "split" => {
+                    json!({"batch_processing_outcome": {"type": "create_batches", "cursor_configs": cursors.clone()}})
+                }
+                _ => json!(1),
+            };
+            flow.complete(&step, result).await;
+        }
+        let states = checked(&flow, task).await;
+        assert_eq!(states[""].last(), Some(&"complete"));
+        assert_eq!((&states["rows_001"][..], &states["end"][..]), (&DONE[..], &DONE[..]));
+        assert!(!states.contains_key("right"));
+    }
+}
+
+/// What a person did is told as well, as far as the rows say it: a task that failed and goes on, one that is cancelled, one that took too long.
+/// The rows are written as the manual operations write them.
+#[tokio::test]
+async fn what_a_person_did_is_told_legally() {
+    let run = async |flow: &Fixture, task: Uuid, statements: &[&str]| {
+        let mut transaction = flow.db.database().begin().await.expect("a transaction");
+        for sql in statements {
+            let sql = flow.db.schema().sql(sql);
+            sqlx::query(&sql).bind(task).execute(&mut *transaction).await.expect("what a person does");
+        }
+        transaction.commit().await.expect("it is done");
+    };
+    let steps = "[{name: a, retry: {max_attempts: 1}}, {name: b, dependencies: [a]}]";
+    let flow = Fixture::with(steps).await;
+    let task = flow.task().await;
+    flow.fail(&flow.next().await, true).await;
+    checked(&flow, task).await;
+    let reset = [
+        "insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker) values ($1, 0, -1, 1, 'r', 'me')",
+        "update {schema}.step set state = 'r', attempt = 0, due_at = now(), ready_at = now(), since = now() where task_id = $1 and ordinal = 0",
+        "update {schema}.task set state = 'o', failed = 0, ended_at = null where id = $1",
+    ];
+    run(&flow, task, &reset).await;
+    let states = checked(&flow, task).await;
+    assert!(
+        states[""].join(" ").ends_with("error enqueuing_steps")
+            && states["a"].join(" ").ends_with("error pending enqueued")
+    );
+    flow.waves().await;
+    assert_eq!(checked(&flow, task).await[""].last(), Some(&"complete"));
+
+    let task = flow.task().await;
+    let a = flow.next().await;
+    let cancel = [
+        "update {schema}.step set state = 'x', due_at = 'infinity', since = now() where task_id = $1",
+        "update {schema}.task set state = 'x', ended_at = now() where id = $1",
+    ];
+    run(&flow, task, &cancel).await;
+    let states = checked(&flow, task).await;
+    assert_eq!((states["a"].last(), states["b"].join(" ").as_str()), (Some(&"cancelled"), "pending cancelled"));
+    drop(a);
+
+    let task = flow.task().await;
+    run(&flow, task, &["update {schema}.task set state = 'e', ended_at = now() where id = $1"]).await;
+    assert!(checked(&flow, task).await[""].join(" ").ends_with("enqueuing_steps error"));
+}

@@ -1,0 +1,180 @@
+//! Waiting for tasks, here and elsewhere.
+
+use std::time::Duration;
+
+use flow::{Error, Flow, News, TaskState, Transition};
+use serde_json::json;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::fixture::{Elsewhere, Fixture, PATIENCE};
+
+fn patience() -> Instant {
+    Instant::now() + PATIENCE
+}
+
+/// Somebody who waits for the end of a task, and has begun to.
+async fn waiting(flow: &Flow, task: Uuid) -> JoinHandle<TaskState> {
+    let before = waiters(flow);
+    let waiter = flow.clone();
+    let waiting = tokio::spawn(async move {
+        let ended = waiter.wait(task, patience()).await.expect("an answer");
+        ended.expect("it has ended").summary.status
+    });
+    pg::testing::eventually("somebody waits", async || waiters(flow) > before).await;
+    waiting
+}
+
+fn waiters(flow: &Flow) -> usize {
+    let consumers = flow.health().consumers;
+    consumers.iter().filter(|consumer| &*consumer.name == "watch").map(|consumer| consumer.intentions).sum()
+}
+
+/// Whoever waits is woken by the end of the task, here or in another process; nothing polls, and the fallback is minutes away.
+#[tokio::test]
+async fn a_wait_ends_with_the_task() {
+    let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
+    let elsewhere = Elsewhere::start(&flow.db).await;
+    for settler in [&flow.flow, &elsewhere.flow] {
+        let task = flow.task().await;
+        let here = waiting(&flow, task).await;
+        let there = waiting(&elsewhere.flow, task).await;
+        for _ in 0..2 {
+            let step = settler.claim(&crate::fixture::worker(), 1, Some(patience())).await.expect("a claim").remove(0);
+            let said = flow::Said::Complete(json!(1));
+            settler.settle(vec![flow::Ended { token: step.token, said }]).await.expect("an answer")[0]
+                .expect("it counts");
+        }
+        assert_eq!(here.await.expect("no panic"), TaskState::Complete);
+        assert_eq!(there.await.expect("no panic"), TaskState::Complete);
+    }
+}
+
+/// A task that has ended is answered at once, one that does not end not at all, and one that does not exist is refused.
+#[tokio::test]
+async fn a_wait_is_answered_honestly() {
+    let flow = Fixture::with("[{name: a}]").await;
+    let task = flow.task().await;
+    let soon = Instant::now() + Duration::from_millis(50);
+    assert!(flow.wait(task, soon).await.expect("an answer").is_none());
+    let past = Instant::now() - Duration::from_millis(1);
+    assert!(flow.wait(task, past).await.expect("an answer").is_none());
+    flow.waves().await;
+    let ended = flow.wait(task, past).await.expect("an answer").expect("it has ended");
+    assert_eq!((ended.summary.status, ended.steps.len()), (TaskState::Complete, 1));
+    let nobody = Uuid::now_v7();
+    let refused = flow.wait(nobody, patience()).await.expect_err("there is none");
+    assert!(matches!(refused, Error::NoTask { task } if task == nobody));
+    let refused = flow.watch(nobody, None, patience()).await.expect_err("there is none");
+    assert!(matches!(refused, Error::NoTask { task } if task == nobody));
+}
+
+/// The mark of a wait is written once, however many wait, and not at all once the task has ended; it lasts longer than a wait relies on it.
+#[tokio::test]
+async fn a_mark_is_written_once() {
+    let flow = Fixture::with("[{name: a}]").await;
+    let task = flow.task().await;
+    let marked = async || {
+        let sql = flow.db.schema().sql(
+            "select t.xmin::text, coalesce(extract(epoch from t.watched_until - now()), 0)::float8 from {schema}.task t where t.id = $1",
+        );
+        let row: (String, f64) =
+            sqlx::query_as(&sql).bind(task).fetch_one(flow.db.database().pool()).await.expect("a task");
+        row
+    };
+    assert_eq!(marked().await.1, 0.0);
+    let soon = || Instant::now() + Duration::from_millis(1);
+    flow.wait(task, soon()).await.expect("an answer");
+    let (version, lasts) = marked().await;
+    assert!(lasts > 100.0, "{lasts}");
+    flow.wait(task, soon()).await.expect("an answer");
+    assert_eq!(marked().await.0, version, "nothing was written");
+    flow.waves().await;
+    let version = marked().await.0;
+    flow.wait(task, soon()).await.expect("an answer");
+    assert_eq!(marked().await.0, version, "nothing was written");
+}
+
+/// A task that nobody watches costs no notification, and one that somebody does costs one for every change.
+/// Another connection listens to the channel.
+#[tokio::test]
+async fn a_task_that_nobody_watches_rings_nobody() {
+    let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
+    let channel = wake::channel_name(flow.db.schema().name(), "flow_watch");
+    let mut listener = sqlx::postgres::PgListener::connect(flow.db.url()).await.expect("a listener");
+    listener.listen(&channel).await.expect("it listens");
+    let (unwatched, watched) = (flow.task().await, flow.task().await);
+    flow.wait(watched, Instant::now() + Duration::from_millis(1)).await.expect("an answer");
+    for _ in 0..2 {
+        for step in flow.now(2).await {
+            flow.complete(&step, json!(1)).await;
+        }
+    }
+    sqlx::query("select pg_notify($1, 'end')")
+        .bind(&channel)
+        .execute(flow.db.database().pool())
+        .await
+        .expect("the end");
+    let mut rung = Vec::new();
+    loop {
+        let payload = listener.recv().await.expect("a notification").payload().to_owned();
+        if payload == "end" {
+            break;
+        }
+        rung.push(payload);
+    }
+    assert!(!rung.contains(&unwatched.to_string()));
+    assert_eq!(rung, vec![watched.to_string(); 4], "two claims and two ends");
+}
+
+fn told(news: &News) -> Vec<String> {
+    let name = |one: &Transition| format!("{}:{}", one.step.as_deref().unwrap_or("task"), one.to);
+    news.transitions.iter().map(name).collect()
+}
+
+/// Every move of a task reaches who watches it, once, in order, from here or elsewhere; and the end says that it is the end.
+#[tokio::test]
+async fn every_move_is_told() {
+    let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
+    let elsewhere = Elsewhere::start(&flow.db).await;
+    let task = flow.task().await;
+    let news = elsewhere.flow.watch(task, None, patience()).await.expect("news");
+    let begun = ["task:pending", "task:initializing", "a:pending", "b:pending", "task:enqueuing_steps", "a:enqueued"];
+    assert_eq!((told(&news), news.over), (begun.map(str::to_owned).to_vec(), false));
+    let mut seen = news.transitions;
+    let quiet = elsewhere.flow.watch(task, seen.last().map(|one| one.id), Instant::now() + Duration::from_millis(400));
+    assert_eq!(quiet.await.expect("news"), News { transitions: Vec::new(), over: false });
+    let mut held = None;
+    for place in 0..4 {
+        let after = seen.last().map(|one| one.id);
+        let watcher = elsewhere.flow.clone();
+        let watching = tokio::spawn(async move { watcher.watch(task, after, patience()).await.expect("news") });
+        pg::testing::eventually("somebody watches", async || waiters(&elsewhere.flow) == 1).await;
+        let expected: &[&str] = match place {
+            0 => &["a:in_progress", "task:steps_in_process"],
+            1 => &[
+                "a:enqueued_for_orchestration",
+                "a:complete",
+                "task:evaluating_results",
+                "task:enqueuing_steps",
+                "b:enqueued",
+            ],
+            2 => &["b:in_progress", "task:steps_in_process"],
+            _ => &["b:enqueued_for_orchestration", "b:complete", "task:evaluating_results", "task:complete"],
+        };
+        if place % 2 == 0 {
+            held = Some(flow.next().await);
+        } else {
+            flow.complete(&held.take().expect("a step"), json!(1)).await;
+        }
+        let news = watching.await.expect("no panic");
+        assert_eq!((told(&news), news.over), (expected.iter().map(|one| (*one).to_owned()).collect(), place == 3));
+        seen.extend(news.transitions);
+    }
+    assert_eq!(seen, flow.transitions(task).await.expect("an answer").expect("a task"));
+    let over = flow.watch(task, seen.last().map(|one| one.id), patience()).await.expect("news");
+    assert_eq!(over, News { transitions: Vec::new(), over: true }, "there is nothing to wait for");
+    let resumed = flow.watch(task, Some(seen[3].id), patience()).await.expect("news");
+    assert_eq!(resumed.transitions, seen[4..]);
+}
