@@ -6,6 +6,7 @@
 //! Where to read on: what is stored in `migrations/`; how tasks are made, steps claimed and ended in `functions/`, one file each with its reasons; the states as people see them
 //! in `state.rs`. Everything that waits, rings and groups is the engine's: see the crate `wake`.
 
+mod analytics;
 mod audit;
 mod catalog;
 mod claim;
@@ -33,11 +34,15 @@ mod standing;
 mod state;
 mod submit;
 mod template;
+mod templates;
 mod token;
 mod transition;
 mod wait;
 mod worker;
 
+pub use analytics::{
+    ANALYSED_ATTEMPTS_MAX, ANALYSED_TASKS_MAX, Bottleneck, Bottlenecks, Performance, Spread, TemplatePerformance,
+};
 pub use audit::{Attempt, Outcome};
 pub use claim::{Claimant, ClaimedStep};
 pub use error::{Error, Result};
@@ -59,6 +64,7 @@ pub use template::{
     ATTEMPTS_MAX, Backoff, BatchConfig, FailureStrategy, Fault, Faults, HandlerDefinition, IdentityStrategy, Lifecycle,
     NAME_MAX, PublishWhen, PublishedEvent, Retry, STEPS_MAX, StalenessAction, StepDefinition, StepKind, Template,
 };
+pub use templates::{ListedTemplate, TemplateFilter, TemplatePage};
 pub use token::Token;
 pub use transition::{NotATransition, Transition, TransitionId};
 pub use wait::News;

@@ -106,7 +106,7 @@ impl Flow {
 
 impl Inner {
     /// Tasks that the filter may be about, the newest first.
-    async fn find(&self, filter: &TaskFilter, before: Option<Uuid>, limit: usize) -> Result<Vec<Uuid>> {
+    pub(crate) async fn find(&self, filter: &TaskFilter, before: Option<Uuid>, limit: usize) -> Result<Vec<Uuid>> {
         let newest = filter.created_before.map_or(Uuid::max(), |time| made_at(time + SKEW));
         let oldest = filter.created_after.map_or(Uuid::nil(), |time| made_at(time - SKEW));
         let before = before.map_or(newest, |before| before.min(newest));

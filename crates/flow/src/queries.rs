@@ -22,6 +22,9 @@ pub(crate) struct Queries {
     pub(crate) mark_watched: Sql,
     pub(crate) find_tasks: Sql,
     pub(crate) pick_tasks: Sql,
+    pub(crate) list_templates: Sql,
+    pub(crate) performance: Sql,
+    pub(crate) bottlenecks: Sql,
 }
 
 impl Queries {
@@ -45,6 +48,9 @@ impl Queries {
             mark_watched: schema.sql(include_str!("../sql/mark_watched.sql")),
             find_tasks: schema.sql(include_str!("../sql/find_tasks.sql")),
             pick_tasks: schema.sql(include_str!("../sql/pick_tasks.sql")),
+            list_templates: schema.sql(include_str!("../sql/list_templates.sql")),
+            performance: schema.sql(include_str!("../sql/performance.sql")),
+            bottlenecks: schema.sql(include_str!("../sql/bottlenecks.sql")),
         }
     }
 }

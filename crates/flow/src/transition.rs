@@ -271,3 +271,47 @@ impl Flow {
         Ok(Known::read(task, &rows)?.map(|known| known.moves))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(times: &[i64]) -> Known {
+        let mut moves = Vec::new();
+        for (place, seconds) in times.iter().enumerate() {
+            let time = OffsetDateTime::UNIX_EPOCH + Duration::seconds(*seconds);
+            let mut id = TransitionId::next(None, time, 0, place as u32);
+            id.nth = place as u32 + 1;
+            let (task_uuid, at) = (Uuid::nil(), id.time());
+            moves.push(Transition { id, task_uuid, step: None, from: None, to: "x", at, attempt: None, worker: None });
+        }
+        Known { moves, over: false, next: None }
+    }
+
+    /// Going on from a move answers what came after it; if something before it was seen later, that comes, and what was told shortly before it may come again.
+    #[test]
+    fn going_on_misses_nothing() {
+        let before = known(&[100, 200, 300]);
+        assert_eq!(before.after(None).len(), 3);
+        let seen = before.moves[1].id;
+        assert_eq!(before.after(Some(&seen)), &before.moves[2..]);
+        assert!(before.after(Some(&before.moves[2].id)).is_empty());
+        let mut late = known(&[100, 195, 200, 300]);
+        for (one, like) in [(0, 0), (2, 1), (3, 2)] {
+            late.moves[one].id.place = before.moves[like].id.place;
+        }
+        assert_eq!(late.after(Some(&seen)), &late.moves[1..], "the late one is among them, the old one is not");
+    }
+
+    /// An id comes back as it was written, and nothing else is one.
+    #[test]
+    fn an_id_is_what_was_written() {
+        let first = TransitionId::next(None, OffsetDateTime::UNIX_EPOCH, 3, 4);
+        let second = TransitionId::next(Some(first), OffsetDateTime::UNIX_EPOCH, 1, 4);
+        assert!(first < second, "never before the one before it");
+        assert_eq!(second.to_string().parse(), Ok(second));
+        for wrong in ["", "1", "1-2-3-4", "1-2-3-4-x", "1-2-3-4-5-6", "-1-2-3-4-5"] {
+            assert_eq!(wrong.parse::<TransitionId>(), Err(NotATransition), "{wrong}");
+        }
+    }
+}

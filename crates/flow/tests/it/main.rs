@@ -1,6 +1,7 @@
 //! The engine against a real PostgreSQL.
 
 mod afterwards;
+mod analytics;
 mod batches;
 mod claims;
 mod decisions;
@@ -11,6 +12,7 @@ mod history;
 mod limits;
 mod manual;
 mod meddling;
+mod listing;
 mod reading;
 mod retries;
 mod schema;

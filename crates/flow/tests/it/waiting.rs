@@ -178,3 +178,54 @@ async fn every_move_is_told() {
     let resumed = flow.watch(task, Some(seen[3].id), patience()).await.expect("news");
     assert_eq!(resumed.transitions, seen[4..]);
 }
+
+/// A move that only the clock makes is told as well: a step that is to be tried again is ready when its time has come.
+#[tokio::test]
+async fn a_move_by_the_clock_is_told() {
+    let flow = Fixture::with("[{name: a, retry: {backoff_base_ms: 300, backoff: linear, jitter: 0}}]").await;
+    let task = flow.task().await;
+    flow.fail(&flow.next().await, true).await;
+    let mut seen = flow.watch(task, None, patience()).await.expect("news").transitions;
+    while seen.iter().filter(|one| one.step.is_some() && one.to == "enqueued").count() < 2 {
+        let news = flow.watch(task, seen.last().map(|one| one.id), patience()).await.expect("news");
+        assert!(!news.transitions.is_empty(), "nothing was told in time");
+        seen.extend(news.transitions);
+    }
+    assert_eq!(seen.last().map(|one| (one.to, one.step.as_deref())), Some(("enqueued", Some("a"))));
+}
+
+/// However a wait and the end of its task fall together, the wait ends: the mark comes before the look, and whoever ends the task after the mark rings.
+/// Many tasks are ended elsewhere at the very moment somebody begins to wait for them; a wait that missed it would last until its patience ends.
+#[tokio::test]
+async fn a_wait_that_begins_at_the_end_is_not_missed() {
+    let flow = Fixture::with("[{name: a}]").await;
+    let elsewhere = Elsewhere::start(&flow.db).await;
+    for round in 0..40 {
+        let task = flow.task().await;
+        let step = flow.next().await;
+        let settled = async {
+            tokio::time::sleep(Duration::from_micros(100 * round)).await;
+            let said = flow::Said::Complete(json!(1));
+            elsewhere.flow.settle(vec![flow::Ended { token: step.token, said }]).await.expect("an answer")
+        };
+        let soon = Instant::now() + Duration::from_secs(20);
+        let (ended, watched, settled) = tokio::join!(flow.wait(task, soon), last_of(&flow, task), settled);
+        settled[0].expect("it counts");
+        assert_eq!(ended.expect("an answer").expect("it has ended").summary.status, TaskState::Complete);
+        assert_eq!(watched, Some("complete"));
+        assert!(Instant::now() < soon);
+    }
+}
+
+/// The last move of a task, by watching it until it is over.
+async fn last_of(flow: &Flow, task: Uuid) -> Option<&'static str> {
+    let mut last: Option<Transition> = None;
+    loop {
+        let news = flow.watch(task, last.as_ref().map(|one| one.id), patience()).await.expect("news");
+        last = news.transitions.last().cloned().or(last);
+        if news.over {
+            return last.map(|one| one.to);
+        }
+        assert!(!news.transitions.is_empty(), "nothing was told in time");
+    }
+}

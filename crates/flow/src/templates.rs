@@ -1,0 +1,94 @@
+//! Lists of the templates that are registered.
+
+use serde::{Deserialize, Serialize};
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use time::OffsetDateTime;
+use time::serde::rfc3339;
+use utoipa::ToSchema;
+
+use crate::error::{Error, Result};
+use crate::flow::Flow;
+use crate::list::PAGE_MAX;
+
+/// Which templates; everything that is not given does not matter.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct TemplateFilter {
+    /// In which namespace,
+    pub namespace: Option<String>,
+    /// of which name.
+    pub name: Option<String>,
+}
+
+/// A template that is registered, in short.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct ListedTemplate {
+    /// Its namespace,
+    pub namespace: String,
+    /// name,
+    pub name: String,
+    /// and version.
+    pub version: String,
+    /// For people.
+    pub description: String,
+    /// How many steps it has.
+    pub step_count: u32,
+    /// When it was registered.
+    #[serde(with = "rfc3339")]
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: OffsetDateTime,
+}
+
+/// Some templates, by namespace and name, and then in the order in which they were registered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct TemplatePage {
+    /// These.
+    pub templates: Vec<ListedTemplate>,
+    /// What to present for the next page; none: there are no more.
+    pub next: Option<i32>,
+}
+
+/// What is read of a document.
+#[derive(Deserialize)]
+struct Described {
+    #[serde(default)]
+    description: String,
+}
+
+impl Flow {
+    /// A page of the templates that are registered: those after `after`, which is what the page before it said.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a limit that is not between 1 and [`PAGE_MAX`]; else the database's.
+    pub async fn templates(&self, filter: &TemplateFilter, after: Option<i32>, limit: usize) -> Result<TemplatePage> {
+        if !(1..=PAGE_MAX).contains(&limit) {
+            return Err(Error::invalid("limit", format!("it is {limit}; it must be between 1 and {PAGE_MAX}")));
+        }
+        let query = || {
+            sqlx::query(&self.inner.sql.list_templates)
+                .bind(filter.namespace.as_deref())
+                .bind(filter.name.as_deref())
+                .bind(after)
+                .bind(limit as i64 + 1)
+        };
+        let mut rows = self.inner.db.ask("list templates", query).await?;
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        let next = rows.last().filter(|_| more).map(|row| row.try_get("id")).transpose()?;
+        Ok(TemplatePage { templates: rows.iter().map(read).collect::<sqlx::Result<_>>()?, next })
+    }
+}
+
+fn read(row: &PgRow) -> sqlx::Result<ListedTemplate> {
+    let document: Described =
+        serde_json::from_str(row.try_get("document")?).map_err(|error| sqlx::Error::Decode(error.into()))?;
+    Ok(ListedTemplate {
+        namespace: row.try_get("namespace")?,
+        name: row.try_get("name")?,
+        version: row.try_get("version")?,
+        description: document.description,
+        step_count: row.try_get::<i64, _>("steps")? as u32,
+        created_at: row.try_get("created_at")?,
+    })
+}

@@ -1,0 +1,189 @@
+//! Lists of tasks and templates.
+
+use flow::{Error, PAGE_MAX, Submission, TaskFilter, TaskState, TemplateFilter};
+use serde_json::json;
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+
+use crate::fixture::{Fixture, NAMESPACE, submission};
+
+/// All tasks of a filter, page by page.
+async fn all(flow: &Fixture, filter: &TaskFilter, limit: usize) -> Vec<Uuid> {
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let page = flow.tasks(filter, after, limit).await.expect("a page");
+        assert!(page.tasks.len() <= limit);
+        found.extend(page.tasks.iter().map(|task| task.task_uuid));
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return found,
+        }
+    }
+}
+
+/// Pages of any size, put together, are all tasks, each once, the newest first; the last says that there are no more.
+#[tokio::test]
+async fn pages_are_all_tasks_once() {
+    let flow = Fixture::with("[{name: a}]").await;
+    assert!(all(&flow, &TaskFilter::default(), 10).await.is_empty());
+    let mut tasks = Vec::new();
+    for _ in 0..7 {
+        tasks.push(flow.task().await);
+    }
+    tasks.sort();
+    tasks.reverse();
+    let in_namespace = TaskFilter { namespace: Some(NAMESPACE.to_owned()), ..TaskFilter::default() };
+    let of_template = TaskFilter { name: Some("t".to_owned()), ..TaskFilter::default() };
+    let ready = TaskFilter { status: Some(TaskState::EnqueuingSteps), ..TaskFilter::default() };
+    for filter in [TaskFilter::default(), in_namespace, of_template, ready] {
+        for limit in [1, 2, 3, 6, 7, 8, PAGE_MAX] {
+            assert_eq!(all(&flow, &filter, limit).await, tasks, "{filter:?} by {limit}");
+        }
+        let page = flow.tasks(&filter, None, 8).await.expect("a page");
+        assert_eq!((page.tasks.len(), page.next), (7, None), "{filter:?}");
+    }
+    for limit in [0, PAGE_MAX + 1] {
+        let error = flow.tasks(&TaskFilter::default(), None, limit).await.expect_err("refused");
+        assert!(matches!(error, Error::Invalid { what: "limit", .. }), "{error}");
+    }
+}
+
+/// Each filter finds what it is about, alone and with others, and nothing else.
+#[tokio::test]
+async fn every_filter_finds_its_own() {
+    let flow = Fixture::with("[{name: a}]").await;
+    flow.template("u", "[{name: b}]").await;
+    let register = "name: t\nnamespace_name: others\nidentity_strategy: always_unique\nsteps: [{name: c}]\n";
+    flow.register(register).await.expect("a template");
+    let submit = async |submission: Submission| flow.submit(submission).await.expect("a task").task_uuid;
+    let plain = flow.task().await;
+    let other = submit(submission("u", json!(1))).await;
+    let special = submit(Submission {
+        tags: vec!["red".to_owned(), "blue".to_owned()],
+        priority: 5,
+        correlation_id: Some("order 7".to_owned()),
+        initiator: Some("me".to_owned()),
+        ..submission("t", json!(1))
+    })
+    .await;
+    let abroad = submit(Submission {
+        correlation_id: Some("order 7".to_owned()),
+        ..Submission::new("others", "t", "1.0.0", json!(1))
+    })
+    .await;
+    for step in flow.now(9).await {
+        match step.token.task {
+            task if task == other => flow.fail(&step, false).await,
+            _ => flow.complete(&step, json!(1)).await,
+        };
+    }
+    let text = |text: &str| Some(text.to_owned());
+    let none = TaskFilter::default();
+    let now = OffsetDateTime::now_utc();
+    let correlated = TaskFilter { correlation_id: text("order 7"), ..none.clone() };
+    for (filter, expected) in [
+        (none.clone(), vec![abroad, special, other, plain]),
+        (TaskFilter { namespace: text(NAMESPACE), ..none.clone() }, vec![special, other, plain]),
+        (TaskFilter { namespace: text("others"), ..none.clone() }, vec![abroad]),
+        (TaskFilter { namespace: text("nowhere"), ..none.clone() }, vec![]),
+        (TaskFilter { name: text("t"), ..none.clone() }, vec![abroad, special, plain]),
+        (TaskFilter { name: text("t"), namespace: text("others"), ..none.clone() }, vec![abroad]),
+        (TaskFilter { version: text("2.0.0"), ..none.clone() }, vec![]),
+        (TaskFilter { status: Some(TaskState::Complete), ..none.clone() }, vec![special, plain]),
+        (TaskFilter { status: Some(TaskState::Error), ..none.clone() }, vec![other]),
+        (TaskFilter { status: Some(TaskState::EnqueuingSteps), ..none.clone() }, vec![abroad]),
+        (TaskFilter { status: Some(TaskState::StepsInProcess), ..none.clone() }, vec![]),
+        (TaskFilter { status: Some(TaskState::Cancelled), ..none.clone() }, vec![]),
+        (TaskFilter { priority: Some(5), ..none.clone() }, vec![special]),
+        (TaskFilter { tag: text("blue"), ..none.clone() }, vec![special]),
+        (TaskFilter { tag: text("green"), ..none.clone() }, vec![]),
+        (TaskFilter { initiator: text("me"), ..none.clone() }, vec![special]),
+        (correlated.clone(), vec![abroad, special]),
+        (TaskFilter { namespace: text("others"), ..correlated.clone() }, vec![abroad]),
+        (TaskFilter { status: Some(TaskState::Complete), ..correlated.clone() }, vec![special]),
+        (
+            TaskFilter { created_after: Some(now - Duration::hours(1)), ..none.clone() },
+            vec![abroad, special, other, plain],
+        ),
+        (TaskFilter { created_before: Some(now - Duration::hours(1)), ..none.clone() }, vec![]),
+        (TaskFilter { created_after: Some(now + Duration::hours(1)), ..none.clone() }, vec![]),
+    ] {
+        for limit in [1, 10] {
+            assert_eq!(all(&flow, &filter, limit).await, expected, "{filter:?} by {limit}");
+        }
+    }
+    let middle = flow.summary(special).await.expect("an answer").expect("a task");
+    let since = TaskFilter { created_after: Some(middle.created_at), ..none };
+    assert_eq!(all(&flow, &since, 10).await, [abroad], "to the microsecond");
+}
+
+/// A page among many tasks is found by an index, whatever the statistics: nothing is read from beginning to end.
+/// Makes thousands of finished tasks by one statement, and asks the server how it would look.
+#[tokio::test]
+async fn a_page_is_found_by_an_index() {
+    let flow = Fixture::with("[{name: a}]").await;
+    flow.task().await;
+    let pool = flow.db.database().pool();
+    let many = flow.db.schema().sql(
+        "insert into {schema}.task (id, namespace_id, template_id, state, priority, unfinished, next_ordinal)
+         select gen_random_uuid(), t.namespace_id, t.template_id, 'c', 0, 0, 1 from {schema}.task t, generate_series(1, 20000)",
+    );
+    sqlx::query(&many).execute(pool).await.expect("many tasks");
+    sqlx::query(flow.db.schema().sql("analyze {schema}.task")).execute(pool).await.expect("statistics");
+    let file = include_str!("../../sql/find_tasks.sql");
+    for (namespace, states, index) in [
+        (Some(NAMESPACE), None::<Vec<&str>>, "task_listed"),
+        (Some(NAMESPACE), Some(vec!["e"]), "task_listed"),
+        (None, Some(vec!["o"]), "task_listed"),
+        (None, None, "task_pkey"),
+    ] {
+        let explain = flow.db.schema().sql(&format!("explain {file}"));
+        let query = sqlx::query_scalar(&explain).bind(namespace).bind(states.clone()).bind(None::<&str>);
+        let plan: Vec<String> =
+            query.bind(Uuid::max()).bind(Uuid::nil()).bind(50_i64).fetch_all(pool).await.expect("a plan");
+        let plan = plan.join("\n");
+        assert!(plan.contains(index) && !plan.contains("Seq Scan on task"), "{namespace:?} {states:?}:\n{plan}");
+    }
+    let open = TaskFilter { status: Some(TaskState::EnqueuingSteps), ..TaskFilter::default() };
+    assert_eq!(flow.tasks(&open, None, 10).await.expect("a page").tasks.len(), 1);
+    let unknown = TaskFilter { initiator: Some("nobody".to_owned()), ..TaskFilter::default() };
+    let page = flow.tasks(&unknown, None, 10).await.expect("a page");
+    assert!(page.tasks.is_empty() && page.next.is_some(), "so many are looked at, and no more");
+}
+
+/// Templates are listed by namespace and name, with how many steps they have.
+#[tokio::test]
+async fn templates_are_listed() {
+    let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
+    for (namespace, version) in [("others", "1.0.0"), (NAMESPACE, "2.0.0")] {
+        let text = format!(
+            "name: t\nnamespace_name: {namespace}\nversion: {version}\ndescription: for people\nsteps: [{{name: c}}]\n"
+        );
+        flow.register(&text).await.expect("a template");
+    }
+    let listed = async |filter: TemplateFilter, limit| {
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let page = flow.templates(&filter, after, limit).await.expect("a page");
+            found.extend(page.templates);
+            after = page.next;
+            if after.is_none() {
+                return found;
+            }
+        }
+    };
+    for limit in [1, 2, 3, 10] {
+        let found = listed(TemplateFilter::default(), limit).await;
+        let names: Vec<String> =
+            found.iter().map(|one| format!("{} {} {}", one.namespace, one.version, one.step_count)).collect();
+        assert_eq!(names, ["others 1.0.0 1", "tests 1.0.0 2", "tests 2.0.0 1"], "by {limit}");
+        assert_eq!((found[0].description.as_str(), found[1].description.as_str()), ("for people", ""));
+    }
+    let of = |namespace: Option<&str>, name: Option<&str>| TemplateFilter {
+        namespace: namespace.map(str::to_owned),
+        name: name.map(str::to_owned),
+    };
+    assert_eq!(listed(of(Some(NAMESPACE), None), 10).await.len(), 2);
+    assert_eq!(listed(of(None, Some("t")), 10).await.len(), 3);
+    assert_eq!(listed(of(Some("others"), Some("u")), 10).await.len(), 0);
+}
