@@ -94,6 +94,36 @@ create table {schema}.namespace (
     constraint namespace_pkey PRIMARY KEY (id)
 );
 
+create table {schema}.schedule (
+    id uuid not null,
+    namespace_id integer not null,
+    name text not null,
+    template_name text not null,
+    template_version text not null,
+    context text not null,
+    priority smallint not null,
+    tags text[] not null,
+    cron text,
+    time_zone text,
+    at timestamp with time zone,
+    missed "char" not null,
+    grace_seconds integer not null,
+    paused boolean not null,
+    version bigint not null default 1,
+    next_at timestamp with time zone not null,
+    due_at timestamp with time zone not null,
+    last_at timestamp with time zone,
+    last_task uuid,
+    last_error text,
+    created_at timestamp with time zone not null default now(),
+    updated_at timestamp with time zone not null default now(),
+    constraint schedule_check CHECK ((((cron IS NULL) = (time_zone IS NULL)) AND ((cron IS NULL) <> (at IS NULL)))),
+    constraint schedule_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES {schema}.namespace(id),
+    constraint schedule_namespace_id_name_key UNIQUE (namespace_id, name),
+    constraint schedule_pkey PRIMARY KEY (id)
+) with (autovacuum_vacuum_scale_factor=0.02, fillfactor=70, vacuum_truncate=off);
+CREATE INDEX schedule_due ON {schema}.schedule USING btree (due_at) WHERE (due_at < 'infinity'::timestamp with time zone);
+
 create table {schema}.step (
     task_id uuid not null,
     ordinal integer not null,
@@ -210,6 +240,42 @@ create table {schema}.template (
     constraint template_namespace_id_name_version_key UNIQUE (namespace_id, name, version),
     constraint template_pkey PRIMARY KEY (id)
 );
+
+CREATE OR REPLACE FUNCTION {schema}.advance_schedules(flight uuid, channels text[], payloads text[], patient boolean, ids uuid[], versions bigint[], froms timestamp with time zone[], nexts timestamp with time zone[], retries_ms bigint[], lasts timestamp with time zone[], last_tasks uuid[], last_errors text[])
+ RETURNS TABLE(outcomes text[], backend integer)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+#variable_conflict use_column
+declare
+    held uuid[];
+begin
+    perform from {schema}.schedule s where s.id = any (ids) order by s.id for update;
+
+    held := array(
+        select s.id from unnest(ids, versions, froms) as n (id, version, from_at)
+        join {schema}.schedule s on s.id = n.id and s.version = n.version and s.next_at = n.from_at);
+
+    update {schema}.schedule s
+    set next_at = case when s.id = any (held) then coalesce(n.next_at, 'infinity') else s.next_at end,
+        due_at = case when s.id = any (held) then coalesce(now() + n.retry_ms * interval '1 ms', n.next_at, 'infinity') else s.due_at end,
+        last_at = case when n.newest then n.last_at else s.last_at end,
+        last_task = case when n.newest then coalesce(n.task_id, s.last_task) else s.last_task end,
+        last_error = case when n.newest then n.error else s.last_error end
+    from (select n.*, n.last_at >= coalesce(o.last_at, n.last_at) as newest
+          from unnest(ids, nexts, retries_ms, lasts, last_tasks, last_errors) as n (id, next_at, retry_ms, last_at, task_id, error)
+          join {schema}.schedule o on o.id = n.id) n
+    where s.id = n.id and (n.newest or s.id = any (held));
+
+    outcomes := array(
+        select case when n.id = any (held) then 'o' || coalesce((
+                   select greatest(extract(epoch from s.due_at - now()) * 1000, 0)::bigint::text from {schema}.schedule s where s.id = n.id and s.due_at < 'infinity'), '')
+               else 'l' end
+        from unnest(ids) with ordinality as n (id, place) order by n.place);
+    backend := {schema}.land(flight, outcomes, channels, payloads);
+    return next;
+end
+$function$;
 
 CREATE OR REPLACE FUNCTION {schema}.advance_tasks(tasks uuid[], ended_tasks uuid[], ended_slots integer[], changed_tasks uuid[], changes integer[])
  RETURNS TABLE(task_id uuid, state "char", readied boolean, watched boolean)

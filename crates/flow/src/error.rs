@@ -45,6 +45,15 @@ pub enum Error {
         version: String,
     },
 
+    /// There is no such schedule.
+    #[error("there is no schedule {name:?} in namespace {namespace:?}")]
+    NoSchedule {
+        /// Its namespace,
+        namespace: String,
+        /// and name.
+        name: String,
+    },
+
     /// The same task was submitted before.
     #[error("task {task} is the same")]
     Duplicate {

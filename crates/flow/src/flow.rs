@@ -15,6 +15,7 @@ use crate::error::Result;
 use crate::manual::Acts;
 use crate::queries::{FUNCTIONS, MIGRATIONS, Queries};
 use crate::renew::Renewals;
+use crate::schedule::{Advances, DueSchedule};
 use crate::settle::Settles;
 use crate::submit::Submits;
 use crate::token::Token;
@@ -67,6 +68,9 @@ pub(crate) struct Inner {
     pub(crate) overdue: Consumer<Due<Uuid>>,
     pub(crate) watches: Consumer<Watches>,
     pub(crate) watch_channel: Channel,
+    pub(crate) schedules: Consumer<Due<DueSchedule>>,
+    pub(crate) advances: Flights<Advances>,
+    pub(crate) schedules_channel: Channel,
 }
 
 impl Flow {
@@ -89,6 +93,7 @@ impl Flow {
         let watch_channel = wake.channel(WATCH, Payload::Keys);
         let leases_channel = wake.channel(LEASES, Payload::Due);
         let overdue_channel = wake.channel("flow_overdue", Payload::Due);
+        let schedules_channel = wake.channel("flow_schedules", Payload::Due);
         let flying = FlightOptions { give_up_after: options.give_up_after, ..FlightOptions::default() };
         let leases = Due {
             channel: leases_channel.clone(),
@@ -101,6 +106,12 @@ impl Flow {
             find: schema.sql(include_str!("../sql/due_tasks.sql")),
             any: schema.sql(include_str!("../sql/any_due_task.sql")),
             read: |row| row.try_get("id"),
+        };
+        let schedules = Due {
+            channel: schedules_channel.clone(),
+            find: schema.sql(include_str!("../sql/claim_schedules.sql")),
+            any: schema.sql(include_str!("../sql/any_due_schedule.sql")),
+            read: DueSchedule::of,
         };
         let inner = Inner {
             environment: options.environment,
@@ -118,12 +129,15 @@ impl Flow {
                 Settles::new(schema, channel, watch_channel.clone(), leases_channel.clone()),
                 flying.clone(),
             ),
-            renewals: wake.flights("renew", Renewals::new(schema), flying),
+            renewals: wake.flights("renew", Renewals::new(schema), flying.clone()),
             leases: wake.consumer("leases", leases),
             overdue: wake.consumer("overdue", overdue),
             leases_channel,
             watches: wake.consumer("watch", Watches::new(schema, watch_channel.clone())),
             watch_channel,
+            schedules: wake.consumer("schedules", schedules),
+            advances: wake.flights("advance", Advances::new(schema, schedules_channel.clone()), flying),
+            schedules_channel,
             db: db.clone(),
             schema: schema.clone(),
             wake,
@@ -157,6 +171,7 @@ impl Flow {
         self.inner.leases.close().await;
         self.inner.overdue.close().await;
         self.inner.watches.close().await;
+        self.inner.schedules.close().await;
     }
 
     /// Returns when every ring for other processes has been sent.

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::template::{IdentityStrategy, Template};
@@ -22,9 +23,22 @@ pub(crate) fn identity(template: &Template, context: &Value, key: Option<&str>) 
             value(&mut hash, context);
         }
     }
+    Ok(Some(shortened(hash)))
+}
+
+/// The identity of the task of a schedule's tick, whatever the schedule submits by then.
+pub(crate) fn identity_of_tick(schedule: Uuid, tick: OffsetDateTime) -> Uuid {
+    let mut hash = Sha256::new();
+    text(&mut hash, &["tick"]);
+    hash.update(schedule.as_bytes());
+    hash.update(tick.unix_timestamp_nanos().to_be_bytes());
+    shortened(hash)
+}
+
+fn shortened(hash: Sha256) -> Uuid {
     let mut first = [0; 16];
     first.copy_from_slice(&hash.finalize()[..16]);
-    Ok(Some(uuid::Builder::from_custom_bytes(first).into_uuid()))
+    uuid::Builder::from_custom_bytes(first).into_uuid()
 }
 
 /// Where one text ends and the next begins counts.

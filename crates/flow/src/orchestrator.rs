@@ -40,7 +40,7 @@ impl Drop for Orchestrator {
 }
 
 impl Flow {
-    /// Starts to do what nobody else does: to free what workers that died have left behind, and to deal with tasks that take too long.
+    /// Starts to do what nobody else does: to free what workers that died have left behind, to deal with tasks that take too long, and to submit what is scheduled.
     pub fn orchestrate(&self) -> Orchestrator {
         let leases = self.clone();
         let leases = tokio::spawn(async move {
@@ -52,7 +52,12 @@ impl Flow {
             let age = |due| tasks.age(due);
             attend("tasks that take too long", &tasks.inner.overdue, age).await;
         });
-        Orchestrator { tasks: vec![leases, tasks] }
+        let schedules = self.clone();
+        let schedules = tokio::spawn(async move {
+            let run = |due| schedules.run_due(due);
+            attend("schedules that are due", &schedules.inner.schedules, run).await;
+        });
+        Orchestrator { tasks: vec![leases, tasks, schedules] }
     }
 
     /// Deals with tasks that may have taken too long.

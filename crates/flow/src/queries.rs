@@ -25,6 +25,9 @@ pub(crate) struct Queries {
     pub(crate) list_templates: Sql,
     pub(crate) performance: Sql,
     pub(crate) bottlenecks: Sql,
+    pub(crate) find_schedules: Sql,
+    pub(crate) put_schedule: Sql,
+    pub(crate) delete_schedule: Sql,
 }
 
 impl Queries {
@@ -51,6 +54,9 @@ impl Queries {
             list_templates: schema.sql(include_str!("../sql/list_templates.sql")),
             performance: schema.sql(include_str!("../sql/performance.sql")),
             bottlenecks: schema.sql(include_str!("../sql/bottlenecks.sql")),
+            find_schedules: schema.sql(include_str!("../sql/find_schedules.sql")),
+            put_schedule: schema.sql(include_str!("../sql/put_schedule.sql")),
+            delete_schedule: schema.sql(include_str!("../sql/delete_schedule.sql")),
         }
     }
 }
@@ -59,6 +65,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 1, name: "templates", sql: include_str!("../migrations/0001_templates.sql") },
     Migration { number: 2, name: "tasks", sql: include_str!("../migrations/0002_tasks.sql") },
     Migration { number: 3, name: "afterwards", sql: include_str!("../migrations/0003_afterwards.sql") },
+    Migration { number: 4, name: "schedules", sql: include_str!("../migrations/0004_schedules.sql") },
 ];
 
 pub(crate) const FUNCTIONS: &[Function] = &[
@@ -85,4 +92,5 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "settle_steps", sql: include_str!("../functions/settle_steps.sql") },
     Function { name: "operate_step", sql: include_str!("../functions/operate_step.sql") },
     Function { name: "end_task", sql: include_str!("../functions/end_task.sql") },
+    Function { name: "advance_schedules", sql: include_str!("../functions/advance_schedules.sql") },
 ];

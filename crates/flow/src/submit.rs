@@ -106,25 +106,41 @@ impl Flow {
     /// [`Error::Duplicate`] if the same task was made before, [`Error::NoTemplate`], [`Error::Invalid`] for a context that the template does not allow and for everything else that cannot be
     /// meant; else the database's.
     pub async fn submit(&self, submission: Submission) -> Result<Submitted> {
-        submission.check()?;
-        let Submission { namespace, name, version, .. } = &submission;
-        let kept = self.inner.named(namespace, name, version).await?;
-        kept.allows_context(&submission.context).map_err(|reason| Error::invalid("context", reason))?;
+        let kept = self.inner.allowed(&submission).await?;
         let identity = identity(&kept.template, &submission.context, submission.idempotency_key.as_deref());
         let identity = identity.map_err(|_| {
             Error::invalid("idempotency_key", "the template asks for one: its identity_strategy is caller_provided")
         })?;
-        self.inner.open_lanes(&kept, submission.priority).await?;
-        let id = Uuid::now_v7();
-        let context = submission.context.to_string();
-        match self.inner.submits.submit(Member { id, kept, identity, context, submission }).await? {
-            Fate::Made => Ok(Submitted { task_uuid: id }),
-            Fate::Same(task) => Err(Error::Duplicate { task }),
-        }
+        self.inner.make(kept, submission, identity).await
     }
 }
 
 impl crate::flow::Inner {
+    /// The template of a submission that it allows.
+    pub(crate) async fn allowed(&self, submission: &Submission) -> Result<Arc<Kept>> {
+        submission.check()?;
+        let Submission { namespace, name, version, .. } = submission;
+        let kept = self.named(namespace, name, version).await?;
+        kept.allows_context(&submission.context).map_err(|reason| Error::invalid("context", reason))?;
+        Ok(kept)
+    }
+
+    /// Makes a task of what is allowed.
+    pub(crate) async fn make(
+        &self,
+        kept: Arc<Kept>,
+        submission: Submission,
+        identity: Option<Uuid>,
+    ) -> Result<Submitted> {
+        self.open_lanes(&kept, submission.priority).await?;
+        let id = Uuid::now_v7();
+        let context = submission.context.to_string();
+        match self.submits.submit(Member { id, kept, identity, context, submission }).await? {
+            Fate::Made => Ok(Submitted { task_uuid: id }),
+            Fate::Same(task) => Err(Error::Duplicate { task }),
+        }
+    }
+
     async fn open_lanes(&self, kept: &Kept, priority: i16) -> Result<()> {
         if !kept.has_lanes(priority) {
             let query = || sqlx::query(&self.sql.open_lanes).bind(kept.id).bind(priority);

@@ -15,6 +15,7 @@ mod manual;
 mod meddling;
 mod reading;
 mod retries;
+mod schedules;
 mod schema;
 mod sound;
 mod submissions;

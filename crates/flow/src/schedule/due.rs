@@ -1,0 +1,190 @@
+//! Schedules whose time has come: taken by one server at a time, submitted, and advanced.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use pg::{Schema, Sql};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
+use time::OffsetDateTime;
+use tokio::time::Instant;
+use uuid::Uuid;
+use wake::{Boarded, Channel, Flight, Landed, Ring};
+
+use super::standing::Standing;
+use crate::error::{Error, Result};
+use crate::flow::Flow;
+use crate::identity::identity_of_tick;
+
+/// The pause after a failure that may pass.
+const RETRY: Duration = Duration::from_secs(5);
+/// The pause after a schedule that this server does not understand: another one may, or this one after an update.
+const STRANGE: Duration = Duration::from_secs(60);
+
+/// A schedule whose time has come. Until its lease ends it is this server's; should that only be slow, another one does the same beside it, which changes nothing.
+#[derive(Debug)]
+pub(crate) struct DueSchedule {
+    standing: Standing,
+    /// What time it was by the database's clock, and by ours when we heard it.
+    asked_at: OffsetDateTime,
+    heard: Instant,
+}
+
+impl DueSchedule {
+    pub(crate) fn of(row: &PgRow) -> sqlx::Result<DueSchedule> {
+        Ok(DueSchedule { standing: Standing::read(row)?, asked_at: row.try_get("asked_at")?, heard: Instant::now() })
+    }
+}
+
+impl Flow {
+    /// Submits what is due, and advances the schedules.
+    pub(crate) async fn run_due(&self, due: Vec<DueSchedule>) -> Result<()> {
+        join_all(due.into_iter().map(|due| self.run_one(due))).await.into_iter().collect()
+    }
+
+    async fn run_one(&self, due: DueSchedule) -> Result<()> {
+        let DueSchedule { standing, asked_at, heard } = due;
+        let Some(from) = standing.next_at else { return Ok(()) };
+        let schedule = &standing.schedule;
+        let (mut last, mut retry) = (None, None);
+        let next = match schedule.ticks() {
+            Ok(ticks) => {
+                let plan = ticks.plan(schedule.missed, from, asked_at, schedule.grace());
+                let mut next = plan.next;
+                for tick in plan.run {
+                    let ran = last.get_or_insert(Last { tick, task: None, error: None });
+                    ran.tick = tick;
+                    match self.run_tick(&standing, tick).await {
+                        Ok(task) => (ran.task, ran.error) = (Some(task), None),
+                        Err(error) => {
+                            let (namespace, name) = (&schedule.namespace, &schedule.name);
+                            tracing::warn!(%namespace, %name, %tick, error = pg::causes(&error), "a tick made no task");
+                            ran.error = Some(error.to_string());
+                            if !is_for_good(&error) {
+                                (next, retry) = (Some(tick), Some(RETRY));
+                                break;
+                            }
+                        }
+                    }
+                }
+                next
+            }
+            Err(error) => {
+                last = Some(Last { tick: from, task: None, error: Some(error.to_string()) });
+                retry = Some(STRANGE);
+                Some(from)
+            }
+        };
+        let due_in = retry.or_else(|| {
+            let left = Duration::try_from(next? - asked_at).unwrap_or_default();
+            Some(left.saturating_sub(heard.elapsed()))
+        });
+        let advance = Advance { id: standing.id, version: standing.version, from, next, retry, due_in, last };
+        self.inner.advances.submit(advance).await?;
+        Ok(())
+    }
+
+    /// The task of a tick: made now, or before.
+    async fn run_tick(&self, standing: &Standing, tick: OffsetDateTime) -> Result<Uuid> {
+        let submission = standing.schedule.submission(Some(tick));
+        let kept = self.inner.allowed(&submission).await?;
+        match self.inner.make(kept, submission, Some(identity_of_tick(standing.id, tick))).await {
+            Ok(made) => Ok(made.task_uuid),
+            Err(Error::Duplicate { task }) => Ok(task),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Whether the same submission would fail again: the tick is given up, and the schedule goes on with the next.
+fn is_for_good(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Invalid { .. }
+            | Error::NoTemplate { .. }
+            | Error::Template(_)
+            | Error::Wake(wake::Error::Refused { .. })
+    )
+}
+
+/// What became of a schedule that was due.
+pub(crate) struct Advance {
+    id: Uuid,
+    version: i64,
+    from: OffsetDateTime,
+    next: Option<OffsetDateTime>,
+    retry: Option<Duration>,
+    /// About: the answer says it exactly.
+    due_in: Option<Duration>,
+    last: Option<Last>,
+}
+
+/// The last tick that ran.
+struct Last {
+    tick: OffsetDateTime,
+    /// The last task that was made.
+    task: Option<Uuid>,
+    error: Option<String>,
+}
+
+pub(crate) enum Fate {
+    /// It is due again after this.
+    Advanced(Option<Duration>),
+    /// Somebody else has advanced or changed it.
+    Lost,
+}
+
+/// Sends what became of schedules.
+pub(crate) struct Advances {
+    channel: Channel,
+    advance: Sql,
+}
+
+impl Advances {
+    pub(crate) fn new(schema: &Schema, channel: Channel) -> Advances {
+        Advances { channel, advance: schema.sql(include_str!("../../sql/advance_schedules.sql")) }
+    }
+}
+
+impl Flight for Advances {
+    type Member = Advance;
+    type Key = Uuid;
+    type Outcome = Fate;
+    const KEPT: bool = false;
+
+    fn key(&self, member: &Advance) -> Uuid {
+        member.id
+    }
+
+    fn rings(&self, member: &Advance, fate: Option<&Fate>) -> Vec<Ring> {
+        let due_in = match fate {
+            None => member.due_in,
+            Some(Fate::Advanced(due_in)) => *due_in,
+            Some(Fate::Lost) => None,
+        };
+        due_in.map(|due_in| self.channel.ring().after(due_in)).into_iter().collect()
+    }
+
+    async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Advance>) -> pg::Result<Landed> {
+        let members = &boarded.members;
+        let last = || members.iter().map(|member| member.last.as_ref());
+        let query = boarded
+            .query(&self.advance)
+            .bind(members.iter().map(|member| member.id).collect::<Vec<_>>())
+            .bind(members.iter().map(|member| member.version).collect::<Vec<_>>())
+            .bind(members.iter().map(|member| member.from).collect::<Vec<_>>())
+            .bind(members.iter().map(|member| member.next).collect::<Vec<_>>())
+            .bind(members.iter().map(|member| member.retry.map(|retry| retry.as_millis() as i64)).collect::<Vec<_>>())
+            .bind(last().map(|last| last.map(|last| last.tick)).collect::<Vec<_>>())
+            .bind(last().map(|last| last.and_then(|last| last.task)).collect::<Vec<_>>())
+            .bind(last().map(|last| last.and_then(|last| last.error.as_deref())).collect::<Vec<_>>());
+        Landed::of(&query.fetch_one(conn).await?)
+    }
+
+    fn outcome(&self, _: &Advance, text: &str) -> Fate {
+        match text.strip_prefix('o') {
+            Some(ms) => Fate::Advanced(ms.parse().ok().map(Duration::from_millis)),
+            None => Fate::Lost,
+        }
+    }
+}
