@@ -167,11 +167,8 @@ impl Flow {
 
     /// Ends every wait, as if its time were up, refuses new ones, and returns when what was claimed for nobody is back.
     pub async fn close(&self) {
-        self.inner.claims.close().await;
-        self.inner.leases.close().await;
-        self.inner.overdue.close().await;
-        self.inner.watches.close().await;
-        self.inner.schedules.close().await;
+        let Inner { claims, leases, overdue, watches, schedules, .. } = &*self.inner;
+        tokio::join!(claims.close(), leases.close(), overdue.close(), watches.close(), schedules.close());
     }
 
     /// Returns when every ring for other processes has been sent.

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use utoipa::ToSchema;
 use web::{Body, Failure, Id, Refusal};
 
+use super::WAIT_MS_MAX;
 use super::form::{Label, Token, whole};
 use crate::claim::{Claimant, ClaimedStep};
 use crate::error::Error;
@@ -19,9 +20,8 @@ use crate::flow::Flow;
 
 /// Milliseconds that a worker has a step that does not say.
 pub(super) const LEASE_MS: u64 = 60_000;
-/// Milliseconds that a worker waits that does not say, and the most. Proxies in between rarely wait longer.
+/// Milliseconds that a worker waits that does not say.
 const WAIT_MS: u64 = 30_000;
-const WAIT_MS_MAX: u64 = 600_000;
 
 /// What a worker wants.
 #[derive(Deserialize, ToSchema)]

@@ -4,6 +4,7 @@
 //! again". What workers say comes in lists, and each element has an answer of its own: one that is wrong is no matter of the others. A waiting claim is a future: whoever closes the
 //! connection drops it, and what was claimed for it goes back.
 
+mod analytics;
 mod claim;
 mod dlq;
 mod event;
@@ -12,9 +13,15 @@ mod limit;
 mod openapi;
 mod refusal;
 mod report;
+mod schedule;
+mod step;
 mod submit;
+mod task;
 mod template;
+mod watch;
 
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
@@ -30,12 +37,18 @@ const BASE: &str = "/v1";
 const PAGE: u64 = 100;
 const PAGE_MAX: u64 = 1_000;
 
+/// The longest wait, in milliseconds. Proxies in between rarely wait as long.
+const WAIT_MS_MAX: u64 = 600_000;
+
 /// The routes of flow, under `/v1`, and what describes them.
 pub fn face(flow: Flow) -> Face {
     let api = OpenApiRouter::new()
-        .routes(routes!(template::register))
+        .routes(routes!(template::list, template::register))
         .routes(routes!(template::get))
         .routes(routes!(submit::submit))
+        .merge(task::routes())
+        .merge(step::routes())
+        .merge(watch::routes())
         .routes(routes!(claim::claim))
         .routes(routes!(report::heartbeat))
         .routes(routes!(report::complete))
@@ -44,7 +57,9 @@ pub fn face(flow: Flow) -> Face {
         .routes(routes!(report::release))
         .routes(routes!(event::list))
         .merge(dlq::routes())
-        .merge(limit::routes());
+        .merge(limit::routes())
+        .merge(schedule::routes())
+        .merge(analytics::routes());
     Face::of(OpenApiRouter::with_openapi(openapi::head()).nest(BASE, api).with_state(flow))
 }
 
@@ -63,4 +78,9 @@ fn label(query: &Query, what: &'static str) -> Result<Option<String>, Refusal> {
 /// The id of a task.
 fn uuid(text: &str) -> Result<Uuid, Refusal> {
     Uuid::try_parse(text).map_err(|_| Refusal::bad(format!("task_uuid: {text:?} is not the id of a task")))
+}
+
+/// A field that is there, null among what it may be.
+fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(from).map(Some)
 }

@@ -12,6 +12,8 @@ use utoipa::OpenApi;
     tags(
         (name = "templates", description = "What tasks of a kind consist of"),
         (name = "tasks", description = "Task graphs that run"),
+        (name = "schedules", description = "Tasks that are submitted when their time comes"),
+        (name = "analytics", description = "How tasks went, and where they spent their time"),
         (name = "dead letters", description = "What somebody has to look into"),
         (name = "limits", description = "How many steps may be under way at once"),
         (name = "workers", description = "Claiming steps, and saying what became of them")

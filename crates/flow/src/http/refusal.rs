@@ -13,7 +13,9 @@ impl From<Error> for Refusal {
             Error::Invalid { .. } => Refusal::bad(said),
             Error::Template(faults) => Refusal::bad(said).with("faults", json!(faults)),
             Error::VersionTaken { .. } | Error::NotAllowed { .. } => Refusal::new(StatusCode::CONFLICT, said),
-            Error::NoTemplate { .. } | Error::NoTask { .. } | Error::NoStep { .. } => Refusal::not_found(said),
+            Error::NoTemplate { .. } | Error::NoTask { .. } | Error::NoStep { .. } | Error::NoSchedule { .. } => {
+                Refusal::not_found(said)
+            }
             Error::Duplicate { task } => Refusal::new(StatusCode::CONFLICT, said).with("task_uuid", task.to_string()),
             Error::Wake(error) => error.into(),
             Error::Database(error) => error.into(),

@@ -16,6 +16,7 @@ use web::{Body, Failure as Failed, Refusal};
 
 use super::claim::LEASE_MS;
 use super::form::{Token as TokenForm, whole};
+use super::given;
 use crate::claim::{LEASE_MIN, check_lease};
 use crate::flow::Flow;
 use crate::renew::Alive;
@@ -154,11 +155,6 @@ struct Releases {
 struct Release {
     #[schema(value_type = TokenForm)]
     token: String,
-}
-
-/// Whatever is there, null among it.
-fn given<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(from).map(Some)
 }
 
 fn raw(value: &Value) -> Box<RawValue> {

@@ -9,8 +9,11 @@ use utoipa::{IntoParams, ToSchema};
 use web::{Failure, Path, Query, Refusal, Text};
 
 use super::form::Label;
+use super::label;
 use crate::flow::Flow;
+use crate::list::PAGE_MAX;
 use crate::template::Template;
+use crate::templates::{TemplateFilter, TemplatePage};
 
 /// What to do with a template.
 #[derive(IntoParams)]
@@ -105,6 +108,40 @@ struct Step {
 fn summary(template: Template) -> Summary {
     let Template { namespace, name, version, steps, .. } = template;
     Summary { namespace, name, version, steps: steps.len() }
+}
+
+/// Which templates. Everything that is not given does not matter.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "read by `list`, described here")]
+struct Which {
+    /// In which namespace,
+    #[param(value_type = Option<Label>)]
+    namespace: Option<String>,
+    /// of which name.
+    #[param(value_type = Option<Label>)]
+    name: Option<String>,
+    /// What the page before it said as `next`.
+    #[param(minimum = 0)]
+    after: Option<i32>,
+    /// How many at most; 100 if it is not given.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<u32>,
+}
+
+/// The templates that are registered.
+#[utoipa::path(
+    get, path = "/templates", tag = "templates", params(Which),
+    responses(
+        (status = 200, description = "Templates", body = TemplatePage),
+        (status = 400, description = "Something cannot be meant", body = Failure),
+    )
+)]
+pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<TemplatePage>, Refusal> {
+    let filter = TemplateFilter { namespace: label(&query, "namespace")?, name: label(&query, "name")? };
+    let after = query.number("after", 0..=i32::MAX as u64)?.map(|after| after as i32);
+    let limit = query.number("limit", 1..=PAGE_MAX as u64)?.unwrap_or(PAGE_MAX as u64);
+    Ok(Json(flow.templates(&filter, after, limit as usize).await?))
 }
 
 /// Registers a template, written in YAML or JSON. A version never changes.

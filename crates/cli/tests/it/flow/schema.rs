@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::fixture::{Server, text};
+use super::fixture::{JSON, Server, text};
 use crate::schemathesis::{FLOW, try_out};
 
 /// Whatever is sent, the server must answer as its document says, take what the document allows, and have no error of its own.
@@ -19,6 +19,12 @@ async fn the_document_holds_against_whatever_is_sent() {
     server.report("fail", json!([{"token": steps[0]["token"], "error": error}])).await;
     let task = server.task(json!({})).await;
     let token = text(&server.now(1).await[0]["token"]);
+    let schedule = json!({"namespace": "tests", "name": "s", "template": "t", "version": "1.0.0", "cron": "@yearly"});
+    for name in ["s", "spare"] {
+        let mut schedule = schedule.clone();
+        schedule["name"] = json!(name);
+        assert_eq!(server.send("PUT", "schedules", &[JSON], schedule.to_string().as_bytes()).await.status, 200);
+    }
     let entries = server.get("dlq").await.json();
     let entry = entries["entries"][0]["id"].to_string();
     let environment = [
