@@ -16,7 +16,9 @@ async fn the_document_holds_against_whatever_is_sent() {
     let failed = server.task(json!({})).await;
     let steps = server.now(9).await;
     let error = json!({"message": "broken", "retryable": false});
-    server.report("fail", json!([{"token": steps[0]["token"], "error": error}])).await;
+    let failures: Vec<_> = steps.iter().map(|step| json!({"token": step["token"], "error": error})).collect();
+    let ended = server.report("fail", json!(failures)).await;
+    assert_eq!(ended[1]["task_state"], "error", "{ended:?}");
     let task = server.task(json!({})).await;
     let token = text(&server.now(1).await[0]["token"]);
     let schedule = json!({"namespace": "tests", "name": "s", "template": "t", "version": "1.0.0", "cron": "@yearly"});
