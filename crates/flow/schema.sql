@@ -89,9 +89,25 @@ create table {schema}.namespace (
     id integer not null generated always as identity,
     name text not null,
     description text not null default ''::text,
+    mode "char" not null default 'e'::"char",
+    poll_ms integer not null default 1000,
+    fallback boolean not null default true,
+    provider "char" not null default 't'::"char",
+    announces boolean not null default false,
+    version bigint not null default 1,
     created_at timestamp with time zone not null default now(),
     constraint namespace_name_key UNIQUE (name),
     constraint namespace_pkey PRIMARY KEY (id)
+);
+
+create table {schema}.namespace_template (
+    name text not null,
+    mode "char" not null,
+    poll_ms integer not null,
+    fallback boolean not null,
+    provider "char" not null,
+    announces boolean not null,
+    constraint namespace_template_pkey PRIMARY KEY (name)
 );
 
 create table {schema}.schedule (
@@ -862,6 +878,35 @@ AS $function$
     on conflict do nothing
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.open_namespace(of_name text, of_template text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+#variable_conflict use_column
+declare
+    made record;
+begin
+    if exists (select from {schema}.namespace n where n.name = of_name) then
+        return false;
+    end if;
+    insert into {schema}.namespace (name, mode, poll_ms, fallback, provider, announces)
+    select of_name, coalesce(t.mode, 'e'), coalesce(t.poll_ms, 1000), coalesce(t.fallback, true), coalesce(t.provider, 't'), coalesce(t.announces, false)
+    from (select) as one left join {schema}.namespace_template t on t.name = of_template
+    on conflict do nothing
+    returning id, name, description, created_at, announces into made;
+    if made.id is null then
+        return false;
+    end if;
+    perform {schema}.ring(array['{schema}_flow_namespaces'], array['']);
+    if made.announces and pg_notification_queue_usage() < 0.9 then
+        perform pg_notify('{schema}_' || 'namespace_created', json_build_object(
+            'namespace_id', made.id, 'namespace_name', left(made.name, 1000), 'description', made.description, 'created_at', made.created_at, 'triggered_by', 'namespace_creation')::text);
+    end if;
+    return true;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.operate_step(flight uuid, channels text[], payloads text[], patient boolean, of_task uuid, of_slot integer, of_part integer, verb text, allowed text[], who text, why text, body text, chosen integer[], inputs text[], limit_ms bigint, dry boolean)
  RETURNS TABLE(outcomes text[], backend integer)
  LANGUAGE plpgsql
@@ -970,7 +1015,7 @@ CREATE OR REPLACE FUNCTION {schema}.register_template(of_namespace text, of_name
 AS $function$
 #variable_conflict use_column
 begin
-    insert into {schema}.namespace (name) values (of_namespace) on conflict do nothing;
+    perform {schema}.open_namespace(of_namespace, 'default');
     select n.id into namespace_id from {schema}.namespace n where n.name = of_namespace;
     insert into {schema}.template (namespace_id, name, version, document, max_duration_ms, max_waiting_ms, max_retry_ms, max_in_process_ms, staleness)
     select register_template.namespace_id, of_name, of_version, of_document, l.max_duration_ms, l.max_waiting_ms, l.max_retry_ms, l.max_in_process_ms, l.staleness::"char"

@@ -8,7 +8,7 @@ language plpgsql volatile set search_path = reveille_own
 as $$
 #variable_conflict use_column
 begin
-    insert into {schema}.namespace (name) values (of_namespace) on conflict do nothing;
+    perform {schema}.open_namespace(of_namespace, 'default');
     select n.id into namespace_id from {schema}.namespace n where n.name = of_namespace;
     insert into {schema}.template (namespace_id, name, version, document, max_duration_ms, max_waiting_ms, max_retry_ms, max_in_process_ms, staleness)
     select register_template.namespace_id, of_name, of_version, of_document, l.max_duration_ms, l.max_waiting_ms, l.max_retry_ms, l.max_in_process_ms, l.staleness::"char"

@@ -3,7 +3,28 @@ create table {schema}.namespace (
     id          integer     generated always as identity primary key,
     name        text        not null unique,
     description text        not null default '',
+    -- How its steps are claimed. e: when they are there, p: by asking every `poll_ms`, s: not at all, but it is listened and measured.
+    mode        "char"      not null default 'e',
+    poll_ms     integer     not null default 1000,
+    -- Whether what was ready for long, and nobody heard of, is looked for.
+    fallback    boolean     not null default true,
+    -- Through what its steps are handed out. t: these tables, p: PGMQ, r: RabbitMQ.
+    provider    "char"      not null default 't',
+    -- Whether listeners outside are told of what happens in it.
+    announces   boolean     not null default false,
+    -- How often it was changed: all of them together never are the same again after a change.
+    version     bigint      not null default 1,
     created_at  timestamptz not null default now()
+);
+
+-- What a new namespace begins with that says so; `default` is for those that do not.
+create table {schema}.namespace_template (
+    name      text    primary key,
+    mode      "char"  not null,
+    poll_ms   integer not null,
+    fallback  boolean not null,
+    provider  "char"  not null,
+    announces boolean not null
 );
 
 -- What a task of a kind consists of. Never changes: another text is another version.

@@ -110,12 +110,7 @@ impl Flow {
         }
         let key = Key { namespaces: sorted(&claimant.namespaces), steps, left_out: sorted(&left_out) };
         let args = Args { worker: claimant.name.clone(), lease: claimant.lease };
-        let claims = &self.inner.claims;
-        let claimed = match deadline {
-            Some(deadline) => claims.claim(key, want, args, deadline).await?,
-            None => claims.claim_now(key, want, args).await?,
-        };
-        let claimed = claimed.map(|claimed| claimed.accept()).unwrap_or_default();
+        let claimed = self.claim_by_mode(&key, want, &args, deadline).await?;
         // The engine has to be there when these end.
         let last = claimed.iter().filter(|step| step.guarded).map(|step| step.lease).min();
         self.inner
@@ -160,14 +155,14 @@ pub(crate) fn check_lease(lease: Duration) -> Result<()> {
 /// What makes workers equal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
-    namespaces: Vec<String>,
-    steps: Option<Vec<String>>,
+    pub(crate) namespaces: Vec<String>,
+    pub(crate) steps: Option<Vec<String>>,
     /// Of those who work on all: the names on which they do not.
-    left_out: Vec<String>,
+    pub(crate) left_out: Vec<String>,
 }
 
 /// In what they differ.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Args {
     worker: String,
     lease: Duration,

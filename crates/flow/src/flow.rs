@@ -13,6 +13,7 @@ use crate::claim::Claims;
 use crate::due::Due;
 use crate::error::Result;
 use crate::manual::Acts;
+use crate::namespace::{Changes, Namespaces};
 use crate::queries::{FUNCTIONS, MIGRATIONS, Queries};
 use crate::renew::Renewals;
 use crate::schedule::{Advances, DueSchedule};
@@ -26,6 +27,12 @@ const STEPS: &str = "flow";
 const LEASES: &str = "flow_leases";
 /// And that a task that somebody watches has gone on.
 const WATCH: &str = "flow_watch";
+
+/// And that a namespace was made or changed.
+const NAMESPACES: &str = "flow_namespaces";
+
+/// The schema whose name listeners outside need not know.
+const DEFAULT_SCHEMA: &str = "reveille";
 
 /// Everything that can be set. `Options::default()` is what to start with.
 #[derive(Clone)]
@@ -56,6 +63,8 @@ pub(crate) struct Inner {
     pub(crate) wake: Wake,
     pub(crate) environment: Option<String>,
     pub(crate) catalog: Catalog,
+    pub(crate) namespaces: Namespaces,
+    pub(crate) changes: Consumer<Changes>,
     pub(crate) sql: Queries,
     pub(crate) submits: Flights<Submits>,
     pub(crate) claims: Consumer<Claims>,
@@ -94,6 +103,7 @@ impl Flow {
         let leases_channel = wake.channel(LEASES, Payload::Due);
         let overdue_channel = wake.channel("flow_overdue", Payload::Due);
         let schedules_channel = wake.channel("flow_schedules", Payload::Due);
+        let namespaces_channel = wake.channel(NAMESPACES, Payload::Empty);
         let flying = FlightOptions { give_up_after: options.give_up_after, ..FlightOptions::default() };
         let leases = Due {
             channel: leases_channel.clone(),
@@ -116,6 +126,8 @@ impl Flow {
         let inner = Inner {
             environment: options.environment,
             catalog: Catalog::default(),
+            changes: wake.consumer("namespaces", Changes::new(schema, namespaces_channel.clone())),
+            namespaces: Namespaces::new(namespaces_channel),
             sql: Queries::new(schema),
             submits: wake.flights("submit", Submits::new(schema, channel.clone(), overdue_channel), flying.clone()),
             claims: wake.consumer("steps", Claims::new(schema, channel.clone())),
@@ -149,8 +161,9 @@ impl Flow {
     pub fn components(schema: &Schema) -> Vec<Component> {
         // What only the database knows is rung there.
         let channel = |suffix| format!("'{}'", channel_name(schema.name(), suffix).replace('\'', "''"));
-        let vars = [("channel", STEPS), ("leases", LEASES), ("watch", WATCH)];
-        let vars = vars.map(|(name, suffix)| (name.to_owned(), channel(suffix))).to_vec();
+        let vars = [("channel", STEPS), ("leases", LEASES), ("watch", WATCH), ("namespaces", NAMESPACES)];
+        let mut vars = vars.map(|(name, suffix)| (name.to_owned(), channel(suffix))).to_vec();
+        vars.push(("prefix".to_owned(), outside_prefix(schema)));
         let flow = Component { name: "flow", migrations: MIGRATIONS, functions: FUNCTIONS, vars };
         vec![Wake::component(), flow]
     }
@@ -167,8 +180,9 @@ impl Flow {
 
     /// Ends every wait, as if its time were up, refuses new ones, and returns when what was claimed for nobody is back.
     pub async fn close(&self) {
-        let Inner { claims, leases, overdue, watches, schedules, .. } = &*self.inner;
-        tokio::join!(claims.close(), leases.close(), overdue.close(), watches.close(), schedules.close());
+        let Inner { claims, changes, leases, overdue, watches, schedules, .. } = &*self.inner;
+        let own = async { tokio::join!(leases.close(), overdue.close(), schedules.close()) };
+        tokio::join!(claims.close(), watches.close(), changes.close(), own);
     }
 
     /// Returns when every ring for other processes has been sent.
@@ -181,4 +195,10 @@ impl std::fmt::Debug for Flow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Flow").field("db", &self.inner.db).field("schema", &self.inner.schema).finish()
     }
+}
+
+/// What the names of channels for listeners outside begin with, as a literal: the schema, unless it is the default one.
+fn outside_prefix(schema: &Schema) -> String {
+    let prefix = if schema.name() == DEFAULT_SCHEMA { String::new() } else { format!("{}_", schema.name()) };
+    format!("'{}'", prefix.replace('\'', "''"))
 }

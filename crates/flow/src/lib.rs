@@ -20,10 +20,12 @@ mod history;
 pub mod http;
 mod identity;
 mod investigation;
+mod letters;
 mod limit;
 mod list;
 mod manual;
 mod name;
+mod namespace;
 mod orchestrator;
 mod queries;
 mod read;
@@ -39,6 +41,7 @@ mod templates;
 mod token;
 mod transition;
 mod wait;
+mod ways;
 mod worker;
 
 pub use analytics::{
@@ -52,7 +55,11 @@ pub use flow::{Flow, Options};
 pub use investigation::{Investigation, InvestigationFilter, Resolution};
 pub use limit::Limit;
 pub use list::{PAGE_MAX, TaskFilter, TaskPage};
-pub use manual::{Cancelled, Obstacle, Operated, Operation, REASON_MAX, Who};
+pub use manual::{
+    BULK_MAX, BulkFilter, BulkItem, BulkOperation, BulkRefusal, BulkReport, BulkRequest, Cancelled, Obstacle, Operated,
+    Operation, REASON_MAX, Who,
+};
+pub use namespace::{Mode, Namespace, NamespaceChange, NamespaceSettings, Provider};
 pub use orchestrator::Orchestrator;
 pub use read::{Task, TaskStep, TaskSummary};
 pub use register::Registered;

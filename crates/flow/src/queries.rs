@@ -8,6 +8,11 @@ pub(crate) struct Queries {
     pub(crate) open_lanes: Sql,
     pub(crate) find_template: Sql,
     pub(crate) load_template: Sql,
+    pub(crate) open_namespace: Sql,
+    pub(crate) change_namespace: Sql,
+    pub(crate) namespaces: Sql,
+    pub(crate) namespaces_changed: Sql,
+    pub(crate) put_namespace_template: Sql,
     pub(crate) limit_steps: Sql,
     pub(crate) limits: Sql,
     pub(crate) age_tasks: Sql,
@@ -22,12 +27,14 @@ pub(crate) struct Queries {
     pub(crate) mark_watched: Sql,
     pub(crate) find_tasks: Sql,
     pub(crate) pick_tasks: Sql,
-    pub(crate) list_templates: Sql,
-    pub(crate) performance: Sql,
-    pub(crate) bottlenecks: Sql,
     pub(crate) find_schedules: Sql,
     pub(crate) put_schedule: Sql,
     pub(crate) delete_schedule: Sql,
+    pub(crate) list_templates: Sql,
+    pub(crate) performance: Sql,
+    pub(crate) bottlenecks: Sql,
+    pub(crate) operable_steps: Sql,
+    pub(crate) operable_tasks: Sql,
 }
 
 impl Queries {
@@ -37,6 +44,11 @@ impl Queries {
             open_lanes: schema.sql(include_str!("../sql/open_lanes.sql")),
             find_template: schema.sql(include_str!("../sql/find_template.sql")),
             load_template: schema.sql(include_str!("../sql/load_template.sql")),
+            open_namespace: schema.sql(include_str!("../sql/open_namespace.sql")),
+            change_namespace: schema.sql(include_str!("../sql/change_namespace.sql")),
+            namespaces: schema.sql(include_str!("../sql/namespaces.sql")),
+            namespaces_changed: schema.sql(include_str!("../sql/namespaces_changed.sql")),
+            put_namespace_template: schema.sql(include_str!("../sql/put_namespace_template.sql")),
             limit_steps: schema.sql(include_str!("../sql/limit_steps.sql")),
             limits: schema.sql(include_str!("../sql/limits.sql")),
             age_tasks: schema.sql(include_str!("../sql/age_tasks.sql")),
@@ -51,12 +63,14 @@ impl Queries {
             mark_watched: schema.sql(include_str!("../sql/mark_watched.sql")),
             find_tasks: schema.sql(include_str!("../sql/find_tasks.sql")),
             pick_tasks: schema.sql(include_str!("../sql/pick_tasks.sql")),
-            list_templates: schema.sql(include_str!("../sql/list_templates.sql")),
-            performance: schema.sql(include_str!("../sql/performance.sql")),
-            bottlenecks: schema.sql(include_str!("../sql/bottlenecks.sql")),
             find_schedules: schema.sql(include_str!("../sql/find_schedules.sql")),
             put_schedule: schema.sql(include_str!("../sql/put_schedule.sql")),
             delete_schedule: schema.sql(include_str!("../sql/delete_schedule.sql")),
+            list_templates: schema.sql(include_str!("../sql/list_templates.sql")),
+            performance: schema.sql(include_str!("../sql/performance.sql")),
+            bottlenecks: schema.sql(include_str!("../sql/bottlenecks.sql")),
+            operable_steps: schema.sql(include_str!("../sql/operable_steps.sql")),
+            operable_tasks: schema.sql(include_str!("../sql/operable_tasks.sql")),
         }
     }
 }
@@ -69,6 +83,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
 ];
 
 pub(crate) const FUNCTIONS: &[Function] = &[
+    Function { name: "open_namespace", sql: include_str!("../functions/open_namespace.sql") },
     Function { name: "register_template", sql: include_str!("../functions/register_template.sql") },
     Function { name: "open_lanes", sql: include_str!("../functions/open_lanes.sql") },
     Function { name: "submit_tasks", sql: include_str!("../functions/submit_tasks.sql") },
@@ -90,6 +105,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "age_tasks", sql: include_str!("../functions/age_tasks.sql") },
     Function { name: "follow", sql: include_str!("../functions/follow.sql") },
     Function { name: "settle_steps", sql: include_str!("../functions/settle_steps.sql") },
+    Function { name: "public_state", sql: include_str!("../functions/public_state.sql") },
     Function { name: "operate_step", sql: include_str!("../functions/operate_step.sql") },
     Function { name: "end_task", sql: include_str!("../functions/end_task.sql") },
     Function { name: "advance_schedules", sql: include_str!("../functions/advance_schedules.sql") },

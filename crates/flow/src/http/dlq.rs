@@ -74,7 +74,7 @@ struct Verdict {
 pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<Entries>, Refusal> {
     let filter = InvestigationFilter {
         namespace: label(&query, "namespace")?,
-        task: query.text("task_uuid").map(uuid).transpose()?,
+        task: query.text("task_uuid").map(|text| uuid("task_uuid", text)).transpose()?,
         reason: label(&query, "reason")?,
         open: query.text("open").map(|_| query.flag("open")).transpose()?,
         before: query.number("before", 0..=i64::MAX as u64)?.map(|before| before as i64),

@@ -11,6 +11,10 @@ form! {
     Label, text("Any text, but for the character NUL").max_length(Some(NAME_MAX)).pattern(Some(r"^[^\u0000]*$"))
 }
 form! {
+    /// Who does something.
+    Person, text("What the history calls them").min_length(Some(1)).max_length(Some(NAME_MAX)).pattern(Some(r"^[^\u0000]*$"))
+}
+form! {
     /// What a claim answers, and whoever has claimed presents.
     Token, text("As it was claimed")
 }

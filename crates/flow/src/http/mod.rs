@@ -60,7 +60,9 @@ pub fn face(flow: Flow) -> Face {
         .merge(limit::routes())
         .merge(schedule::routes())
         .merge(analytics::routes());
-    Face::of(OpenApiRouter::with_openapi(openapi::head()).nest(BASE, api).with_state(flow))
+    let mut routes = OpenApiRouter::with_openapi(openapi::head()).nest(BASE, api);
+    openapi::open_schedules(routes.get_openapi_mut());
+    Face::of(routes.with_state(flow))
 }
 
 /// How much of a list is asked for: `limit`.
@@ -75,9 +77,9 @@ fn label(query: &Query, what: &'static str) -> Result<Option<String>, Refusal> {
     Ok(Some(text.to_owned()))
 }
 
-/// The id of a task.
-fn uuid(text: &str) -> Result<Uuid, Refusal> {
-    Uuid::try_parse(text).map_err(|_| Refusal::bad(format!("task_uuid: {text:?} is not the id of a task")))
+/// An id.
+fn uuid(what: &str, text: &str) -> Result<Uuid, Refusal> {
+    Uuid::try_parse(text).map_err(|_| Refusal::bad(format!("{what}: {text:?} is not a UUID")))
 }
 
 /// A field that is there, null among what it may be.

@@ -1,6 +1,8 @@
 //! What the document says of flow beside its routes.
 
 use utoipa::OpenApi;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::Schema;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -24,4 +26,14 @@ struct Document;
 /// Everything but the routes.
 pub(crate) fn head() -> utoipa::openapi::OpenApi {
     Document::openapi()
+}
+
+/// What is asked for has no other fields than those that are described, and what is answered has: a schedule is both.
+pub(crate) fn open_schedules(document: &mut utoipa::openapi::OpenApi) {
+    let schemas = document.components.iter_mut().flat_map(|components| components.schemas.get_mut("Schedule"));
+    for schema in schemas {
+        if let RefOr::T(Schema::Object(schedule)) = schema {
+            schedule.additional_properties = None;
+        }
+    }
 }

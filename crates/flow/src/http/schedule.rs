@@ -87,7 +87,7 @@ pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<
         namespace: label(&query, "namespace")?,
         template: label(&query, "template")?,
         paused: query.text("paused").map(|_| query.flag("paused")).transpose()?,
-        after: query.text("after").map(uuid).transpose()?,
+        after: query.text("after").map(|text| uuid("after", text)).transpose()?,
         limit: Some(page(&query)? as u32),
     };
     Ok(Json(Schedules { schedules: flow.schedules(&filter).await? }))

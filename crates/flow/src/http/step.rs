@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use web::{Body, Failure, Id, Path, Refusal};
 
-use super::form::Label;
+use super::form::{Label, Person};
 use super::{given, uuid};
 use crate::audit::Attempt;
 use crate::error::Error;
@@ -47,7 +47,7 @@ struct Wish {
     #[schema(required = false, value_type = Value)]
     result: Option<Value>,
     /// What the history calls whoever does it.
-    #[schema(value_type = Label, min_length = 1)]
+    #[schema(value_type = Person)]
     by: String,
     /// For whoever reads it later.
     #[schema(value_type = Option<Label>)]
@@ -89,7 +89,7 @@ impl Wish {
     )
 )]
 pub(super) async fn list(State(flow): State<Flow>, Path(task): Path<String>) -> Result<Json<Steps>, Refusal> {
-    let task = uuid(&task)?;
+    let task = uuid("task_uuid", &task)?;
     Ok(Json(Steps { steps: flow.steps(task).await?.ok_or(Error::NoTask { task })? }))
 }
 
@@ -107,7 +107,7 @@ pub(super) async fn one(
     State(flow): State<Flow>,
     Path((task, step)): Path<(String, String)>,
 ) -> Result<Json<TaskStep>, Refusal> {
-    let task = uuid(&task)?;
+    let task = uuid("task_uuid", &task)?;
     Ok(Json(flow.step(task, &step).await?.ok_or(Error::NoStep { task, step })?))
 }
 
@@ -128,7 +128,7 @@ pub(super) async fn operate(
     Path((task, step)): Path<(String, String)>,
     body: Body,
 ) -> Result<Json<Operated>, Refusal> {
-    let task = uuid(&task)?;
+    let task = uuid("task_uuid", &task)?;
     let Wish { what, result, by, reason } = body.json()?;
     let operation = Wish::operation(what, result)?;
     Ok(Json(flow.operate(task, &step, operation, Who { name: by, reason }).await?))
@@ -148,6 +148,6 @@ pub(super) async fn audit(
     State(flow): State<Flow>,
     Path((task, step)): Path<(String, String)>,
 ) -> Result<Json<Attempts>, Refusal> {
-    let task = uuid(&task)?;
+    let task = uuid("task_uuid", &task)?;
     Ok(Json(Attempts { attempts: flow.audit(task, &step).await?.ok_or(Error::NoStep { task, step })? }))
 }

@@ -12,7 +12,7 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 use web::{Body, Failure, Id, Path, Query, Refusal, Time};
 
-use super::form::Label;
+use super::form::{Label, Person};
 use super::{WAIT_MS_MAX, label, uuid};
 use crate::error::Error;
 use crate::flow::Flow;
@@ -102,7 +102,7 @@ struct Wish {
     #[serde(rename = "type")]
     what: What,
     /// What the history calls whoever does it.
-    #[schema(value_type = Label, min_length = 1)]
+    #[schema(value_type = Person)]
     by: String,
     /// For whoever reads it later.
     #[schema(value_type = Option<Label>)]
@@ -146,7 +146,7 @@ pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<
         created_after: query.time("created_after")?,
         created_before: query.time("created_before")?,
     };
-    let after = query.text("after").map(uuid).transpose()?;
+    let after = query.text("after").map(|text| uuid("after", text)).transpose()?;
     let limit = query.number("limit", 1..=PAGE_MAX as u64)?.unwrap_or(PAGE);
     Ok(Json(flow.tasks(&filter, after, limit as usize).await?))
 }
@@ -166,7 +166,7 @@ pub(super) async fn one(
     Path(task): Path<String>,
     query: Query,
 ) -> Result<Json<Task>, Refusal> {
-    let task = uuid(&task)?;
+    let task = uuid("task_uuid", &task)?;
     if let Some(wait_ms) = query.number("wait_ms", 0..=WAIT_MS_MAX)?.filter(|wait_ms| *wait_ms > 0) {
         match flow.wait(task, Instant::now() + Duration::from_millis(wait_ms)).await {
             Ok(Some(task)) => return Ok(Json(task)),
@@ -188,7 +188,7 @@ pub(super) async fn one(
     )
 )]
 pub(super) async fn summary(State(flow): State<Flow>, Path(task): Path<String>) -> Result<Json<TaskSummary>, Refusal> {
-    let task = uuid(&task)?;
+    let task = uuid("task_uuid", &task)?;
     Ok(Json(flow.summary(task).await?.ok_or(Error::NoTask { task })?))
 }
 
@@ -209,7 +209,7 @@ pub(super) async fn cancel(
 ) -> Result<Json<Cancelled>, Refusal> {
     let name = label(&query, "by")?.unwrap_or_else(|| SOMEBODY.to_owned());
     let who = Who { name, reason: label(&query, "reason")? };
-    Ok(Json(flow.cancel(uuid(&task)?, who).await?))
+    Ok(Json(flow.cancel(uuid("task_uuid", &task)?, who).await?))
 }
 
 /// Ends a task by hand.
@@ -228,7 +228,7 @@ pub(super) async fn resolve(
     Path(task): Path<String>,
     body: Body,
 ) -> Result<Json<Cancelled>, Refusal> {
-    let task = uuid(&task)?;
+    let task = uuid("task_uuid", &task)?;
     let Wish { what, by, reason } = body.json()?;
     let who = Who { name: by, reason };
     Ok(Json(match what {

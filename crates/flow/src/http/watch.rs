@@ -44,6 +44,20 @@ pub(super) struct History {
     transitions: Vec<Transition>,
 }
 
+/// An event.
+#[derive(ToSchema)]
+#[schema(as = TaskEvent)]
+#[expect(dead_code, reason = "as events are written, described here")]
+struct Told {
+    /// `transition`, or `end`.
+    event: String,
+    /// Of a transition: what to present to go on from there.
+    #[schema(required = false)]
+    id: String,
+    /// A transition, as JSON.
+    data: String,
+}
+
 /// Everything that became of a task and its steps so far, in order.
 #[utoipa::path(
     get, path = "/tasks/{task_uuid}/transitions", tag = "tasks",
@@ -55,7 +69,7 @@ pub(super) struct History {
     )
 )]
 pub(super) async fn history(State(flow): State<Flow>, Path(task): Path<String>) -> Result<Json<History>, Refusal> {
-    let task = uuid(&task)?;
+    let task = uuid("task_uuid", &task)?;
     Ok(Json(History { transitions: flow.transitions(task).await?.ok_or(Error::NoTask { task })? }))
 }
 
@@ -67,7 +81,7 @@ pub(super) async fn history(State(flow): State<Flow>, Path(task): Path<String>) 
         ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that arrived; from the first, if it is not given")
     ),
     responses(
-        (status = 200, description = "Events", content_type = "text/event-stream", body = String),
+        (status = 200, description = "Events", content_type = "text/event-stream", body = Told),
         (status = 204, description = "The task has ended, and nothing comes after that event"),
         (status = 400, description = "Something cannot be meant", body = Failure),
         (status = 404, description = "There is no such task", body = Failure),
@@ -79,7 +93,7 @@ pub(super) async fn events(
     Path(task): Path<String>,
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
-    let task = uuid(&task)?;
+    let task = uuid("task_uuid", &task)?;
     let after = headers.get(LAST_EVENT_ID).map(|id| {
         let id = String::from_utf8_lossy(id.as_bytes());
         id.parse::<TransitionId>().map_err(|error| Refusal::bad(format!("Last-Event-ID: {error}")))

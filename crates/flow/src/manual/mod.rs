@@ -5,6 +5,7 @@
 //! or task is, and changes nothing.
 
 mod act;
+mod bulk;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,6 +14,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 pub(crate) use self::act::Acts;
+pub use self::bulk::{BULK_MAX, BulkFilter, BulkItem, BulkOperation, BulkRefusal, BulkReport, BulkRequest};
 
 use self::act::{Act, Answer, Manner, StepAct, TaskAct};
 use crate::catalog::Kept;

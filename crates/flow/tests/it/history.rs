@@ -15,6 +15,18 @@ async fn moves(flow: &Fixture, task: Uuid) -> Vec<Transition> {
 
 /// The states of the task (`""`) and of each step, in order, after checking that all of it is legal, in order, and that it ends where they are.
 async fn checked(flow: &Fixture, task: Uuid) -> BTreeMap<String, Vec<&'static str>> {
+    let states = legal(flow, task).await;
+    let shown = flow.flow.task(task).await.expect("an answer").expect("a task");
+    assert_eq!(states[""].last(), Some(&shown.summary.status.name()), "{states:?}");
+    for step in &shown.steps {
+        assert_eq!(states[&step.name].last(), Some(&step.state.name()), "{}: {states:?}", step.name);
+    }
+    assert_eq!(states.len(), shown.steps.len() + 1);
+    states
+}
+
+/// The same without asking where they are, which the clock may have changed meanwhile.
+async fn legal(flow: &Fixture, task: Uuid) -> BTreeMap<String, Vec<&'static str>> {
     let moves = moves(flow, task).await;
     let mut states: BTreeMap<String, Vec<&'static str>> = BTreeMap::new();
     for (before, one) in [None].into_iter().chain(moves.iter().map(Some)).zip(&moves) {
@@ -33,12 +45,6 @@ async fn checked(flow: &Fixture, task: Uuid) -> BTreeMap<String, Vec<&'static st
         };
         assert!(legal, "{one:?}");
     }
-    let shown = flow.flow.task(task).await.expect("an answer").expect("a task");
-    assert_eq!(states[""].last(), Some(&shown.summary.status.name()), "{states:?}");
-    for step in &shown.steps {
-        assert_eq!(states[&step.name].last(), Some(&step.state.name()), "{}: {states:?}", step.name);
-    }
-    assert_eq!(states.len(), shown.steps.len() + 1);
     states
 }
 
@@ -210,4 +216,78 @@ async fn what_a_person_did_is_told_legally() {
     let task = flow.task().await;
     run(&flow, task, &["update {schema}.task set state = 'e', ended_at = now() where id = $1"]).await;
     assert!(checked(&flow, task).await[""].join(" ").ends_with("enqueuing_steps error"));
+}
+
+/// Whatever happens to a task, in whatever order, its history is legal, and keeps what it has told, unless the task fails and a retry that was due is taken back.
+/// Random graphs are worked on at random: completed, failed, given back, yielded, or left until the lease ends.
+#[tokio::test]
+async fn whatever_happens_is_told_legally() {
+    for seed in 0..12 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let steps: Vec<String> = (0..6)
+            .map(|step| {
+                let before: Vec<String> =
+                    (0..step).filter(|_| random.u8(..3) == 0).map(|one| format!("s{one}")).collect();
+                let attempts = random.u8(1..4);
+                let retry = format!("retry: {{max_attempts: {attempts}, backoff: linear, backoff_base_ms: 20}}");
+                format!("{{name: s{step}, {retry}, dependencies: [{}]}}", before.join(", "))
+            })
+            .collect();
+        let flow = Fixture::with(&format!("[{}]", steps.join(", "))).await;
+        let _orchestrator = flow.orchestrate();
+        let task = flow.task().await;
+        let (mut held, mut told) = (Vec::new(), Vec::<TransitionId>::new());
+        for _ in 0..40 {
+            let lease = Duration::from_millis(if random.u8(..4) == 0 { 100 } else { 60_000 });
+            held.extend(flow.claim(&Claimant { lease, ..worker() }, random.usize(1..3), None).await.expect("a claim"));
+            if !held.is_empty() {
+                let step = held.swap_remove(random.usize(..held.len()));
+                let said = match random.u8(..8) {
+                    0 => Said::GivenBack,
+                    1 => Said::Yielded(RawValue::from_string("1".to_owned()).expect("JSON")),
+                    2 => Said::Failed(crate::fixture::failure(true)),
+                    3 if random.u8(..4) == 0 => Said::Failed(crate::fixture::failure(false)),
+                    // It is never heard of again.
+                    4 if step.lease < Duration::from_secs(1) => continue,
+                    _ => Said::Complete(json!(1)),
+                };
+                // Its lease may have ended: then it does not count.
+                let _ = flow.say(&step, said).await;
+            }
+            let states = legal(&flow, task).await;
+            let ids: Vec<TransitionId> = moves(&flow, task).await.iter().map(|one| one.id).collect();
+            let failed = states[""].contains(&"error") || states.values().any(|states| states.contains(&"error"));
+            if !failed {
+                assert_eq!(
+                    ids[..told.len()],
+                    told,
+                    "what was told stays, and what is new comes behind it (seed {seed})"
+                );
+            }
+            told = ids;
+        }
+    }
+}
+
+/// A lease that ended shows when somebody notices, which is the next claim: what has been told since then is not behind it.
+#[tokio::test]
+async fn a_lease_that_ended_shows_when_it_is_noticed() {
+    let flow = Fixture::with("[{name: a}, {name: b}]").await;
+    let task = flow.task().await;
+    let only = |name: &str, lease: Duration| Claimant { steps: Some(vec![name.to_owned()]), lease, ..worker() };
+    let short = only("a", Duration::from_millis(100));
+    assert_eq!(flow.claim(&short, 1, None).await.expect("a claim").len(), 1);
+    let ended = async || {
+        let sql = flow.db.schema().sql("select due_at < now() from {schema}.step where task_id = $1 and ordinal = 0");
+        sqlx::query_scalar(&sql).bind(task).fetch_one(flow.db.database().pool()).await.expect("a step")
+    };
+    pg::testing::eventually("the lease ends", ended).await;
+    let b = flow.claim(&only("b", Duration::from_secs(60)), 1, None).await.expect("a claim").remove(0);
+    flow.complete(&b, json!(1)).await;
+    checked(&flow, task).await;
+    let told = moves(&flow, task).await;
+    flow.next().await;
+    let states = checked(&flow, task).await;
+    assert!(states["a"].join(" ").ends_with("in_progress waiting_for_retry pending enqueued in_progress"));
+    assert_eq!(moves(&flow, task).await[..told.len()], told);
 }

@@ -1,0 +1,340 @@
+//! Namespaces: how the steps of each are claimed and handed out, and what this process knows of that.
+//!
+//! A namespace comes to be with its first template, or before: it can be registered. What it is set to is in the database, so that all servers do the same, and is remembered by every process
+//! that asked once; a change rings, and everybody reads again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use pg::{Schema, Sql};
+use serde::{Deserialize, Serialize};
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
+use time::OffsetDateTime;
+use tokio::sync::{OnceCell, watch};
+use tokio::time::Instant;
+use utoipa::ToSchema;
+use wake::{Channel, Claim, Look, Looked, Topic};
+
+use crate::error::{Error, Result};
+use crate::flow::{Flow, Inner};
+use crate::letters::letters;
+use crate::template::NAME_MAX;
+
+/// How long one wait for a change is; it is only begun again.
+const WAIT: Duration = Duration::from_secs(86_400);
+/// The pause after a failure, which the log tells.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The shortest and the longest pause between questions, in milliseconds.
+const POLL_MS: std::ops::RangeInclusive<u32> = 10..=3_600_000;
+
+letters! {
+    /// How the steps of a namespace are claimed.
+    Mode {
+        /// When they are there.
+        EventDriven = "e",
+        /// By asking now and then.
+        Polling = "p",
+        /// Not at all: what happens is listened to and measured.
+        Shadow = "s",
+    }
+}
+
+letters! {
+    /// Through what the steps of a namespace are handed out.
+    Provider {
+        /// The tables themselves.
+        Table = "t",
+        /// PGMQ.
+        Pgmq = "p",
+        /// RabbitMQ.
+        Rabbitmq = "r",
+    }
+}
+
+/// How a namespace is set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct NamespaceSettings {
+    /// How its steps are claimed.
+    pub mode: Mode,
+    /// The pause between questions where it is asked.
+    #[schema(minimum = 10, maximum = 3_600_000)]
+    pub poll_ms: u32,
+    /// Whether what was ready for long, and nobody heard of, is looked for.
+    pub fallback_enabled: bool,
+    /// Through what its steps are handed out.
+    pub provider: Provider,
+    /// Whether listeners outside are told of what happens in it.
+    pub announces: bool,
+}
+
+impl Default for NamespaceSettings {
+    fn default() -> Self {
+        NamespaceSettings {
+            mode: Mode::EventDriven,
+            poll_ms: 1_000,
+            fallback_enabled: true,
+            provider: Provider::Table,
+            announces: false,
+        }
+    }
+}
+
+/// A namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Namespace {
+    /// What it is called.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// How it is set.
+    #[serde(flatten)]
+    pub settings: NamespaceSettings,
+    /// Since when it is there.
+    #[serde(with = "time::serde::rfc3339")]
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: OffsetDateTime,
+}
+
+/// What to change of a namespace. What is not given stays.
+#[derive(Debug, Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NamespaceChange {
+    /// What it is for.
+    pub description: Option<String>,
+    /// How its steps are claimed.
+    pub mode: Option<Mode>,
+    /// The pause between questions where it is asked.
+    #[schema(minimum = 10, maximum = 3_600_000)]
+    pub poll_ms: Option<u32>,
+    /// Whether what was ready for long, and nobody heard of, is looked for.
+    pub fallback_enabled: Option<bool>,
+    /// Through what its steps are handed out.
+    pub provider: Option<Provider>,
+    /// Whether listeners outside are told of what happens in it.
+    pub announces: Option<bool>,
+    /// Of a namespace that is not there yet: the template that it begins with.
+    pub template: Option<String>,
+}
+
+impl Flow {
+    /// Makes a namespace, unless it is there, and changes what is given.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what cannot be meant; else the database's.
+    pub async fn put_namespace(&self, name: &str, change: &NamespaceChange) -> Result<Namespace> {
+        check_name(name)?;
+        check_text("description", change.description.as_deref().unwrap_or_default())?;
+        check_poll(change.poll_ms)?;
+        let inner = &self.inner;
+        let template = change.template.as_deref().unwrap_or("default");
+        inner.db.ask("open a namespace", || sqlx::query(&inner.sql.open_namespace).bind(name).bind(template)).await?;
+        let query = || {
+            sqlx::query(&inner.sql.change_namespace)
+                .bind(name)
+                .bind(change.description.as_deref())
+                .bind(change.mode.map(Mode::letter))
+                .bind(change.poll_ms.map(|ms| ms as i32))
+                .bind(change.fallback_enabled)
+                .bind(change.provider.map(Provider::letter))
+                .bind(change.announces)
+                .bind(inner.namespaces.channel.name())
+        };
+        inner.db.ask("change a namespace", query).await?;
+        inner.wake.ring(&[inner.namespaces.channel.ring()]);
+        let all = inner.read_namespaces().await?;
+        all.get(name).cloned().ok_or_else(|| Error::from(sqlx::Error::RowNotFound))
+    }
+
+    /// All namespaces, by name.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn namespaces(&self) -> Result<Vec<Namespace>> {
+        let mut all: Vec<Namespace> = self.inner.read_namespaces().await?.values().cloned().collect();
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(all)
+    }
+
+    /// Says how namespaces begin that name this template; `default` is for those that name none.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what cannot be meant; else the database's.
+    pub async fn put_namespace_template(&self, name: &str, settings: &NamespaceSettings) -> Result<()> {
+        check_name(name)?;
+        check_poll(Some(settings.poll_ms))?;
+        let query = || {
+            sqlx::query(&self.inner.sql.put_namespace_template)
+                .bind(name)
+                .bind(settings.mode.letter())
+                .bind(settings.poll_ms as i32)
+                .bind(settings.fallback_enabled)
+                .bind(settings.provider.letter())
+                .bind(settings.announces)
+        };
+        self.inner.db.ask("keep a namespace template", query).await?;
+        Ok(())
+    }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() {
+        return Err(Error::invalid("namespace", "it is empty"));
+    }
+    check_text("namespace", name)
+}
+
+fn check_text(what: &'static str, text: &str) -> Result<()> {
+    let length = text.chars().count();
+    if text.contains('\0') {
+        return Err(Error::invalid(what, "it contains a NUL character, which PostgreSQL cannot store"));
+    }
+    if length > NAME_MAX {
+        return Err(Error::invalid(what, format!("it has {length} characters; the limit is {NAME_MAX}")));
+    }
+    Ok(())
+}
+
+fn check_poll(ms: Option<u32>) -> Result<()> {
+    match ms {
+        Some(ms) if !POLL_MS.contains(&ms) => Err(Error::invalid(
+            "poll_ms",
+            format!("it is {ms}; it must be between {} and {}", POLL_MS.start(), POLL_MS.end()),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// What a process knows of the namespaces.
+pub(crate) type Known = Arc<HashMap<String, Namespace>>;
+
+/// The namespaces as this process knows them.
+pub(crate) struct Namespaces {
+    channel: Channel,
+    known: watch::Sender<Known>,
+    followed: OnceCell<()>,
+}
+
+impl Namespaces {
+    pub(crate) fn new(channel: Channel) -> Namespaces {
+        Namespaces { channel, known: watch::Sender::default(), followed: OnceCell::new() }
+    }
+}
+
+impl Inner {
+    /// The namespaces, and word of every change. The first call reads them and follows them from then on: later ones ask nothing.
+    pub(crate) async fn known_namespaces(self: &Arc<Inner>) -> Result<watch::Receiver<Known>> {
+        let begin = async || {
+            let seen = self.namespaces_changed().await?;
+            self.read_namespaces().await?;
+            tokio::spawn(follow(Arc::downgrade(self), seen));
+            Ok::<(), Error>(())
+        };
+        self.namespaces.followed.get_or_try_init(begin).await?;
+        Ok(self.namespaces.known.subscribe())
+    }
+
+    async fn read_namespaces(&self) -> Result<Known> {
+        let rows = self.db.ask("read namespaces", || sqlx::query(&self.sql.namespaces)).await?;
+        let all: HashMap<String, Namespace> =
+            rows.iter().map(|row| Ok((row.try_get("name")?, read(row)?))).collect::<sqlx::Result<_>>()?;
+        let all = Arc::new(all);
+        self.namespaces.known.send_replace(all.clone());
+        Ok(all)
+    }
+
+    async fn namespaces_changed(&self) -> Result<i64> {
+        let rows = self.db.ask("see whether namespaces changed", || sqlx::query(&self.sql.namespaces_changed)).await?;
+        Ok(rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0)?)
+    }
+}
+
+/// Reads the namespaces again whenever one has changed, for as long as anybody has this flow.
+async fn follow(inner: Weak<Inner>, mut seen: i64) {
+    loop {
+        let Some(changes) = inner.upgrade().map(|inner| inner.changes.clone()) else { return };
+        let found = changes.claim((), 1, seen, Instant::now() + WAIT).await;
+        let Some(inner) = inner.upgrade() else { return };
+        let read = match found {
+            Ok(found) => match found.and_then(|found| found.accept().pop()) {
+                Some(version) => inner.read_namespaces().await.map(|_| version),
+                None => continue,
+            },
+            Err(wake::Error::Closed { .. }) => return,
+            Err(error) => Err(error.into()),
+        };
+        match read {
+            Ok(version) => seen = version,
+            Err(error) => {
+                tracing::warn!(error = pg::causes(&error), "namespaces could not be read for now");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// How changes of namespaces are noticed. Nothing is taken.
+pub(crate) struct Changes {
+    channel: Channel,
+    changed: Sql,
+}
+
+impl Changes {
+    pub(crate) fn new(schema: &Schema, channel: Channel) -> Changes {
+        Changes { channel, changed: schema.sql(include_str!("../sql/namespaces_changed.sql")) }
+    }
+}
+
+impl Claim for Changes {
+    type Key = ();
+    /// What was seen.
+    type Args = i64;
+    /// What is there.
+    type Item = i64;
+
+    fn topics(&self, (): &()) -> Vec<Topic> {
+        vec![self.channel.topic()]
+    }
+
+    async fn look(&self, conn: &mut PgConnection, look: &Look<(), i64>) -> pg::Result<Looked<i64>> {
+        let now: i64 = sqlx::query_scalar(&self.changed).fetch_one(conn).await?;
+        let mut looked = Looked::new(None);
+        for (place, seat) in look.seats.iter().enumerate() {
+            if *seat.args != now {
+                looked.give(place, now, None);
+            }
+        }
+        Ok(looked)
+    }
+
+    async fn give_back(&self, _: &mut PgConnection, _: &[i64]) -> pg::Result<()> {
+        Ok(())
+    }
+
+    async fn sweep(&self, _: &mut PgConnection, keys: &[()]) -> pg::Result<Vec<usize>> {
+        // Whether anything changed, who looks knows best.
+        Ok((0..keys.len()).collect())
+    }
+
+    fn sight(&self, seen: &i64) -> Option<Box<str>> {
+        Some(seen.to_string().into())
+    }
+}
+
+fn read(row: &PgRow) -> sqlx::Result<Namespace> {
+    let letter = |column: &str| row.try_get::<String, _>(column);
+    Ok(Namespace {
+        name: row.try_get("name")?,
+        description: row.try_get("description")?,
+        settings: NamespaceSettings {
+            mode: Mode::of(&letter("mode")?).unwrap_or(Mode::EventDriven),
+            poll_ms: row.try_get::<i32, _>("poll_ms")?.max(1) as u32,
+            fallback_enabled: row.try_get("fallback")?,
+            provider: Provider::of(&letter("provider")?).unwrap_or(Provider::Table),
+            announces: row.try_get("announces")?,
+        },
+        created_at: row.try_get("created_at")?,
+    })
+}
