@@ -39,10 +39,10 @@ pub struct Attempt {
     /// From being claimed to the end.
     pub duration_ms: Option<u64>,
     /// What came of it.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Value>)]
     pub result: Option<Box<RawValue>>,
     /// Why it failed.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Value>)]
     pub error: Option<Box<RawValue>>,
 }
 

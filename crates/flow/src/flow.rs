@@ -185,12 +185,9 @@ impl Flow {
 
     /// Ends every wait, as if its time were up, refuses new ones, and returns when what was claimed for nobody is back.
     pub async fn close(&self) {
-        self.inner.claims.close().await;
-        self.inner.changes.close().await;
-        self.inner.leases.close().await;
-        self.inner.overdue.close().await;
-        self.inner.watches.close().await;
-        self.inner.schedules.close().await;
+        let Inner { claims, changes, leases, overdue, watches, schedules, .. } = &*self.inner;
+        let own = async { tokio::join!(leases.close(), overdue.close(), schedules.close()) };
+        tokio::join!(claims.close(), watches.close(), changes.close(), own);
     }
 
     /// Returns when every ring for other processes has been sent.

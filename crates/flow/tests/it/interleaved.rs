@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use flow::{
-    BulkFilter, BulkOperation, BulkRequest, Error, Flow, Obstacle, Operation, Refused, Said, StepState, Claimant,
+    BulkFilter, BulkOperation, BulkRequest, Claimant, Error, Flow, Obstacle, Operation, Refused, Said, StepState,
 };
 use pg::testing::{PATIENCE, eventually};
 use serde_json::json;
