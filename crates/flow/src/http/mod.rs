@@ -5,11 +5,13 @@
 //! connection drops it, and what was claimed for it goes back.
 
 mod analytics;
+mod bulk;
 mod claim;
 mod dlq;
 mod event;
 mod form;
 mod limit;
+mod namespace;
 mod openapi;
 mod refusal;
 mod report;
@@ -47,6 +49,7 @@ pub fn face(flow: Flow) -> Face {
         .routes(routes!(template::get))
         .routes(routes!(submit::submit))
         .merge(task::routes())
+        .routes(routes!(bulk::bulk))
         .merge(step::routes())
         .merge(watch::routes())
         .routes(routes!(claim::claim))
@@ -58,10 +61,11 @@ pub fn face(flow: Flow) -> Face {
         .routes(routes!(event::list))
         .merge(dlq::routes())
         .merge(limit::routes())
+        .merge(namespace::routes())
         .merge(schedule::routes())
         .merge(analytics::routes());
     let mut routes = OpenApiRouter::with_openapi(openapi::head()).nest(BASE, api);
-    openapi::open_schedules(routes.get_openapi_mut());
+    openapi::widen(routes.get_openapi_mut());
     Face::of(routes.with_state(flow))
 }
 

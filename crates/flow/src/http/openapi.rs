@@ -17,6 +17,7 @@ use utoipa::openapi::schema::Schema;
         (name = "schedules", description = "Tasks that are submitted when their time comes"),
         (name = "analytics", description = "How tasks went, and where they spent their time"),
         (name = "dead letters", description = "What somebody has to look into"),
+        (name = "namespaces", description = "How the steps of each are claimed and handed out"),
         (name = "limits", description = "How many steps may be under way at once"),
         (name = "workers", description = "Claiming steps, and saying what became of them")
     )
@@ -28,12 +29,15 @@ pub(crate) fn head() -> utoipa::openapi::OpenApi {
     Document::openapi()
 }
 
-/// What is asked for has no other fields than those that are described, and what is answered has: a schedule is both.
-pub(crate) fn open_schedules(document: &mut utoipa::openapi::OpenApi) {
-    let schemas = document.components.iter_mut().flat_map(|components| components.schemas.get_mut("Schedule"));
-    for schema in schemas {
-        if let RefOr::T(Schema::Object(schedule)) = schema {
-            schedule.additional_properties = None;
+/// Forms that are asked for by themselves and answered among other fields.
+const WIDENED: [&str; 2] = ["Schedule", "NamespaceSettings"];
+
+/// What is asked for has no other fields than those that are described; what is answered has.
+pub(crate) fn widen(document: &mut utoipa::openapi::OpenApi) {
+    let Some(components) = &mut document.components else { return };
+    for name in WIDENED {
+        if let Some(RefOr::T(Schema::Object(form))) = components.schemas.get_mut(name) {
+            form.additional_properties = None;
         }
     }
 }

@@ -47,6 +47,7 @@ struct Which {
     /// where they are now,
     status: Option<TaskState>,
     /// of which priority,
+    #[param(minimum = -32768, maximum = 32767)]
     priority: Option<i16>,
     /// with which tag,
     #[param(value_type = Option<Label>)]

@@ -2,6 +2,7 @@
 
 mod claims;
 mod events;
+mod example;
 mod fixture;
 mod operations;
 mod reading;

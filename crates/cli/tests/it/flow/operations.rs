@@ -153,3 +153,45 @@ async fn domain_events_are_read_from_cursor_to_cursor() {
     assert_eq!((&rest["events"], &rest["next"]), (&json!([]), &second["next"]));
     assert_refused(&server.get("domain_events?after=now").await, 400, "after");
 }
+
+/// Many must be dealt with alike, after a preview that changes nothing; without saying which, nothing happens.
+#[tokio::test]
+async fn many_are_operated_after_a_preview() {
+    let server = Server::of("[{name: a}]").await;
+    for _ in 0..3 {
+        server.task(json!({})).await;
+    }
+    let wish = |preview: bool| json!({"filter": {"namespace": "tests"}, "operation": {"type": "cancel_task"}, "preview": preview, "by": "ann"});
+    let seen = server.post("tasks/bulk", &wish(true)).await.json();
+    assert_eq!(
+        (&seen["preview"], &seen["done"], seen["items"].as_array().map(Vec::len)),
+        (&json!(true), &json!(3), Some(3))
+    );
+    assert_eq!(server.now(9).await.len(), 3, "nothing was changed");
+    let done = server.post("tasks/bulk", &wish(false)).await.json();
+    assert_eq!((&done["done"], &done["refused"]), (&json!(3), &json!([])));
+    assert_eq!(server.get("tasks?status=cancelled").await.json()["tasks"].as_array().map(Vec::len), Some(3));
+    let all = json!({"filter": {}, "operation": {"type": "cancel_task"}, "by": "ann"});
+    assert_refused(&server.post("tasks/bulk", &all).await, 400, "filter");
+    assert_refused(
+        &server.post("tasks/bulk", &json!({"filter": {"name": "t"}, "operation": {"type": "eat"}, "by": "x"})).await,
+        400,
+        "eat",
+    );
+}
+
+/// A namespace must be there with its first template or when it is put, and keep what is set.
+#[tokio::test]
+async fn namespaces_are_put_and_listed() {
+    let server = Server::of("[{name: a}]").await;
+    let put = async |name: &str, body: Value| {
+        server.send("PUT", &format!("namespaces/{name}"), &[JSON], body.to_string().as_bytes()).await
+    };
+    let made = put("later", json!({"description": "for later"})).await;
+    assert_eq!((made.status, &made.json()["description"]), (200, &json!("for later")), "{made:?}");
+    let listed = server.get("namespaces").await.json();
+    let names: Vec<&Value> = listed["namespaces"].as_array().expect("a list").iter().map(|it| &it["name"]).collect();
+    assert_eq!(names, [&json!("later"), &json!("tests")]);
+    assert_refused(&put("later", json!({"mode": "dreaming"})).await, 400, "dreaming");
+    assert_refused(&put("a%00", json!({})).await, 400, "namespace");
+}
