@@ -934,7 +934,7 @@ begin
         select t.state, t.template_id, t.failed into mine from {schema}.task t where t.id = of_task for update skip locked;
     end if;
     perform from {schema}.step s
-    where mine.state is not null and s.task_id = of_task and (s.slot = of_slot and s.part is not distinct from of_part
+    where mine.state is not null and s.task_id = of_task and (s.slot = of_slot and s.part is not distinct from of_part or s.state = 'i'
           or s.ordinal = any ((select d.children from {schema}.definition d where d.template_id = mine.template_id and d.ordinal = of_slot)::integer[]))
     order by s.ordinal for update;
     select s.ordinal, s.state, s.fence, s.attempt, s.worker, s.ready_at, s.since, d.kind, d.children, d.failure_strategy into target
@@ -1025,7 +1025,7 @@ AS $function$
 $function$;
 
 CREATE OR REPLACE FUNCTION {schema}.register_template(of_namespace text, of_name text, of_version text, of_document text, limits json, definitions json)
- RETURNS TABLE(id integer, namespace_id integer, same boolean)
+ RETURNS TABLE(id integer, namespace_id integer, same boolean, new boolean)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
 AS $function$
@@ -1038,7 +1038,8 @@ begin
     from json_to_record(limits) as l (max_duration_ms bigint, max_waiting_ms bigint, max_retry_ms bigint, max_in_process_ms bigint, staleness text)
     on conflict do nothing
     returning template.id into id;
-    if id is null then
+    new := id is not null;
+    if not new then
         select t.id, t.document = of_document into id, same from {schema}.template t where t.namespace_id = register_template.namespace_id and t.name = of_name and t.version = of_version;
         return next;
         return;

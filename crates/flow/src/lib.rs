@@ -18,6 +18,7 @@ mod flat;
 mod flow;
 mod graph;
 mod history;
+pub mod http;
 mod identity;
 mod investigation;
 mod letters;

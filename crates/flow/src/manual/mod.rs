@@ -248,7 +248,8 @@ impl StepAct {
         let (mut body, mut chosen, mut inputs) = (None, None, None);
         if let Operation::CompleteManually { result } = operation {
             kept.allows_result(place, result).map_err(|reason| Error::invalid("result", reason))?;
-            (chosen, inputs) = decided(&kept.template, &kept.template.steps[place], result)?;
+            (chosen, inputs) = decided(&kept.template, &kept.template.steps[place], result)
+                .map_err(|reason| Error::invalid("result", reason))?;
             body = Some(result.to_string());
         }
         let step = public(&kept.template, place, part);

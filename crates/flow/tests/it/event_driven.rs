@@ -41,7 +41,7 @@ fn remembering() -> (EventRouter, Arc<Mutex<Vec<TaskReadyEvent>>>) {
     let told: Arc<Mutex<Vec<TaskReadyEvent>>> = Arc::default();
     let tells = |told: Arc<Mutex<Vec<TaskReadyEvent>>>| {
         move |event: TaskReadyEvent| {
-            told.lock().unwrap().push(event);
+            told.lock().expect("no panic").push(event);
             async { Ok::<(), Failed>(()) }
         }
     };
