@@ -23,6 +23,7 @@ mod poller;
 mod router;
 mod shared;
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -196,11 +197,11 @@ async fn supervise(shared: Arc<Shared>) {
             let wanted = announced && (shadow || shared.router.is_some());
             (all.keys().cloned().collect::<Vec<_>>(), wanted)
         };
+        let possible = inner.db.can_listen() && inner.wake.health().listener != ListenerState::Off;
+        shared.listens.store(listens && possible, Relaxed);
         for name in names {
             shared.coordinator(&name);
         }
-        let possible = inner.db.can_listen() && inner.wake.health().listener != ListenerState::Off;
-        shared.listens.store(listens && possible, std::sync::atomic::Ordering::Relaxed);
         if !(listens && possible) {
             line.shutdown().await;
         } else if line.is_empty() {
