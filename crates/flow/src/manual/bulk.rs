@@ -202,7 +202,8 @@ impl Flow {
         let rows = self.operable(&request).await?;
         let matched = rows.first().map_or(Ok(0), |row| row.try_get::<i64, _>("matched"))? as u64;
         let operation = request.operation.each();
-        let each = rows.iter().map(|row| self.one(row, &operation, &who, manner));
+        // Collected, so that whoever waits for this may do so in any thread.
+        let each: Vec<_> = rows.iter().map(|row| self.one(row, &operation, &who, manner)).collect();
         let all: Vec<_> = stream::iter(each).buffered(LANES).try_collect().await?;
         let remaining = matched - all.len() as u64;
         let (mut items, mut refused) = (Vec::new(), Vec::new());
