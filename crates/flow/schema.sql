@@ -934,7 +934,7 @@ begin
         select t.state, t.template_id, t.failed into mine from {schema}.task t where t.id = of_task for update skip locked;
     end if;
     perform from {schema}.step s
-    where mine.state is not null and s.task_id = of_task and (s.slot = of_slot and s.part is not distinct from of_part
+    where mine.state is not null and s.task_id = of_task and (s.slot = of_slot and s.part is not distinct from of_part or s.state = 'i'
           or s.ordinal = any ((select d.children from {schema}.definition d where d.template_id = mine.template_id and d.ordinal = of_slot)::integer[]))
     order by s.ordinal for update;
     select s.ordinal, s.state, s.fence, s.attempt, s.worker, s.ready_at, s.since, d.kind, d.children, d.failure_strategy into target
@@ -1006,6 +1006,22 @@ begin
     backend := {schema}.land(flight, outcomes, channels, payloads);
     return next;
 end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.public_state(of_task uuid)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'reveille_own'
+AS $function$
+    select case t.state when 'c' then 'complete' when 'e' then 'error' when 'x' then 'cancelled' when 'm' then 'resolved_manually' else (
+        select case when bool_or(s.state = 'i') then 'steps_in_process'
+                    when t.failed > 0 then 'blocked_by_failures'
+                    when bool_or(s.state = 'r') then 'enqueuing_steps'
+                    when bool_or(s.state = 'w') then 'waiting_for_retry'
+                    else 'waiting_for_dependencies' end
+        from {schema}.step s where s.task_id = t.id) end
+    from {schema}.task t where t.id = of_task
 $function$;
 
 CREATE OR REPLACE FUNCTION {schema}.register_template(of_namespace text, of_name text, of_version text, of_document text, limits json, definitions json)

@@ -38,6 +38,8 @@ pub struct Attempt {
     pub waited_ms: Option<u64>,
     /// From being claimed to the end.
     pub duration_ms: Option<u64>,
+    /// Why a person did it.
+    pub reason: Option<String>,
     /// What came of it.
     #[schema(value_type = Option<Value>)]
     pub result: Option<Box<RawValue>>,
@@ -122,6 +124,7 @@ fn read(row: &PgRow) -> Result<Option<Attempt>> {
         ended_at,
         waited_ms: between(ready_at, claimed_at),
         duration_ms: between(claimed_at, ended_at),
+        reason: row.try_get("reason")?,
         result: json(row, "result")?,
         error: json(row, "error")?,
     }))

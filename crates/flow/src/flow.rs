@@ -76,7 +76,6 @@ pub(crate) struct Inner {
     /// Tasks that may have taken too long.
     pub(crate) overdue: Consumer<Due<Uuid>>,
     pub(crate) watches: Consumer<Watches>,
-    pub(crate) watch_channel: Channel,
     pub(crate) schedules: Consumer<Due<DueSchedule>>,
     pub(crate) advances: Flights<Advances>,
     pub(crate) schedules_channel: Channel,
@@ -145,8 +144,7 @@ impl Flow {
             leases: wake.consumer("leases", leases),
             overdue: wake.consumer("overdue", overdue),
             leases_channel,
-            watches: wake.consumer("watch", Watches::new(schema, watch_channel.clone())),
-            watch_channel,
+            watches: wake.consumer("watch", Watches::new(schema, watch_channel)),
             schedules: wake.consumer("schedules", schedules),
             advances: wake.flights("advance", Advances::new(schema, schedules_channel.clone()), flying),
             schedules_channel,
@@ -176,6 +174,11 @@ impl Flow {
     /// What claims have counted since the start.
     pub fn claims(&self) -> wake::Counts {
         self.inner.claims.counts()
+    }
+
+    /// What looks for schedules that are due have counted since the start.
+    pub fn schedule_looks(&self) -> wake::Counts {
+        self.inner.schedules.counts()
     }
 
     /// Ends every wait, as if its time were up, refuses new ones, and returns when what was claimed for nobody is back.

@@ -3,7 +3,7 @@
 use pg::testing::{TestDb, printed};
 
 /// Those there are; each has its template beside it.
-const EXAMPLES: [&str; 5] = ["csv_import", "diamond", "linear", "order_fulfilment", "tree"];
+const EXAMPLES: [&str; 6] = ["csv_import", "diamond", "linear", "nightly", "order_fulfilment", "tree"];
 
 fn promised(name: &str) -> Vec<String> {
     pg::testing::promised(env!("CARGO_MANIFEST_DIR"), "reveille-flow", name)

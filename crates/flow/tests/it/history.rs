@@ -3,18 +3,19 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use flow::{By, Claimant, Said, StepState, TaskState, Transition, TransitionId};
+use flow::{By, Claimant, Operation, Said, StepState, TaskState, Transition, TransitionId};
 use serde_json::{json, value::RawValue};
 use uuid::Uuid;
 
 use crate::fixture::{Fixture, worker};
+use crate::manual::who;
 
 async fn moves(flow: &Fixture, task: Uuid) -> Vec<Transition> {
     flow.transitions(task).await.expect("an answer").expect("a task")
 }
 
 /// The states of the task (`""`) and of each step, in order, after checking that all of it is legal, in order, and that it ends where they are.
-async fn checked(flow: &Fixture, task: Uuid) -> BTreeMap<String, Vec<&'static str>> {
+pub(crate) async fn checked(flow: &Fixture, task: Uuid) -> BTreeMap<String, Vec<&'static str>> {
     let states = legal(flow, task).await;
     let shown = flow.flow.task(task).await.expect("an answer").expect("a task");
     assert_eq!(states[""].last(), Some(&shown.summary.status.name()), "{states:?}");
@@ -171,51 +172,51 @@ async fn what_comes_to_be_is_told_from_then_on() {
     }
 }
 
-/// What a person did is told as well, as far as the rows say it: a task that failed and goes on, one that is cancelled, one that took too long.
-/// The rows are written as the manual operations write them.
+/// What a person did is told as well, when it was done: a task that failed and goes on, one that failed and is dealt with, one that is cancelled, one that took too long.
 #[tokio::test]
 async fn what_a_person_did_is_told_legally() {
-    let run = async |flow: &Fixture, task: Uuid, statements: &[&str]| {
-        let mut transaction = flow.db.database().begin().await.expect("a transaction");
-        for sql in statements {
-            let sql = flow.db.schema().sql(sql);
-            sqlx::query(&sql).bind(task).execute(&mut *transaction).await.expect("what a person does");
-        }
-        transaction.commit().await.expect("it is done");
+    let flow = Fixture::with("[{name: a, retry: {max_attempts: 1}}, {name: b, dependencies: [a]}]").await;
+    let failed = async || {
+        let task = flow.task().await;
+        flow.fail(&flow.next().await, true).await;
+        checked(&flow, task).await;
+        task
     };
-    let steps = "[{name: a, retry: {max_attempts: 1}}, {name: b, dependencies: [a]}]";
-    let flow = Fixture::with(steps).await;
-    let task = flow.task().await;
-    flow.fail(&flow.next().await, true).await;
-    checked(&flow, task).await;
-    let reset = [
-        "insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker) values ($1, 0, -1, 1, 'r', 'me')",
-        "update {schema}.step set state = 'r', attempt = 0, due_at = now(), ready_at = now(), since = now() where task_id = $1 and ordinal = 0",
-        "update {schema}.task set state = 'o', failed = 0, ended_at = null where id = $1",
-    ];
-    run(&flow, task, &reset).await;
+    let ends = |states: &BTreeMap<String, Vec<&str>>, of: &str, with: &str| {
+        assert!(states[of].join(" ").ends_with(with), "{of}: {states:?}");
+    };
+    let task = failed().await;
+    flow.operate(task, "a", Operation::ResetForRetry, who()).await.expect("it is reset");
     let states = checked(&flow, task).await;
-    assert!(
-        states[""].join(" ").ends_with("error enqueuing_steps")
-            && states["a"].join(" ").ends_with("error pending enqueued")
-    );
+    ends(&states, "", "blocked_by_failures error enqueuing_steps");
+    ends(&states, "a", "error pending enqueued");
+    let audit = flow.audit(task, "a").await.expect("an answer").expect("a step");
+    assert_eq!((audit[1].outcome, audit[1].worker.as_deref()), (flow::Outcome::Reset, Some(who().name.as_str())));
+    assert_eq!(audit[1].reason, who().reason);
     flow.waves().await;
     assert_eq!(checked(&flow, task).await[""].last(), Some(&"complete"));
 
-    let task = flow.task().await;
-    let a = flow.next().await;
-    let cancel = [
-        "update {schema}.step set state = 'x', due_at = 'infinity', since = now() where task_id = $1",
-        "update {schema}.task set state = 'x', ended_at = now() where id = $1",
-    ];
-    run(&flow, task, &cancel).await;
+    let task = failed().await;
+    let told = moves(&flow, task).await;
+    flow.resolve(task, who()).await.expect("it is dealt with");
     let states = checked(&flow, task).await;
-    assert_eq!((states["a"].last(), states["b"].join(" ").as_str()), (Some(&"cancelled"), "pending cancelled"));
-    drop(a);
+    ends(&states, "", "blocked_by_failures error resolved_manually");
+    ends(&states, "b", "pending cancelled");
+    assert_eq!(moves(&flow, task).await[..told.len()], told, "it was dealt with after it had failed");
 
     let task = flow.task().await;
-    run(&flow, task, &["update {schema}.task set state = 'e', ended_at = now() where id = $1"]).await;
-    assert!(checked(&flow, task).await[""].join(" ").ends_with("enqueuing_steps error"));
+    flow.next().await;
+    flow.cancel(task, who()).await.expect("it is cancelled");
+    let states = checked(&flow, task).await;
+    ends(&states, "", "steps_in_process cancelled");
+    ends(&states, "a", "in_progress cancelled");
+    let audit = flow.audit(task, "a").await.expect("an answer").expect("a step");
+    assert_eq!((audit[0].outcome, audit.len()), (flow::Outcome::TakenAway, 1));
+
+    let task = flow.task().await;
+    let late = flow.db.schema().sql("select {schema}.end_tasks(array[$1::uuid], 'e')");
+    sqlx::query(&late).bind(task).execute(flow.db.database().pool()).await.expect("it took too long");
+    ends(&checked(&flow, task).await, "", "enqueuing_steps error");
 }
 
 /// Whatever happens to a task, in whatever order, its history is legal, and keeps what it has told, unless the task fails and a retry that was due is taken back.

@@ -65,7 +65,7 @@ async fn an_operation_waits_for_a_claim_and_takes_the_step_away() {
     for cancels in [false, true] {
         let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
         let task = flow.task().await;
-        let claim = "select c.fence from {schema}.claim_steps(array['tests'], null, array[1], array['quick'], array[60000]) c where $1::uuid is not null";
+        let claim = "select c.fence from {schema}.claim_steps(array['tests'], null, '{}', '{}', '{}', 7, array[1], array['quick'], array[60000]) c where $1::uuid is not null";
         let holder = Holder::of(&flow, claim, task).await;
         if cancels {
             let cancelling = flow.flow.clone();
@@ -103,8 +103,8 @@ async fn a_claim_passes_by_what_is_dealt_with() {
 /// Both wait for the task before either has it.
 #[tokio::test]
 async fn a_word_and_an_operation_are_one() {
-    for _ in 0..4 {
-        let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
+    let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
+    for _ in 0..3 {
         let task = flow.task().await;
         let a = flow.next().await;
         let holder = Holder::of(&flow, THE_TASK, task).await;
@@ -136,8 +136,9 @@ async fn the_end_of_a_lease_and_an_operation() {
         let _orchestrator = flow.orchestrate();
         let task = flow.task().await;
         let short = Claimant { lease: Duration::from_millis(300), ..worker() };
-        let a = flow.claim(&short, 1, None).await.expect("a claim").remove(0);
+        // A claim does not need the task.
         let holder = Holder::of(&flow, THE_TASK, task).await;
+        let a = flow.claim(&short, 1, None).await.expect("a claim").remove(0);
         let operating = operating(&flow, task, "a", operation);
         holder.end_before(&flow, 2).await;
         let operated = operating.await.expect("no panic").expect("it is done");
@@ -152,10 +153,11 @@ async fn the_end_of_a_lease_and_an_operation() {
 #[tokio::test]
 async fn what_is_under_way_when_a_task_goes_on_is_the_workers_again() {
     let flow = Fixture::with("[{name: a}, {name: b}]").await;
+    hearing(&flow).await;
     let task = flow.task().await;
     let a = flow.next().await;
-    let short = Claimant { lease: Duration::from_millis(500), ..worker() };
-    flow.claim(&short, 1, None).await.expect("a claim").pop().expect("b");
+    let brief = Claimant { lease: Duration::from_secs(2), ..worker() };
+    flow.claim(&brief, 1, None).await.expect("a claim").pop().expect("b");
     assert_eq!(flow.fail(&a, false).await.task, None);
     let waiting = flow.waiting(&["b"]).await;
     flow.operate(task, "a", Operation::ResolveManually, who()).await.expect("it is resolved");
@@ -166,21 +168,26 @@ async fn what_is_under_way_when_a_task_goes_on_is_the_workers_again() {
     assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
 }
 
-/// Whoever waits for what an operation makes ready is woken: what follows, what is tried again, what had been stopped, and what a decision leaves.
+/// From when it hears, everybody looks once: whoever comes to wait later is woken by what happens alone.
+async fn hearing(flow: &Fixture) {
+    eventually("it hears", async || flow.health().is_hearing()).await;
+}
+
+/// Whoever waits for what an operation makes ready is woken: what follows, what had been stopped, and what a decision leaves.
 /// Each waits by name before it is done.
 #[tokio::test]
 async fn who_waits_is_woken() {
     let steps = "[{name: a}, {name: b, dependencies: [a]}, {name: stopped}, {name: d, type: decision, dependencies: [b]},
                   {name: branch, dependencies: [d]}, {name: end, type: deferred_convergence, dependencies: [d, branch]}]";
     let flow = Fixture::with(steps).await;
+    hearing(&flow).await;
     let task = flow.task().await;
     let stopped = Claimant { steps: Some(vec!["stopped".to_owned()]), ..worker() };
     let stopped = flow.claim(&stopped, 1, None).await.expect("a claim").pop().expect("a step");
     flow.fail(&flow.next().await, false).await;
     flow.say(&stopped, Said::GivenBack).await.expect("it counts");
     for (step, operation, woken) in [
-        ("a", Operation::ResetForRetry, vec!["a", "stopped"]),
-        ("a", by_hand(), vec!["b"]),
+        ("a", by_hand(), vec!["b", "stopped"]),
         ("b", by_hand(), vec!["d"]),
         ("d", Operation::ResolveManually, vec!["end"]),
     ] {
@@ -193,6 +200,18 @@ async fn who_waits_is_woken() {
             assert_eq!(waiting.await.expect("no panic").name, name);
         }
     }
+}
+
+/// Whoever waits for a step that gets another chance is woken.
+#[tokio::test]
+async fn who_waits_for_what_is_reset_is_woken() {
+    let flow = Fixture::with("[{name: a}]").await;
+    hearing(&flow).await;
+    let task = flow.task().await;
+    flow.fail(&flow.next().await, false).await;
+    let waiting = flow.waiting(&["a"]).await;
+    flow.operate(task, "a", Operation::ResetForRetry, who()).await.expect("it is reset");
+    assert_eq!(waiting.await.expect("no panic").attempt, 1);
 }
 
 /// Other processes hear of every change of a task, exactly if there was one: not of what was refused, and not of a preview.
