@@ -1,7 +1,7 @@
 //! Claiming steps for workers, with all that their handlers need.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pg::{Schema, Sql};
@@ -13,6 +13,7 @@ use uuid::Uuid;
 use wake::{Channel, Claim, Floors, Look, Looked, Reading, Ring, Topic, Wake};
 
 use crate::error::{Error, Result};
+use crate::event_driven::Meter;
 use crate::flow::Flow;
 use crate::name::{self, of_namespace, of_step};
 use crate::token::Token;
@@ -171,6 +172,7 @@ pub(crate) struct Args {
 /// How steps are claimed.
 pub(crate) struct Claims {
     channel: Channel,
+    meter: Arc<Meter>,
     /// Of lanes.
     floors: Floors<i32>,
     /// The lanes of each source, as far as they are known.
@@ -184,9 +186,10 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    pub(crate) fn new(schema: &Schema, channel: Channel) -> Claims {
+    pub(crate) fn new(schema: &Schema, channel: Channel, meter: Arc<Meter>) -> Claims {
         Claims {
             channel,
+            meter,
             floors: Floors::new(),
             lanes: Mutex::default(),
             lost: Mutex::default(),
@@ -232,6 +235,9 @@ impl Claim for Claims {
         let rows = query.fetch_all(conn).await?;
         let (last, steps) = rows.split_last().ok_or(sqlx::Error::RowNotFound)?;
         let next_due_ms: Option<f64> = last.try_get("next_due_ms")?;
+        if steps.is_empty() && next_due_ms.is_some_and(|ms| ms <= 0.0) {
+            self.meter.conflicts.add(1);
+        }
         let again = self.reached(&look.key, &readings, began, last)?.map(|again| again.as_secs_f64() * 1_000.0);
         let mut looked = Looked::next_due_ms(next_due_ms.into_iter().chain(again).reduce(f64::min));
         for row in steps {

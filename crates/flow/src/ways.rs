@@ -80,8 +80,11 @@ impl Flow {
             return self.claim_once(of(&[ways.waited.as_slice(), &ways.asked].concat()), want, args).await;
         };
         let waited = async {
+            let _waiter = self.inner.waiting.enter(&ways.waited);
             let claimed = self.inner.claims.claim(of(&ways.waited), want, args.clone(), deadline).await?;
-            Ok(claimed.map(|claimed| claimed.accept()).unwrap_or_default())
+            let claimed = claimed.map(|claimed| claimed.accept()).unwrap_or_default();
+            self.inner.meter.via_event.add(claimed.len() as u64);
+            Ok(claimed)
         };
         if ways.asked.is_empty() {
             return waited.await;
@@ -110,6 +113,8 @@ impl Flow {
 
     async fn claim_once(&self, key: Key, want: usize, args: &Args) -> Result<Vec<ClaimedStep>> {
         let claimed = self.inner.claims.claim_now(key, want, args.clone()).await?;
-        Ok(claimed.map(|claimed| claimed.accept()).unwrap_or_default())
+        let claimed = claimed.map(|claimed| claimed.accept()).unwrap_or_default();
+        self.inner.meter.via_polling.add(claimed.len() as u64);
+        Ok(claimed)
     }
 }
