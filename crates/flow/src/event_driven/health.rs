@@ -6,7 +6,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::breaker::BreakerState;
-use super::shared::Shared;
+use super::coordination::Coordination;
 
 /// How an orchestrator is doing. Nothing here is a reason to send work elsewhere: what is not heard is polled for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -39,7 +39,7 @@ fn check(name: &'static str, trouble: Option<String>, well: impl FnOnce() -> Str
     HealthCheck { name, healthy: trouble.is_none(), detail: trouble.unwrap_or_else(well) }
 }
 
-impl Shared {
+impl Coordination {
     pub(super) fn check(&self) -> HealthStatus {
         HealthStatus::aggregate(vec![self.listeners(), self.coordination(), self.fallback(), self.lag()])
     }

@@ -13,15 +13,15 @@ use sqlx::postgres::PgListener;
 use tokio::time::sleep;
 
 use super::announce::{TASK_READY, outside_channel};
+use super::coordination::Coordination;
 use super::event::{EventSource, TaskReadyEvent};
-use super::shared::Shared;
 
 /// The pause between attempts grows from this to that.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 const PAUSE_LONGEST: Duration = Duration::from_secs(5);
 
 /// Listens until it is dropped.
-pub(super) async fn run(shared: Arc<Shared>) -> Infallible {
+pub(super) async fn run(shared: Arc<Coordination>) -> Infallible {
     let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_LONGEST);
     let _deaf = Deaf(&shared);
     loop {
@@ -33,7 +33,7 @@ pub(super) async fn run(shared: Arc<Shared>) -> Infallible {
 }
 
 /// However it ends, it hears nothing then.
-struct Deaf<'a>(&'a Shared);
+struct Deaf<'a>(&'a Coordination);
 
 impl Drop for Deaf<'_> {
     fn drop(&mut self) {
@@ -41,7 +41,7 @@ impl Drop for Deaf<'_> {
     }
 }
 
-async fn listen(shared: &Shared, backoff: &mut Backoff) -> pg::Result<Infallible> {
+async fn listen(shared: &Coordination, backoff: &mut Backoff) -> pg::Result<Infallible> {
     let inner = &shared.flow.inner;
     let pool = inner.db.dedicated("reveille events", &[("idle_session_timeout", "0")])?;
     let mut listener = PgListener::connect_with(&pool).await?;

@@ -11,6 +11,7 @@
 mod announce;
 mod breaker;
 mod config;
+mod coordination;
 mod coordinator;
 mod dedup;
 mod event;
@@ -21,7 +22,6 @@ mod mode;
 mod news;
 mod poller;
 mod router;
-mod shared;
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,21 +52,21 @@ use crate::error::Result;
 use crate::flow::Flow;
 use crate::namespace;
 use crate::orchestrator::attend_all;
-use shared::Shared;
+use coordination::Coordination;
 
 /// The pause after a failure, which the log tells.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Does what nobody else does, until it is shut down or dropped. One per process is enough; several do not disturb each other.
 pub struct EventDrivenOrchestrator {
-    shared: Arc<Shared>,
+    shared: Arc<Coordination>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl EventDrivenOrchestrator {
     /// One that has not started.
     pub fn new(flow: &Flow, config: OrchestrationConfig) -> EventDrivenOrchestrator {
-        EventDrivenOrchestrator { shared: Arc::new(Shared::new(flow, config)), tasks: Mutex::default() }
+        EventDrivenOrchestrator { shared: Arc::new(Coordination::new(flow, config)), tasks: Mutex::default() }
     }
 
     /// Starts it, unless it has started. Returns at once: what needs the database waits for it by itself.
@@ -174,7 +174,7 @@ impl Flow {
 }
 
 /// Starts a coordinator for every namespace as soon as it is there, and listens while there is something to hear.
-async fn supervise(shared: Arc<Shared>) {
+async fn supervise(shared: Arc<Coordination>) {
     for name in &shared.config.spawn_ahead {
         shared.coordinator(name);
     }

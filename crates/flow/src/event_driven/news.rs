@@ -15,9 +15,9 @@ use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use super::announce::Standing;
+use super::coordination::Coordination;
 use super::event::{EventSource, TaskReadyEvent};
 use super::meter::Meter;
-use super::shared::Shared;
 use crate::error::Result;
 use crate::flow::Inner;
 use crate::namespace::{Known, Mode, Namespace};
@@ -65,7 +65,7 @@ pub(crate) struct News {
     queue: mpsc::Sender<Word>,
     meter: Arc<Meter>,
     /// Orchestrators of this process, and how many of them want to hear of every namespace.
-    orchestrators: RwLock<Vec<Weak<Shared>>>,
+    orchestrators: RwLock<Vec<Weak<Coordination>>>,
     everything: AtomicUsize,
     /// When what was announced had happened, by task and stamp.
     sent: Mutex<HashMap<(Uuid, i64), Instant>>,
@@ -112,7 +112,7 @@ impl News {
     }
 
     /// An orchestrator that hears of tasks from now on; of those of all namespaces, if it says so.
-    pub(crate) fn attach(&self, orchestrator: &Arc<Shared>, everything: bool) {
+    pub(crate) fn attach(&self, orchestrator: &Arc<Coordination>, everything: bool) {
         let mut all = self.orchestrators.write().unwrap_or_else(PoisonError::into_inner);
         all.retain(|one| one.strong_count() > 0);
         all.push(Arc::downgrade(orchestrator));
@@ -132,7 +132,7 @@ impl News {
 
     fn sending(&self, standing: &Standing, at: Instant) {
         // Only who listens hears them again.
-        let listening = |one: &Weak<Shared>| one.upgrade().is_some_and(|one| one.is_listening());
+        let listening = |one: &Weak<Coordination>| one.upgrade().is_some_and(|one| one.is_listening());
         if !self.orchestrators.read().unwrap_or_else(PoisonError::into_inner).iter().any(listening) {
             return;
         }

@@ -14,8 +14,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::announce::Standing;
+use super::coordination::Coordination;
 use super::event::EventSource;
-use super::shared::Shared;
 use crate::error::Result;
 use crate::name::{of_namespace, of_step};
 use crate::namespace::Mode;
@@ -90,12 +90,12 @@ impl Attention {
 
 /// Looks for tasks that nobody heard of, see the module.
 pub struct FallbackPoller {
-    shared: Arc<Shared>,
+    shared: Arc<Coordination>,
     attention: Attention,
 }
 
 impl FallbackPoller {
-    pub(super) fn new(shared: Arc<Shared>) -> FallbackPoller {
+    pub(super) fn new(shared: Arc<Coordination>) -> FallbackPoller {
         FallbackPoller { shared, attention: Attention::default() }
     }
 

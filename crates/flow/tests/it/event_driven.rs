@@ -282,13 +282,6 @@ async fn a_coordinator_that_restarts_loses_nothing() {
     eventually("all is well", async || orchestrator.check().healthy).await;
 }
 
-/// Makes the only step of a task due without anybody being told.
-async fn forgotten(flow: &Fixture, seconds: i64) {
-    let sql =
-        flow.db.schema().sql("update {schema}.step s set due_at = now() - $1 * interval '1 s' where s.state = 'r'");
-    sqlx::query(&sql).bind(seconds).execute(flow.db.database().pool()).await.expect("an update");
-}
-
 /// What was ready for long and nobody claimed is found, counted, and handed to whoever routes events. Where the fallback is off it is not.
 /// A step that nobody waits for gets older than it is.
 #[tokio::test]

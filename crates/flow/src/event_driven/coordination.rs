@@ -16,7 +16,7 @@ use crate::flow::Flow;
 /// Coordinators at most: each is a task and a channel.
 const COORDINATORS_MAX: usize = 10_000;
 
-pub(crate) struct Shared {
+pub(crate) struct Coordination {
     pub(super) flow: Flow,
     pub(super) config: OrchestrationConfig,
     pub(super) router: Option<Arc<EventRouter>>,
@@ -28,9 +28,9 @@ pub(crate) struct Shared {
     stopped: AtomicBool,
 }
 
-impl Shared {
-    pub(super) fn new(flow: &Flow, mut config: OrchestrationConfig) -> Shared {
-        Shared {
+impl Coordination {
+    pub(super) fn new(flow: &Flow, mut config: OrchestrationConfig) -> Coordination {
+        Coordination {
             flow: flow.clone(),
             router: config.router.take().map(Arc::new),
             coordinators: Mutex::default(),
