@@ -12,8 +12,13 @@ use crate::catalog::Catalog;
 use crate::claim::Claims;
 use crate::due::Due;
 use crate::error::Result;
+use crate::lost::Lost;
 use crate::manual::Acts;
 use crate::namespace::{Changes, Namespaces};
+use crate::provider::deliver::Deliveries;
+use crate::provider::events::Events;
+use crate::provider::publish::Publishes;
+use crate::provider::{ProviderOptions, Providers};
 use crate::queries::{FUNCTIONS, MIGRATIONS, Queries};
 use crate::renew::Renewals;
 use crate::schedule::{Advances, DueSchedule};
@@ -31,8 +36,11 @@ const WATCH: &str = "flow_watch";
 /// And that a namespace was made or changed.
 const NAMESPACES: &str = "flow_namespaces";
 
+/// And that steps were sent through another queue.
+const DELIVERIES: &str = "flow_deliveries";
+
 /// The schema whose name listeners outside need not know.
-const DEFAULT_SCHEMA: &str = "reveille";
+pub(crate) const DEFAULT_SCHEMA: &str = "reveille";
 
 /// Everything that can be set. `Options::default()` is what to start with.
 #[derive(Clone)]
@@ -43,11 +51,18 @@ pub struct Options {
     pub environment: Option<String>,
     /// How long a write is tried while the database is away.
     pub give_up_after: Duration,
+    /// About queues beside the tables.
+    pub providers: ProviderOptions,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { wake: wake::Options::default(), environment: None, give_up_after: Duration::from_secs(30) }
+        Options {
+            wake: wake::Options::default(),
+            environment: None,
+            give_up_after: Duration::from_secs(30),
+            providers: ProviderOptions::default(),
+        }
     }
 }
 
@@ -80,6 +95,10 @@ pub(crate) struct Inner {
     pub(crate) schedules: Consumer<Due<DueSchedule>>,
     pub(crate) advances: Flights<Advances>,
     pub(crate) schedules_channel: Channel,
+    pub(crate) providers: Arc<Providers>,
+    pub(crate) publishes: Consumer<Publishes>,
+    pub(crate) deliveries: Consumer<Deliveries>,
+    events: Consumer<Events>,
 }
 
 impl Flow {
@@ -123,14 +142,24 @@ impl Flow {
             any: schema.sql(include_str!("../sql/any_due_schedule.sql")),
             read: DueSchedule::of,
         };
+        let deliveries_channel = wake.channel(DELIVERIES, Payload::Keys);
+        let lost = Arc::new(Lost::new(schema, channel.clone()));
+        let events = Events::new(schema, channel.clone(), deliveries_channel.clone());
+        let events = wake.consumer("queue_events", events);
+        let lease = options.providers.publish_lease;
+        let providers = Arc::new(Providers::new(db, schema, &options.providers, deliveries_channel, &events));
         let inner = Inner {
+            publishes: wake.consumer("publish", Publishes::new(schema, channel.clone(), lease)),
+            deliveries: wake.consumer("deliveries", Deliveries::new(schema, providers.clone(), lost.clone())),
+            providers,
+            events,
             environment: options.environment,
             catalog: Catalog::default(),
             changes: wake.consumer("namespaces", Changes::new(schema, namespaces_channel.clone())),
             namespaces: Namespaces::new(namespaces_channel),
             sql: Queries::new(schema),
             submits: wake.flights("submit", Submits::new(schema, channel.clone(), overdue_channel), flying.clone()),
-            claims: wake.consumer("steps", Claims::new(schema, channel.clone())),
+            claims: wake.consumer("steps", Claims::new(schema, channel.clone(), lost)),
             acts: wake.flights(
                 "operate",
                 Acts::new(schema, channel.clone(), watch_channel.clone()),
@@ -161,7 +190,13 @@ impl Flow {
     pub fn components(schema: &Schema) -> Vec<Component> {
         // What only the database knows is rung there.
         let channel = |suffix| format!("'{}'", channel_name(schema.name(), suffix).replace('\'', "''"));
-        let vars = [("channel", STEPS), ("leases", LEASES), ("watch", WATCH), ("namespaces", NAMESPACES)];
+        let vars = [
+            ("channel", STEPS),
+            ("leases", LEASES),
+            ("watch", WATCH),
+            ("namespaces", NAMESPACES),
+            ("deliveries", DELIVERIES),
+        ];
         let mut vars = vars.map(|(name, suffix)| (name.to_owned(), channel(suffix))).to_vec();
         vars.push(("prefix".to_owned(), outside_prefix(schema)));
         let flow = Component { name: "flow", migrations: MIGRATIONS, functions: FUNCTIONS, vars };
@@ -186,6 +221,9 @@ impl Flow {
         self.inner.overdue.close().await;
         self.inner.watches.close().await;
         self.inner.schedules.close().await;
+        self.inner.publishes.close().await;
+        self.inner.deliveries.close().await;
+        self.inner.events.close().await;
     }
 
     /// Returns when every ring for other processes has been sent.
@@ -202,6 +240,10 @@ impl std::fmt::Debug for Flow {
 
 /// What the names of channels for listeners outside begin with, as a literal: the schema, unless it is the default one.
 fn outside_prefix(schema: &Schema) -> String {
-    let prefix = if schema.name() == DEFAULT_SCHEMA { String::new() } else { format!("{}_", schema.name()) };
-    format!("'{}'", prefix.replace('\'', "''"))
+    format!("'{}'", outside_prefix_of(schema).replace('\'', "''"))
+}
+
+/// The same, as it is.
+pub(crate) fn outside_prefix_of(schema: &Schema) -> String {
+    if schema.name() == DEFAULT_SCHEMA { String::new() } else { format!("{}_", schema.name()) }
 }

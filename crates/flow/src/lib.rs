@@ -22,10 +22,12 @@ mod investigation;
 mod letters;
 mod limit;
 mod list;
+mod lost;
 mod manual;
 mod name;
 mod namespace;
 mod orchestrator;
+mod provider;
 mod queries;
 mod read;
 mod register;
@@ -57,6 +59,10 @@ pub use list::{PAGE_MAX, TaskFilter, TaskPage};
 pub use manual::{Cancelled, Obstacle, Operated, Operation, REASON_MAX, Who};
 pub use namespace::{Mode, Namespace, NamespaceChange, NamespaceSettings, Provider};
 pub use orchestrator::Orchestrator;
+pub use provider::{
+    Delivery, EventDrivenQueueProvider, ProviderOptions, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source,
+    StepMessage,
+};
 pub use read::{Task, TaskStep, TaskSummary};
 pub use register::Registered;
 pub use renew::Alive;

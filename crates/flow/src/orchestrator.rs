@@ -40,7 +40,8 @@ impl Drop for Orchestrator {
 }
 
 impl Flow {
-    /// Starts to do what nobody else does: to free what workers that died have left behind, to deal with tasks that take too long, and to submit what is scheduled.
+    /// Starts to do what nobody else does: to free what workers that died have left behind, to deal with tasks that take too long, to submit what is scheduled, and to
+    /// send steps through the queues that namespaces have beside the tables.
     pub fn orchestrate(&self) -> Orchestrator {
         let leases = self.clone();
         let leases = tokio::spawn(async move {
@@ -57,7 +58,9 @@ impl Flow {
             let run = |due| schedules.run_due(due);
             attend("schedules that are due", &schedules.inner.schedules, run).await;
         });
-        Orchestrator { tasks: vec![leases, tasks, schedules] }
+        let publisher = self.clone();
+        let publisher = tokio::spawn(async move { publisher.publish().await });
+        Orchestrator { tasks: vec![leases, tasks, schedules, publisher] }
     }
 
     /// Deals with tasks that may have taken too long.

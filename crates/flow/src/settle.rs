@@ -140,13 +140,17 @@ impl Flow {
         for ended in &ended {
             members.push(self.member(ended).await?);
         }
+        let tokens: Vec<Token> = members.iter().map(|member| member.token).collect();
         let flights = members.into_iter().map(|member| self.inner.settles.submit(member));
-        Ok(try_join_all(flights).await?.into_iter().map(|Fate(answer, ..)| answer).collect())
+        let answers = try_join_all(flights).await?.into_iter().map(|Fate(answer, ..)| answer).collect();
+        self.inner.providers.ended(&tokens);
+        Ok(answers)
     }
 
     /// Ends one attempt. Who keeps the word can say it again.
     pub(crate) async fn settle_one(&self, ended: &Ended) -> Result<std::result::Result<Settled, Refused>> {
         let Fate(answer, ..) = self.inner.settles.submit(self.member(ended).await?).await?;
+        self.inner.providers.ended(&[ended.token]);
         Ok(answer)
     }
 
