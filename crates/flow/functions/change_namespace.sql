@@ -10,7 +10,7 @@ as $$
 declare
     mine record;
 begin
-    select n.id, n.provider into mine from {schema}.namespace n where n.name = of_name for update;
+    select n.id, n.provider into mine from {schema}.namespace n where n.name = of_name for no key update;
     update {schema}.namespace n
     set description = coalesce(of_description, n.description), mode = coalesce(of_mode::"char", n.mode), poll_ms = coalesce(of_poll_ms, n.poll_ms), fallback = coalesce(of_fallback, n.fallback),
         provider = coalesce(of_provider::"char", n.provider), announces = coalesce(of_announces, n.announces), version = n.version + 1

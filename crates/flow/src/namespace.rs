@@ -167,6 +167,7 @@ impl Flow {
     pub async fn put_namespace_template(&self, name: &str, settings: &NamespaceSettings) -> Result<()> {
         check_name(name)?;
         check_poll(Some(settings.poll_ms))?;
+        self.inner.providers.get(settings.provider)?;
         let query = || {
             sqlx::query(&self.inner.sql.put_namespace_template)
                 .bind(name)

@@ -33,6 +33,8 @@ const PERSISTENT: u8 = 2;
 const PRIORITY_MAX: u8 = 9;
 /// Where a task's priority of zero is among those.
 const PRIORITY_ZERO: i16 = 4;
+/// How long it may take to have what is sent together: a server that is short of memory or disk takes nothing for a while.
+const SENDING: Duration = Duration::from_secs(30);
 /// How long it may take to be there, or to answer, before it counts as away.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -180,7 +182,8 @@ impl QueueProvider for Rabbitmq {
     }
 
     async fn publish(&self, messages: &[StepMessage]) -> Result<Vec<Sent>, QueueError> {
-        let sent = self.send(messages).await;
+        let sent = timeout(SENDING, self.send(messages)).await;
+        let sent = sent.unwrap_or_else(|late| Err(QueueError::new(NAME, "took too long to confirm", late)));
         if sent.is_err() {
             self.leave().await;
         }

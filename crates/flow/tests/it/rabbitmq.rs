@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/rabbitmq.sh");
 /// Waits for a process to end, then stops the server and removes its folder.
@@ -13,6 +13,8 @@ pub(crate) struct Rabbit {
     folder: PathBuf,
     port: u16,
     pub(crate) url: String,
+    /// Outlives this process, to end the server.
+    _undertaker: Child,
 }
 
 impl Rabbit {
@@ -23,7 +25,7 @@ impl Rabbit {
         }
         let port = ports();
         let folder = std::env::temp_dir().join(format!("reveille-rabbitmq-{}-{port}", std::process::id()));
-        Command::new("sh")
+        let _undertaker = Command::new("sh")
             .args(["-c", UNDERTAKER, "sh", &std::process::id().to_string(), SCRIPT])
             .arg(&folder)
             .stdin(Stdio::null())
@@ -31,7 +33,7 @@ impl Rabbit {
             .stderr(Stdio::null())
             .spawn()
             .expect("somebody to end the server");
-        let mut rabbit = Rabbit { folder, port, url: String::new() };
+        let mut rabbit = Rabbit { folder, port, url: String::new(), _undertaker };
         rabbit.begin().await;
         Some(rabbit)
     }
