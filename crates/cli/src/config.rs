@@ -7,6 +7,7 @@
 mod address;
 mod durable;
 mod duration;
+mod flow;
 mod queue;
 mod secret;
 
@@ -18,6 +19,7 @@ use clap::{
 };
 
 pub use durable::{Durable, Import};
+pub use flow::Flow;
 pub use queue::Queue;
 pub use secret::{SecretUrl, redact};
 
@@ -126,6 +128,9 @@ pub struct Up {
     /// The queue.
     #[command(flatten)]
     pub queue: Queue,
+    /// Task graphs.
+    #[command(flatten)]
+    pub flow: Flow,
     /// The database; with a URL, no PostgreSQL is started.
     #[command(flatten)]
     pub database: Database,
@@ -140,6 +145,9 @@ pub struct Serve {
     /// The queue.
     #[command(flatten)]
     pub queue: Queue,
+    /// Task graphs.
+    #[command(flatten)]
+    pub flow: Flow,
     /// The database.
     #[command(flatten)]
     pub database: Database,

@@ -22,7 +22,7 @@ use axum::{
     routing::get,
 };
 
-pub use document::document;
+pub use document::{document, head};
 pub use health::{Check, Health, Verdict};
 pub use listen::{Connections, Listener, MAX_CONNECTIONS};
 pub use metrics::{METRICS, Metrics};

@@ -7,12 +7,14 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use axum::Router;
 use durable::PostgresProvider;
+use flow::Flow;
 use pg::{Component, Migrator, Schema};
 use queue::Queues;
 use tokio::time::timeout;
 use wake::{ListenerState, Metric};
+use web::Face;
 
-use crate::http::{Check, Verdict};
+use crate::http::{self, Check, Verdict};
 
 /// How long rings for other processes may take to be sent at the end: a round trip as a rule. Without a database to send them
 /// to they are lost, which costs the others a poll.
@@ -21,7 +23,7 @@ const FLUSH_WITHIN: Duration = Duration::from_secs(2);
 /// Every part's tables, in the order in which they depend on each other. What several products stand on is there once.
 fn components(schema: &Schema) -> Vec<Component> {
     let mut components = PostgresProvider::components(schema);
-    for component in Queues::components(schema) {
+    for component in Queues::components(schema).into_iter().chain(Flow::components(schema)) {
         if components.iter().all(|known| known.name != component.name) {
             components.push(component);
         }
@@ -42,45 +44,53 @@ pub(crate) fn metrics() -> impl Iterator<Item = &'static Metric> {
 /// How the products are set up.
 pub(crate) struct Settings {
     pub(crate) queue: queue::Options,
-    pub(crate) queue_http: queue::http::Options,
     pub(crate) retention: queue::RetentionOptions,
+    pub(crate) flow: flow::Options,
 }
 
 /// Everything that runs, until it is stopped or dropped.
 pub(crate) struct Products {
     queues: Queues,
-    queue_http: queue::http::Options,
     _house: queue::Housekeeping,
+    flow: Flow,
+    _orchestrator: flow::Orchestrator,
 }
 
 impl Products {
     /// Starts everything. Returns at once: what needs the database waits for it by itself.
     pub(crate) fn start(database: &pg::Database, schema: &Schema, settings: Settings) -> Self {
-        let Settings { queue, queue_http, retention } = settings;
-        let queues = Queues::start(database, schema, queue);
-        let _house = queues.keep_house(&retention);
-        Self { queues, queue_http, _house }
+        let queues = Queues::start(database, schema, settings.queue);
+        let _house = queues.keep_house(&settings.retention);
+        let flow = Flow::start(database, schema, settings.flow);
+        let _orchestrator = flow.orchestrate();
+        Self { queues, _house, flow, _orchestrator }
     }
 
     /// Answers whoever waits, and refuses further waits: what follows can then be waited for.
     pub(crate) async fn close(&self) {
-        self.queues.close().await;
+        tokio::join!(self.queues.close(), self.flow.close());
     }
 
     /// Ends everything in order, while the database can still be used: what was committed is rung for first.
     pub(crate) async fn stop(self) {
-        if timeout(FLUSH_WITHIN, self.queues.flush()).await.is_err() {
+        let flushed = async { tokio::join!(self.queues.flush(), self.flow.flush()) };
+        if timeout(FLUSH_WITHIN, flushed).await.is_err() {
             tracing::warn!("other processes could not be told of the last work in time: they find it by themselves");
         }
     }
 
-    /// The routes of the products.
-    pub(crate) fn routes(&self) -> Router {
-        queue::http::routes(self.queues.clone(), &self.queue_http)
+    /// The routes of the products, and the document that describes them and the server's own.
+    pub(crate) fn routes(&self, max_body_bytes: usize) -> Router {
+        Face::described(http::head())
+            .beside(queue::http::face(self.queues.clone()))
+            .beside(flow::http::face(self.flow.clone()))
+            .beside(Face::described(http::document()))
+            .into_router(max_body_bytes)
     }
 
     /// What has to be well for the products to work.
     pub(crate) fn checks(&self) -> Vec<Arc<dyn Check>> {
+        // All products of a process listen by one connection.
         vec![Arc::new(Listening(self.queues.clone()))]
     }
 }

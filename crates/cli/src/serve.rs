@@ -49,7 +49,7 @@ pub(crate) async fn run(args: config::Serve) -> Result<(), Error> {
     let listener = Listener::bind(args.server.listen).await?;
     let metrics = Metrics::install()?;
     say(format_args!("reveille {} listens on http://{}", env!("CARGO_PKG_VERSION"), listener.address()));
-    let settings = Settings::of(&args.database, &args.server, &args.queue)?;
+    let settings = Settings::of(&args.database, &args.server, &args.queue, &args.flow)?;
     let server = Server { listener, metrics, database, schema, shutdown, settings };
     server.run(|| say("ready")).await
 }
@@ -69,13 +69,11 @@ impl Settings {
         database: &config::Database,
         server: &config::Server,
         queue: &config::Queue,
+        flow: &config::Flow,
     ) -> Result<Self, Error> {
         let max_body_bytes = server.max_body_bytes();
-        let products = products::Settings {
-            queue: queue.options()?,
-            queue_http: queue::http::Options { max_body_bytes, beside: crate::http::document() },
-            retention: queue.retention(),
-        };
+        let products =
+            products::Settings { queue: queue.options()?, retention: queue.retention(), flow: flow.options() };
         let (pool_size, shutdown_delay) = (database.pool_size(), server.shutdown_delay);
         Ok(Self { pool_size, shutdown_delay, max_body_bytes, products })
     }
@@ -102,7 +100,7 @@ impl Server {
         let app = App::new(metrics)
             .max_body(max_body_bytes)
             .mount(Router::new(), [reachable])
-            .mount(products.routes(), products.checks());
+            .mount(products.routes(max_body_bytes), products.checks());
         let (routes, health) = app.build();
         let (stop_accepting, stopped) = oneshot::channel::<()>();
         let http = tokio::spawn(listener.serve(routes, async { stopped.await.unwrap_or_default() }));

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use flow::{Decision, Failure, Flow, Options, Step, Submission, TaskState, Worker};
 use pg::testing::{TestDb, eventually};
+use pg::{Database, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::Instant;
@@ -56,7 +57,7 @@ async fn report(step: Step<File>) -> Result<u64, Failure> {
     Ok(total)
 }
 
-/// Reads a part, row by row, and counts in `read` what it has read. A worker that is to die stands still at the deadly row, as if its machine had.
+/// Reads a part, row by row, and counts in `read` what it has read. A worker that is to die gets no further than the deadly row.
 async fn rows(step: Step<File>, read: Arc<AtomicU32>, dies: bool) -> Result<Progress, Failure> {
     let Rows { from, to } = step.input()?;
     let mut progress: Progress = step.checkpoint()?.unwrap_or_default();
@@ -70,16 +71,18 @@ async fn rows(step: Step<File>, read: Arc<AtomicU32>, dies: bool) -> Result<Prog
         let (_, amount) = row.split_once(',').ok_or_else(|| Failure::permanent(format!("no row: {row:?}")))?;
         progress.sum += amount.parse::<u64>()?;
         progress.read += 1;
-        read.fetch_add(1, Ordering::Relaxed);
         // What is saved is on disk. A file of a million rows would save every thousandth.
         step.save_checkpoint(&progress).await?;
+        read.fetch_add(1, Ordering::Relaxed);
     }
     Ok(progress)
 }
 
-fn start(flow: &Flow, name: &str, read: &Arc<AtomicU32>, dies: bool) -> flow::Result<Worker> {
-    let read = read.clone();
-    let worker = flow.worker(name).namespace("data").lease(Duration::from_secs(2));
+/// A worker with connections of its own, as in a process of its own. It lets itself be heard every second: three after its death its steps are others'.
+async fn start(url: &str, schema: &Schema, name: &str, read: Arc<AtomicU32>, dies: bool) -> flow::Result<Worker> {
+    let database = Database::connect(url, pg::Options::default()).await?;
+    let flow = Flow::start(&database, schema, Options::default());
+    let worker = flow.worker(name).namespace("data").lease(Duration::from_secs(3));
     let worker = worker.handle("split", split).handle("report", report);
     worker.handle("rows", move |step| rows(step, read.clone(), dies)).start()
 }
@@ -94,12 +97,18 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let csv: String = (0..120).map(|row| format!("row {row},{row}\n")).collect();
     let task = flow.submit(Submission::new("data", "import", "1.0.0", json!({"csv": csv}))).await?.task_uuid;
 
-    let first = start(&flow, "first", &read, true)?;
+    // A machine that goes down takes everything with it at once: nobody gives anything back.
+    let machine = tokio::runtime::Runtime::new()?;
+    let (url, schema, counted) = (db.url().to_owned(), db.schema().clone(), read.clone());
+    machine.spawn(async move {
+        let _first = start(&url, &schema, "first", counted, true).await;
+        std::future::pending::<()>().await;
+    });
     eventually("all parts stand still", async || read.load(Ordering::Relaxed) == PARTS * DEADLY).await;
     println!("the first worker dies after {DEADLY} rows of each part");
-    drop(first);
+    machine.shutdown_background();
 
-    let second = start(&flow, "second", &read, false)?;
+    let second = start(db.url(), db.schema(), "second", read.clone(), false).await?;
     let ended = flow.wait(task, Instant::now() + Duration::from_secs(30)).await?.ok_or("it takes too long")?;
     second.stop(Duration::from_secs(10)).await;
     match (ended.summary.status, read.load(Ordering::Relaxed)) {

@@ -5,7 +5,7 @@
 -- Outcomes: null: somebody else has the task. -: there is no task. ?: there is no step. t and a letter: the task is over. s and a letter: the step is there.
 --           b: what went on without it has begun. d: what is behind it was decided before.
 --           Otherwise = and the step's state before and after and the task's, + if what follows became ready, and * if any step of the task may have.
--- Locks:    the task, skip locked; `patient` waits. Then the step and those behind it, by ordinal: whoever claims one holds it for a moment.
+-- Locks:    the task, skip locked; `patient` waits. Then by ordinal the step, those behind it, and those that workers have: whoever claims or renews one holds it for a moment.
 -- Fence:    below zero, so that no worker has it: the step takes it with the result, and whoever had the step has lost it.
 create or replace function {schema}.operate_step(
     flight uuid, channels text[], payloads text[], patient boolean,
@@ -35,7 +35,7 @@ begin
         select t.state, t.template_id, t.failed into mine from {schema}.task t where t.id = of_task for update skip locked;
     end if;
     perform from {schema}.step s
-    where mine.state is not null and s.task_id = of_task and (s.slot = of_slot and s.part is not distinct from of_part
+    where mine.state is not null and s.task_id = of_task and (s.slot = of_slot and s.part is not distinct from of_part or s.state = 'i'
           or s.ordinal = any ((select d.children from {schema}.definition d where d.template_id = mine.template_id and d.ordinal = of_slot)::integer[]))
     order by s.ordinal for update;
     select s.ordinal, s.state, s.fence, s.attempt, s.worker, s.ready_at, s.since, d.kind, d.children, d.failure_strategy into target

@@ -1,9 +1,9 @@
 -- Keeps a template and its definitions, and its namespace if that is new. The same text again changes nothing.
 -- limits:      an object, the columns of the template that say how long a task may take.
 -- definitions: an array of objects, one for each step in order, with the columns of its definition.
--- Rows:        the template, its namespace, and whether the text is this one.
+-- Rows:        the template, its namespace, whether the text is this one, and whether it was not there before.
 create or replace function {schema}.register_template(of_namespace text, of_name text, of_version text, of_document text, limits json, definitions json)
-returns table (id integer, namespace_id integer, same boolean)
+returns table (id integer, namespace_id integer, same boolean, new boolean)
 language plpgsql volatile set search_path = reveille_own
 as $$
 #variable_conflict use_column
@@ -15,7 +15,8 @@ begin
     from json_to_record(limits) as l (max_duration_ms bigint, max_waiting_ms bigint, max_retry_ms bigint, max_in_process_ms bigint, staleness text)
     on conflict do nothing
     returning template.id into id;
-    if id is null then
+    new := id is not null;
+    if not new then
         select t.id, t.document = of_document into id, same from {schema}.template t where t.namespace_id = register_template.namespace_id and t.name = of_name and t.version = of_version;
         return next;
         return;

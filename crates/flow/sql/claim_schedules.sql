@@ -13,5 +13,5 @@ select now() as asked_at, null::float8 as next_due_ms,
        nullif(s.next_at, 'infinity') as next_at, s.last_at, s.last_task, s.last_error, s.created_at, s.updated_at
 from taken s join {schema}.namespace n on n.id = s.namespace_id
 union all
-select now(), greatest(extract(epoch from (select s.due_at from {schema}.schedule s where s.due_at < 'infinity' and s.id not in (select d.id from due d) order by s.due_at limit 1) - now()) * 1000, 0),
+select now(), extract(epoch from (select s.due_at from {schema}.schedule s where s.due_at < 'infinity' and s.id not in (select d.id from due d) order by s.due_at limit 1) - now()) * 1000,
        null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null

@@ -2,7 +2,7 @@
 -- Makes a schedule ($4 id, $5 namespace, $6 name), or replaces the one of that name if it is still of a version ($3; null: there was none), and rings ($1 channels, $2 payloads).
 -- $7 template  $8 version  $9 context  $10 priority  $11 tags  $12 cron  $13 time zone  $14 at  $15 missed  $16 grace in seconds  $17 paused  $18 next tick, null: none
 -- Rows: one with its id; none if somebody else has changed it.
-with written as (
+with kept as (
     insert into {schema}.schedule as s (id, namespace_id, name, template_name, template_version, context, priority, tags, cron, time_zone, at, missed, grace_seconds, paused, next_at, due_at)
     select $4, n.id, $6, $7, $8, $9, $10, $11, $12, $13, $14, ($15::text)::"char", $16, $17, coalesce($18::timestamptz, 'infinity'), coalesce($18::timestamptz, 'infinity')
     from {schema}.namespace n where n.name = $5
@@ -13,4 +13,4 @@ with written as (
     where s.version = $3
     returning s.id
 )
-select w.id, {schema}.ring($1, $2) from written w
+select k.id, {schema}.ring($1, $2) from kept k

@@ -38,11 +38,13 @@ pub struct Attempt {
     pub waited_ms: Option<u64>,
     /// From being claimed to the end.
     pub duration_ms: Option<u64>,
+    /// Why a person did it.
+    pub reason: Option<String>,
     /// What came of it.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Value>)]
     pub result: Option<Box<RawValue>>,
     /// Why it failed.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Value>)]
     pub error: Option<Box<RawValue>>,
 }
 
@@ -122,6 +124,7 @@ fn read(row: &PgRow) -> Result<Option<Attempt>> {
         ended_at,
         waited_ms: between(ready_at, claimed_at),
         duration_ms: between(claimed_at, ended_at),
+        reason: row.try_get("reason")?,
         result: json(row, "result")?,
         error: json(row, "error")?,
     }))

@@ -14,16 +14,18 @@ use wake::{Channel, Claim, Floors, Look, Looked, Reading, Topic};
 use crate::error::{Error, Result};
 use crate::flow::Flow;
 use crate::lost::Lost;
-use crate::name::{of_namespace, of_step};
+use crate::name::{self, of_namespace, of_step};
 use crate::token::Token;
 
 /// Steps that one claim takes at most.
 pub(crate) const WANT_MAX: usize = 1_000;
+/// Namespaces, and names of steps, that one worker names at most.
+pub(crate) const NAMES_MAX: usize = 1_000;
 /// Sources whose lanes are remembered; beyond it all are forgotten, and read from their beginning once.
 const SOURCES_MAX: usize = 1_000;
 /// The longest lease, and the shortest.
-const LEASE_MAX: Duration = Duration::from_secs(86_400);
-const LEASE_MIN: Duration = Duration::from_millis(100);
+pub(crate) const LEASE_MAX: Duration = Duration::from_secs(86_400);
+pub(crate) const LEASE_MIN: Duration = Duration::from_millis(100);
 
 /// Somebody who claims steps.
 #[derive(Debug, Clone)]
@@ -122,6 +124,14 @@ impl Claimant {
         if self.namespaces.is_empty() {
             return Err(Error::invalid("namespaces", "there is none"));
         }
+        name::check("worker", &self.name)?;
+        let steps = self.steps.as_deref().unwrap_or_default();
+        for (what, names) in [("namespaces", &self.namespaces[..]), ("steps", steps)] {
+            if names.len() > NAMES_MAX {
+                return Err(Error::invalid(what, format!("there are {}; the limit is {NAMES_MAX}", names.len())));
+            }
+            names.iter().try_for_each(|each| name::check(what, each))?;
+        }
         check_lease(self.lease)
     }
 }
@@ -137,7 +147,7 @@ pub(crate) fn check_lease(lease: Duration) -> Result<()> {
     if (LEASE_MIN..=LEASE_MAX).contains(&lease) {
         return Ok(());
     }
-    Err(Error::invalid("lease", format!("it is {lease:?}; it must be between {LEASE_MIN:?} and {LEASE_MAX:?}")))
+    Err(Error::invalid("lease_ms", format!("it is {lease:?}; it must be between {LEASE_MIN:?} and {LEASE_MAX:?}")))
 }
 
 /// What makes workers equal.

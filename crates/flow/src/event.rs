@@ -37,7 +37,7 @@ pub struct DomainEvent {
     /// What the task belongs to.
     pub correlation_id: Option<String>,
     /// The result, or the error.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Value)]
     pub payload: Option<Box<RawValue>>,
     /// When it was told.
     #[serde(with = "time::serde::rfc3339")]

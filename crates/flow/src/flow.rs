@@ -91,7 +91,6 @@ pub(crate) struct Inner {
     /// Tasks that may have taken too long.
     pub(crate) overdue: Consumer<Due<Uuid>>,
     pub(crate) watches: Consumer<Watches>,
-    pub(crate) watch_channel: Channel,
     pub(crate) schedules: Consumer<Due<DueSchedule>>,
     pub(crate) advances: Flights<Advances>,
     pub(crate) schedules_channel: Channel,
@@ -174,8 +173,7 @@ impl Flow {
             leases: wake.consumer("leases", leases),
             overdue: wake.consumer("overdue", overdue),
             leases_channel,
-            watches: wake.consumer("watch", Watches::new(schema, watch_channel.clone())),
-            watch_channel,
+            watches: wake.consumer("watch", Watches::new(schema, watch_channel)),
             schedules: wake.consumer("schedules", schedules),
             advances: wake.flights("advance", Advances::new(schema, schedules_channel.clone()), flying),
             schedules_channel,
@@ -213,17 +211,17 @@ impl Flow {
         self.inner.claims.counts()
     }
 
+    /// What looks for schedules that are due have counted since the start.
+    pub fn schedule_looks(&self) -> wake::Counts {
+        self.inner.schedules.counts()
+    }
+
     /// Ends every wait, as if its time were up, refuses new ones, and returns when what was claimed for nobody is back.
     pub async fn close(&self) {
-        self.inner.claims.close().await;
-        self.inner.changes.close().await;
-        self.inner.leases.close().await;
-        self.inner.overdue.close().await;
-        self.inner.watches.close().await;
-        self.inner.schedules.close().await;
-        self.inner.publishes.close().await;
-        self.inner.deliveries.close().await;
-        self.inner.events.close().await;
+        let Inner { claims, changes, leases, overdue, watches, schedules, publishes, deliveries, events, .. } =
+            &*self.inner;
+        let own = async { tokio::join!(leases.close(), overdue.close(), schedules.close(), publishes.close()) };
+        tokio::join!(claims.close(), deliveries.close(), events.close(), watches.close(), changes.close(), own);
     }
 
     /// Returns when every ring for other processes has been sent.

@@ -52,6 +52,8 @@ pub(crate) struct AttemptRow {
     pub(crate) ready_at: Option<OffsetDateTime>,
     pub(crate) claimed_at: Option<OffsetDateTime>,
     pub(crate) ended_at: OffsetDateTime,
+    /// Nobody said why it ended: it was not even noticed.
+    pub(crate) silent: bool,
 }
 
 /// Everything that became of a task and its steps, in order.
@@ -144,6 +146,8 @@ fn of_step(task: &TaskRow, step: &StepRow) -> Vec<Transition> {
                 _ => {}
             }
         } else {
+            let before = place.checked_sub(1).and_then(|before| step.attempts.get(before));
+            was_ready(&mut chain, step, before, tried.ended_at);
             match tried.outcome {
                 'c' => chain.leap(Complete, tried.ended_at, Some(tried)),
                 'm' => chain.leap(ResolvedManually, tried.ended_at, Some(tried)),
@@ -158,12 +162,11 @@ fn of_step(task: &TaskRow, step: &StepRow) -> Vec<Transition> {
 
 /// A lease that ended. Whoever claims the step next notices, and that is when it shows: the end itself lies before what has been told since.
 fn lapse(chain: &mut Chain<'_, StepState>, step: &StepRow, tried: &AttemptRow, next: Option<&AttemptRow>) {
-    let (ready_at, claimed_at) = match next {
-        Some(next) => (next.ready_at, next.claimed_at),
-        None if step.letter == 'i' => (step.ready_at, Some(step.since)),
-        None => (None, None),
+    let claimed_at = match next {
+        Some(next) => next.claimed_at,
+        None => (step.letter == 'i').then_some(step.since),
     };
-    let noticed_at = claimed_at.filter(|_| ready_at == Some(tried.ended_at)).unwrap_or(tried.ended_at);
+    let noticed_at = claimed_at.filter(|_| tried.silent).unwrap_or(tried.ended_at);
     let is_over = match next {
         // A person acts on what has failed.
         Some(next) => next.fence < 0 && next.outcome != 'x',
@@ -171,6 +174,20 @@ fn lapse(chain: &mut Chain<'_, StepState>, step: &StepRow, tried: &AttemptRow, n
     };
     let to = if is_over { StepState::Error } else { StepState::WaitingForRetry };
     chain.leap(to, noticed_at, Some(tried));
+}
+
+/// A step that nobody had could be claimed before a person did something to it, or to its task: its row still says since when.
+fn was_ready(chain: &mut Chain<'_, StepState>, step: &StepRow, before: Option<&AttemptRow>, until: OffsetDateTime) {
+    let ready_at = match before {
+        Some(before) if matches!(before.outcome, 'g' | 'y') => Some(before.ended_at),
+        _ => step.ready_at,
+    };
+    let last = chain.last.map(|last| last.time());
+    if let Some(ready_at) = ready_at.filter(|at| Some(*at) >= last && *at <= until)
+        && chain.at == Some(StepState::Pending)
+    {
+        chain.go(StepState::Enqueued, ready_at, None);
+    }
 }
 
 /// Where the step is now, as far as its attempts have not brought it there.
@@ -184,6 +201,7 @@ fn arrive(chain: &mut Chain<'_, StepState>, task: &TaskRow, step: &StepRow) {
         ready_at: step.ready_at,
         claimed_at: Some(step.since),
         ended_at: step.since,
+        silent: false,
     };
     let ready_at = step.ready_at.unwrap_or(step.since);
     match step.letter {
@@ -204,7 +222,10 @@ fn arrive(chain: &mut Chain<'_, StepState>, task: &TaskRow, step: &StepRow) {
         }
         'c' if chain.at != Some(Complete) => chain.leap(Complete, step.since, None),
         'e' if chain.at != Some(Error) => chain.leap(Error, step.since, None),
-        'x' => chain.leap(Cancelled, step.since, None),
+        'x' => {
+            was_ready(chain, step, step.attempts.last(), step.since);
+            chain.leap(Cancelled, step.since, None);
+        }
         'm' if chain.at != Some(ResolvedManually) => chain.leap(ResolvedManually, step.since, None),
         _ => {}
     }
@@ -228,7 +249,8 @@ fn of_task(task: &TaskRow, steps: &[StepRow], moves: &[Transition]) -> Vec<Trans
         }
         let now = match () {
             () if counts.failed > 0 && counts.in_progress == 0 => TaskState::Error,
-            () if counts.complete + counts.dropped == counts.total && task.ended.is_some() => break,
+            // How it ended is said by its own row.
+            () if counts.complete + counts.dropped == counts.total && task.ended.is_some() => continue,
             () => counts.open_state(),
         };
         chain.reach(now, moment[0].id.time());

@@ -34,7 +34,7 @@ pub struct Investigation {
     /// `retries_exhausted`, `part_failed`, `max_duration`, or `too_long_` and a state.
     pub reason: String,
     /// How the task stood then.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Value)]
     pub snapshot: Box<RawValue>,
     /// Since when it is on the list.
     #[serde(with = "time::serde::rfc3339")]

@@ -17,6 +17,7 @@ mod flat;
 mod flow;
 mod graph;
 mod history;
+pub mod http;
 mod identity;
 mod investigation;
 mod letters;
@@ -56,7 +57,10 @@ pub use flow::{Flow, Options};
 pub use investigation::{Investigation, InvestigationFilter, Resolution};
 pub use limit::Limit;
 pub use list::{PAGE_MAX, TaskFilter, TaskPage};
-pub use manual::{Cancelled, Obstacle, Operated, Operation, REASON_MAX, Who};
+pub use manual::{
+    BULK_MAX, BulkFilter, BulkItem, BulkOperation, BulkRefusal, BulkReport, BulkRequest, Cancelled, Obstacle, Operated,
+    Operation, REASON_MAX, Who,
+};
 pub use namespace::{Mode, Namespace, NamespaceChange, NamespaceSettings, Provider};
 pub use orchestrator::Orchestrator;
 pub use provider::{

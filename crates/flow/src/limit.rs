@@ -2,12 +2,13 @@
 
 use serde::Serialize;
 use sqlx::Row;
+use utoipa::ToSchema;
 
 use crate::error::{Error, Result};
 use crate::flow::Flow;
 
 /// A limit, and how much of it is used.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Limit {
     /// In this namespace.
     pub namespace: String,

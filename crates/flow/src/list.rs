@@ -107,8 +107,8 @@ impl Flow {
 impl Inner {
     /// Tasks that the filter may be about, the newest first.
     pub(crate) async fn find(&self, filter: &TaskFilter, before: Option<Uuid>, limit: usize) -> Result<Vec<Uuid>> {
-        let newest = filter.created_before.map_or(Uuid::max(), |time| made_at(time + SKEW));
-        let oldest = filter.created_after.map_or(Uuid::nil(), |time| made_at(time - SKEW));
+        let newest = filter.created_before.map_or(Uuid::max(), |time| made_at(time.saturating_add(SKEW)));
+        let oldest = filter.created_after.map_or(Uuid::nil(), |time| made_at(time.saturating_sub(SKEW)));
         let before = before.map_or(newest, |before| before.min(newest));
         let states = filter.letters();
         let query = || {

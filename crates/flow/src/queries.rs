@@ -34,6 +34,8 @@ pub(crate) struct Queries {
     pub(crate) performance: Sql,
     pub(crate) bottlenecks: Sql,
     pub(crate) announce_sent: Sql,
+    pub(crate) operable_steps: Sql,
+    pub(crate) operable_tasks: Sql,
 }
 
 impl Queries {
@@ -69,6 +71,8 @@ impl Queries {
             performance: schema.sql(include_str!("../sql/performance.sql")),
             bottlenecks: schema.sql(include_str!("../sql/bottlenecks.sql")),
             announce_sent: schema.sql(include_str!("../sql/announce_sent.sql")),
+            operable_steps: schema.sql(include_str!("../sql/operable_steps.sql")),
+            operable_tasks: schema.sql(include_str!("../sql/operable_tasks.sql")),
         }
     }
 }
@@ -107,6 +111,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "age_tasks", sql: include_str!("../functions/age_tasks.sql") },
     Function { name: "follow", sql: include_str!("../functions/follow.sql") },
     Function { name: "settle_steps", sql: include_str!("../functions/settle_steps.sql") },
+    Function { name: "public_state", sql: include_str!("../functions/public_state.sql") },
     Function { name: "operate_step", sql: include_str!("../functions/operate_step.sql") },
     Function { name: "end_task", sql: include_str!("../functions/end_task.sql") },
     Function { name: "advance_schedules", sql: include_str!("../functions/advance_schedules.sql") },

@@ -28,7 +28,7 @@ pub struct Task {
     #[serde(flatten)]
     pub summary: TaskSummary,
     /// What the steps work on.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Value)]
     pub context: Box<RawValue>,
     /// Those that have come to be, in the order of the template.
     pub steps: Vec<TaskStep>,
@@ -133,16 +133,16 @@ pub struct TaskStep {
     /// Who has it, or had it last.
     pub worker: Option<String>,
     /// What a part of a batch works on.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Value>)]
     pub input: Option<Box<RawValue>>,
     /// What came of it.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Value>)]
     pub result: Option<Box<RawValue>>,
     /// How it last failed.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Value>)]
     pub last_error: Option<Box<RawValue>>,
     /// How far an attempt has come.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<Value>)]
     pub checkpoint: Option<Box<RawValue>>,
 }
 

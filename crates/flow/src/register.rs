@@ -23,6 +23,8 @@ pub struct Registered {
     pub version: String,
     /// How many steps it has.
     pub steps: usize,
+    /// Whether it was not there before.
+    pub new: bool,
 }
 
 impl Flow {
@@ -31,20 +33,29 @@ impl Flow {
     /// # Errors
     /// [`Error::Template`] with everything that is wrong with it, [`Error::VersionTaken`] if that version has another text; else the database's. Nothing was registered then.
     pub async fn register(&self, text: &str) -> Result<Registered> {
-        let template = Template::parse(text, self.inner.environment.as_deref())?;
+        let template = self.validate(text)?;
+        let row = self.inner.store(&template).await?;
         let registered = Registered {
             namespace: template.namespace.clone(),
             name: template.name.clone(),
             version: template.version.clone(),
             steps: template.steps.len(),
+            new: row.try_get("new")?,
         };
-        let row = self.inner.store(&template).await?;
         if !row.try_get::<bool, _>("same")? {
             let Registered { namespace, name, version, .. } = registered;
             return Err(Error::VersionTaken { namespace, name, version });
         }
         self.inner.catalog.keep(Kept::new(row.try_get("id")?, template));
         Ok(registered)
+    }
+
+    /// What would be registered of a text, which is only looked at.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn validate(&self, text: &str) -> Result<Template> {
+        Ok(Template::parse(text, self.inner.environment.as_deref())?)
     }
 
     /// A template as it was registered.
@@ -88,13 +99,18 @@ impl Inner {
         if let Some(kept) = self.catalog.by_name(namespace, name, version) {
             return Ok(kept);
         }
-        let query = || sqlx::query(&self.sql.find_template).bind(namespace).bind(name).bind(version);
-        let rows = self.db.ask("find a template", query).await?;
-        rows.first().map(|row| self.read(row)).transpose()?.ok_or_else(|| Error::NoTemplate {
+        let missing = || Error::NoTemplate {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
             version: version.to_owned(),
-        })
+        };
+        if [namespace, name, version].iter().any(|part| part.contains('\0')) {
+            // PostgreSQL cannot even be asked.
+            return Err(missing());
+        }
+        let query = || sqlx::query(&self.sql.find_template).bind(namespace).bind(name).bind(version);
+        let rows = self.db.ask("find a template", query).await?;
+        rows.first().map(|row| self.read(row)).transpose()?.ok_or_else(missing)
     }
 
     /// The template of that number. `None`: there is none.

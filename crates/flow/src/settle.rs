@@ -8,17 +8,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
+use utoipa::ToSchema;
 use uuid::Uuid;
 use wake::{Boarded, Channel, Flight, Landed, Ring};
 
 use crate::catalog::Kept;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::flat::flat;
 use crate::flow::Flow;
 use crate::name::{of_namespace, of_step};
 use crate::state::{StepState, TaskState};
 use crate::template::{StepDefinition, StepKind, Template};
-use crate::token::Token;
+use crate::token::{NotAToken, Token};
 
 /// The parts of a batch at most.
 const PARTS_MAX: usize = 10_000;
@@ -49,7 +50,8 @@ pub enum Said {
 }
 
 /// Why an attempt failed.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = StepFailure)]
 pub struct Failure {
     /// In a sentence.
     pub message: String,
@@ -123,35 +125,49 @@ pub struct Settled {
 }
 
 /// Why what was said does not count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// Its lease ended and somebody else has the step, or its task was cancelled. Its effect must not be applied.
     #[error("the step is not this worker's any more")]
     Lost,
+    /// It is not what the template allows. The step is still this worker's: say something else of it.
+    #[error("{what}: {reason}")]
+    Invalid {
+        /// Which part of what was said.
+        what: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
 }
 
 impl Flow {
-    /// Ends attempts. Each has an honest answer of its own, in order.
+    /// Ends attempts. Each has an honest answer of its own, in order: what is wrong with one is no matter of the others.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if one of the results is not what its template allows: nothing was ended then. Else the database's; what was said may be said again.
+    /// The database's; what was said may be said again.
     pub async fn settle(&self, ended: Vec<Ended>) -> Result<Vec<std::result::Result<Settled, Refused>>> {
         let mut members = Vec::with_capacity(ended.len());
         for ended in &ended {
             members.push(self.member(ended).await?);
         }
-        let tokens: Vec<Token> = members.iter().map(|member| member.token).collect();
-        let flights = members.into_iter().map(|member| self.inner.settles.submit(member));
-        let answers = try_join_all(flights).await?.into_iter().map(|Fate(answer, ..)| answer).collect();
-        self.inner.providers.ended(&tokens);
-        Ok(answers)
+        try_join_all(members.into_iter().map(|member| self.submitted(member))).await
     }
 
     /// Ends one attempt. Who keeps the word can say it again.
-    pub(crate) async fn settle_one(&self, ended: &Ended) -> Result<std::result::Result<Settled, Refused>> {
-        let Fate(answer, ..) = self.inner.settles.submit(self.member(ended).await?).await?;
-        self.inner.providers.ended(&[ended.token]);
-        Ok(answer)
+    pub(crate) async fn settle_one(&self, ended: &Ended) -> Result<Counted> {
+        self.submitted(self.member(ended).await?).await
+    }
+
+    async fn submitted(&self, member: std::result::Result<Member, Refused>) -> Result<Counted> {
+        match member {
+            Err(refused) => Ok(Err(refused)),
+            Ok(member) => {
+                let token = member.token;
+                let fate = self.inner.settles.submit(member).await?;
+                self.inner.providers.ended(&[token]);
+                Ok(fate.0.ok_or(Refused::Lost))
+            }
+        }
     }
 
     /// Ends last attempts whose leases have ended. Somebody else may have, or the worker has come back.
@@ -166,18 +182,34 @@ impl Flow {
         Ok(())
     }
 
-    async fn member(&self, Ended { token, said }: &Ended) -> Result<Member> {
+    /// What is sent of it, unless it is refused before that.
+    async fn member(&self, Ended { token, said }: &Ended) -> Result<std::result::Result<Member, Refused>> {
         let token = *token;
         let kept = self.inner.numbered(token.template).await?;
         let kept = kept.filter(|kept| (token.slot as usize) < kept.template.steps.len());
-        let kept = kept.ok_or_else(|| Error::invalid("token", "it is not a token that a claim has answered"))?;
+        Ok(kept.ok_or_else(|| Refused::invalid("token", NotAToken)).and_then(|kept| Member::new(token, kept, said)))
+    }
+}
+
+/// What became of what was said of a step.
+pub(crate) type Counted = std::result::Result<Settled, Refused>;
+
+impl Refused {
+    fn invalid(what: &'static str, reason: impl ToString) -> Refused {
+        Refused::Invalid { what, reason: reason.to_string() }
+    }
+}
+
+impl Member {
+    fn new(token: Token, kept: Arc<Kept>, said: &Said) -> std::result::Result<Member, Refused> {
         let step = &kept.template.steps[token.slot as usize];
         let (mut chosen, mut inputs, mut delay_ms) = (None, None, None);
         let (verb, body) = match said {
             Said::Complete(result) => {
                 let place = token.slot as usize;
-                kept.allows_result(place, result).map_err(|reason| Error::invalid("result", reason))?;
-                (chosen, inputs) = decided(&kept.template, step, result)?;
+                let invalid = |reason: String| Refused::invalid("result", reason);
+                kept.allows_result(place, result).map_err(invalid)?;
+                (chosen, inputs) = decided(&kept.template, step, result).map_err(invalid)?;
                 ("c", Some(result.to_string()))
             }
             Said::Failed(failure) => {
@@ -197,10 +229,13 @@ pub(crate) type Chosen = Option<Vec<i32>>;
 /// What the parts of a batch are to work on, each as JSON.
 pub(crate) type Inputs = Option<Vec<String>>;
 
-/// What a result says of how its task goes on, checked against the template.
-pub(crate) fn decided(template: &Template, step: &StepDefinition, result: &Value) -> Result<(Chosen, Inputs)> {
-    let wrong = |reason: String| Error::invalid("result", reason);
-    let read = || Decision::deserialize(result).map_err(|error| wrong(error.to_string()));
+/// What a result says of how its task goes on, checked against the template; if it is not what that allows, why.
+pub(crate) fn decided(
+    template: &Template,
+    step: &StepDefinition,
+    result: &Value,
+) -> std::result::Result<(Chosen, Inputs), String> {
+    let read = || Decision::deserialize(result).map_err(|error| error.to_string());
     match step.kind {
         StepKind::Decision => {
             let names = match read()?.decision_point_outcome {
@@ -210,11 +245,9 @@ pub(crate) fn decided(template: &Template, step: &StepDefinition, result: &Value
             let place = |name: &String| {
                 let place = template.place(name).filter(|place| step.children.contains(place));
                 let place = place.map(|place| place as i32);
-                place.ok_or_else(|| {
-                    wrong(format!("it names {name:?}, which is no step that depends on {:?}", step.name))
-                })
+                place.ok_or_else(|| format!("it names {name:?}, which is no step that depends on {:?}", step.name))
             };
-            Ok((Some(names.iter().map(place).collect::<Result<_>>()?), None))
+            Ok((Some(names.iter().map(place).collect::<std::result::Result<_, _>>()?), None))
         }
         StepKind::Batchable => {
             let cursors = match read()?.batch_processing_outcome {
@@ -222,7 +255,7 @@ pub(crate) fn decided(template: &Template, step: &StepDefinition, result: &Value
                 Some(Parts::NoBatches) | None => Vec::new(),
             };
             if cursors.len() > PARTS_MAX {
-                return Err(wrong(format!("it asks for {} parts; the limit is {PARTS_MAX}", cursors.len())));
+                return Err(format!("it asks for {} parts; the limit is {PARTS_MAX}", cursors.len()));
             }
             Ok((None, Some(cursors.iter().map(Value::to_string).collect())))
         }
@@ -240,8 +273,8 @@ pub(crate) struct Member {
     inputs: Inputs,
 }
 
-/// What became of it, and whether steps became ready and somebody watches.
-pub(crate) struct Fate(std::result::Result<Settled, Refused>, bool, bool);
+/// What became of it, if it was still this worker's, and whether steps became ready and somebody watches.
+pub(crate) struct Fate(Option<Settled>, bool, bool);
 
 /// Sends ends of attempts.
 pub(crate) struct Settles {
@@ -280,8 +313,9 @@ impl Flight for Settles {
         let (next, watched) = fate.map_or((true, false), |Fate(_, readied, watched)| (*readied, *watched));
         // What these make ready is not among what counts as readied.
         let opens = member.verb == "c" && matches!(step.kind, StepKind::Decision | StepKind::Batchable);
-        let opens = opens && fate.is_none_or(|Fate(settled, ..)| settled.is_ok_and(|settled| !settled.repeated));
-        let failed = fate.is_none_or(|Fate(settled, ..)| settled.is_ok_and(|settled| settled.step == StepState::Error));
+        let opens = opens && fate.is_none_or(|Fate(settled, ..)| settled.is_some_and(|settled| !settled.repeated));
+        let failed =
+            fate.is_none_or(|Fate(settled, ..)| settled.is_some_and(|settled| settled.step == StepState::Error));
         let mut rings = Vec::new();
         if failed && member.verb != "c" {
             // What is under way beside it is the engine's to watch now.
@@ -342,7 +376,7 @@ impl Flight for Settles {
             Some('r' | 'g' | 'y') => StepState::Enqueued,
             Some('l') if !repeated => StepState::Enqueued,
             // Its lease had ended, or nothing is known of it.
-            _ => return Fate(Err(Refused::Lost), false, false),
+            _ => return Fate(None, false, false),
         };
         let task = letters.next().and_then(|state| match state {
             'c' => Some(TaskState::Complete),
@@ -353,6 +387,6 @@ impl Flight for Settles {
         });
         // What is to be tried again, or given back, is to be found by who waits.
         let readied = text.contains('+') || matches!(step, StepState::WaitingForRetry | StepState::Enqueued);
-        Fate(Ok(Settled { step, task, repeated }), readied && !repeated, text.contains('!'))
+        Fate(Some(Settled { step, task, repeated }), readied && !repeated, text.contains('!'))
     }
 }

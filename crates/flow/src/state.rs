@@ -4,14 +4,18 @@
 //! a task is in is read from its steps. Some are passed within one transaction and can never be observed: [`StepState::passed`] says which, so that a history is complete all
 //! the same.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::Schema;
+use utoipa::{PartialSchema, ToSchema};
 
 /// Declares states with their public names.
 macro_rules! states {
     ($(#[$doc:meta])* $name:ident { $($(#[$each:meta])* $state:ident = $text:literal),* $(,)? }) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum $name {
             $($(#[$each])* #[serde(rename = $text)] $state,)*
         }
@@ -28,6 +32,19 @@ macro_rules! states {
             /// The state of that name.
             pub fn named(name: &str) -> Option<$name> {
                 Self::ALL.iter().copied().find(|state| state.name() == name)
+            }
+        }
+
+        // The names as they are written: a derived schema would know those of the variants.
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                web::text("The public name of a state").enum_values(Some([$($text),*])).build().into()
+            }
+        }
+
+        impl ToSchema for $name {
+            fn name() -> Cow<'static, str> {
+                stringify!($name).into()
             }
         }
 

@@ -14,8 +14,7 @@ use crate::error::{Error, Result};
 use crate::flat::flat;
 use crate::flow::Flow;
 use crate::identity::identity;
-use crate::name::{of_namespace, of_step};
-use crate::template::NAME_MAX;
+use crate::name::{self, of_namespace, of_step};
 
 /// The tags of a task at most.
 const TAGS_MAX: usize = 100;
@@ -84,13 +83,7 @@ impl Submission {
         ];
         let texts = texts.iter().filter_map(|(what, text)| Some((*what, text.as_ref()?)));
         for (what, text) in texts.chain(self.tags.iter().map(|tag| ("tags", tag))) {
-            let length = text.chars().count();
-            if text.contains('\0') {
-                return Err(Error::invalid(what, "it contains a NUL character, which PostgreSQL cannot store"));
-            }
-            if length > NAME_MAX {
-                return Err(Error::invalid(what, format!("it has {length} characters; the limit is {NAME_MAX}")));
-            }
+            name::check(what, text)?;
         }
         if self.tags.len() > TAGS_MAX {
             return Err(Error::invalid("tags", format!("there are {}; the limit is {TAGS_MAX}", self.tags.len())));

@@ -253,6 +253,7 @@ fn attempt(row: &PgRow, fence: i64) -> sqlx::Result<AttemptRow> {
         ready_at: row.try_get("was_ready_at")?,
         claimed_at: row.try_get("claimed_at")?,
         ended_at: row.try_get("ended_at")?,
+        silent: row.try_get("silent")?,
     })
 }
 

@@ -156,12 +156,6 @@ impl Flow {
 }
 
 impl Inner {
-    /// Rings whoever watches a task, here and elsewhere: something was changed by other means than the end of an attempt.
-    #[allow(dead_code, reason = "for what people do to tasks")]
-    pub(crate) fn ring_watch(&self, task: Uuid) {
-        self.wake.ring(&[self.watch_channel.ring_keys([task.to_string().as_str()])]);
-    }
-
     /// `None`: nothing happened by the deadline.
     async fn watch(
         &self,

@@ -27,7 +27,7 @@ use crate::{
 pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     let shutdown = Shutdown::on_signals()?;
     let schema = args.database.schema()?;
-    let settings = Settings::of(&args.database, &args.server, &args.queue)?;
+    let settings = Settings::of(&args.database, &args.server, &args.queue, &args.flow)?;
     if args.database.url().is_some() {
         say("DATABASE_URL is set: using that database, starting no PostgreSQL");
         let database = open_given(&args.database)?;

@@ -3,9 +3,20 @@
 use utoipa::PartialSchema as _;
 use utoipa::openapi::path::{HttpMethod, OperationBuilder, PathItem, PathsBuilder};
 use utoipa::openapi::tag::Tag;
-use utoipa::openapi::{ContentBuilder, OpenApi, OpenApiBuilder, Response, ResponseBuilder};
+use utoipa::openapi::{ContentBuilder, InfoBuilder, License, OpenApi, OpenApiBuilder, Response, ResponseBuilder};
 
 use super::health::Answer;
+
+/// What the document is called.
+pub fn head() -> OpenApi {
+    let about = "Durable workflows, message queues and task graphs on PostgreSQL.";
+    let info = InfoBuilder::new()
+        .title("Reveille")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(about))
+        .license(Some(License::new("Apache-2.0 OR MIT")));
+    OpenApiBuilder::new().info(info).build()
+}
 
 /// What the server has beside the routes of its products.
 pub fn document() -> OpenApi {

@@ -2,12 +2,19 @@
 //!
 //! The danger at the front door is whoever holds it open: a client that sends one byte a minute, a thousand idle
 //! connections, a header without end. Each has a bound here. The danger at the end is work cut in half: [`Listener::serve`]
-//! stops accepting, lets every request under way finish within [`DRAIN`], and only then gives up on the rest.
+//! stops accepting, lets every request under way finish within [`DRAIN`], and only then gives up on the rest. A connection that is
+//! merely kept alive stays for a moment ([`LINGER`]).
 
-use std::{future::Future, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{convert::Infallible, future::Future, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
-use axum::Router;
-use hyper::server::conn::http1;
+use axum::{
+    Router,
+    http::{HeaderValue, header},
+};
+use hyper::{
+    server::conn::http1,
+    service::{Service as _, service_fn},
+};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
@@ -44,6 +51,10 @@ const MAX_HEADER_BYTES: usize = 32 * 1024;
 /// How long a client may take to accept anything of its answer. Who reads nothing holds the answer in memory.
 #[cfg(target_os = "linux")]
 const READ_WITHIN: Duration = Duration::from_secs(60);
+
+/// How long a connection that is kept alive may sit idle once the server stops. A client that sends a request in the moment in which its connection is closed does not know whether it
+/// arrived, and some give up; what arrives within this time is answered, and the answer says that the connection ends.
+const LINGER: Duration = Duration::from_secs(1);
 
 /// How long requests under way may take to finish once the server stops. Supervisors usually kill after 30 s; this leaves
 /// time to close the database after it.
@@ -167,7 +178,7 @@ async fn accept(tcp: &TcpListener, room: &Arc<Semaphore>) -> io::Result<(TcpStre
     }
 }
 
-/// Serves one connection until it ends or, once `stopped`, until its current request is answered.
+/// Serves one connection until it ends or, once `stopped`, until its current request is answered, or for a moment if it has none.
 async fn connection(
     stream: TcpStream,
     permit: OwnedSemaphorePermit,
@@ -176,21 +187,35 @@ async fn connection(
 ) {
     let _open = Open::new(permit);
     bound(&stream);
+    let (routes, stopping) = (TowerToHyperService::new(routes), stopped.clone());
+    let service = service_fn(move |request| {
+        let (answering, stopping) = (routes.call(request), stopping.clone());
+        async move {
+            let mut answer = answering.await?;
+            if *stopping.borrow() {
+                answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(answer)
+        }
+    });
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADERS_WITHIN)
             .max_headers(MAX_HEADERS)
             .max_header_size(MAX_HEADER_BYTES)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes))
+            .serve_connection(TokioIo::new(stream), service)
     );
     let stop = async { stopped.wait_for(|stopped| *stopped).await.map(drop) };
     let ended = tokio::select! {
         ended = &mut connection => ended,
-        _ = stop => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
+        _ = stop => match timeout(LINGER, &mut connection).await {
+            Ok(ended) => ended,
+            Err(_) => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        },
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended early");

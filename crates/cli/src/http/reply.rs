@@ -1,18 +1,14 @@
 //! Errors as every client of the server sees them: a status and `{"error": "…"}`.
 
 use axum::{
-    Json,
     body::to_bytes,
-    http::{HeaderValue, Method, StatusCode, Uri, header},
+    http::{Method, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
-use serde_json::json;
+use web::Refusal;
 
 /// The longest part of a path that an error repeats: enough to recognise a typing mistake.
 const SHOWN_PATH_CHARS: usize = 200;
-
-/// How soon a client may try again what passes by itself, in seconds.
-const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
 
 /// The longest plain text that is turned into a message: the framework's own are a line.
 const MESSAGE_BYTES: usize = 4 * 1024;
@@ -35,14 +31,12 @@ pub(super) async fn in_json(response: Response) -> Response {
 
 /// An error response. `message` reaches the client: it holds no text from the database.
 pub(super) fn error(status: StatusCode, message: &str) -> Response {
-    (status, Json(json!({ "error": message }))).into_response()
+    Refusal::new(status, message).into_response()
 }
 
 /// A refusal that passes by itself.
 pub(super) fn later(message: &str) -> Response {
-    let mut later = error(StatusCode::SERVICE_UNAVAILABLE, message);
-    later.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
-    later
+    Refusal::later(message).into_response()
 }
 
 /// No such path.

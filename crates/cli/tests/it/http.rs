@@ -81,3 +81,11 @@ pub(crate) fn parse(text: &str) -> Answer {
         body: body.to_owned(),
     }
 }
+
+/// A refusal: this status, and a sentence that says so.
+pub(crate) fn assert_refused(answer: &Answer, status: u16, said: &str) {
+    assert_eq!(answer.status, status, "{answer:?}");
+    assert!(answer.headers.contains("content-type: application/json"), "{answer:?}");
+    let error = answer.json()["error"].as_str().map(str::to_owned).unwrap_or_default();
+    assert!(error.contains(said), "{said:?} is not in {error:?}");
+}

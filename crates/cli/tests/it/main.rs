@@ -1,12 +1,16 @@
 //! The program as people run it: real processes, real PostgreSQL, HTTP over real sockets.
 
 mod command_line;
+mod described;
 mod doctor;
 mod durable;
+mod flow;
 mod http;
 mod migrate;
 mod process;
+mod python;
 mod queue;
+mod schemathesis;
 mod serve;
 mod server;
 mod up;

@@ -42,6 +42,14 @@ pub(crate) async fn stop(reveille: Reveille) -> String {
     ended.said
 }
 
+/// Ends it, and it must not have logged an error. Warnings it may have: a slow machine is worth one.
+pub(crate) async fn quiet(reveille: Reveille) {
+    let said = stop(reveille).await;
+    let bad = |line: &&str| ["ERROR", "panicked"].iter().any(|word| line.contains(word));
+    let complaints: Vec<&str> = said.lines().filter(bad).collect();
+    assert!(complaints.is_empty(), "the server complained:\n{}", complaints.join("\n"));
+}
+
 /// Every endpoint of the server must answer in its documented form, and every error must be JSON.
 /// Asks a real process for each.
 #[tokio::test]

@@ -185,6 +185,36 @@ async fn connections_are_kept_alive() {
     assert_eq!(server.stop().await, 0);
 }
 
+/// A request that crosses the end of the server on a connection that is kept alive must be answered, and the answer must say that the connection ends.
+/// One connection sends a request after the address was closed, one never does: it is closed all the same.
+#[tokio::test]
+async fn a_request_on_a_kept_connection_is_answered_while_the_server_stops() {
+    let server = start(Router::new(), Vec::new()).await;
+    let address = server.address;
+    let request = b"GET /health/live HTTP/1.1\r\nhost: test\r\n\r\n";
+    let mut kept = Vec::new();
+    for _ in 0..2 {
+        let mut client = TcpStream::connect(address).await.expect("it listens");
+        client.write_all(request).await.expect("sent");
+        let mut buffer = [0; 1024];
+        let count = timeout(PATIENCE, client.read(&mut buffer)).await.expect("in time").expect("answered");
+        assert!(!String::from_utf8_lossy(&buffer[..count]).contains("connection: close"));
+        kept.push(client);
+    }
+    let ended = tokio::spawn(server.stop());
+    while TcpStream::connect(address).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    kept[0].write_all(request).await.expect("sent");
+    for (client, status) in kept.iter_mut().zip([Some(200), None]) {
+        let mut answer = String::new();
+        timeout(PATIENCE, client.read_to_string(&mut answer)).await.expect("closed in time").expect("no reset");
+        assert_eq!((!answer.is_empty()).then(|| parse(&answer).status), status);
+        assert_eq!(answer.to_lowercase().contains("connection: close"), status.is_some(), "{answer}");
+    }
+    assert_eq!(ended.await.expect("no panic"), 0);
+}
+
 /// A body larger than the bound must be refused.
 /// The product reads whole bodies; one of ten megabytes is read, one with a byte more is not.
 #[tokio::test]

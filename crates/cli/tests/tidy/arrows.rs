@@ -1,6 +1,6 @@
 //! Dependencies point one way, versions are written once, and every crate keeps the workspace's promises.
 //!
-//! `pg ← wake ← durable, queue, flow ← reveille`. What points the other way, or from product to product, makes two crates
+//! `pg ← wake ← durable, web ← queue, flow ← reveille`. What points the other way, or from product to product, makes two crates
 //! that can only be understood, tested and used together.
 
 use std::process::Command;
@@ -13,10 +13,11 @@ use crate::repository::{File, Offence, file, files, places, report, root};
 const PLACES: &[Place] = &[
     Place { package: "reveille-pg", below: &[], because: "it knows servers and nothing of work" },
     Place { package: "reveille-wake", below: &["reveille-pg"], because: "it knows when to look and no tables" },
+    Place { package: "reveille-web", below: ENGINE, because: "it knows what errors mean to a client and no tables" },
     Place { package: "reveille-durable", below: ENGINE, because: "products do not know each other" },
     Place { package: "reveille-durable-memory", below: &[], because: "it is what providers are compared with" },
-    Place { package: "reveille-queue", below: ENGINE, because: "products do not know each other" },
-    Place { package: "reveille-flow", below: ENGINE, because: "products do not know each other" },
+    Place { package: "reveille-queue", below: SHOWN, because: "products do not know each other" },
+    Place { package: "reveille-flow", below: SHOWN, because: "products do not know each other" },
     Place { package: "reveille", below: EVERYTHING, because: "nothing is above it but measurements" },
     Place { package: "reveille-bench-traffic", below: &[], because: "it knows no queue but by a trait" },
     Place { package: "reveille-bench-workloads", below: MODEL, because: "it knows duroxide and the model" },
@@ -24,7 +25,9 @@ const PLACES: &[Place] = &[
     Place { package: "reveille-chaos", below: EVERYTHING, because: "nobody depends on measurements" },
 ];
 const ENGINE: &[&str] = &["reveille-pg", "reveille-wake"];
-const EVERYTHING: &[&str] = &["reveille-pg", "reveille-wake", "reveille-durable", "reveille-queue", "reveille-flow"];
+const SHOWN: &[&str] = &["reveille-pg", "reveille-wake", "reveille-web"];
+const EVERYTHING: &[&str] =
+    &["reveille-pg", "reveille-wake", "reveille-web", "reveille-durable", "reveille-queue", "reveille-flow"];
 const MODEL: &[&str] = &["reveille-durable-memory"];
 const MEASURED: &[&str] = &[
     "reveille-pg",

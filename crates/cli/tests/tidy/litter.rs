@@ -20,8 +20,14 @@ const TICKETS: &[&str] =
 const MACHINES: &[&str] = &[concat!("/ro", "ot/"), concat!("/wo", "rk/"), concat!("/Us", "ers/")];
 
 /// Crates that other programs use: what they have to say goes through `tracing` or into an answer.
-const LIBRARIES: &[&str] =
-    &["crates/pg/src/", "crates/wake/src/", "crates/durable/src/", "crates/queue/src/", "crates/flow/src/"];
+const LIBRARIES: &[&str] = &[
+    "crates/pg/src/",
+    "crates/wake/src/",
+    "crates/web/src/",
+    "crates/durable/src/",
+    "crates/queue/src/",
+    "crates/flow/src/",
+];
 
 /// Where a test talks to whoever runs it.
 const TALKATIVE: &str = "crates/pg/src/testing/";

@@ -1,45 +1,14 @@
 //! The examples do what they say they print.
 
-use std::path::PathBuf;
-use std::process::Stdio;
-
-use pg::testing::TestDb;
+use pg::testing::{TestDb, example, printed};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
 use crate::fixture::PATIENCE;
 
-/// An example, as cargo built it beside this test.
-fn example(db: &TestDb, name: &str) -> Command {
-    let test = std::env::current_exe().expect("the path of this test");
-    let profile = test.parent().and_then(|deps| deps.parent()).expect("target/<profile>/deps/<test>");
-    let binary: PathBuf = profile.join("examples").join(name);
-    assert!(binary.is_file(), "{} is missing: build it with --examples", binary.display());
-    let mut command = Command::new(binary);
-    // The URL holds a password: it goes where other users do not see it.
-    command.env("DATABASE_URL", db.url()).env_remove("RUST_LOG").kill_on_drop(true);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-    command
-}
-
-/// Runs an example to its end, which must be a success, and answers the lines it printed.
-async fn printed(db: &TestDb, name: &str, arguments: &[&str]) -> Vec<String> {
-    let output = example(db, name).args(arguments).output();
-    let output = timeout(PATIENCE, output).await.expect("it ends").expect("it starts");
-    assert!(output.status.success(), "{name}: {}", output.status);
-    String::from_utf8(output.stdout).expect("text").lines().map(str::to_owned).collect()
-}
-
-/// What an example's doc comment says that it prints.
 fn promised(name: &str) -> Vec<String> {
-    let path = format!("{}/examples/{name}.rs", env!("CARGO_MANIFEST_DIR"));
-    let source = std::fs::read_to_string(path).expect("its source");
-    let block = source.split("//! ```text\n").nth(1).and_then(|rest| rest.split("//! ```").next());
-    let mut lines = block.expect("an output").lines().map(|line| line.trim_start_matches("//! ").to_owned());
-    let command = lines.next().expect("the command");
-    assert_eq!(command, format!("$ cargo run -p reveille-durable --example {name}"));
-    lines.collect()
+    pg::testing::promised(env!("CARGO_MANIFEST_DIR"), "reveille-durable", name)
 }
 
 /// A reader of the examples believes what they say they print.

@@ -5,6 +5,7 @@
 //! or task is, and changes nothing.
 
 mod act;
+mod bulk;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,6 +14,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 pub(crate) use self::act::Acts;
+pub use self::bulk::{BULK_MAX, BulkFilter, BulkItem, BulkOperation, BulkRefusal, BulkReport, BulkRequest};
 
 use self::act::{Act, Answer, Manner, StepAct, TaskAct};
 use crate::catalog::Kept;
@@ -246,7 +248,8 @@ impl StepAct {
         let (mut body, mut chosen, mut inputs) = (None, None, None);
         if let Operation::CompleteManually { result } = operation {
             kept.allows_result(place, result).map_err(|reason| Error::invalid("result", reason))?;
-            (chosen, inputs) = decided(&kept.template, &kept.template.steps[place], result)?;
+            (chosen, inputs) = decided(&kept.template, &kept.template.steps[place], result)
+                .map_err(|reason| Error::invalid("result", reason))?;
             body = Some(result.to_string());
         }
         let step = public(&kept.template, place, part);

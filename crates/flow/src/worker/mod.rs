@@ -9,7 +9,8 @@
 //! programs can share a namespace, each with handlers of its own; those that name their steps never meet others'.
 //!
 //! **What is promised.** A step's word counts once, and only while the step is this worker's: the database compares the fence. A handler may run more than once all the same, because a
-//! worker may die after it and before its word: effects outside the database must bear that.
+//! worker may die after it and before its word: effects outside the database must bear that. Somebody has to [`orchestrate`](crate::Flow::orchestrate), in this process or another: a
+//! worker that dies with the last attempt of a step leaves that to the engine.
 
 mod build;
 mod counts;

@@ -266,6 +266,14 @@ impl Run {
                 tracing::warn!(worker, %task, step, "the step was not this worker's any more when it ended");
                 count(&self.tally.lost);
             }
+            Ok(Err(refused @ Refused::Invalid { .. })) => {
+                tracing::warn!(worker, %task, step, error = pg::causes(&refused), "what a handler answered is refused");
+                if matches!(said, Said::Complete(_)) {
+                    let failure = Failure::permanent(format!("what the handler answered is refused: {refused}"));
+                    return self.say(*token, Said::Failed(failure.of_kind("refused")));
+                }
+                count(&self.tally.lost);
+            }
             Err(error) if error.is_transient() && Instant::now() < open.until => {
                 tracing::warn!(worker, %task, step, error = pg::causes(&error), "how a step ended could not be said for now");
                 return self.send(ended, PAUSE);
@@ -294,8 +302,8 @@ impl Run {
             let Some(open) = self.open.get_mut(&token) else { continue };
             match (answer, &open.handler) {
                 (Ok(()), _) => open.until = since + self.claimant.lease,
-                (Err(Refused::Lost), None) => {}
-                (Err(Refused::Lost), Some(handler)) => {
+                (Err(_), None) => {}
+                (Err(_), Some(handler)) => {
                     tracing::warn!(worker, task = %token.task, step = open.name, "the step is not this worker's any more: its handler is ended");
                     handler.abort();
                     count(&self.tally.lost);

@@ -214,7 +214,7 @@ async fn a_token_twice_in_one_call_is_one() {
     assert_eq!(flow.heartbeat(vec![alive(), alive()]).await.expect("an answer"), [Ok(()), Ok(())]);
     let ended = || flow::Ended { token: step.token, said: Said::Complete(json!(1)) };
     let settled = flow.settle(vec![ended(), ended()]).await.expect("an answer");
-    assert!(settled.iter().all(|settled| settled.is_ok_and(|settled| settled.step == StepState::Complete)));
+    assert!(settled.iter().all(|settled| settled.as_ref().is_ok_and(|settled| settled.step == StepState::Complete)));
     assert_eq!(flow.attempts(task).await, [(1, "c".to_owned())]);
 }
 

@@ -1,6 +1,6 @@
 //! Decisions: which steps come to be, and what waits for those that did.
 
-use flow::{Error, Said, TaskState};
+use flow::{Refused, Said, TaskState};
 use serde_json::{Value, json};
 
 use crate::fixture::Fixture;
@@ -57,9 +57,8 @@ async fn a_decision_is_checked_against_the_template() {
     flow.run().await;
     let route = flow.next().await;
     for wrong in [chosen(&["end"]), chosen(&["nowhere"]), json!({"decision_point_outcome": {"type": "odd"}})] {
-        let ended = flow::Ended { token: route.token, said: Said::Complete(wrong) };
-        let error = flow.settle(vec![ended]).await.expect_err("refused");
-        assert!(matches!(error, Error::Invalid { what: "result", .. }), "{error}");
+        let answer = flow.say(&route, Said::Complete(wrong)).await;
+        assert!(matches!(answer, Err(Refused::Invalid { what: "result", .. })), "{answer:?}");
     }
     flow.complete(&route, chosen(&["right"])).await;
     assert_eq!(flow.waves().await, [["right"], ["end"]]);
@@ -129,4 +128,27 @@ async fn a_decision_rings_for_the_convergence_it_readies() {
     let waiting = flow.waiting(&["end"]).await;
     flow.complete(&decision, chosen(&[])).await;
     assert_eq!(waiting.await.expect("no panic").name, "end");
+}
+
+/// What is wrong with one end must be no matter of the others that are said with it.
+/// A decision for what does not exist, between a good end and one of a claim that never was.
+#[tokio::test]
+async fn each_end_is_judged_by_itself() {
+    let steps = "[{name: a, type: decision}, {name: b, dependencies: [a]}]";
+    let flow = Fixture::with(steps).await;
+    for _ in 0..2 {
+        flow.task().await;
+    }
+    let [good, wrong] = &flow.now(2).await[..] else { panic!("two steps") };
+    let text = wrong.token.to_string();
+    let mut parts: Vec<&str> = text.split('.').collect();
+    parts[2] = "999999";
+    let lost: flow::Token = parts.join(".").parse().expect("a token");
+    let ended = [(good.token, &["b"]), (wrong.token, &["nowhere"]), (lost, &["b"])];
+    let ended = ended.map(|(token, names)| flow::Ended { token, said: Said::Complete(chosen(names)) });
+    let answers = flow.settle(ended.into()).await.expect("answers");
+    assert!(matches!(&answers[0], Ok(settled) if settled.step == flow::StepState::Complete), "{answers:?}");
+    assert!(matches!(&answers[1], Err(Refused::Invalid { what: "result", .. })), "{answers:?}");
+    assert_eq!(answers[2], Err(Refused::Lost));
+    flow.complete(wrong, chosen(&["b"])).await;
 }

@@ -67,7 +67,7 @@ async fn parents_that_end_together_count_each() {
     let steps = flow.now(9).await;
     let ended = steps.iter().map(|step| flow::Ended { token: step.token, said: flow::Said::Complete(json!(1)) });
     let settled = flow.settle(ended.collect()).await.expect("an answer");
-    assert!(settled.iter().all(|settled| settled.is_ok_and(|settled| settled.task.is_none())));
+    assert!(settled.iter().all(|settled| settled.as_ref().is_ok_and(|settled| settled.task.is_none())));
     assert_eq!(flow.next().await.name, "d");
 }
 

@@ -3,18 +3,31 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use flow::{By, Claimant, Said, StepState, TaskState, Transition, TransitionId};
+use flow::{By, Claimant, Operation, Said, StepState, TaskState, Transition, TransitionId};
 use serde_json::{json, value::RawValue};
 use uuid::Uuid;
 
 use crate::fixture::{Fixture, worker};
+use crate::manual::who;
 
 async fn moves(flow: &Fixture, task: Uuid) -> Vec<Transition> {
     flow.transitions(task).await.expect("an answer").expect("a task")
 }
 
 /// The states of the task (`""`) and of each step, in order, after checking that all of it is legal, in order, and that it ends where they are.
-async fn checked(flow: &Fixture, task: Uuid) -> BTreeMap<String, Vec<&'static str>> {
+pub(crate) async fn checked(flow: &Fixture, task: Uuid) -> BTreeMap<String, Vec<&'static str>> {
+    let states = legal(flow, task).await;
+    let shown = flow.flow.task(task).await.expect("an answer").expect("a task");
+    assert_eq!(states[""].last(), Some(&shown.summary.status.name()), "{states:?}");
+    for step in &shown.steps {
+        assert_eq!(states[&step.name].last(), Some(&step.state.name()), "{}: {states:?}", step.name);
+    }
+    assert_eq!(states.len(), shown.steps.len() + 1);
+    states
+}
+
+/// The same without asking where they are, which the clock may have changed meanwhile.
+async fn legal(flow: &Fixture, task: Uuid) -> BTreeMap<String, Vec<&'static str>> {
     let moves = moves(flow, task).await;
     let mut states: BTreeMap<String, Vec<&'static str>> = BTreeMap::new();
     for (before, one) in [None].into_iter().chain(moves.iter().map(Some)).zip(&moves) {
@@ -33,12 +46,6 @@ async fn checked(flow: &Fixture, task: Uuid) -> BTreeMap<String, Vec<&'static st
         };
         assert!(legal, "{one:?}");
     }
-    let shown = flow.flow.task(task).await.expect("an answer").expect("a task");
-    assert_eq!(states[""].last(), Some(&shown.summary.status.name()), "{states:?}");
-    for step in &shown.steps {
-        assert_eq!(states[&step.name].last(), Some(&step.state.name()), "{}: {states:?}", step.name);
-    }
-    assert_eq!(states.len(), shown.steps.len() + 1);
     states
 }
 
@@ -165,49 +172,123 @@ async fn what_comes_to_be_is_told_from_then_on() {
     }
 }
 
-/// What a person did is told as well, as far as the rows say it: a task that failed and goes on, one that is cancelled, one that took too long.
-/// The rows are written as the manual operations write them.
+/// What a person did is told as well, when it was done: a task that failed and goes on, one that failed and is dealt with, one that is cancelled, one that took too long.
 #[tokio::test]
 async fn what_a_person_did_is_told_legally() {
-    let run = async |flow: &Fixture, task: Uuid, statements: &[&str]| {
-        let mut transaction = flow.db.database().begin().await.expect("a transaction");
-        for sql in statements {
-            let sql = flow.db.schema().sql(sql);
-            sqlx::query(&sql).bind(task).execute(&mut *transaction).await.expect("what a person does");
-        }
-        transaction.commit().await.expect("it is done");
+    let flow = Fixture::with("[{name: a, retry: {max_attempts: 1}}, {name: b, dependencies: [a]}]").await;
+    let failed = async || {
+        let task = flow.task().await;
+        flow.fail(&flow.next().await, true).await;
+        checked(&flow, task).await;
+        task
     };
-    let steps = "[{name: a, retry: {max_attempts: 1}}, {name: b, dependencies: [a]}]";
-    let flow = Fixture::with(steps).await;
-    let task = flow.task().await;
-    flow.fail(&flow.next().await, true).await;
-    checked(&flow, task).await;
-    let reset = [
-        "insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker) values ($1, 0, -1, 1, 'r', 'me')",
-        "update {schema}.step set state = 'r', attempt = 0, due_at = now(), ready_at = now(), since = now() where task_id = $1 and ordinal = 0",
-        "update {schema}.task set state = 'o', failed = 0, ended_at = null where id = $1",
-    ];
-    run(&flow, task, &reset).await;
+    let ends = |states: &BTreeMap<String, Vec<&str>>, of: &str, with: &str| {
+        assert!(states[of].join(" ").ends_with(with), "{of}: {states:?}");
+    };
+    let task = failed().await;
+    flow.operate(task, "a", Operation::ResetForRetry, who()).await.expect("it is reset");
     let states = checked(&flow, task).await;
-    assert!(
-        states[""].join(" ").ends_with("error enqueuing_steps")
-            && states["a"].join(" ").ends_with("error pending enqueued")
-    );
+    ends(&states, "", "blocked_by_failures error enqueuing_steps");
+    ends(&states, "a", "error pending enqueued");
+    let audit = flow.audit(task, "a").await.expect("an answer").expect("a step");
+    assert_eq!((audit[1].outcome, audit[1].worker.as_deref()), (flow::Outcome::Reset, Some(who().name.as_str())));
+    assert_eq!(audit[1].reason, who().reason);
     flow.waves().await;
     assert_eq!(checked(&flow, task).await[""].last(), Some(&"complete"));
 
-    let task = flow.task().await;
-    let a = flow.next().await;
-    let cancel = [
-        "update {schema}.step set state = 'x', due_at = 'infinity', since = now() where task_id = $1",
-        "update {schema}.task set state = 'x', ended_at = now() where id = $1",
-    ];
-    run(&flow, task, &cancel).await;
+    let task = failed().await;
+    let told = moves(&flow, task).await;
+    flow.resolve(task, who()).await.expect("it is dealt with");
     let states = checked(&flow, task).await;
-    assert_eq!((states["a"].last(), states["b"].join(" ").as_str()), (Some(&"cancelled"), "pending cancelled"));
-    drop(a);
+    ends(&states, "", "blocked_by_failures error resolved_manually");
+    ends(&states, "b", "pending cancelled");
+    assert_eq!(moves(&flow, task).await[..told.len()], told, "it was dealt with after it had failed");
 
     let task = flow.task().await;
-    run(&flow, task, &["update {schema}.task set state = 'e', ended_at = now() where id = $1"]).await;
-    assert!(checked(&flow, task).await[""].join(" ").ends_with("enqueuing_steps error"));
+    flow.next().await;
+    flow.cancel(task, who()).await.expect("it is cancelled");
+    let states = checked(&flow, task).await;
+    ends(&states, "", "steps_in_process cancelled");
+    ends(&states, "a", "in_progress cancelled");
+    let audit = flow.audit(task, "a").await.expect("an answer").expect("a step");
+    assert_eq!((audit[0].outcome, audit.len()), (flow::Outcome::TakenAway, 1));
+
+    let task = flow.task().await;
+    let late = flow.db.schema().sql("select {schema}.end_tasks(array[$1::uuid], 'e')");
+    sqlx::query(&late).bind(task).execute(flow.db.database().pool()).await.expect("it took too long");
+    ends(&checked(&flow, task).await, "", "enqueuing_steps error");
+}
+
+/// Whatever happens to a task, in whatever order, its history is legal, and keeps what it has told, unless the task fails and a retry that was due is taken back.
+/// Random graphs are worked on at random: completed, failed, given back, yielded, or left until the lease ends.
+#[tokio::test]
+async fn whatever_happens_is_told_legally() {
+    for seed in 0..12 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let steps: Vec<String> = (0..6)
+            .map(|step| {
+                let before: Vec<String> =
+                    (0..step).filter(|_| random.u8(..3) == 0).map(|one| format!("s{one}")).collect();
+                let attempts = random.u8(1..4);
+                let retry = format!("retry: {{max_attempts: {attempts}, backoff: linear, backoff_base_ms: 20}}");
+                format!("{{name: s{step}, {retry}, dependencies: [{}]}}", before.join(", "))
+            })
+            .collect();
+        let flow = Fixture::with(&format!("[{}]", steps.join(", "))).await;
+        let _orchestrator = flow.orchestrate();
+        let task = flow.task().await;
+        let (mut held, mut told) = (Vec::new(), Vec::<TransitionId>::new());
+        for _ in 0..40 {
+            let lease = Duration::from_millis(if random.u8(..4) == 0 { 100 } else { 60_000 });
+            held.extend(flow.claim(&Claimant { lease, ..worker() }, random.usize(1..3), None).await.expect("a claim"));
+            if !held.is_empty() {
+                let step = held.swap_remove(random.usize(..held.len()));
+                let said = match random.u8(..8) {
+                    0 => Said::GivenBack,
+                    1 => Said::Yielded(RawValue::from_string("1".to_owned()).expect("JSON")),
+                    2 => Said::Failed(crate::fixture::failure(true)),
+                    3 if random.u8(..4) == 0 => Said::Failed(crate::fixture::failure(false)),
+                    // It is never heard of again.
+                    4 if step.lease < Duration::from_secs(1) => continue,
+                    _ => Said::Complete(json!(1)),
+                };
+                // Its lease may have ended: then it does not count.
+                let _ = flow.say(&step, said).await;
+            }
+            let states = legal(&flow, task).await;
+            let ids: Vec<TransitionId> = moves(&flow, task).await.iter().map(|one| one.id).collect();
+            let failed = states[""].contains(&"error") || states.values().any(|states| states.contains(&"error"));
+            if !failed {
+                assert_eq!(
+                    ids[..told.len()],
+                    told,
+                    "what was told stays, and what is new comes behind it (seed {seed})"
+                );
+            }
+            told = ids;
+        }
+    }
+}
+
+/// A lease that ended shows when somebody notices, which is the next claim: what has been told since then is not behind it.
+#[tokio::test]
+async fn a_lease_that_ended_shows_when_it_is_noticed() {
+    let flow = Fixture::with("[{name: a}, {name: b}]").await;
+    let task = flow.task().await;
+    let only = |name: &str, lease: Duration| Claimant { steps: Some(vec![name.to_owned()]), lease, ..worker() };
+    let short = only("a", Duration::from_millis(100));
+    assert_eq!(flow.claim(&short, 1, None).await.expect("a claim").len(), 1);
+    let ended = async || {
+        let sql = flow.db.schema().sql("select due_at < now() from {schema}.step where task_id = $1 and ordinal = 0");
+        sqlx::query_scalar(&sql).bind(task).fetch_one(flow.db.database().pool()).await.expect("a step")
+    };
+    pg::testing::eventually("the lease ends", ended).await;
+    let b = flow.claim(&only("b", Duration::from_secs(60)), 1, None).await.expect("a claim").remove(0);
+    flow.complete(&b, json!(1)).await;
+    checked(&flow, task).await;
+    let told = moves(&flow, task).await;
+    flow.next().await;
+    let states = checked(&flow, task).await;
+    assert!(states["a"].join(" ").ends_with("in_progress waiting_for_retry pending enqueued in_progress"));
+    assert_eq!(moves(&flow, task).await[..told.len()], told);
 }

@@ -3,12 +3,15 @@
 mod afterwards;
 mod analytics;
 mod batches;
+mod bulk;
 mod claims;
 mod decisions;
+mod examples;
 mod failures;
 mod fixture;
 mod graphs;
 mod history;
+mod interleaved;
 mod limits;
 mod listing;
 mod manual;

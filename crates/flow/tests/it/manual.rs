@@ -97,6 +97,23 @@ async fn a_task_goes_on_when_its_last_failure_is_dealt_with() {
     }
 }
 
+/// A task that goes on has its time again, from then on: it had ended, and what it took until then is over.
+#[tokio::test]
+async fn a_task_that_goes_on_has_its_time_again() {
+    let flow = Fixture::new().await;
+    let text = "name: t\nnamespace_name: tests\nidentity_strategy: always_unique\nlifecycle: {max_duration_minutes: 60}\nsteps: [{name: a}]";
+    flow.register(text).await.expect("a template");
+    let task = flow.task().await;
+    flow.fail(&flow.next().await, false).await;
+    let aged = "update {schema}.task set created_at = now() - interval '1 day' where id = $1";
+    let pool = flow.db.database().pool();
+    sqlx::query(flow.db.schema().sql(aged)).bind(task).execute(pool).await.expect("an old task");
+    flow.done(task, "a", Operation::ResetForRetry).await;
+    let left = "select extract(epoch from t.due_at - now())::float8 / 60 from {schema}.task t where t.id = $1";
+    let left: f64 = sqlx::query_scalar(flow.db.schema().sql(left)).bind(task).fetch_one(pool).await.expect("a time");
+    assert!((50.0..=60.0).contains(&left), "{left} minutes");
+}
+
 /// Dealing with the last step that is left completes the task.
 #[tokio::test]
 async fn the_last_step_completes_the_task() {

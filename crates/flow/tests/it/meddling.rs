@@ -165,7 +165,7 @@ impl Meddled<'_> {
     }
 
     /// Whatever is left is done, and what failed gets another chance.
-    async fn run_to_the_end(&mut self) {
+    async fn finish(&mut self) {
         for _ in 0..200 {
             for step in self.held.drain(..) {
                 let result = self.graph.result(&step.name, &mut self.rng);
@@ -209,7 +209,7 @@ async fn a_task_stays_sound_whoever_meddles() {
             write!(story, "\n{}", meddled.anything().await).expect("text");
             flow.sound(task, &story).await;
         }
-        meddled.run_to_the_end().await;
+        meddled.finish().await;
         flow.sound(task, &story).await;
     }
 }

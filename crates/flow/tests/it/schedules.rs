@@ -9,7 +9,7 @@ use time::format_description::well_known::Rfc3339;
 use time::{Month, OffsetDateTime, Time};
 use tokio::sync::oneshot;
 
-use crate::fixture::{Fixture, NAMESPACE, read};
+use crate::fixture::{Fixture, NAMESPACE, read, worker};
 
 const EVERY_SECOND: &str = "* * * * * *";
 const NEVER: [OffsetDateTime; 0] = [];
@@ -33,6 +33,7 @@ impl Server {
                 let flow = Flow::open(db.clone(), schema, Options::default()).await.expect("a flow");
                 eventually("it hears", async || flow.health().is_hearing()).await;
                 let orchestrator = flow.orchestrate();
+                eventually("it has looked", async || flow.schedule_looks().empty_looks > 0).await;
                 ready.send(()).expect("somebody waits");
                 let _ = stopped.await;
                 orchestrator.shutdown().await;
@@ -118,6 +119,12 @@ impl Fixture {
         eventually(&format!("{name} has run {times} times"), async || self.ran(name).await.len() >= times).await;
     }
 
+    /// Waits for a step that does not come, for longer than anybody looks again after a ring.
+    async fn wait_in_vain(&self) {
+        let until = tokio::time::Instant::now() + 2 * wake::TRAILING;
+        assert!(self.claim(&worker(), 1, Some(until)).await.expect("a claim").is_empty());
+    }
+
     /// Nothing of it is due any more.
     async fn is_done(&self, name: &str) {
         let is_done = async || self.shown(name).await.next_at.is_none_or(|next| next > OffsetDateTime::now_utc());
@@ -151,7 +158,7 @@ async fn a_task_comes_at_its_time() {
     assert_eq!(flow.ran("single").await, [at]);
 }
 
-/// Two servers, each with its own connections, and one run of every tick. They wait before there is a schedule, so it is a ring that tells them.
+/// Two servers, each with its own connections, and one run of every tick.
 #[tokio::test]
 async fn one_run_for_each_tick_on_two_servers() {
     let flow = fixture().await;
@@ -162,6 +169,34 @@ async fn one_run_for_each_tick_on_two_servers() {
     let ran = flow.ran("often").await;
     let expected = (0..ran.len()).map(|n| first + Duration::from_secs(n as u64)).collect::<Vec<_>>();
     assert_eq!(ran, expected);
+}
+
+/// A schedule that is put on one server is heard of on another, which had nothing to wait for and has come to rest.
+#[tokio::test]
+async fn a_schedule_is_heard_of_elsewhere() {
+    let flow = fixture().await;
+    let _server = Server::start(&flow.db).await;
+    flow.wait_in_vain().await;
+    flow.put(once("single", 0)).await;
+    flow.has_run("single", 1).await;
+}
+
+/// While nothing is due, nothing is asked: first there is no schedule, then one in the future, and somebody who waits for its time.
+/// Whatever a change has rung comes to rest.
+#[tokio::test]
+async fn waiting_costs_nothing() {
+    let flow = fixture().await;
+    let _orchestrator = flow.orchestrate();
+    let looks = || (flow.schedule_looks().looks, flow.schedule_looks().sweeps);
+    for _ in 0..2 {
+        let is_at_rest = async || {
+            let before = looks();
+            flow.wait_in_vain().await;
+            before.0 > 0 && looks() == before
+        };
+        eventually("it is at rest", is_at_rest).await;
+        flow.put(cron("rarely", "@yearly")).await;
+    }
 }
 
 /// A server that stops leaves the next ticks to the other.
@@ -306,6 +341,28 @@ async fn replacing_while_it_runs_loses_no_tick() {
     assert!(changes > 4, "it was not replaced while it ran");
     let ran = flow.ran("often").await;
     assert_eq!(ran, (0..ran.len()).map(|n| first + Duration::from_secs(n as u64)).collect::<Vec<_>>());
+}
+
+/// A schedule that is paused while a server is at one of its ticks: that tick runs, and is noted, and the schedule rests.
+/// A lock on the tasks stops the server between taking the schedule and submitting.
+#[tokio::test]
+async fn a_pause_counts_while_a_tick_is_under_way() {
+    let flow = fixture().await;
+    let mut lock = flow.db.database().begin().await.expect("a transaction");
+    let text = flow.db.schema().sql("lock table {schema}.task_detail in share mode");
+    sqlx::query(&text).execute(&mut *lock).await.expect("a lock");
+    let _server = Server::start(&flow.db).await;
+    let tick = flow.put(cron("often", EVERY_SECOND)).await.next_at.expect("a tick");
+    let taken = flow.db.schema().sql("select due_at > next_at + interval '5 s' from {schema}.schedule");
+    let is_taken = async || sqlx::query_scalar(&taken).fetch_one(flow.db.database().pool()).await.expect("a schedule");
+    eventually("somebody has taken it", is_taken).await;
+    flow.pause_schedule(NAMESPACE, "often").await.expect("a schedule");
+    lock.rollback().await.expect("no lock");
+    eventually("its tick is noted", async || flow.shown("often").await.last_at == Some(tick)).await;
+    let shown = flow.shown("often").await;
+    assert_eq!((shown.schedule.paused, shown.next_at), (Some(true), None));
+    assert!(shown.last_task.is_some());
+    assert_eq!(flow.ran("often").await, [tick]);
 }
 
 /// A server that dies after it has submitted a tick, and before it has advanced the schedule: the tick is not run again, even if another template is to be run by then.

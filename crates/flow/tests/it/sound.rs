@@ -42,5 +42,6 @@ impl Fixture {
         let wrong: Vec<String> =
             sqlx::query_scalar(&sql).bind(task).fetch_all(self.db.database().pool()).await.expect("a look");
         assert!(wrong.is_empty(), "after {after}: {wrong:#?}");
+        crate::history::checked(self, task).await;
     }
 }

@@ -298,7 +298,7 @@ async fn a_worker_that_cannot_be_meant_is_refused() {
         (flow.worker("w").namespace(NAMESPACE), "handlers"),
         (whole(&flow).handle("a", nothing), "handlers"),
         (whole(&flow).concurrency(0), "concurrency"),
-        (whole(&flow).lease(Duration::ZERO), "lease"),
+        (whole(&flow).lease(Duration::ZERO), "lease_ms"),
     ];
     for (builder, expected) in refused {
         let error = builder.start().expect_err(expected);

@@ -7,11 +7,11 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
+use web::{Body, Failure, Id, Refusal};
 
-use super::body::Body;
 use super::field::{self, Raw};
-use super::form::{Id, Name, Verdict};
-use super::refusal::{Failure, Refusal};
+use super::form::{Name, Verdict};
+use super::refusal::at;
 use crate::ack::{Ack, AckStatus, Acked};
 use crate::queues::Queues;
 
@@ -96,7 +96,7 @@ impl Said<'_> {
             group: field::name(self.consumer_group, format_args!("{place}consumerGroup"))?,
             error: field::explanation(self.error, format_args!("{place}error"))?,
         };
-        ack.check().map_err(|error| Refusal::at(place, error))?;
+        ack.check().map_err(|error| at(place, error))?;
         Ok(ack)
     }
 

@@ -15,12 +15,9 @@ mod seek;
 mod status;
 mod traces;
 
-use time::OffsetDateTime;
 use utoipa_axum::router::OpenApiRouter;
+use web::{Query, Refusal};
 
-use super::moment;
-use super::query::Query;
-use super::refusal::Refusal;
 use crate::id::PartitionId;
 use crate::queues::Queues;
 use crate::resources::{PAGE_MAX, Page};
@@ -47,16 +44,6 @@ fn page(query: &Query, limit: u32) -> Result<Page, Refusal> {
         limit: query.number("limit", 0..=u64::from(PAGE_MAX))?.map_or(limit, |limit| limit as u32),
         offset: query.number("offset", 0..=u64::from(u32::MAX))?.map_or(0, |offset| offset as u32),
     })
-}
-
-/// A time.
-fn time(query: &Query, name: &str) -> Result<Option<OffsetDateTime>, Refusal> {
-    let Some(text) = query.text(name) else { return Ok(None) };
-    moment::parse(text).map(Some).ok_or_else(|| not_a_time(name, text))
-}
-
-fn not_a_time(name: &str, text: &str) -> Refusal {
-    Refusal::bad(format!("{name}: {text:?} is not a time such as 2026-01-31T12:00:00Z"))
 }
 
 /// The id of a partition.

@@ -3,8 +3,7 @@
 use std::fmt::Display;
 
 use serde_json::value::RawValue;
-
-use super::refusal::Refusal;
+use web::Refusal;
 
 /// A field as it was sent.
 pub(crate) type Raw<'a> = Option<&'a RawValue>;

@@ -8,12 +8,9 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use web::{Body, Failure, Moment, Path, Refusal};
 
 use super::ack::lease;
-use super::body::Body;
-use super::moment::Moment;
-use super::path::Path;
-use super::refusal::{Failure, Refusal};
 use crate::pop::LONGEST;
 use crate::queues::Queues;
 

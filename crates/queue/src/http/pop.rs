@@ -10,12 +10,9 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 use utoipa::{IntoParams, ToSchema};
+use web::{Failure, Moment, Path, Query, Refusal};
 
 use super::form::Name;
-use super::moment::{self, Moment};
-use super::path::Path;
-use super::query::Query;
-use super::refusal::{Failure, Refusal};
 use crate::error::Error;
 use crate::message::Message;
 use crate::pop::{BATCH_MAX, Batch, LONGEST, PARTITIONS_MAX, Pop, Source, Subscription};
@@ -218,7 +215,7 @@ fn how(source: Source, query: &Query) -> Result<(Pop, Option<Duration>), Refusal
 fn subscription(query: &Query) -> Subscription {
     let from = match query.text("subscriptionFrom") {
         Some("now" | "new") => Some(Subscription::New),
-        Some(time) => moment::parse(time).map(Subscription::Since),
+        Some(time) => web::parse_time(time).map(Subscription::Since),
         None => None,
     };
     from.unwrap_or_else(|| match query.text("subscriptionMode") {
@@ -307,7 +304,7 @@ mod tests {
     /// A time wins over a mode, and what is neither means everything.
     #[test]
     fn a_subscription_that_is_not_known_means_everything() {
-        let since = moment::parse("2026-01-01").map(Subscription::Since).expect("a day");
+        let since = web::parse_time("2026-01-01").map(Subscription::Since).expect("a day");
         for (text, expected) in [
             ("", Subscription::All),
             ("subscriptionMode=new", Subscription::New),

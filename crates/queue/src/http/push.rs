@@ -8,11 +8,11 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
+use web::{Body, Failure, Refusal};
 
-use super::body::Body;
 use super::field::{self, Raw};
 use super::form::Name;
-use super::refusal::{Failure, Refusal};
+use super::refusal::at;
 use crate::message::{NewMessage, PushStatus, Pushed};
 use crate::queues::Queues;
 
@@ -65,7 +65,7 @@ impl Item<'_> {
             // Who pushes is what the server knows of the caller, never what the caller says.
             producer: None,
         };
-        message.check().map_err(|error| Refusal::at(place, error))?;
+        message.check().map_err(|error| at(place, error))?;
         Ok(message)
     }
 }

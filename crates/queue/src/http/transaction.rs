@@ -6,10 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
+use web::{Body, Failure, Refusal};
 
-use super::body::Body;
 use super::field::{self, Raw};
-use super::refusal::{Failure, Refusal};
 use super::{ack, push};
 use crate::error::Error;
 use crate::queues::Queues;

@@ -4,36 +4,17 @@
 //! The programs are in `clients/`, one for each area. Both releases run each of them, on queues of their own; where a release has not got
 //! a feature, or makes something else of the same answer, the program says so.
 
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
-
-use tokio::process::Command;
+use std::path::Path;
 
 use super::fixture::{Client, Server, messages};
 use crate::process::Reveille;
+use crate::python::python;
 use crate::serve::stop;
 
 /// The environments of `scripts/python.sh`, one for each release.
 const RELEASES: [&str; 2] = ["queen-0.15", "queen-2.6"];
 /// What a program says at last.
 const DONE: &str = "all steps are done";
-
-/// A program of an environment of Python. The test fails if there is no such environment.
-pub(super) fn python(environment: &str, program: &str) -> Command {
-    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the folder of what is built");
-    let found: PathBuf = built.join("python").join(environment);
-    // Written last: without it the environment was begun and never finished.
-    assert!(
-        found.join("made-of").exists(),
-        "there is no Python environment {}: run `make test`, or scripts/python.sh before this",
-        found.display()
-    );
-    let mut command = Command::new(found.join("bin").join(program));
-    // Nothing of the machine's own Python, and nothing left beside the programs.
-    command.env_remove("PYTHONPATH").env_remove("PYTHONHOME").env("PYTHONDONTWRITEBYTECODE", "1");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    command
-}
 
 /// Starts a program of `clients/` with a release, on these servers.
 fn start(release: &str, program: &str, servers: &[Client]) -> Reveille {
@@ -59,12 +40,9 @@ async fn both(server: Server, program: &str) {
     quiet(server).await;
 }
 
-/// Stops a server, which must not have logged an error. Warnings it may have: a slow machine is worth one.
+/// Stops a server, which must not have logged an error.
 pub(super) async fn quiet(server: Server) {
-    let said = stop(server.reveille).await;
-    let bad = |line: &&str| ["ERROR", "panicked"].iter().any(|word| line.contains(word));
-    let complaints: Vec<&str> = said.lines().filter(bad).collect();
-    assert!(complaints.is_empty(), "the server complained:\n{}", complaints.join("\n"));
+    crate::serve::quiet(server.reveille).await;
 }
 
 /// Making, configuring and deleting queues, pushes of every kind, duplicates, partitions, and pops that wait.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use pg::testing::TestDb;
 use serde_json::{Value, json};
 
+pub(super) use crate::http::assert_refused;
 use crate::http::{Answer, get, send};
 use crate::process::Reveille;
 use crate::serve::{ready, serve};
@@ -142,12 +143,4 @@ pub(crate) fn keys(object: &Value) -> Vec<&str> {
     let mut keys: Vec<&str> = object.as_object().expect("an object").keys().map(String::as_str).collect();
     keys.sort_unstable();
     keys
-}
-
-/// A refusal: this status, and a sentence that says so.
-pub(crate) fn assert_refused(answer: &Answer, status: u16, said: &str) {
-    assert_eq!(answer.status, status, "{answer:?}");
-    assert!(answer.headers.contains("content-type: application/json"), "{answer:?}");
-    let error = answer.json()["error"].as_str().map(str::to_owned).unwrap_or_default();
-    assert!(error.contains(said), "{said:?} is not in {error:?}");
 }

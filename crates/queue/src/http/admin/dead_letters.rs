@@ -9,14 +9,11 @@ use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+use web::{Body, Failure, Moment, Query, Refusal, Time};
 
-use super::{not_a_time, page, time};
+use super::page;
 use crate::dead_letter::{DeadLetter, DeadLetterFilter};
-use crate::http::body::Body;
-use crate::http::form::{Name, Time};
-use crate::http::moment::{self, Moment};
-use crate::http::query::Query;
-use crate::http::refusal::{Failure, Refusal};
+use crate::http::form::Name;
 use crate::queues::Queues;
 use crate::resources::Page;
 
@@ -178,8 +175,8 @@ fn filter(query: &Query) -> Result<DeadLetterFilter, Refusal> {
         queue: query.name("queue"),
         partition: query.name("partition"),
         group: query.name("consumerGroup"),
-        from: time(query, "from")?,
-        before: time(query, "to")?,
+        from: query.time("from")?,
+        before: query.time("to")?,
         ..DeadLetterFilter::default()
     })
 }
@@ -237,7 +234,7 @@ async fn list(State(queues): State<Queues>, query: Query) -> Result<Json<DeadLet
 async fn replay(State(queues): State<Queues>, body: Body) -> Result<Json<Replayed>, Refusal> {
     let wish: Wish = body.json()?;
     let time = |name: &str, text: Option<&str>| {
-        let read = |text: &str| moment::parse(text).ok_or_else(|| not_a_time(name, text));
+        let read = |text: &str| web::parse_time(text).ok_or_else(|| Refusal::not_a_time(name, text));
         text.map(read).transpose()
     };
     let filter = DeadLetterFilter {

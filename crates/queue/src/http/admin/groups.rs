@@ -10,17 +10,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+use web::{Body, Failure, Moment, Path, Query, Refusal, Time};
 
-use super::not_a_time;
 use super::seek::moved;
 use crate::group as engine;
-use crate::http::body::Body;
 use crate::http::field::{self, Raw};
-use crate::http::form::{Name, Time};
-use crate::http::moment::{self, Moment};
-use crate::http::path::Path;
-use crate::http::query::Query;
-use crate::http::refusal::{Failure, Refusal};
+use crate::http::form::Name;
 use crate::pop::Subscription;
 use crate::queues::Queues;
 
@@ -299,7 +294,7 @@ async fn subscribe(
 ) -> Result<Json<Subscribed>, Refusal> {
     let time = field::name(body.json::<Since<'_>>()?.subscription_timestamp, "subscriptionTimestamp")?;
     let time = time.ok_or_else(|| Refusal::bad("subscriptionTimestamp: it is missing"))?;
-    let since = moment::parse(&time).ok_or_else(|| not_a_time("subscriptionTimestamp", &time))?;
+    let since = web::parse_time(&time).ok_or_else(|| Refusal::not_a_time("subscriptionTimestamp", &time))?;
     match queues.resubscribe(&group, since).await? {
         0 => Err(none(&group)),
         queues => {

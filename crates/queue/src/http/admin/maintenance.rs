@@ -6,11 +6,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+use web::{Body, Failure, Moment, Refusal};
 
 use crate::error::Error;
-use crate::http::body::Body;
-use crate::http::moment::Moment;
-use crate::http::refusal::{Failure, Refusal};
 use crate::maintenance::Maintenance;
 use crate::queues::Queues;
 

@@ -10,15 +10,13 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+use web::{Failure, Id, Moment, Path, Refusal};
 
 use super::dead_letters::Letter;
 use super::messages::{BusStatus, Shown};
 use super::partition;
 use crate::dead_letter::DeadLetterFilter;
-use crate::http::form::{Id, Name};
-use crate::http::moment::Moment;
-use crate::http::path::Path;
-use crate::http::refusal::{Failure, Refusal};
+use crate::http::form::Name;
 use crate::messages::{MessageStatus, Retried};
 use crate::queues::Queues;
 

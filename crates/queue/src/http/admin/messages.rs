@@ -6,14 +6,12 @@ use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+use web::{Failure, Moment, Query, Refusal, Time};
 
 use super::dead_letters::Letter;
-use super::{page, time};
+use super::page;
 use crate::dead_letter::DeadLetterFilter;
-use crate::http::form::{Name, Stage, Time};
-use crate::http::moment::Moment;
-use crate::http::query::Query;
-use crate::http::refusal::{Failure, Refusal};
+use crate::http::form::{Name, Stage};
 use crate::messages::{ListedMessage, MessageFilter, MessageState, MessageStatus, ReadingMode};
 use crate::queues::Queues;
 
@@ -230,7 +228,7 @@ fn filter(query: &Query) -> Result<MessageFilter, Refusal> {
         namespace: query.name("ns").or_else(|| query.name("namespace")),
         task: query.name("task"),
         status,
-        from: time(query, "from")?,
-        before: time(query, "to")?,
+        from: query.time("from")?,
+        before: query.time("to")?,
     })
 }

@@ -6,14 +6,11 @@ use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+use web::{Failure, Moment, Path, Query, Refusal};
 
 use super::page;
 use super::resources::{PARTITIONS, none};
 use crate::http::form::Name;
-use crate::http::moment::Moment;
-use crate::http::path::Path;
-use crate::http::query::Query;
-use crate::http::refusal::{Failure, Refusal};
 use crate::queues::Queues;
 use crate::resources as engine;
 

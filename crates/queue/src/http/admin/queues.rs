@@ -10,16 +10,13 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+use web::{Body, Failure, Path, Query, Refusal};
 
 use super::given::Given;
 use crate::configure::{Change, Settings};
 use crate::error::Error;
-use crate::http::body::Body;
 use crate::http::field::{self, Raw};
 use crate::http::form::Name;
-use crate::http::path::Path;
-use crate::http::query::Query;
-use crate::http::refusal::{Failure, Refusal};
 use crate::queues::Queues;
 
 pub(super) fn routes() -> OpenApiRouter<Queues> {

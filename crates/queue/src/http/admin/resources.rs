@@ -8,16 +8,13 @@ use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+use web::{Failure, Moment, Path, Query, Refusal};
 
 use super::groups::GroupState;
 use super::page;
 use super::partitions::{Part, PartitionState, depth};
 use super::queues::{self, Set, delete_slashed};
 use crate::http::form::Name;
-use crate::http::moment::Moment;
-use crate::http::path::Path;
-use crate::http::query::Query;
-use crate::http::refusal::{Failure, Refusal};
 use crate::queues::Queues;
 use crate::resources as engine;
 

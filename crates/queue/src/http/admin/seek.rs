@@ -6,15 +6,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+use web::{Body, Failure, Path, Refusal, Time, Yes};
 
-use super::not_a_time;
 use crate::group::Seek;
-use crate::http::body::Body;
 use crate::http::field::{self, Raw};
-use crate::http::form::{Name, Time, Yes};
-use crate::http::moment;
-use crate::http::path::Path;
-use crate::http::refusal::{Failure, Refusal};
+use crate::http::form::Name;
 use crate::queues::Queues;
 
 pub(super) fn routes() -> OpenApiRouter<Queues> {
@@ -47,7 +43,9 @@ impl Place<'_> {
     fn seek(&self) -> Result<Seek, Refusal> {
         match (field::name(self.timestamp, "timestamp")?, self.to_end.unwrap_or(false)) {
             (None, true) => Ok(Seek::End),
-            (Some(time), false) => moment::parse(&time).map(Seek::Time).ok_or_else(|| not_a_time("timestamp", &time)),
+            (Some(time), false) => {
+                web::parse_time(&time).map(Seek::Time).ok_or_else(|| Refusal::not_a_time("timestamp", &time))
+            }
             (Some(_), true) => Err(Refusal::bad("timestamp and toEnd: only one of them can be meant")),
             (None, false) => Err(Refusal::bad("timestamp: give it, or toEnd: true")),
         }

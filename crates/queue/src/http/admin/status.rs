@@ -10,16 +10,13 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+use web::{Failure, Moment, Path, Query, Refusal};
 
 use super::groups::GroupState;
 use super::maintenance::Shown as MaintenanceState;
 use super::partitions::Part;
 use super::resources::{Overview, QueueDetail, QueueList, Search, detail};
 use crate::http::form::Name;
-use crate::http::moment::Moment;
-use crate::http::path::Path;
-use crate::http::query::Query;
-use crate::http::refusal::{Failure, Refusal};
 use crate::queues::Queues;
 use crate::status as engine;
 

@@ -9,15 +9,11 @@ use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+use web::{Body, Failure, Id, Moment, Path, Query, Refusal, Time};
 
-use super::{page, partition, time};
-use crate::http::body::Body;
+use super::{page, partition};
 use crate::http::field::{self, Raw};
-use crate::http::form::{Id, Name, Time};
-use crate::http::moment::Moment;
-use crate::http::path::Path;
-use crate::http::query::Query;
-use crate::http::refusal::{Failure, Refusal};
+use crate::http::form::Name;
 use crate::queues::Queues;
 use crate::resources::Listed;
 use crate::trace::{NewTrace, Period, Trace, TraceName};
@@ -207,7 +203,7 @@ struct When {
 }
 
 fn period(query: &Query) -> Result<Period, Refusal> {
-    Ok(Period { from: time(query, "from")?, before: time(query, "to")? })
+    Ok(Period { from: query.time("from")?, before: query.time("to")? })
 }
 
 /// Notes something about a message.

@@ -4,10 +4,11 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequestParts, Path as Decoded};
 use axum::http::request::Parts;
 
-use super::refusal::Refusal;
+use crate::refusal::Refusal;
 
 /// The names in the path of a request.
-pub(crate) struct Path<T>(pub(crate) T);
+#[derive(Debug)]
+pub struct Path<T>(pub T);
 
 impl<S: Send + Sync, T> FromRequestParts<S> for Path<T>
 where

@@ -10,7 +10,7 @@ use time::{Date, OffsetDateTime, PrimitiveDateTime, UtcOffset};
 
 /// A time as it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Moment(pub(crate) OffsetDateTime);
+pub struct Moment(pub OffsetDateTime);
 
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -35,7 +35,7 @@ const LOCAL: &[&[BorrowedFormatItem<'_>]] = &[
 const DAY: &[BorrowedFormatItem<'_>] = format_description!("[year]-[month]-[day]");
 
 /// Reads a time as programs write it: RFC 3339, the same without an offset (UTC), or a day. `None`: it is none of these.
-pub(crate) fn parse(text: &str) -> Option<OffsetDateTime> {
+pub fn parse(text: &str) -> Option<OffsetDateTime> {
     let text = text.trim();
     if let Ok(time) = OffsetDateTime::parse(text, &Rfc3339) {
         return Some(time);

@@ -7,31 +7,37 @@ use std::ops::RangeInclusive;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use time::OffsetDateTime;
 
-use super::refusal::Refusal;
+use crate::moment;
+use crate::refusal::Refusal;
 
 /// The parameters of a request.
 #[derive(Debug, Default)]
-pub(crate) struct Query(Vec<(String, String)>);
+pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    pub(crate) fn of(text: &str) -> Query {
+    /// As it stands in a URL.
+    pub fn of(text: &str) -> Query {
         Query(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
     }
 
     /// A parameter; an empty one is none, and of several the last counts.
-    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+    pub fn text(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().rev().find(|(given, _)| given == name)?;
         Some(found.1.as_str()).filter(|value| !value.is_empty())
     }
 
     /// The same, to keep.
-    pub(crate) fn name(&self, name: &str) -> Option<String> {
+    pub fn name(&self, name: &str) -> Option<String> {
         self.text(name).map(str::to_owned)
     }
 
     /// Yes or no, in the ways that languages write it.
-    pub(crate) fn flag(&self, name: &str) -> Result<bool, Refusal> {
+    ///
+    /// # Errors
+    /// If it is neither.
+    pub fn flag(&self, name: &str) -> Result<bool, Refusal> {
         let Some(value) = self.text(name) else { return Ok(false) };
         match value.to_ascii_lowercase().as_str() {
             "true" | "1" | "yes" | "on" => Ok(true),
@@ -40,8 +46,20 @@ impl Query {
         }
     }
 
+    /// A time.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn time(&self, name: &str) -> Result<Option<OffsetDateTime>, Refusal> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        moment::parse(text).map(Some).ok_or_else(|| Refusal::not_a_time(name, text))
+    }
+
     /// A whole number, cut to the range.
-    pub(crate) fn number(&self, name: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, Refusal> {
+    ///
+    /// # Errors
+    /// If it is no number, or less than nothing.
+    pub fn number(&self, name: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, Refusal> {
         let Some(value) = self.text(name) else { return Ok(None) };
         match value.trim().parse::<f64>() {
             // A cast from a float stays within the type.

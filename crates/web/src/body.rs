@@ -9,14 +9,18 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
 
-use super::refusal::Refusal;
+use crate::refusal::Refusal;
 
-/// The bytes of a body, decompressed.
-pub(crate) struct Body(Bytes);
+/// The bytes of a body that is JSON, decompressed.
+#[derive(Debug)]
+pub struct Body(Bytes);
 
 impl Body {
     /// What it says. Nothing at all is an empty object, and so is null.
-    pub(crate) fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Refusal> {
+    ///
+    /// # Errors
+    /// If it is not JSON, or not what was expected.
+    pub fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Refusal> {
         let text: &[u8] = if matches!(self.0.trim_ascii(), b"" | b"null") { b"{}" } else { &self.0 };
         serde_json::from_slice(text).map_err(|error| Refusal::bad(format!("the body cannot be read: {error}")))
     }
@@ -26,18 +30,36 @@ impl<S: Send + Sync> FromRequest<S> for Body {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, state: &S) -> Result<Body, Refusal> {
-        check(request.headers())?;
-        Bytes::from_request(request, state).await.map(Body).map_err(|rejection| match rejection {
-            BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => {
-                Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than this server takes")
-            }
-            rejection => Refusal::bad(format!("the body did not arrive whole: {}", rejection.body_text())),
-        })
+        check(request.headers(), is_json, "send application/json")?;
+        whole(request, state).await.map(Body)
     }
 }
 
-/// Refuses what cannot be JSON.
-fn check(headers: &HeaderMap) -> Result<(), Refusal> {
+/// A body that is a text for people, decompressed: YAML, or JSON.
+#[derive(Debug)]
+pub struct Text(pub String);
+
+impl<S: Send + Sync> FromRequest<S> for Text {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, state: &S) -> Result<Text, Refusal> {
+        check(request.headers(), is_written, "send application/yaml or application/json")?;
+        let bytes = whole(request, state).await?;
+        String::from_utf8(bytes.into()).map(Text).map_err(|_| Refusal::bad("the body cannot be read: it is not UTF-8"))
+    }
+}
+
+async fn whole<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Refusal> {
+    Bytes::from_request(request, state).await.map_err(|rejection| match rejection {
+        BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => {
+            Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than this server takes")
+        }
+        rejection => Refusal::bad(format!("the body did not arrive whole: {}", rejection.body_text())),
+    })
+}
+
+/// Refuses what cannot be what is expected.
+fn check(headers: &HeaderMap, expected: fn(&str) -> bool, instead: &str) -> Result<(), Refusal> {
     let unsupported = |message: String| Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
     let value = |name| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase());
     // What could be decompressed has lost this header on the way here.
@@ -45,16 +67,25 @@ fn check(headers: &HeaderMap) -> Result<(), Refusal> {
         return unsupported(format!("content-encoding {encoding:?} is not known here: use gzip, zstd or none"));
     }
     match value(header::CONTENT_TYPE) {
-        Some(kind) if !is_json(&kind) => {
-            unsupported(format!("content-type {kind:?} is not known here: send application/json"))
+        Some(kind) if !expected(essence(&kind)) => {
+            unsupported(format!("content-type {kind:?} is not known here: {instead}"))
         }
         _ => Ok(()),
     }
 }
 
+fn essence(kind: &str) -> &str {
+    kind.split(';').next().unwrap_or_default().trim()
+}
+
 fn is_json(kind: &str) -> bool {
-    let essence = kind.split(';').next().unwrap_or_default().trim();
-    essence == "application/json" || essence.starts_with("application/") && essence.ends_with("+json")
+    kind == "application/json" || kind.starts_with("application/") && kind.ends_with("+json")
+}
+
+/// What people's programs call YAML, and what those that do not know it call everything.
+fn is_written(kind: &str) -> bool {
+    let yaml = ["application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml", "text/plain"];
+    is_json(kind) || yaml.contains(&kind) || kind.starts_with("application/") && kind.ends_with("+yaml")
 }
 
 #[cfg(test)]

@@ -1,0 +1,148 @@
+//! A server of flow, and a client of it.
+
+use std::net::SocketAddr;
+
+use pg::testing::TestDb;
+use serde_json::{Value, json};
+
+use crate::described::Document;
+use crate::http::{Answer, eventually, get, send};
+use crate::process::Reveille;
+use crate::serve::{ready, serve};
+
+/// What every body of a client is announced as.
+pub(super) const JSON: &str = "content-type: application/json";
+
+/// A running server on a schema of its own.
+pub(crate) struct Server {
+    pub(super) db: TestDb,
+    pub(crate) reveille: Reveille,
+    pub(crate) client: Client,
+}
+
+impl std::ops::Deref for Server {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl Server {
+    pub(crate) async fn start() -> Server {
+        Server::with(&[]).await
+    }
+
+    /// With more on its command line.
+    pub(crate) async fn with(more: &[&str]) -> Server {
+        let db = TestDb::new().await;
+        let (reveille, address) = ready(serve(&db, more)).await;
+        let document = Document::of(address).await;
+        Server { db, reveille, client: Client { address, document } }
+    }
+
+    /// With a template `t`, by its steps as YAML.
+    pub(super) async fn of(steps: &str) -> Server {
+        let server = Server::start().await;
+        server.template("t", steps).await;
+        server
+    }
+
+    /// Another server of the same tasks.
+    pub(super) async fn another(&self) -> (Reveille, Client) {
+        let (reveille, address) = ready(serve(&self.db, &[])).await;
+        (reveille, Client { address, document: self.document.clone() })
+    }
+}
+
+/// Somebody who talks to a server, and compares what it says with its document.
+#[derive(Clone)]
+pub(crate) struct Client {
+    pub(crate) address: SocketAddr,
+    document: Document,
+}
+
+impl Client {
+    /// `GET /v1/…`.
+    pub(super) async fn get(&self, path: &str) -> Answer {
+        let answer = get(self.address, &format!("/v1/{path}")).await;
+        self.document.check("GET", &format!("/v1/{path}"), &answer);
+        answer
+    }
+
+    /// `POST /v1/…` with a JSON body.
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.send("POST", path, &[JSON], body.to_string().as_bytes()).await
+    }
+
+    pub(super) async fn send(&self, method: &str, path: &str, headers: &[&str], body: &[u8]) -> Answer {
+        let path = format!("/v1/{path}");
+        let answer = send(self.address, method, &path, headers, body).await;
+        self.document.check(method, &path, &answer);
+        answer
+    }
+
+    /// Registers a template of the namespace `tests`, by its steps as YAML.
+    pub(super) async fn template(&self, name: &str, steps: &str) {
+        let text = format!("name: {name}\nnamespace_name: tests\nidentity_strategy: always_unique\nsteps: {steps}\n");
+        let answer = self.send("POST", "templates", &["content-type: application/yaml"], text.as_bytes()).await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+    }
+
+    /// A task of the template `t`.
+    pub(super) async fn task(&self, context: Value) -> String {
+        let answer = self.post("tasks", &wanted("t", context)).await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+        text(&answer.json()["task_uuid"])
+    }
+
+    /// What can be claimed now.
+    pub(super) async fn now(&self, max_steps: usize) -> Vec<Value> {
+        let answer = self.post("workers/claim", &claim(max_steps, 0)).await;
+        match answer.status {
+            204 => Vec::new(),
+            200 => answer.json()["steps"].as_array().expect("steps").clone(),
+            _ => panic!("{answer:?}"),
+        }
+    }
+
+    /// Completes whatever can be claimed, until nothing can.
+    pub(super) async fn finish(&self) {
+        loop {
+            let steps = self.now(100).await;
+            if steps.is_empty() {
+                return;
+            }
+            let done: Vec<Value> =
+                steps.iter().map(|step| json!({"token": step["token"], "result": step["name"]})).collect();
+            self.report("complete", json!(done)).await;
+        }
+    }
+
+    /// What is said of steps; returns what was answered of each.
+    pub(super) async fn report(&self, what: &str, steps: Value) -> Vec<Value> {
+        let answer = self.post(&format!("workers/{what}"), &json!({ "steps": steps })).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.json()["results"].as_array().expect("results").clone()
+    }
+
+    /// Returns when so many claims wait at the server, as its metrics say.
+    pub(super) async fn until_waiting(&self, count: usize) {
+        let line = format!("reveille_wake_intentions{{consumer=\"steps\"}} {count}\n");
+        eventually(self.address, "/metrics", |answer| answer.body.contains(&line)).await;
+    }
+}
+
+/// A task of a template of the namespace `tests`.
+pub(super) fn wanted(template: &str, context: Value) -> Value {
+    json!({"namespace": "tests", "name": template, "version": "1.0.0", "context": context})
+}
+
+/// What a worker of everything in the namespace `tests` sends.
+pub(super) fn claim(max_steps: usize, wait_ms: u64) -> Value {
+    json!({"worker": "tester", "namespaces": ["tests"], "max_steps": max_steps, "wait_ms": wait_ms})
+}
+
+pub(super) fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("{value} is no text")).to_owned()
+}

@@ -1,0 +1,13 @@
+//! Task graphs over HTTP, against real servers: what workers and those who want something done send, and what they must read.
+
+mod claims;
+mod events;
+mod example;
+mod fixture;
+mod operations;
+mod reading;
+mod reports;
+mod schedules;
+mod schema;
+mod tasks;
+mod templates;

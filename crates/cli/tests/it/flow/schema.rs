@@ -1,0 +1,40 @@
+//! Every route of flow, tried out by schemathesis.
+
+use serde_json::json;
+
+use super::fixture::{JSON, Server, text};
+use crate::schemathesis::{FLOW, try_out};
+
+/// Whatever is sent, the server must answer as its document says, take what the document allows, and have no error of its own.
+/// A fixed seed, against a server with something of everything. How it is tried out is in `schema/`.
+#[tokio::test]
+async fn the_document_holds_against_whatever_is_sent() {
+    let server = Server::of(
+        "[{name: a, retry: {max_attempts: 1}, publishes_events: [{name: told, condition: always}]}, {name: b}]",
+    )
+    .await;
+    let failed = server.task(json!({})).await;
+    let steps = server.now(9).await;
+    let error = json!({"message": "broken", "retryable": false});
+    let failures: Vec<_> = steps.iter().map(|step| json!({"token": step["token"], "error": error})).collect();
+    let ended = server.report("fail", json!(failures)).await;
+    assert_eq!(ended[1]["task_state"], "error", "{ended:?}");
+    let task = server.task(json!({})).await;
+    let token = text(&server.now(1).await[0]["token"]);
+    let schedule = json!({"namespace": "tests", "name": "s", "template": "t", "version": "1.0.0", "cron": "@yearly"});
+    for name in ["s", "spare"] {
+        let mut schedule = schedule.clone();
+        schedule["name"] = json!(name);
+        assert_eq!(server.send("PUT", "schedules", &[JSON], schedule.to_string().as_bytes()).await.status, 200);
+    }
+    let entries = server.get("dlq").await.json();
+    let entry = entries["entries"][0]["id"].to_string();
+    let environment = [
+        ("REVEILLE_TEST_TASK", task.as_str()),
+        ("REVEILLE_TEST_FAILED", &failed),
+        ("REVEILLE_TEST_TOKEN", &token),
+        ("REVEILLE_TEST_ENTRY", &entry),
+    ];
+    try_out(server.address, "flow", FLOW, &environment).await;
+    crate::serve::quiet(server.reveille).await;
+}

@@ -1,0 +1,79 @@
+//! `POST /v1/tasks`.
+
+use serde_json::{Value, json};
+
+use super::fixture::{JSON, Server, wanted};
+use crate::http::assert_refused;
+
+const YAML: &str = "content-type: application/yaml";
+
+/// A task must be made with all that was said of it, and its address be told.
+#[tokio::test]
+async fn a_task_is_made_and_its_first_step_can_be_claimed() {
+    let server = Server::of("[{name: a}]").await;
+    let mut task = wanted("t", json!({"order": 7}));
+    let more = json!({"initiator": "me", "source_system": "shop", "reason": "because", "tags": ["x", "y"], "priority": -3,
+                      "correlation_id": "c", "parent_correlation_id": "p", "idempotency_key": "k"});
+    task.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    let made = server.post("tasks", &task).await;
+    assert_eq!(made.status, 201, "{made:?}");
+    let uuid = made.json()["task_uuid"].as_str().expect("a uuid").to_owned();
+    assert!(made.headers.contains(&format!("location: /v1/tasks/{uuid}")), "{}", made.headers);
+    let claimed = server.now(9).await;
+    assert_eq!(claimed.len(), 1);
+    assert_eq!((&claimed[0]["task_uuid"], &claimed[0]["context"]), (&json!(uuid), &json!({"order": 7})));
+    assert_eq!((&claimed[0]["correlation_id"], &claimed[0]["name"]), (&json!("c"), &json!("a")));
+}
+
+/// The same task again must be refused with the id of the first.
+#[tokio::test]
+async fn a_duplicate_says_which_task_it_duplicates() {
+    let server = Server::start().await;
+    let strict = "name: s\nnamespace_name: tests\nidentity_strategy: strict\nsteps: [{name: a}]\n";
+    assert_eq!(server.send("POST", "templates", &[YAML], strict.as_bytes()).await.status, 201);
+    let first = server.post("tasks", &wanted("s", json!({"a": 1, "b": 2}))).await.json();
+    let again = server
+        .send(
+            "POST",
+            "tasks",
+            &[JSON],
+            br#"{"context":{"b":2,"a":1},"name":"s","namespace":"tests","version":"1.0.0"}"#,
+        )
+        .await;
+    assert_refused(&again, 409, "the same");
+    assert_eq!(again.json()["task_uuid"], first["task_uuid"]);
+}
+
+/// What cannot be meant must be refused with a sentence that names it, and make nothing.
+/// A table of bodies; afterwards nothing can be claimed.
+#[tokio::test]
+async fn what_cannot_be_meant_makes_no_task() {
+    let server = Server::start().await;
+    let schema = "{type: object, required: [order]}";
+    let text = format!("name: t\nnamespace_name: tests\ninput_schema: {schema}\nsteps: [{{name: a}}]\n");
+    assert_eq!(server.send("POST", "templates", &[YAML], text.as_bytes()).await.status, 201);
+    let with = |key: &str, value: Value| {
+        let mut task = wanted("t", json!({"order": 1}));
+        task[key] = value;
+        task
+    };
+    let table = [
+        (with("version", json!("9")), 404, "no template"),
+        (with("namespace", json!("else")), 404, "no template"),
+        (with("name", json!("a\u{0}b")), 404, "no template"),
+        (with("context", json!({})), 400, "context: \"order\""),
+        (with("priority", json!(40_000)), 400, "40000"),
+        (with("tags", json!("x")), 400, "expected a sequence"),
+        (with("tags", json!(vec!["x"; 101])), 400, "tags: there are 101"),
+        (with("initiator", json!("a\u{0}")), 400, "initiator: "),
+        (with("reason", json!("x".repeat(201))), 400, "reason: it has 201"),
+        (with("colour", json!("red")), 400, "colour"),
+        (json!([]), 400, "the body cannot be read"),
+        (json!({}), 400, "missing field"),
+    ];
+    for (task, status, said) in table {
+        assert_refused(&server.post("tasks", &task).await, status, said);
+    }
+    assert_refused(&server.send("POST", "tasks", &[YAML], b"name: t").await, 415, "application/json");
+    assert!(server.now(9).await.is_empty());
+}

@@ -1,0 +1,60 @@
+//! Routes of the document, tried out by schemathesis: it makes requests from `/openapi.json`, good ones and bad ones, and each answer must be
+//! one that the document describes.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::timeout;
+
+use crate::http::get;
+use crate::python::python;
+
+/// How long it may take. It takes a third of that on a machine that has other things to do.
+const DEADLINE: Duration = Duration::from_secs(150);
+
+/// Tries out the routes of a server whose paths are such, as the folder `schema` of a product's tests says. In the end every one of them must
+/// have been answered with success at least once, because a form that was never answered was never checked.
+pub(crate) async fn try_out(address: SocketAddr, product: &str, paths: &str, environment: &[(&str, &str)]) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it").join(product).join("schema");
+    let mut schemathesis = python("schemathesis", "python");
+    schemathesis.args(["-m", "schemathesis.cli", "--config-file"]).arg(folder.join("schemathesis.toml"));
+    schemathesis.args(["run", &format!("http://{address}/openapi.json"), "--include-path-regex", paths]);
+    schemathesis.env("PYTHONPATH", &folder).env("SCHEMATHESIS_HOOKS", "hooks").envs(environment.iter().copied());
+    // It leaves folders of its own where it runs.
+    schemathesis.current_dir(env!("CARGO_TARGET_TMPDIR"));
+    let ended = timeout(DEADLINE, schemathesis.output()).await.expect("it ends in time").expect("it runs");
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success(), "{}\n{said}\n{}", ended.status, String::from_utf8_lossy(&ended.stderr));
+
+    let document = get(address, "/openapi.json").await.json();
+    let answered = get(address, "/metrics").await.body;
+    let flows = paths == FLOW;
+    let tried = routes(&document).filter(|(_, path)| path.starts_with("/v1/") == flows);
+    let never: Vec<String> = tried.filter(|route| !has_succeeded(&answered, route)).map(show).collect();
+    assert!(never.is_empty(), "never answered with success: {never:?}\n{said}");
+}
+
+/// The paths of flow, and all others.
+pub(crate) const FLOW: &str = "^/v1/";
+pub(crate) const OTHERS: &str = "^(?!/v1/)";
+
+/// The methods and paths of a document.
+fn routes(document: &Value) -> impl Iterator<Item = (&str, &str)> {
+    let paths = document["paths"].as_object().expect("paths").iter();
+    paths.flat_map(|(path, methods)| {
+        methods.as_object().expect("methods").keys().map(move |method| (method.as_str(), path.as_str()))
+    })
+}
+
+fn show((method, path): (&str, &str)) -> String {
+    format!("{method} {path}")
+}
+
+/// Whether the server's metrics count an answer of success.
+fn has_succeeded(metrics: &str, (method, path): &(&str, &str)) -> bool {
+    let counted =
+        format!(r#"reveille_http_requests_total{{method="{}",route="{path}",status="2"#, method.to_uppercase());
+    metrics.lines().any(|line| line.starts_with(&counted))
+}

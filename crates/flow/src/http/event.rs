@@ -1,0 +1,60 @@
+//! `GET /domain_events`: what steps told when they ended.
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::{IntoParams, ToSchema};
+use web::{Failure, Query, Refusal};
+
+use super::form::Label;
+use super::{label, page};
+use crate::event::{DomainEvent, EventFilter};
+use crate::flow::Flow;
+
+/// Which events.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "read by `list`, described here")]
+struct Which {
+    /// After the one with this cursor; from the first, if it is not given.
+    #[param(pattern = r"^[0-9]{1,15}\.[0-9]{1,15}$")]
+    after: Option<String>,
+    /// Of tasks in this namespace.
+    #[param(value_type = Option<Label>)]
+    namespace: Option<String>,
+    /// Of this name.
+    #[param(value_type = Option<Label>)]
+    name: Option<String>,
+    /// How many at most; 100 if it is not given.
+    #[param(minimum = 1, maximum = 1_000)]
+    limit: Option<u32>,
+}
+
+/// What steps told.
+#[derive(Serialize, ToSchema)]
+#[schema(as = DomainEvents)]
+pub(super) struct Events {
+    events: Vec<DomainEvent>,
+    /// The cursor to go on from.
+    next: Option<String>,
+}
+
+/// What steps told, in order. Whoever goes on from the last cursor gets every event once.
+#[utoipa::path(
+    get, path = "/domain_events", tag = "tasks", params(Which),
+    responses(
+        (status = 200, description = "Events", body = Events),
+        (status = 400, description = "Something cannot be meant", body = Failure),
+    )
+)]
+pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<Events>, Refusal> {
+    let after = query.name("after");
+    let filter = EventFilter {
+        after: after.clone(),
+        namespace: label(&query, "namespace")?,
+        names: label(&query, "name")?.map(|name| vec![name]),
+    };
+    let events = flow.domain_events(&filter, page(&query)?).await?;
+    let next = events.last().map(|event| event.cursor.clone()).or(after);
+    Ok(Json(Events { events, next }))
+}

@@ -1,0 +1,305 @@
+//! People and workers in the same moment: one of them is first, and both know it.
+
+use std::time::Duration;
+
+use flow::{
+    BulkFilter, BulkOperation, BulkRequest, Claimant, Error, Flow, Obstacle, Operation, Refused, Said, StepState,
+};
+use pg::testing::{PATIENCE, eventually};
+use serde_json::json;
+use sqlx::postgres::{PgListener, PgPoolOptions};
+use sqlx::{Postgres, Transaction};
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use crate::fixture::{Fixture, failure, worker};
+use crate::manual::who;
+
+type Spawned = JoinHandle<Result<flow::Operated, Error>>;
+
+fn operating(flow: &Flow, task: Uuid, step: &str, operation: Operation) -> Spawned {
+    let (flow, step) = (flow.clone(), step.to_owned());
+    tokio::spawn(async move { flow.operate(task, &step, operation, who()).await })
+}
+
+fn by_hand() -> Operation {
+    Operation::CompleteManually { result: json!("by hand") }
+}
+
+/// A transaction of somebody else's that holds locks.
+struct Holder {
+    transaction: Transaction<'static, Postgres>,
+    pid: i32,
+}
+
+impl Holder {
+    /// One that has done this.
+    async fn of(flow: &Fixture, sql: &str, task: Uuid) -> Holder {
+        let mut transaction = flow.db.database().pool().begin().await.expect("begin");
+        let pid = sqlx::query_scalar("select pg_backend_pid()").fetch_one(&mut *transaction).await.expect("a pid");
+        sqlx::query(flow.db.schema().sql(sql)).bind(task).execute(&mut *transaction).await.expect("a lock");
+        Holder { transaction, pid }
+    }
+
+    /// When so many wait for it, ends.
+    async fn end_before(self, flow: &Fixture, waiters: i64) {
+        // The second in a row waits for the first.
+        let waiting = "with recursive behind (pid) as (
+            select $1 union select a.pid from pg_stat_activity a, behind b where b.pid = any (pg_blocking_pids(a.pid))
+        ) select count(*) - 1 from behind";
+        eventually("they wait for it", async || {
+            let pool = flow.db.database().pool();
+            sqlx::query_scalar::<_, i64>(waiting).bind(self.pid).fetch_one(pool).await.expect("a count") >= waiters
+        })
+        .await;
+        self.transaction.commit().await.expect("commit");
+    }
+}
+
+const THE_TASK: &str = "select from {schema}.task t where t.id = $1 for update";
+
+/// A claim that is not committed yet is waited for: the step is taken from whoever claimed it, and not left with it.
+/// The claim is held open until the operation waits for it.
+#[tokio::test]
+async fn an_operation_waits_for_a_claim_and_takes_the_step_away() {
+    for cancels in [false, true] {
+        let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
+        let task = flow.task().await;
+        let claim = "select c.fence from {schema}.claim_steps(array['tests'], null, '{}', '{}', '{}', 7, array[1], array['quick'], array[60000]) c where $1::uuid is not null";
+        let holder = Holder::of(&flow, claim, task).await;
+        if cancels {
+            let cancelling = flow.flow.clone();
+            let cancelling = tokio::spawn(async move { cancelling.cancel(task, who()).await });
+            holder.end_before(&flow, 1).await;
+            assert_eq!(cancelling.await.expect("no panic").expect("it is cancelled").cancelled_steps, 2);
+        } else {
+            let operating = operating(&flow, task, "a", by_hand());
+            holder.end_before(&flow, 1).await;
+            assert_eq!(operating.await.expect("no panic").expect("it is done").before, StepState::InProgress);
+        }
+        flow.sound(task, "the claim and the operation").await;
+        assert_eq!(flow.attempts(task).await.iter().filter(|(_, outcome)| outcome == "x").count(), 1);
+        assert_eq!(flow.run().await, if cancels { [""; 0].to_vec() } else { vec!["b"] });
+    }
+}
+
+/// A claim passes by a step that somebody deals with, and finds it neither then nor later.
+/// The operation is held open, as what it sends.
+#[tokio::test]
+async fn a_claim_passes_by_what_is_dealt_with() {
+    let flow = Fixture::with("[{name: a}, {name: b}]").await;
+    let task = flow.task().await;
+    let resolve = "select {schema}.operate_step(null, '{}', '{}', true, $1, 0, null, 'm', array['r'], 'ann', null, null, null, null, null, false)";
+    let holder = Holder::of(&flow, resolve, task).await;
+    let b = flow.now(9).await;
+    assert_eq!(b.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(), ["b"]);
+    holder.end_before(&flow, 0).await;
+    assert!(flow.now(9).await.is_empty());
+    flow.complete(&b[0], json!(1)).await;
+    assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+}
+
+/// A worker's word and a person's in the same moment: exactly one counts, and the other is told so.
+/// Both wait for the task before either has it.
+#[tokio::test]
+async fn a_word_and_an_operation_are_one() {
+    let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
+    for _ in 0..3 {
+        let task = flow.task().await;
+        let a = flow.next().await;
+        let holder = Holder::of(&flow, THE_TASK, task).await;
+        let operating = operating(&flow, task, "a", by_hand());
+        let saying = flow.flow.clone();
+        let said = flow::Ended { token: a.token, said: Said::Complete(json!("worked")) };
+        let saying = tokio::spawn(async move { saying.settle(vec![said]).await });
+        holder.end_before(&flow, 2).await;
+        let operated = operating.await.expect("no panic");
+        let settled = saying.await.expect("no panic").expect("an answer").remove(0);
+        let result = match (operated, settled) {
+            (Ok(_), Err(Refused::Lost)) => json!({"a": "by hand"}),
+            (Err(Error::NotAllowed { obstacle: Obstacle::Step(StepState::Complete), .. }), Ok(_)) => {
+                json!({"a": "worked"})
+            }
+            other => panic!("{other:?}"),
+        };
+        flow.sound(task, "both").await;
+        assert_eq!(crate::fixture::read(&flow.next().await.results), result);
+    }
+}
+
+/// The engine's end of a last attempt and a person's operation in the same moment: whichever is first, the step ends as the person wants it.
+/// The task is held until the lease has ended and both wait for it.
+#[tokio::test]
+async fn the_end_of_a_lease_and_an_operation() {
+    for operation in [by_hand(), Operation::ResolveManually] {
+        let flow = Fixture::with("[{name: a, retry: {max_attempts: 1}}, {name: b, dependencies: [a]}]").await;
+        let _orchestrator = flow.orchestrate();
+        let task = flow.task().await;
+        let short = Claimant { lease: Duration::from_millis(300), ..worker() };
+        // A claim does not need the task.
+        let holder = Holder::of(&flow, THE_TASK, task).await;
+        let a = flow.claim(&short, 1, None).await.expect("a claim").remove(0);
+        let operating = operating(&flow, task, "a", operation);
+        holder.end_before(&flow, 2).await;
+        let operated = operating.await.expect("no panic").expect("it is done");
+        assert!(matches!(operated.before, StepState::InProgress | StepState::Error), "{operated:?}");
+        assert_eq!(flow.next().await.name, "b");
+        assert_eq!(flow.say(&a, Said::Complete(json!("late"))).await, Err(Refused::Lost));
+        flow.sound(task, "both").await;
+    }
+}
+
+/// What was under way when its task was stopped is claimed again by workers once it goes on, should its worker die; nobody but workers is there.
+#[tokio::test]
+async fn what_is_under_way_when_a_task_goes_on_is_the_workers_again() {
+    let flow = Fixture::with("[{name: a}, {name: b}]").await;
+    hearing(&flow).await;
+    let task = flow.task().await;
+    let a = flow.next().await;
+    let brief = Claimant { lease: Duration::from_secs(2), ..worker() };
+    flow.claim(&brief, 1, None).await.expect("a claim").pop().expect("b");
+    assert_eq!(flow.fail(&a, false).await.task, None);
+    let waiting = flow.waiting(&["b"]).await;
+    flow.operate(task, "a", Operation::ResolveManually, who()).await.expect("it is resolved");
+    flow.sound(task, "the resolution").await;
+    let b = waiting.await.expect("no panic");
+    assert_eq!(b.attempt, 2);
+    flow.complete(&b, json!(1)).await;
+    assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+}
+
+/// From when it hears, everybody looks once: whoever comes to wait later is woken by what happens alone.
+async fn hearing(flow: &Fixture) {
+    eventually("it hears", async || flow.health().is_hearing()).await;
+}
+
+/// Whoever waits for what an operation makes ready is woken: what follows, what had been stopped, and what a decision leaves.
+/// Each waits by name before it is done.
+#[tokio::test]
+async fn who_waits_is_woken() {
+    let steps = "[{name: a}, {name: b, dependencies: [a]}, {name: stopped}, {name: d, type: decision, dependencies: [b]},
+                  {name: branch, dependencies: [d]}, {name: end, type: deferred_convergence, dependencies: [d, branch]}]";
+    let flow = Fixture::with(steps).await;
+    hearing(&flow).await;
+    let task = flow.task().await;
+    let stopped = Claimant { steps: Some(vec!["stopped".to_owned()]), ..worker() };
+    let stopped = flow.claim(&stopped, 1, None).await.expect("a claim").pop().expect("a step");
+    flow.fail(&flow.next().await, false).await;
+    flow.say(&stopped, Said::GivenBack).await.expect("it counts");
+    for (step, operation, woken) in [
+        ("a", by_hand(), vec!["b", "stopped"]),
+        ("b", by_hand(), vec!["d"]),
+        ("d", Operation::ResolveManually, vec!["end"]),
+    ] {
+        let mut waiting = Vec::new();
+        for name in &woken {
+            waiting.push(flow.waiting(&[name]).await);
+        }
+        flow.operate(task, step, operation, who()).await.expect("it is done");
+        for (waiting, name) in waiting.into_iter().zip(woken) {
+            assert_eq!(waiting.await.expect("no panic").name, name);
+        }
+    }
+}
+
+/// Whoever waits for a step that gets another chance is woken.
+#[tokio::test]
+async fn who_waits_for_what_is_reset_is_woken() {
+    let flow = Fixture::with("[{name: a}]").await;
+    hearing(&flow).await;
+    let task = flow.task().await;
+    flow.fail(&flow.next().await, false).await;
+    let waiting = flow.waiting(&["a"]).await;
+    flow.operate(task, "a", Operation::ResetForRetry, who()).await.expect("it is reset");
+    assert_eq!(waiting.await.expect("no panic").attempt, 1);
+}
+
+/// Other processes hear of every change of a task, exactly if there was one: not of what was refused, and not of a preview.
+/// Somebody else's connection listens; what it hears before a last operation is all there was.
+#[tokio::test]
+async fn others_hear_of_every_change() {
+    let flow = Fixture::with("[{name: a}, {name: b}]").await;
+    let (task, other, last) = (flow.task().await, flow.task().await, flow.task().await);
+    let pool = PgPoolOptions::new().max_connections(1).connect(flow.db.url()).await.expect("connect");
+    let mut outsider = PgListener::connect_with(&pool).await.expect("connect");
+    let channel = |suffix| wake::channel_name(flow.db.schema().name(), suffix);
+    outsider.listen_all([channel("flow_watch").as_str(), channel("flow").as_str()]).await.expect("listen");
+    flow.operate(task, "a", Operation::ResetForRetry, who()).await.expect_err("it did not fail");
+    let filter = BulkFilter { tasks: Some(vec![task]), ..BulkFilter::default() };
+    let preview = BulkRequest { filter, operation: BulkOperation::CancelTask, limit: 9, preview: true };
+    assert_eq!(flow.bulk(preview, who()).await.expect("a report").done, 1);
+    flow.operate(task, "a", Operation::ResolveManually, who()).await.expect("it is resolved");
+    flow.cancel(other, who()).await.expect("it is cancelled");
+    flow.resolve(last, who()).await.expect("it is resolved");
+    let (mut watched, mut readied) = (Vec::new(), 0);
+    while watched.last() != Some(&last.to_string()) {
+        let heard = tokio::time::timeout(PATIENCE, outsider.recv()).await.expect("a ring").expect("the line holds");
+        if heard.channel() == channel("flow") {
+            readied += 1;
+        } else {
+            watched.push(heard.payload().to_owned());
+        }
+    }
+    assert_eq!(watched, [task, other, last].map(|task| task.to_string()));
+    assert_eq!(readied, 1);
+}
+
+/// Workers and people at the same tasks at once: nobody fails, every task stays sound, and all can be brought to their end.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_at_once_leave_tasks_sound() {
+    const ACTIONS: usize = 40;
+    let steps = "[{name: a}, {name: b}, {name: c, dependencies: [a, b]}, {name: d, dependencies: [a]}, {name: e, dependencies: [c, d]}]";
+    let flow = Fixture::with(steps).await;
+    let mut tasks = Vec::new();
+    for _ in 0..4 {
+        tasks.push(flow.task().await);
+    }
+    let mut all = tokio::task::JoinSet::new();
+    for seed in 0..4 {
+        let flow = flow.flow.clone();
+        all.spawn(async move {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            for _ in 0..ACTIONS {
+                for step in flow.claim(&worker(), 2, None).await.expect("a claim") {
+                    let said = match rng.u8(..4) {
+                        0 => Said::Failed(failure(false)),
+                        1 => Said::GivenBack,
+                        _ => Said::Complete(json!(1)),
+                    };
+                    let _ = flow.settle(vec![flow::Ended { token: step.token, said }]).await.expect("an answer");
+                }
+            }
+        });
+    }
+    for seed in 4..8 {
+        let (flow, tasks) = (flow.flow.clone(), tasks.clone());
+        all.spawn(async move {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            for _ in 0..ACTIONS {
+                let (task, step) = (tasks[rng.usize(..4)], ["a", "b", "c", "d", "e"][rng.usize(..5)]);
+                let operation = match rng.u8(..8) {
+                    0 => Operation::ResolveManually,
+                    1 => by_hand(),
+                    _ => Operation::ResetForRetry,
+                };
+                match flow.operate(task, step, operation, who()).await {
+                    Ok(_) | Err(Error::NotAllowed { .. }) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        });
+    }
+    while let Some(ended) = all.join_next().await {
+        ended.expect("nobody failed");
+    }
+    let filter = BulkFilter { tasks: Some(tasks.clone()), ..BulkFilter::default() };
+    let reset = BulkRequest { filter, operation: BulkOperation::ResetForRetry, limit: 100, preview: false };
+    flow.bulk(reset, who()).await.expect("a report");
+    for task in &tasks {
+        flow.sound(*task, "everything").await;
+    }
+    flow.waves().await;
+    for task in tasks {
+        assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+    }
+}
