@@ -81,7 +81,7 @@ begin
                     values (mine.task_id, mine.ordinal, mine.fence, mine.attempt, 'l', mine.worker, mine.ready_at, mine.since, mine.due_at);
                 end if;
                 update {schema}.step s
-                set state = 'i', fence = claim, attempt = s.attempt + 1, since = now(), worker = workers[seats[taken]],
+                set state = 'i', fence = claim, published = null, attempt = s.attempt + 1, since = now(), worker = workers[seats[taken]],
                     ready_at = case when s.state in ('w', 'i') then s.due_at else s.ready_at end,
                     due_at = now() + least(leases_ms[seats[taken]], d.timeout_ms) * interval '1 ms',
                     -- Whoever dies with the last attempt, or with room that others wait for, leaves it to the engine.

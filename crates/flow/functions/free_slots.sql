@@ -30,7 +30,7 @@ begin
     select bool_or(l.was_full) into full_ from less l;
     if full_ then
         -- Who waits for another name may have waited for this, too.
-        perform {schema}.ring(array[{channel}], array['']);
+        perform {schema}.ring(array[{channel}, {deliveries}], array['', '']);
     end if;
 end
 $$;

@@ -35,7 +35,7 @@ begin
             where l.namespace_id = space and (of_name = '' or l.name = of_name) and s.lane_id = l.id and s.state = 'i' and s.due_at < 'infinity';
         end if;
     end if;
-    perform {schema}.ring(array[{channel}, {leases}], array['', '']);
+    perform {schema}.ring(array[{channel}, {deliveries}, {leases}], array['', '', '']);
     return true;
 end
 $$;

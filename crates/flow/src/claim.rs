@@ -9,12 +9,12 @@ use serde_json::value::RawValue;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
-use uuid::Uuid;
-use wake::{Channel, Claim, Floors, Look, Looked, Reading, Ring, Topic, Wake};
+use wake::{Channel, Claim, Floors, Look, Looked, Reading, Topic};
 
 use crate::error::{Error, Result};
 use crate::event_driven::Meter;
 use crate::flow::Flow;
+use crate::lost::Lost;
 use crate::name::{self, of_namespace, of_step};
 use crate::token::Token;
 
@@ -24,8 +24,6 @@ pub(crate) const WANT_MAX: usize = 1_000;
 pub(crate) const NAMES_MAX: usize = 1_000;
 /// Sources whose lanes are remembered; beyond it all are forgotten, and read from their beginning once.
 const SOURCES_MAX: usize = 1_000;
-/// Claims without an answer that are remembered until they are given back; those beyond it last as long as their leases.
-const LOST_MAX: usize = 1_000;
 /// The longest lease, and the shortest.
 pub(crate) const LEASE_MAX: Duration = Duration::from_secs(86_400);
 pub(crate) const LEASE_MIN: Duration = Duration::from_millis(100);
@@ -165,8 +163,8 @@ pub(crate) struct Key {
 /// In what they differ.
 #[derive(Debug, Clone)]
 pub(crate) struct Args {
-    worker: String,
-    lease: Duration,
+    pub(crate) worker: String,
+    pub(crate) lease: Duration,
 }
 
 /// How steps are claimed.
@@ -178,24 +176,20 @@ pub(crate) struct Claims {
     /// The lanes of each source, as far as they are known.
     lanes: Mutex<HashMap<Key, Vec<i32>>>,
     /// Claims whose answers were not heard.
-    lost: Mutex<Vec<i64>>,
+    lost: Arc<Lost>,
     claim: Sql,
-    lost_claims: Sql,
-    settle: Sql,
     sweep: Sql,
 }
 
 impl Claims {
-    pub(crate) fn new(schema: &Schema, channel: Channel, meter: Arc<Meter>) -> Claims {
+    pub(crate) fn new(schema: &Schema, channel: Channel, lost: Arc<Lost>, meter: Arc<Meter>) -> Claims {
         Claims {
             channel,
             meter,
             floors: Floors::new(),
             lanes: Mutex::default(),
-            lost: Mutex::default(),
+            lost,
             claim: schema.sql(include_str!("../sql/claim_steps.sql")),
-            lost_claims: schema.sql(include_str!("../sql/lost_claims.sql")),
-            settle: schema.sql(include_str!("../sql/settle_steps.sql")),
             sweep: schema.sql(include_str!("../sql/due_namespaces.sql")),
         }
     }
@@ -215,13 +209,13 @@ impl Claim for Claims {
     }
 
     async fn look(&self, conn: &mut PgConnection, look: &Look<Key, Args>) -> pg::Result<Looked<ClaimedStep>> {
-        self.give_back_lost(conn).await?;
+        self.lost.give_back_lost(conn).await?;
         let seats = &look.seats;
         let known = locked(&self.lanes).get(&look.key).cloned().unwrap_or_default();
         let began = Instant::now();
         let readings: HashMap<i32, Reading> =
             known.iter().map(|lane| (*lane, self.floors.begin(lane, began))).collect();
-        let mut unheard = Unheard { claims: self, fence: Some(some_fence()) };
+        let unheard = self.lost.unheard();
         let query = sqlx::query(&self.claim)
             .bind(&look.key.namespaces)
             .bind(&look.key.steps)
@@ -245,19 +239,12 @@ impl Claim for Claims {
             let lease = step.lease;
             looked.give(row.try_get::<i32, _>("seat")? as usize, step, Some(lease));
         }
-        unheard.fence = None;
+        unheard.heard();
         Ok(looked)
     }
 
     async fn give_back(&self, conn: &mut PgConnection, steps: &[ClaimedStep]) -> pg::Result<()> {
-        // Whoever waits for one of them may belong to another group than who had it.
-        let keys: Vec<String> = steps
-            .iter()
-            .flat_map(|step| [of_step(&step.namespace, &step.definition), of_namespace(&step.namespace)])
-            .collect();
-        let ring = self.channel.ring_keys(keys.iter().map(String::as_str));
-        let claims = steps.iter().map(|step| (step.token.task, step.token.ordinal, step.token.fence));
-        self.unclaim(conn, claims.collect(), ring).await
+        self.lost.give_back(conn, steps).await
     }
 
     async fn sweep(&self, conn: &mut PgConnection, keys: &[Key]) -> pg::Result<Vec<usize>> {
@@ -307,69 +294,13 @@ impl Claims {
         }
         Ok(again)
     }
-
-    /// Gives back what was claimed by looks whose answers nobody heard.
-    async fn give_back_lost(&self, conn: &mut PgConnection) -> pg::Result<()> {
-        let lost = std::mem::take(&mut *locked(&self.lost));
-        if lost.is_empty() {
-            return Ok(());
-        }
-        let mut unheard = lost.iter().map(|fence| Unheard { claims: self, fence: Some(*fence) }).collect::<Vec<_>>();
-        let found = sqlx::query_as(&self.lost_claims).bind(lost).fetch_all(&mut *conn).await?;
-        self.unclaim(conn, found, self.channel.ring()).await?;
-        unheard.iter_mut().for_each(|unheard| unheard.fence = None);
-        Ok(())
-    }
-
-    /// Gives steps back, as tasks, ordinals and fences.
-    async fn unclaim(&self, conn: &mut PgConnection, claims: Vec<(Uuid, i32, i64)>, ring: Ring) -> pg::Result<()> {
-        let (channels, payloads) = Wake::notifications(&[ring]);
-        sqlx::query(&self.settle)
-            .bind(None::<Uuid>)
-            .bind(channels)
-            .bind(payloads)
-            .bind(true)
-            .bind(claims.iter().map(|(task, ..)| *task).collect::<Vec<_>>())
-            .bind(claims.iter().map(|(_, ordinal, _)| *ordinal).collect::<Vec<_>>())
-            .bind(claims.iter().map(|(.., fence)| *fence).collect::<Vec<_>>())
-            .bind(claims.iter().map(|_| "g").collect::<Vec<_>>())
-            .bind(claims.iter().map(|_| None::<&str>).collect::<Vec<_>>())
-            .bind(claims.iter().map(|_| None::<i64>).collect::<Vec<_>>())
-            .bind(None::<Vec<i32>>)
-            .bind(None::<Vec<i32>>)
-            .bind(None::<Vec<i32>>)
-            .bind(None::<Vec<String>>)
-            .execute(conn)
-            .await?;
-        Ok(())
-    }
-}
-
-/// A claim whose answer has not been heard yet. Dropped, what it claimed is to be given back: it failed, or took too long.
-struct Unheard<'a> {
-    claims: &'a Claims,
-    fence: Option<i64>,
-}
-
-impl Drop for Unheard<'_> {
-    fn drop(&mut self) {
-        let mut lost = locked(&self.claims.lost);
-        if let Some(fence) = self.fence.filter(|_| lost.len() < LOST_MAX) {
-            lost.push(fence);
-        }
-    }
-}
-
-/// A number that no other claim has: above zero, and so large that nobody meets it twice.
-fn some_fence() -> i64 {
-    (Uuid::new_v4().as_u128() >> 66) as i64
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn read(row: &PgRow) -> pg::Result<ClaimedStep> {
+pub(crate) fn read(row: &PgRow) -> pg::Result<ClaimedStep> {
     let json = |column: &str| {
         let text: Option<String> = row.try_get(column)?;
         text.map(RawValue::from_string).transpose().map_err(|error| sqlx::Error::Decode(error.into()))

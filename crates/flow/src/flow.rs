@@ -13,8 +13,13 @@ use crate::claim::Claims;
 use crate::due::Due;
 use crate::error::Result;
 use crate::event_driven::{Meter, NAMESPACE_CREATED, News, Waiting, outside_channel, tell_news};
+use crate::lost::Lost;
 use crate::manual::Acts;
 use crate::namespace::{Changes, Namespaces};
+use crate::provider::deliver::Deliveries;
+use crate::provider::events::Events;
+use crate::provider::publish::Publishes;
+use crate::provider::{ProviderOptions, Providers};
 use crate::queries::{FUNCTIONS, MIGRATIONS, Queries};
 use crate::renew::Renewals;
 use crate::schedule::{Advances, DueSchedule};
@@ -32,6 +37,9 @@ const WATCH: &str = "flow_watch";
 /// And that a namespace was made or changed.
 const NAMESPACES: &str = "flow_namespaces";
 
+/// And that steps were sent through another queue.
+const DELIVERIES: &str = "flow_deliveries";
+
 /// Everything that can be set. `Options::default()` is what to start with.
 #[derive(Clone)]
 pub struct Options {
@@ -41,11 +49,18 @@ pub struct Options {
     pub environment: Option<String>,
     /// How long a write is tried while the database is away.
     pub give_up_after: Duration,
+    /// About queues beside the tables.
+    pub providers: ProviderOptions,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { wake: wake::Options::default(), environment: None, give_up_after: Duration::from_secs(30) }
+        Options {
+            wake: wake::Options::default(),
+            environment: None,
+            give_up_after: Duration::from_secs(30),
+            providers: ProviderOptions::default(),
+        }
     }
 }
 
@@ -81,6 +96,10 @@ pub(crate) struct Inner {
     pub(crate) schedules: Consumer<Due<DueSchedule>>,
     pub(crate) advances: Flights<Advances>,
     pub(crate) schedules_channel: Channel,
+    pub(crate) providers: Arc<Providers>,
+    pub(crate) publishes: Consumer<Publishes>,
+    pub(crate) deliveries: Consumer<Deliveries>,
+    events: Consumer<Events>,
 }
 
 impl Flow {
@@ -128,7 +147,17 @@ impl Flow {
         let namespaces = Namespaces::new(namespaces_channel.clone());
         let (news, words) = News::new(namespaces.subscribe(), meter.clone());
         let news = Arc::new(news);
+        let deliveries_channel = wake.channel(DELIVERIES, Payload::Keys);
+        let lost = Arc::new(Lost::new(schema, channel.clone()));
+        let events = Events::new(schema, channel.clone(), deliveries_channel.clone());
+        let events = wake.consumer("queue_events", events);
+        let lease = options.providers.publish_lease;
+        let providers = Arc::new(Providers::new(db, schema, &options.providers, deliveries_channel, &events));
         let inner = Inner {
+            publishes: wake.consumer("publish", Publishes::new(schema, channel.clone(), lease)),
+            deliveries: wake.consumer("deliveries", Deliveries::new(schema, providers.clone(), lost.clone())),
+            providers,
+            events,
             environment: options.environment,
             catalog: Catalog::default(),
             changes: wake.consumer("namespaces", Changes::new(schema, namespaces_channel)),
@@ -141,7 +170,7 @@ impl Flow {
                 Submits::new(schema, news.clone(), channel.clone(), overdue_channel),
                 flying.clone(),
             ),
-            claims: wake.consumer("steps", Claims::new(schema, channel.clone(), meter.clone())),
+            claims: wake.consumer("steps", Claims::new(schema, channel.clone(), lost, meter.clone())),
             acts: wake.flights(
                 "operate",
                 Acts::new(schema, news.clone(), channel.clone(), watch_channel.clone()),
@@ -176,7 +205,13 @@ impl Flow {
         // What only the database knows is rung there.
         let literal = |name: String| format!("'{}'", name.replace('\'', "''"));
         let channel = |suffix| literal(channel_name(schema.name(), suffix));
-        let vars = [("channel", STEPS), ("leases", LEASES), ("watch", WATCH), ("namespaces", NAMESPACES)];
+        let vars = [
+            ("channel", STEPS),
+            ("leases", LEASES),
+            ("watch", WATCH),
+            ("namespaces", NAMESPACES),
+            ("deliveries", DELIVERIES),
+        ];
         let mut vars = vars.map(|(name, suffix)| (name.to_owned(), channel(suffix))).to_vec();
         vars.push(("created".to_owned(), literal(outside_channel(schema.name(), NAMESPACE_CREATED, None))));
         let flow = Component { name: "flow", migrations: MIGRATIONS, functions: FUNCTIONS, vars };
@@ -200,9 +235,10 @@ impl Flow {
 
     /// Ends every wait, as if its time were up, refuses new ones, and returns when what was claimed for nobody is back.
     pub async fn close(&self) {
-        let Inner { claims, changes, leases, overdue, watches, schedules, .. } = &*self.inner;
-        let own = async { tokio::join!(leases.close(), overdue.close(), schedules.close()) };
-        tokio::join!(claims.close(), watches.close(), changes.close(), own);
+        let Inner { claims, changes, leases, overdue, watches, schedules, publishes, deliveries, events, .. } =
+            &*self.inner;
+        let own = async { tokio::join!(leases.close(), overdue.close(), schedules.close(), publishes.close()) };
+        tokio::join!(claims.close(), deliveries.close(), events.close(), watches.close(), changes.close(), own);
     }
 
     /// Returns when every ring for other processes has been sent.

@@ -24,10 +24,12 @@ mod investigation;
 mod letters;
 mod limit;
 mod list;
+mod lost;
 mod manual;
 mod name;
 mod namespace;
 mod orchestrator;
+mod provider;
 mod queries;
 mod read;
 mod register;
@@ -65,6 +67,10 @@ pub use manual::{
     Operation, REASON_MAX, Who,
 };
 pub use namespace::{Mode, Namespace, NamespaceChange, NamespaceSettings, Provider};
+pub use provider::{
+    Delivery, EventDrivenQueueProvider, ProviderOptions, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source,
+    StepMessage,
+};
 pub use read::{Task, TaskStep, TaskSummary};
 pub use register::Registered;
 pub use renew::Alive;

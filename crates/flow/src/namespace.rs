@@ -129,6 +129,9 @@ impl Flow {
         check_text("description", change.description.as_deref().unwrap_or_default())?;
         check_poll(change.poll_ms)?;
         let inner = &self.inner;
+        if let Some(provider) = change.provider {
+            inner.providers.get(provider)?;
+        }
         let template = change.template.as_deref().unwrap_or("default");
         inner.db.ask("open a namespace", || sqlx::query(&inner.sql.open_namespace).bind(name).bind(template)).await?;
         let query = || {
@@ -140,7 +143,6 @@ impl Flow {
                 .bind(change.fallback_enabled)
                 .bind(change.provider.map(Provider::letter))
                 .bind(change.announces)
-                .bind(inner.namespaces.channel.name())
         };
         inner.db.ask("change a namespace", query).await?;
         inner.ring_namespaces();
@@ -165,6 +167,7 @@ impl Flow {
     pub async fn put_namespace_template(&self, name: &str, settings: &NamespaceSettings) -> Result<()> {
         check_name(name)?;
         check_poll(Some(settings.poll_ms))?;
+        self.inner.providers.get(settings.provider)?;
         let query = || {
             sqlx::query(&self.inner.sql.put_namespace_template)
                 .bind(name)

@@ -18,8 +18,9 @@ const WAIT: Duration = Duration::from_secs(86_400);
 /// The pause after a failure, which the log tells.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Frees what workers that died have left behind, deals with tasks that take too long, and submits what is scheduled, until these tasks are ended.
-pub(crate) fn attend_all(flow: &Flow) -> [JoinHandle<()>; 3] {
+/// Frees what workers that died have left behind, deals with tasks that take too long, submits what is scheduled, and sends steps through the queues that
+/// namespaces have beside the tables, until these tasks are ended.
+pub(crate) fn attend_all(flow: &Flow) -> [JoinHandle<()>; 4] {
     let leases = flow.clone();
     let leases = tokio::spawn(async move {
         let end = |tokens| leases.end_leases(tokens);
@@ -35,7 +36,9 @@ pub(crate) fn attend_all(flow: &Flow) -> [JoinHandle<()>; 3] {
         let run = |due| schedules.run_due(due);
         attend("schedules that are due", &schedules.inner.schedules, run).await;
     });
-    [leases, tasks, schedules]
+    let publisher = flow.clone();
+    let publisher = tokio::spawn(async move { publisher.publish().await });
+    [leases, tasks, schedules, publisher]
 }
 
 impl Flow {

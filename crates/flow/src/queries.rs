@@ -37,6 +37,7 @@ pub(crate) struct Queries {
     pub(crate) list_templates: Sql,
     pub(crate) performance: Sql,
     pub(crate) bottlenecks: Sql,
+    pub(crate) announce_sent: Sql,
     pub(crate) operable_steps: Sql,
     pub(crate) operable_tasks: Sql,
 }
@@ -77,6 +78,7 @@ impl Queries {
             list_templates: schema.sql(include_str!("../sql/list_templates.sql")),
             performance: schema.sql(include_str!("../sql/performance.sql")),
             bottlenecks: schema.sql(include_str!("../sql/bottlenecks.sql")),
+            announce_sent: schema.sql(include_str!("../sql/announce_sent.sql")),
             operable_steps: schema.sql(include_str!("../sql/operable_steps.sql")),
             operable_tasks: schema.sql(include_str!("../sql/operable_tasks.sql")),
         }
@@ -88,10 +90,12 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 2, name: "tasks", sql: include_str!("../migrations/0002_tasks.sql") },
     Migration { number: 3, name: "afterwards", sql: include_str!("../migrations/0003_afterwards.sql") },
     Migration { number: 4, name: "schedules", sql: include_str!("../migrations/0004_schedules.sql") },
+    Migration { number: 5, name: "published", sql: include_str!("../migrations/0005_published.sql") },
 ];
 
 pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "open_namespace", sql: include_str!("../functions/open_namespace.sql") },
+    Function { name: "change_namespace", sql: include_str!("../functions/change_namespace.sql") },
     Function { name: "register_template", sql: include_str!("../functions/register_template.sql") },
     Function { name: "open_lanes", sql: include_str!("../functions/open_lanes.sql") },
     Function { name: "submit_tasks", sql: include_str!("../functions/submit_tasks.sql") },
@@ -99,6 +103,8 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "limit_steps", sql: include_str!("../functions/limit_steps.sql") },
     Function { name: "hand_out", sql: include_str!("../functions/hand_out.sql") },
     Function { name: "claim_steps", sql: include_str!("../functions/claim_steps.sql") },
+    Function { name: "publish_steps", sql: include_str!("../functions/publish_steps.sql") },
+    Function { name: "claim_delivered", sql: include_str!("../functions/claim_delivered.sql") },
     Function { name: "renew_steps", sql: include_str!("../functions/renew_steps.sql") },
     Function { name: "backoff_ms", sql: include_str!("../functions/backoff_ms.sql") },
     Function { name: "suspend_tasks", sql: include_str!("../functions/suspend_tasks.sql") },

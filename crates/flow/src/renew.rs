@@ -33,6 +33,9 @@ impl Flow {
     /// [`Error::Invalid`](crate::Error::Invalid) for a lease that cannot be meant; else the database's.
     pub async fn heartbeat(&self, alive: Vec<Alive>) -> Result<Vec<std::result::Result<(), Refused>>> {
         alive.iter().try_for_each(|alive| check_lease(alive.lease))?;
+        for Alive { token, lease, .. } in &alive {
+            self.inner.providers.held.extend(token, *lease);
+        }
         Ok(try_join_all(alive.into_iter().map(|alive| self.inner.renewals.submit(alive))).await?)
     }
 }

@@ -162,7 +162,12 @@ impl Flow {
     async fn submitted(&self, member: std::result::Result<Member, Refused>) -> Result<Counted> {
         match member {
             Err(refused) => Ok(Err(refused)),
-            Ok(member) => Ok(self.inner.settles.submit(member).await?.0.ok_or(Refused::Lost)),
+            Ok(member) => {
+                let token = member.token;
+                let fate = self.inner.settles.submit(member).await?;
+                self.inner.providers.ended(&[token]);
+                Ok(fate.0.ok_or(Refused::Lost))
+            }
         }
     }
 

@@ -37,7 +37,7 @@ const TASK_STATE_CHANGE: &str = "task_state_change";
 pub(crate) const NAMESPACE_CREATED: &str = "namespace_created";
 
 /// The schema whose name listeners outside need not know.
-const DEFAULT_SCHEMA: &str = "reveille";
+pub(crate) const DEFAULT_SCHEMA: &str = "reveille";
 
 /// The name of a channel for listeners outside: of everything, or of one namespace. In any schema but the default one it begins with the schema; a name that PostgreSQL would not take is cut, and
 /// ends in the beginning of the SHA-256 of the whole.

@@ -31,6 +31,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 use wake::ListenerState;
 
+pub(crate) use announce::DEFAULT_SCHEMA;
 pub use announce::outside_channel;
 pub use breaker::{BreakerState, CircuitBreaker};
 pub use config::{OrchestrationConfig, WorkerPool};

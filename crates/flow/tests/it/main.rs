@@ -18,6 +18,8 @@ mod listing;
 mod manual;
 mod meddling;
 mod namespaces;
+mod providers;
+mod rabbitmq;
 mod reading;
 mod retries;
 mod schedules;

@@ -1,0 +1,28 @@
+-- Changes what is given of a namespace, and tells everybody. Null: it stays. What was sent through a provider that it no longer has is due at once.
+-- Locks: the namespace; whoever is sending its steps is waited for, and seen. Then the steps that were sent, if the provider is another one.
+-- Cost:  of another provider, the steps of the namespace that are due or leased, once.
+create or replace function {schema}.change_namespace(
+    of_name text, of_description text, of_mode text, of_poll_ms integer, of_fallback boolean, of_provider text, of_announces boolean
+) returns void
+language plpgsql volatile set search_path = reveille_own
+as $$
+#variable_conflict use_column
+declare
+    mine record;
+begin
+    select n.id, n.provider into mine from {schema}.namespace n where n.name = of_name for no key update;
+    update {schema}.namespace n
+    set description = coalesce(of_description, n.description), mode = coalesce(of_mode::"char", n.mode), poll_ms = coalesce(of_poll_ms, n.poll_ms), fallback = coalesce(of_fallback, n.fallback),
+        provider = coalesce(of_provider::"char", n.provider), announces = coalesce(of_announces, n.announces), version = n.version + 1
+    where n.id = mine.id;
+    if of_provider::"char" <> mine.provider then
+        perform from {schema}.step s
+        where s.lane_id = any (array(select l.id from {schema}.step_lane l where l.namespace_id = mine.id)) and s.due_at < 'infinity' and s.published is not null and s.state = 'r'
+        order by s.task_id, s.ordinal for update;
+        update {schema}.step s set due_at = now(), published = null
+        where s.lane_id = any (array(select l.id from {schema}.step_lane l where l.namespace_id = mine.id)) and s.due_at < 'infinity' and s.published is not null and s.state = 'r';
+        perform {schema}.ring(array[{channel}], array['']);
+    end if;
+    perform {schema}.ring(array[{namespaces}], array['']);
+end
+$$;

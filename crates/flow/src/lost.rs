@@ -1,0 +1,120 @@
+//! Claims whose answers nobody heard: what they took is given back.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pg::{Schema, Sql};
+use sqlx::PgConnection;
+use uuid::Uuid;
+use wake::{Channel, Ring, Wake};
+
+use crate::claim::ClaimedStep;
+use crate::name::{of_namespace, of_step};
+
+/// Claims without an answer that are remembered until they are given back; those beyond it last as long as their leases.
+const LOST_MAX: usize = 1_000;
+
+/// Gives steps back, those of claims that were not heard included.
+pub(crate) struct Lost {
+    channel: Channel,
+    fences: Mutex<Vec<i64>>,
+    lost_claims: Sql,
+    settle: Sql,
+}
+
+impl Lost {
+    pub(crate) fn new(schema: &Schema, channel: Channel) -> Lost {
+        Lost {
+            channel,
+            fences: Mutex::default(),
+            lost_claims: schema.sql(include_str!("../sql/lost_claims.sql")),
+            settle: schema.sql(include_str!("../sql/settle_steps.sql")),
+        }
+    }
+
+    /// A claim that is about to be sent.
+    pub(crate) fn unheard(&self) -> Unheard<'_> {
+        Unheard { lost: self, fence: some_fence(), heard: false }
+    }
+
+    /// Gives back what was claimed by looks whose answers nobody heard.
+    pub(crate) async fn give_back_lost(&self, conn: &mut PgConnection) -> pg::Result<()> {
+        let fences = std::mem::take(&mut *locked(&self.fences));
+        if fences.is_empty() {
+            return Ok(());
+        }
+        let unheard = |fence: &i64| Unheard { lost: self, fence: *fence, heard: false };
+        let unheard = fences.iter().map(unheard).collect::<Vec<_>>();
+        let found = sqlx::query_as(&self.lost_claims).bind(fences).fetch_all(&mut *conn).await?;
+        self.unclaim(conn, found, self.channel.ring()).await?;
+        unheard.into_iter().for_each(Unheard::heard);
+        Ok(())
+    }
+
+    /// Gives back steps that nobody took.
+    pub(crate) async fn give_back(&self, conn: &mut PgConnection, steps: &[ClaimedStep]) -> pg::Result<()> {
+        // Whoever waits for one of them may belong to another group than who had it.
+        let keys: Vec<String> = steps
+            .iter()
+            .flat_map(|step| [of_step(&step.namespace, &step.definition), of_namespace(&step.namespace)])
+            .collect();
+        let ring = self.channel.ring_keys(keys.iter().map(String::as_str));
+        let claims = steps.iter().map(|step| (step.token.task, step.token.ordinal, step.token.fence));
+        self.unclaim(conn, claims.collect(), ring).await
+    }
+
+    /// Gives steps back, as tasks, ordinals and fences.
+    async fn unclaim(&self, conn: &mut PgConnection, claims: Vec<(Uuid, i32, i64)>, ring: Ring) -> pg::Result<()> {
+        let (channels, payloads) = Wake::notifications(&[ring]);
+        sqlx::query(&self.settle)
+            .bind(None::<Uuid>)
+            .bind(channels)
+            .bind(payloads)
+            .bind(true)
+            .bind(claims.iter().map(|(task, ..)| *task).collect::<Vec<_>>())
+            .bind(claims.iter().map(|(_, ordinal, _)| *ordinal).collect::<Vec<_>>())
+            .bind(claims.iter().map(|(.., fence)| *fence).collect::<Vec<_>>())
+            .bind(claims.iter().map(|_| "g").collect::<Vec<_>>())
+            .bind(claims.iter().map(|_| None::<&str>).collect::<Vec<_>>())
+            .bind(claims.iter().map(|_| None::<i64>).collect::<Vec<_>>())
+            .bind(None::<Vec<i32>>)
+            .bind(None::<Vec<i32>>)
+            .bind(None::<Vec<i32>>)
+            .bind(None::<Vec<String>>)
+            .execute(conn)
+            .await?;
+        Ok(())
+    }
+}
+
+/// A claim whose answer has not been heard yet. Dropped, what it claimed is to be given back: it failed, or took too long.
+pub(crate) struct Unheard<'a> {
+    lost: &'a Lost,
+    /// The number of the claim.
+    pub(crate) fence: i64,
+    heard: bool,
+}
+
+impl Unheard<'_> {
+    /// Its answer is there.
+    pub(crate) fn heard(mut self) {
+        self.heard = true;
+    }
+}
+
+impl Drop for Unheard<'_> {
+    fn drop(&mut self) {
+        let mut fences = locked(&self.lost.fences);
+        if !self.heard && fences.len() < LOST_MAX {
+            fences.push(self.fence);
+        }
+    }
+}
+
+/// A number that no other claim has: above zero, and so large that nobody meets it twice.
+pub(crate) fn some_fence() -> i64 {
+    (Uuid::new_v4().as_u128() >> 66) as i64
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,207 @@
+//! Claiming steps by what another queue brings.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pg::{Schema, Sql};
+use sqlx::{PgConnection, Row};
+use wake::{Claim, Look, Looked, Topic};
+
+use super::{Delivery, EventDrivenQueueProvider, Providers, Receipt, Source};
+use crate::claim::{self, Args, ClaimedStep, Key, WANT_MAX};
+use crate::lost::Lost;
+use crate::name::{of_namespace, of_step};
+use crate::namespace::Provider;
+
+/// How often a look asks the queue at most. What it finds may be worth nothing: then it asks again.
+const ROUNDS_MAX: usize = 100;
+/// How soon a step that somebody had for a moment is looked at again.
+const BUSY: Duration = Duration::from_millis(20);
+/// How soon a queue is asked again that is away.
+const AWAY: Duration = Duration::from_secs(1);
+
+/// What makes workers equal: they receive the same from the same queues.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Queued {
+    pub(crate) provider: Provider,
+    pub(crate) key: Key,
+}
+
+/// How steps are claimed that another queue brings.
+pub(crate) struct Deliveries {
+    providers: Arc<Providers>,
+    lost: Arc<Lost>,
+    names: Sql,
+    claim: Sql,
+}
+
+impl Deliveries {
+    pub(crate) fn new(schema: &Schema, providers: Arc<Providers>, lost: Arc<Lost>) -> Deliveries {
+        Deliveries {
+            providers,
+            lost,
+            names: schema.sql(include_str!("../../sql/step_names.sql")),
+            claim: schema.sql(include_str!("../../sql/claim_delivered.sql")),
+        }
+    }
+
+    /// What these workers receive, beginning anywhere: nobody's steps wait behind those of another name for ever.
+    async fn sources(&self, conn: &mut PgConnection, key: &Key) -> pg::Result<Vec<Source>> {
+        let mut sources: Vec<Source> = match &key.steps {
+            Some(steps) => {
+                let of =
+                    |namespace: &String, step: &String| Source { namespace: namespace.clone(), step: step.clone() };
+                key.namespaces.iter().flat_map(|namespace| steps.iter().map(move |step| of(namespace, step))).collect()
+            }
+            None => {
+                let query = sqlx::query(&self.names).bind(&key.namespaces).bind(&key.left_out);
+                let rows = query.fetch_all(conn).await?;
+                let read = |row: &sqlx::postgres::PgRow| {
+                    Ok(Source { namespace: row.try_get("namespace")?, step: row.try_get("step")? })
+                };
+                rows.iter().map(read).collect::<sqlx::Result<_>>()?
+            }
+        };
+        if !sources.is_empty() {
+            let first = crate::lost::some_fence() as usize % sources.len();
+            sources.rotate_left(first);
+        }
+        Ok(sources)
+    }
+
+    /// Claims the steps of deliveries, each for the seat beside it. Answers what became of each.
+    async fn claim(
+        &self,
+        conn: &mut PgConnection,
+        deliveries: &[Delivery],
+        seats: &[&Args],
+    ) -> pg::Result<(String, Vec<(usize, ClaimedStep)>)> {
+        let unheard = self.lost.unheard();
+        let messages = || deliveries.iter().map(|delivery| &delivery.message);
+        let rows = sqlx::query(&self.claim)
+            .bind(messages().map(|message| message.task).collect::<Vec<_>>())
+            .bind(messages().map(|message| message.ordinal).collect::<Vec<_>>())
+            .bind(messages().map(|message| message.number).collect::<Vec<_>>())
+            .bind(unheard.fence)
+            .bind(seats.iter().map(|seat| seat.worker.as_str()).collect::<Vec<_>>())
+            .bind(seats.iter().map(|seat| seat.lease.as_millis() as i64).collect::<Vec<_>>())
+            .fetch_all(conn)
+            .await?;
+        let (first, steps) = rows.split_first().ok_or(sqlx::Error::RowNotFound)?;
+        let verdicts: String = first.try_get("verdicts")?;
+        let read =
+            |row: &sqlx::postgres::PgRow| Ok((row.try_get::<i32, _>("seat")?.max(0) as usize, claim::read(row)?));
+        let steps = steps.iter().map(read).collect::<pg::Result<_>>()?;
+        unheard.heard();
+        Ok((verdicts, steps))
+    }
+}
+
+impl Claim for Deliveries {
+    type Key = Queued;
+    type Args = Args;
+    type Item = ClaimedStep;
+
+    fn topics(&self, Queued { key, .. }: &Queued) -> Vec<Topic> {
+        let keys = key.namespaces.iter().flat_map(|namespace| match &key.steps {
+            None => vec![of_namespace(namespace)],
+            Some(steps) => steps.iter().map(|step| of_step(namespace, step)).collect(),
+        });
+        keys.map(|key| self.providers.channel.topic_of(&key)).collect()
+    }
+
+    async fn look(&self, conn: &mut PgConnection, look: &Look<Queued, Args>) -> pg::Result<Looked<ClaimedStep>> {
+        self.lost.give_back_lost(conn).await?;
+        let Queued { provider, key } = &look.key;
+        let Ok(queue) = self.providers.get(*provider) else { return Ok(Looked::new(None)) };
+        let mut sources = self.sources(conn, key).await?;
+        // Each seat gets a step before any gets a second.
+        let most = look.seats.iter().map(|seat| seat.want).max().unwrap_or_default().min(WANT_MAX);
+        let wants = |round: usize| look.seats.iter().enumerate().filter(move |(_, seat)| seat.want > round);
+        let mut free: VecDeque<usize> = (0..most).flat_map(wants).map(|(place, _)| place).take(WANT_MAX).collect();
+        let (mut claimed, mut again) = (Vec::new(), None);
+        for _ in 0..ROUNDS_MAX {
+            if free.is_empty() {
+                again = Some(Duration::ZERO);
+                break;
+            }
+            let deliveries = match queue.receive(conn, &sources, free.len()).await {
+                Ok(deliveries) if deliveries.is_empty() => break,
+                Ok(deliveries) => deliveries,
+                Err(error) => {
+                    tracing::warn!(error = pg::causes(&error), "nothing can be received for now");
+                    again = Some(AWAY);
+                    break;
+                }
+            };
+            let mut in_hand = InHand { providers: &self.providers, queue, deliveries };
+            let seats: Vec<usize> = free.drain(..in_hand.deliveries.len().min(free.len())).collect();
+            let args: Vec<&Args> = seats.iter().map(|seat| &*look.seats[*seat].args).collect();
+            let (verdicts, steps) = self.claim(conn, &in_hand.deliveries, &args).await?;
+            let mut steps: VecDeque<(usize, ClaimedStep)> = steps.into();
+            let (mut dropped, mut back) = (Vec::new(), Vec::new());
+            let deliveries = std::mem::take(&mut in_hand.deliveries);
+            for (place, (delivery, verdict)) in deliveries.into_iter().zip(verdicts.chars()).enumerate() {
+                match verdict {
+                    'c' => {
+                        if let Some((_, step)) = steps.pop_front_if(|(of, _)| *of == place) {
+                            self.providers.held.hold(*provider, &step.token, delivery.receipt, step.lease);
+                            claimed.push((seats[place], step));
+                            continue;
+                        }
+                        dropped.push((*provider, delivery.receipt));
+                    }
+                    's' => dropped.push((*provider, delivery.receipt)),
+                    _ => {
+                        if verdict == 'b' {
+                            again = Some(BUSY);
+                        }
+                        // It is rung when there is room again; others may have room now.
+                        let message = &delivery.message;
+                        sources.retain(|of| of.namespace != message.namespace || of.step != message.step);
+                        back.push(delivery.receipt);
+                    }
+                }
+                free.push_front(seats[place]);
+            }
+            self.providers.ack_soon(dropped);
+            // Put back at once: who is rung finds them.
+            if let Err(error) = queue.release(back).await {
+                tracing::debug!(error = pg::causes(&error), "messages were not put back; they come back by themselves");
+            }
+        }
+        let mut looked = Looked::new(again);
+        for (seat, step) in claimed {
+            // Its lease is the engine's to watch.
+            looked.give(seat, step, None);
+        }
+        Ok(looked)
+    }
+
+    async fn give_back(&self, conn: &mut PgConnection, steps: &[ClaimedStep]) -> pg::Result<()> {
+        self.lost.give_back(conn, steps).await?;
+        let tokens: Vec<_> = steps.iter().map(|step| step.token).collect();
+        self.providers.ended(&tokens);
+        Ok(())
+    }
+
+    async fn sweep(&self, _: &mut PgConnection, keys: &[Queued]) -> pg::Result<Vec<usize>> {
+        // What a queue has, who looks knows best.
+        Ok((0..keys.len()).collect())
+    }
+}
+
+/// What was received and is not decided about. Dropped, it goes back: who looked was too slow, or the database away.
+struct InHand<'a> {
+    providers: &'a Arc<Providers>,
+    queue: &'a Arc<dyn EventDrivenQueueProvider>,
+    deliveries: Vec<Delivery>,
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        let receipts: Vec<Receipt> = self.deliveries.drain(..).map(|delivery| delivery.receipt).collect();
+        self.providers.release_soon(self.queue.kind(), receipts);
+    }
+}

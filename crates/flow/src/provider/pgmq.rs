@@ -1,0 +1,196 @@
+//! PGMQ: its own SQL in the same database, installed from its own crate where it is missing; no extension.
+//!
+//! A message is read for a while, and deleted when its step has ended. Nobody polls: whoever sends rings.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::stream::BoxStream;
+use pg::{Database, Schema};
+use pgmq::{Message, PGMQueueExt, PgmqError};
+use serde_json::Value;
+use sqlx::PgConnection;
+use tokio::sync::OnceCell;
+use wake::Consumer;
+
+use super::events::{self, Events};
+use super::{
+    Delivery, EventDrivenQueueProvider, Mark, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source,
+    StepMessage, queue_name,
+};
+use crate::namespace::Provider;
+
+const NAME: &str = "PGMQ";
+
+pub(super) struct Pgmq {
+    db: Database,
+    schema: String,
+    /// For how long a message that was read is invisible, in seconds: as long as one that nobody claims is not sent again.
+    invisible: i32,
+    /// Installed by the first who needs it.
+    installed: OnceCell<PGMQueueExt>,
+    /// The queues that are there.
+    known: Mutex<HashSet<String>>,
+    events: Consumer<Events>,
+}
+
+fn failed(what: &'static str) -> impl Fn(PgmqError) -> QueueError {
+    move |error| QueueError::new(NAME, what, error)
+}
+
+impl Pgmq {
+    pub(super) fn new(db: &Database, schema: &Schema, lease: Duration, events: Consumer<Events>) -> Pgmq {
+        Pgmq {
+            db: db.clone(),
+            schema: schema.name().to_owned(),
+            invisible: lease.as_secs().clamp(1, i32::MAX as u64) as i32,
+            installed: OnceCell::new(),
+            known: Mutex::default(),
+            events,
+        }
+    }
+
+    async fn installed(&self) -> Result<&PGMQueueExt, QueueError> {
+        let install = async || {
+            let queues = PGMQueueExt::new_with_pool(self.db.pool().clone()).await;
+            queues.install_sql_from_embedded().await.map_err(failed("could not be installed"))?;
+            Ok(queues)
+        };
+        self.installed.get_or_try_init(install).await
+    }
+
+    async fn session(&self) -> Result<pg::Session, QueueError> {
+        self.db.session().await.map_err(|error| QueueError::new(NAME, "could not be reached", error))
+    }
+
+    /// Makes a queue, if this process has not yet. Answers whether it has now.
+    async fn open(&self, conn: &mut PgConnection, queue: &str) -> Result<bool, QueueError> {
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known().contains(queue) {
+            return Ok(false);
+        }
+        let queues = self.installed().await?;
+        queues.create_with_cxn(queue, conn).await.map_err(failed("could not make a queue"))?;
+        Ok(known().insert(queue.to_owned()))
+    }
+
+    /// Forgets which queues are there: somebody may have dropped one.
+    fn forget(&self) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    async fn send(&self, messages: &[StepMessage]) -> Result<Vec<Sent>, QueueError> {
+        let mut by_queue: HashMap<String, Vec<&StepMessage>> = HashMap::new();
+        for message in messages {
+            let source = Source { namespace: message.namespace.clone(), step: message.step.clone() };
+            by_queue.entry(queue_name(&self.schema, &source)).or_default().push(message);
+        }
+        let queues = self.installed().await?;
+        let mut session = self.session().await?;
+        let mut sent = Vec::with_capacity(by_queue.len());
+        for (queue, messages) in by_queue {
+            let created = self.open(&mut session, &queue).await?;
+            let ids = queues.send_batch_with_cxn(&queue, &messages, &mut *session);
+            let newest = ids.await.map_err(failed("could not send"))?.into_iter().max();
+            sent.push(Sent { queue, created, newest });
+        }
+        session.finish().await.map_err(|error| QueueError::new(NAME, "could not send", error))?;
+        Ok(sent)
+    }
+
+    async fn read(
+        &self,
+        conn: &mut PgConnection,
+        sources: &[Source],
+        most: usize,
+    ) -> Result<Vec<Delivery>, QueueError> {
+        let queues = self.installed().await?;
+        let mut deliveries = Vec::new();
+        for source in sources {
+            let left = most.saturating_sub(deliveries.len());
+            if left == 0 {
+                break;
+            }
+            let queue = queue_name(&self.schema, source);
+            self.open(conn, &queue).await?;
+            let read = queues.read_batch_with_cxn(&queue, self.invisible, left as i32, &mut *conn);
+            let read: Vec<Message<Value, Value>> = read.await.map_err(failed("could not be read"))?;
+            for Message { msg_id: id, message, .. } in read {
+                let receipt = Receipt(Mark::Message { queue: queue.clone(), id });
+                match serde_json::from_value(message) {
+                    Ok(message) => deliveries.push(Delivery { message, receipt }),
+                    Err(error) => {
+                        tracing::warn!(queue, id, %error, "dropped a message of PGMQ that is none of this engine's");
+                        let dropped = queues.delete_with_cxn(&queue, id, &mut *conn).await;
+                        dropped.map_err(failed("could not drop a message"))?;
+                    }
+                }
+            }
+        }
+        Ok(deliveries)
+    }
+}
+
+#[async_trait]
+impl QueueProvider for Pgmq {
+    fn kind(&self) -> Provider {
+        Provider::Pgmq
+    }
+
+    async fn ready(&self) -> Result<(), QueueError> {
+        self.installed().await.map(|_| ())
+    }
+
+    async fn publish(&self, messages: &[StepMessage]) -> Result<Vec<Sent>, QueueError> {
+        self.send(messages).await.inspect_err(|_| self.forget())
+    }
+
+    async fn receive(
+        &self,
+        conn: &mut PgConnection,
+        sources: &[Source],
+        most: usize,
+    ) -> Result<Vec<Delivery>, QueueError> {
+        self.read(conn, sources, most).await.inspect_err(|_| self.forget())
+    }
+
+    async fn ack(&self, receipts: Vec<Receipt>) -> Result<(), QueueError> {
+        let mut by_queue: HashMap<String, Vec<i64>> = HashMap::new();
+        for Receipt(mark) in receipts {
+            if let Mark::Message { queue, id } = mark {
+                by_queue.entry(queue).or_default().push(id);
+            }
+        }
+        let queues = self.installed().await?;
+        let mut session = self.session().await?;
+        for (queue, ids) in by_queue {
+            let deleted = queues.delete_batch_with_cxn(&queue, &ids, &mut *session).await;
+            deleted.map_err(failed("could not end messages"))?;
+        }
+        session.finish().await.map_err(|error| QueueError::new(NAME, "could not end messages", error))
+    }
+
+    async fn release(&self, receipts: Vec<Receipt>) -> Result<(), QueueError> {
+        let queues = self.installed().await?;
+        let mut session = self.session().await?;
+        for Receipt(mark) in receipts {
+            if let Mark::Message { queue, id } = mark {
+                let put = queues.set_vt_with_cxn::<_, Value, Value>(&queue, id, 0, &mut *session).await;
+                put.map_err(failed("could not put a message back"))?;
+            }
+        }
+        session.finish().await.map_err(|error| QueueError::new(NAME, "could not put messages back", error))
+    }
+}
+
+impl EventDrivenQueueProvider for Pgmq {
+    fn supports_push_notifications(&self) -> bool {
+        true
+    }
+
+    fn create_event_stream(&self, namespace: &str) -> BoxStream<'static, QueueEvent> {
+        events::stream(&self.events, namespace)
+    }
+}

@@ -1,0 +1,243 @@
+//! Sending steps that are due through another queue.
+//!
+//! One publisher per namespace, for as long as it has such a queue. It takes steps that are due as a worker would, and sends them after its commit. What could not be sent is due again at
+//! once, and sent when the queue is back; what was taken by a process that died is due when the lease of being sent ends.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pg::{Schema, Sql};
+use sqlx::{PgConnection, Row};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+use wake::{Channel, Claim, Claimed, Look, Looked, Topic};
+
+use super::{EventDrivenQueueProvider, Providers, Sent, StepMessage};
+use crate::event_driven::outside_channel;
+use crate::flow::Flow;
+use crate::lost::some_fence;
+use crate::name::{of_namespace, of_step};
+use crate::namespace::{Known, Mode, Provider};
+
+/// Steps that are sent at a time: a commit is shared by many, and a queue that fails costs as many.
+const PUBLISH_MAX: usize = 500;
+/// How long one wait is; it is only begun again.
+const WAIT: Duration = Duration::from_secs(86_400);
+/// The first pause before a queue that is away is asked again, and the longest.
+const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// Whose steps: a namespace, and the queue that it has.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Outlet {
+    namespace: String,
+    provider: Provider,
+}
+
+/// A step that was taken to be sent.
+pub(crate) type Taken = StepMessage;
+
+/// How steps to be sent are taken.
+pub(crate) struct Publishes {
+    channel: Channel,
+    lease: Duration,
+    publish: Sql,
+    unpublish: Sql,
+    sweep: Sql,
+}
+
+impl Publishes {
+    pub(crate) fn new(schema: &Schema, channel: Channel, lease: Duration) -> Publishes {
+        Publishes {
+            channel,
+            lease,
+            publish: schema.sql(include_str!("../../sql/publish_steps.sql")),
+            unpublish: schema.sql(include_str!("../../sql/unpublish_steps.sql")),
+            sweep: schema.sql(include_str!("../../sql/due_providers.sql")),
+        }
+    }
+}
+
+impl Claim for Publishes {
+    type Key = Outlet;
+    type Args = ();
+    type Item = Taken;
+
+    fn topics(&self, outlet: &Outlet) -> Vec<Topic> {
+        vec![self.channel.topic_of(&of_namespace(&outlet.namespace))]
+    }
+
+    async fn look(&self, conn: &mut PgConnection, look: &Look<Outlet, ()>) -> pg::Result<Looked<Taken>> {
+        let number = some_fence();
+        let rows = sqlx::query(&self.publish)
+            .bind(&look.key.namespace)
+            .bind(look.key.provider.letter())
+            .bind(look.wanted().min(PUBLISH_MAX) as i32)
+            .bind(number)
+            .bind(self.lease.as_millis() as i64)
+            .fetch_all(conn)
+            .await?;
+        let (last, steps) = rows.split_last().ok_or(sqlx::Error::RowNotFound)?;
+        let mut looked = Looked::next_due_ms(last.try_get("next_due_ms")?);
+        for row in steps {
+            let message = StepMessage {
+                task: row.try_get("task_id")?,
+                ordinal: row.try_get("ordinal")?,
+                number,
+                namespace: look.key.namespace.clone(),
+                step: row.try_get("name")?,
+                priority: row.try_get("priority")?,
+                attempt: row.try_get("attempt")?,
+            };
+            let again = Duration::from_secs_f64(row.try_get::<f64, _>("again_ms")?.max(0.0) / 1_000.0);
+            looked.give(0, message, Some(again));
+        }
+        Ok(looked)
+    }
+
+    async fn give_back(&self, conn: &mut PgConnection, steps: &[Taken]) -> pg::Result<()> {
+        sqlx::query(&self.unpublish)
+            .bind(steps.iter().map(|step| step.task).collect::<Vec<_>>())
+            .bind(steps.iter().map(|step| step.ordinal).collect::<Vec<_>>())
+            .bind(steps.iter().map(|step| step.number).collect::<Vec<_>>())
+            .execute(conn)
+            .await?;
+        Ok(())
+    }
+
+    async fn sweep(&self, conn: &mut PgConnection, keys: &[Outlet]) -> pg::Result<Vec<usize>> {
+        let query = sqlx::query_scalar(&self.sweep)
+            .bind(keys.iter().map(|outlet| outlet.namespace.as_str()).collect::<Vec<_>>())
+            .bind(keys.iter().map(|outlet| outlet.provider.letter()).collect::<Vec<_>>());
+        let due: Vec<i32> = query.fetch_all(conn).await?;
+        Ok(due.into_iter().map(|place| place as usize - 1).collect())
+    }
+}
+
+/// A publisher, which ends when this is dropped.
+struct Publisher(JoinHandle<()>);
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Flow {
+    /// Keeps a publisher for each namespace that has another queue than the tables, as they are set and from when that changes.
+    pub(crate) async fn publish(&self) {
+        let mut known = loop {
+            match self.inner.known_namespaces().await {
+                Ok(known) => break known,
+                Err(error) => {
+                    tracing::warn!(error = pg::causes(&error), "namespaces could not be read for now");
+                    sleep(PAUSE_MAX).await;
+                }
+            }
+        };
+        let mut publishers: HashMap<Outlet, Publisher> = HashMap::new();
+        loop {
+            let wanted = outlets(&known.borrow_and_update());
+            publishers.retain(|outlet, _| wanted.contains(outlet));
+            for outlet in wanted {
+                match self.inner.providers.get(outlet.provider) {
+                    Ok(queue) => {
+                        let queue = queue.clone();
+                        let run = || Publisher(tokio::spawn(self.clone().run_publisher(outlet.clone(), queue)));
+                        publishers.entry(outlet.clone()).or_insert_with(run);
+                    }
+                    Err(error) => tracing::warn!(namespace = outlet.namespace, %error, "its steps are not sent here"),
+                }
+            }
+            if known.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn run_publisher(self, outlet: Outlet, queue: Arc<dyn EventDrivenQueueProvider>) {
+        let mut pause = PAUSE;
+        loop {
+            match self.publish_some(&outlet, &queue).await {
+                Ok(true) => pause = PAUSE,
+                Ok(false) => return,
+                Err(error) => {
+                    let namespace = &outlet.namespace;
+                    tracing::warn!(namespace, error = pg::causes(&*error), "steps could not be sent for now");
+                    sleep(pause).await;
+                    pause = (pause * 2).min(PAUSE_MAX);
+                }
+            }
+        }
+    }
+
+    /// Waits for steps and sends them. Answers whether to go on.
+    async fn publish_some(
+        &self,
+        outlet: &Outlet,
+        queue: &Arc<dyn EventDrivenQueueProvider>,
+    ) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
+        // While it is away, nothing is taken for it.
+        queue.ready().await?;
+        let inner = &self.inner;
+        let taken = match inner.publishes.claim(outlet.clone(), PUBLISH_MAX, (), Instant::now() + WAIT).await {
+            Ok(Some(taken)) => taken,
+            Ok(None) => return Ok(true),
+            Err(wake::Error::Closed { .. }) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        // What is not sent is given back when it is dropped.
+        let sent = queue.publish(&taken).await?;
+        inner.wake.ring(&[inner.providers.sent(&taken)]);
+        taken.accept();
+        self.announce_sent(outlet, &sent).await;
+        Ok(true)
+    }
+
+    /// Tells listeners outside of what was sent through PGMQ, if the namespace wants that.
+    async fn announce_sent(&self, outlet: &Outlet, sent: &[Sent]) {
+        let announces = match self.inner.known_namespaces().await {
+            Ok(known) => known.borrow().get(&outlet.namespace).is_some_and(|space| space.settings.announces),
+            Err(_) => false,
+        };
+        if !announces || outlet.provider != Provider::Pgmq {
+            return;
+        }
+        for Sent { queue, created, newest } in sent {
+            let query = || {
+                sqlx::query(&self.inner.sql.announce_sent)
+                    .bind(&outlet.namespace)
+                    .bind(queue)
+                    .bind(*created)
+                    .bind(*newest)
+                    .bind(outside_channel(self.inner.schema.name(), "pgmq_queue_created", None))
+                    .bind(outside_channel(self.inner.schema.name(), "pgmq_message_ready", Some(&outlet.namespace)))
+            };
+            if let Err(error) = self.inner.db.ask("announce messages", query).await {
+                tracing::debug!(error = pg::causes(&error), "listeners outside were not told");
+            }
+        }
+    }
+}
+
+impl Providers {
+    /// Rings who waits for what was sent.
+    fn sent(&self, taken: &Claimed<Publishes>) -> wake::Ring {
+        let mut keys: Vec<String> = taken.iter().map(|step| of_step(&step.namespace, &step.step)).collect();
+        keys.extend(taken.first().map(|step| of_namespace(&step.namespace)));
+        keys.sort_unstable();
+        keys.dedup();
+        self.channel.ring_keys(keys.iter().map(String::as_str))
+    }
+}
+
+/// The namespaces that have another queue than the tables. What is only listened to is not sent.
+fn outlets(known: &Known) -> Vec<Outlet> {
+    let queued = known
+        .values()
+        .filter(|namespace| namespace.settings.provider != Provider::Table && namespace.settings.mode != Mode::Shadow);
+    queued
+        .map(|namespace| Outlet { namespace: namespace.name.clone(), provider: namespace.settings.provider })
+        .collect()
+}

@@ -1,0 +1,89 @@
+//! The tables themselves: a step row is its own message.
+
+use async_trait::async_trait;
+use futures_util::stream::BoxStream;
+use pg::{Schema, Sql};
+use sqlx::{PgConnection, Row};
+use wake::Consumer;
+
+use super::events::{self, Events};
+use super::{
+    Delivery, EventDrivenQueueProvider, Mark, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source, StepMessage,
+};
+use crate::namespace::Provider;
+
+const NAME: &str = "the step table";
+
+/// Nothing is sent, so nothing can be lost; a claim takes what is due. To receive is to see what a claim would find.
+pub(super) struct Table {
+    receive: Sql,
+    events: Consumer<Events>,
+}
+
+impl Table {
+    pub(super) fn new(schema: &Schema, events: Consumer<Events>) -> Table {
+        Table { receive: schema.sql(include_str!("../../sql/receive_steps.sql")), events }
+    }
+}
+
+#[async_trait]
+impl QueueProvider for Table {
+    fn kind(&self) -> Provider {
+        Provider::Table
+    }
+
+    async fn ready(&self) -> Result<(), QueueError> {
+        Ok(())
+    }
+
+    async fn publish(&self, _: &[StepMessage]) -> Result<Vec<Sent>, QueueError> {
+        Ok(Vec::new())
+    }
+
+    async fn receive(
+        &self,
+        conn: &mut PgConnection,
+        sources: &[Source],
+        most: usize,
+    ) -> Result<Vec<Delivery>, QueueError> {
+        let failed = |error: sqlx::Error| QueueError::new(NAME, "could not be read", error);
+        let rows = sqlx::query(&self.receive)
+            .bind(sources.iter().map(|source| source.namespace.as_str()).collect::<Vec<_>>())
+            .bind(sources.iter().map(|source| source.step.as_str()).collect::<Vec<_>>())
+            .bind(most as i64)
+            .fetch_all(conn)
+            .await
+            .map_err(failed)?;
+        let read = |row: &sqlx::postgres::PgRow| {
+            let message = StepMessage {
+                task: row.try_get("task_id")?,
+                ordinal: row.try_get("ordinal")?,
+                number: 0,
+                namespace: row.try_get("namespace")?,
+                step: row.try_get("step")?,
+                priority: row.try_get("priority")?,
+                attempt: row.try_get("attempt")?,
+            };
+            Ok(Delivery { message, receipt: Receipt(Mark::Row) })
+        };
+        rows.iter().map(read).collect::<sqlx::Result<_>>().map_err(failed)
+    }
+
+    async fn ack(&self, _: Vec<Receipt>) -> Result<(), QueueError> {
+        Ok(())
+    }
+
+    async fn release(&self, _: Vec<Receipt>) -> Result<(), QueueError> {
+        Ok(())
+    }
+}
+
+impl EventDrivenQueueProvider for Table {
+    fn supports_push_notifications(&self) -> bool {
+        true
+    }
+
+    fn create_event_stream(&self, namespace: &str) -> BoxStream<'static, QueueEvent> {
+        events::stream(&self.events, namespace)
+    }
+}

@@ -1,0 +1,421 @@
+//! Queues: whatever steps are handed out through, a task runs the same, and whatever happens to a message, each step counts once.
+//!
+//! Every case is run on each queue. Those of RabbitMQ share a server, and so a test.
+
+use std::time::Duration;
+
+use flow::{
+    Claimant, EventDrivenOrchestrator, EventDrivenQueueProvider, Flow, NamespaceChange, Options, Provider,
+    ProviderOptions, Refused, Said, Source, StepMessage,
+};
+use futures_util::StreamExt as _;
+use pg::Database;
+use pg::testing::{Proxy, TestDb, eventually};
+use serde_json::json;
+use sqlx::postgres::PgListener;
+use tokio::time::{Instant, timeout};
+use uuid::Uuid;
+
+use crate::fixture::{Fixture, NAMESPACE, PATIENCE, read, worker};
+use crate::rabbitmq::Rabbit;
+
+/// So long that a test that needs it to end fails.
+const LONG: Duration = Duration::from_secs(3_600);
+
+/// Through what the steps of a test are handed out.
+#[derive(Clone, Debug)]
+struct Through {
+    provider: Provider,
+    amqp_url: Option<String>,
+}
+
+impl Through {
+    fn options(&self, publish_lease: Duration) -> Options {
+        let providers = ProviderOptions { amqp_url: self.amqp_url.clone(), publish_lease };
+        Options { providers, ..Options::default() }
+    }
+}
+
+/// A flow whose namespace is handed out through a queue, and who sends.
+struct Queued {
+    flow: Fixture,
+    _orchestrator: EventDrivenOrchestrator,
+    through: Through,
+}
+
+impl std::ops::Deref for Queued {
+    type Target = Fixture;
+
+    fn deref(&self) -> &Fixture {
+        &self.flow
+    }
+}
+
+impl Queued {
+    async fn with(through: &Through, lease: Duration, steps: &str) -> Queued {
+        let db = TestDb::new().await;
+        let options = through.options(lease);
+        let flow = Flow::open(db.database().clone(), db.schema().clone(), options).await.expect("open a flow");
+        let flow = Fixture { db, flow };
+        flow.template("t", steps).await;
+        let _orchestrator = flow.orchestrate();
+        let queued = Queued { flow, _orchestrator, through: through.clone() };
+        queued.change(through.provider).await;
+        queued
+    }
+
+    async fn change(&self, provider: Provider) {
+        let change = NamespaceChange { provider: Some(provider), ..NamespaceChange::default() };
+        self.put_namespace(NAMESPACE, &change).await.expect("changed");
+    }
+
+    fn queue(&self) -> std::sync::Arc<dyn EventDrivenQueueProvider> {
+        self.provider(self.through.provider).expect("a queue")
+    }
+
+    /// Takes the messages of the steps `a` from the queue, which must come.
+    async fn messages(&self, want: usize) -> Vec<flow::Delivery> {
+        let source = Source { namespace: NAMESPACE.to_owned(), step: "a".to_owned() };
+        let mut taken = Vec::new();
+        eventually("messages are there", async || {
+            let mut conn = self.db.database().pool().acquire().await.expect("a connection");
+            let more = self.queue().receive(&mut conn, std::slice::from_ref(&source), want).await.expect("messages");
+            taken.extend(more);
+            taken.len() >= want
+        })
+        .await;
+        taken
+    }
+
+    /// Completes every step that comes until all tasks are complete, as several workers do.
+    async fn work(&self, tasks: &[Uuid]) {
+        let worker = || async {
+            loop {
+                let step = self.next().await;
+                let _ = self.say(&step, Said::Complete(json!(step.name))).await;
+            }
+        };
+        let done = async {
+            for task in tasks {
+                let task = self.wait(*task, Instant::now() + PATIENCE).await.expect("a task").expect("in time");
+                assert_eq!(task.summary.status, flow::TaskState::Complete);
+            }
+        };
+        tokio::select! {
+            () = async { tokio::join!(worker(), worker(), worker()); } => unreachable!("workers do not end"),
+            () = done => {}
+        }
+    }
+
+    async fn tasks(&self, count: usize) -> Vec<Uuid> {
+        let mut tasks = Vec::new();
+        for _ in 0..count {
+            tasks.push(self.task().await);
+        }
+        tasks
+    }
+}
+
+/// A task graph runs from end to end, retries and branches included, and afterwards nothing is left in the queue.
+async fn a_task_runs(through: &Through) {
+    let flow = Queued::with(
+        through,
+        LONG,
+        "[{name: a, retry: {backoff: none}}, {name: b, dependencies: [a]}, {name: c, dependencies: [a]}, {name: d, dependencies: [b, c]}]",
+    )
+    .await;
+    let task = flow.task().await;
+    let a = flow.next().await;
+    assert_eq!((a.name.as_str(), a.attempt, read(&a.results)), ("a", 1, json!({})));
+    flow.fail(&a, true).await;
+    let a = flow.next().await;
+    assert_eq!((a.name.as_str(), a.attempt), ("a", 2));
+    flow.complete(&a, json!("first")).await;
+    let (b, c) = (flow.next().await, flow.next().await);
+    let mut names = [b.name.as_str(), c.name.as_str()];
+    names.sort_unstable();
+    assert_eq!(names, ["b", "c"]);
+    assert_eq!(read(&b.results), json!({"a": "first"}));
+    flow.complete(&b, json!(1)).await;
+    flow.complete(&c, json!(1)).await;
+    let d = flow.next().await;
+    assert_eq!((d.name.as_str(), d.attempt), ("d", 1));
+    flow.complete(&d, json!("last")).await;
+    assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+    assert!(flow.now(10).await.is_empty());
+}
+
+/// A message that comes twice, or three times, is worth one claim.
+/// It is taken from the queue, and sent again as it is.
+async fn a_message_twice_counts_once(through: &Through) {
+    let flow = Queued::with(through, LONG, "[{name: a}]").await;
+    let task = flow.task().await;
+    let taken = flow.messages(1).await;
+    let message: StepMessage = taken[0].message.clone();
+    assert_eq!((message.task, message.attempt, message.step.as_str()), (task, 0, "a"));
+    flow.queue().publish(&[message.clone(), message.clone(), message]).await.expect("sent");
+    flow.queue().release(taken.into_iter().map(|delivery| delivery.receipt).collect()).await.expect("put back");
+    let step = flow.next().await;
+    assert!(flow.now(10).await.is_empty());
+    flow.complete(&step, json!(1)).await;
+    assert!(flow.now(10).await.is_empty());
+    assert_eq!(flow.attempts(task).await, [(1, "c".to_owned())]);
+}
+
+/// A worker that dies with a step loses it when its lease ends, with the attempt counted; what it says then is refused.
+async fn a_dead_worker_loses_its_step(through: &Through) {
+    let flow = Queued::with(through, LONG, "[{name: a}]").await;
+    let task = flow.task().await;
+    let short = Claimant { lease: Duration::from_millis(300), ..worker() };
+    let dies = flow.claim(&short, 1, Some(Instant::now() + PATIENCE)).await.expect("a claim").pop().expect("a step");
+    let again = flow.next().await;
+    assert_eq!((dies.attempt, again.attempt), (1, 2));
+    assert_eq!(flow.say(&dies, Said::Complete(json!("late"))).await, Err(Refused::Lost));
+    flow.complete(&again, json!(1)).await;
+    assert_eq!(flow.attempts(task).await, [(1, "l".to_owned()), (2, "c".to_owned())]);
+}
+
+/// A step that was completed is not begun with again when the ack of its message is lost.
+/// It is claimed by one server and completed through another; the first ends without having acked, and its messages come again.
+async fn a_lost_ack_costs_nothing(through: &Through) {
+    let flow = Queued::with(through, Duration::from_secs(1), "[{name: a}]").await;
+    let way = Proxy::start(&flow.db).await;
+    let database = Database::connect_lazy(way.url(), pg::Options::default()).expect("a pool through a proxy");
+    let options = through.options(Duration::from_secs(1));
+    let other = Flow::open(database, flow.db.schema().clone(), options).await.expect("open a flow");
+    let task = flow.task().await;
+    let step = other.claim(&worker(), 1, Some(Instant::now() + PATIENCE)).await.expect("a claim").pop().expect("one");
+    flow.complete(&step, json!(1)).await;
+    other.close().await;
+    drop(other);
+    // Another one comes behind it, so that the queue was read to its end.
+    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    let behind = flow.task().await;
+    let step = flow.next().await;
+    assert_eq!(step.token.task, behind);
+    flow.complete(&step, json!(1)).await;
+    assert!(flow.now(10).await.is_empty());
+    assert_eq!(flow.attempts(task).await, [(1, "c".to_owned())]);
+}
+
+/// A queue that is emptied loses nothing: what was sent, and that nobody claimed, is sent again.
+async fn an_emptied_queue_loses_nothing(through: &Through) {
+    let flow = Queued::with(through, Duration::from_secs(1), "[{name: a}]").await;
+    let tasks = flow.tasks(5).await;
+    let taken = flow.messages(5).await;
+    flow.queue().ack(taken.into_iter().map(|delivery| delivery.receipt).collect()).await.expect("emptied");
+    flow.work(&tasks).await;
+    for task in tasks {
+        assert_eq!(flow.attempts(task).await, [(1, "c".to_owned())]);
+    }
+}
+
+/// The queue of a namespace can be changed at any time: what was sent is due at once, what is under way ends as it would have, and what is left in the queue that was is worth nothing.
+/// The lease of being sent is an hour, so nothing here comes by waiting for it.
+async fn another_queue_takes_over(through: &Through) {
+    let flow = Queued::with(through, LONG, "[{name: a}]").await;
+    let tasks = flow.tasks(6).await;
+    let under_way = [flow.next().await, flow.next().await];
+    let sent = flow.db.schema().sql("select count(*) from {schema}.step s where s.published is not null");
+    if through.provider != Provider::Table {
+        eventually("the rest was sent", async || {
+            let sent: i64 = sqlx::query_scalar(&sent).fetch_one(flow.db.database().pool()).await.expect("a count");
+            sent == 4
+        })
+        .await;
+    }
+    let other = if through.provider == Provider::Table { Provider::Pgmq } else { Provider::Table };
+    flow.change(other).await;
+    let claimed = [flow.next().await, flow.next().await];
+    flow.change(through.provider).await;
+    for step in under_way.iter().chain(&claimed) {
+        flow.complete(step, json!(1)).await;
+    }
+    flow.work(&tasks).await;
+    assert!(flow.now(10).await.is_empty());
+    for task in tasks {
+        assert_eq!(flow.attempts(task).await, [(1, "c".to_owned())]);
+    }
+}
+
+/// No more steps are under way than a limit allows, and who waits for room gets it as soon as there is.
+async fn limits_are_kept(through: &Through) {
+    let flow = Queued::with(through, LONG, "[{name: a}, {name: b}]").await;
+    flow.limit(NAMESPACE, Some("a"), Some(2)).await.expect("limited");
+    let tasks = flow.tasks(3).await;
+    let mut claimed = Vec::new();
+    for _ in 0..5 {
+        claimed.push(flow.next().await);
+    }
+    assert_eq!(claimed.iter().filter(|step| step.name == "a").count(), 2);
+    assert!(flow.now(10).await.is_empty());
+    let waiting = flow.flow.flow.clone();
+    let waiting = tokio::spawn(async move { waiting.claim(&worker(), 1, Some(Instant::now() + PATIENCE)).await });
+    let first = claimed.iter().position(|step| step.name == "a").expect("one");
+    flow.complete(&claimed.remove(first), json!(1)).await;
+    let last = waiting.await.expect("no panic").expect("a claim").pop().expect("a step");
+    assert_eq!(last.name, "a");
+    for step in claimed.iter().chain([&last]) {
+        flow.complete(step, json!(1)).await;
+    }
+    assert_eq!(flow.limits(None).await.expect("limits")[0].in_progress, 0);
+    for task in tasks {
+        assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+    }
+}
+
+/// A worker that names steps receives those, and leaves the others to who wants them.
+async fn a_worker_receives_what_it_names(through: &Through) {
+    let flow = Queued::with(through, LONG, "[{name: a}, {name: b}]").await;
+    flow.task().await;
+    let of = |step: &str| Claimant { steps: Some(vec![step.to_owned()]), ..worker() };
+    for name in ["b", "a"] {
+        let step = flow.claim(&of(name), 5, Some(Instant::now() + PATIENCE)).await.expect("a claim");
+        assert_eq!(step.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(), [name]);
+    }
+}
+
+/// A claim that nobody waits for any more delays nobody, and is not charged.
+async fn a_dropped_claim_goes_back(through: &Through) {
+    let flow = Queued::with(through, LONG, "[{name: a}]").await;
+    for _ in 0..10 {
+        let waiting = flow.flow.flow.clone();
+        let waiting = tokio::spawn(async move { waiting.claim(&worker(), 1, Some(Instant::now() + PATIENCE)).await });
+        flow.task().await;
+        waiting.abort();
+        // It may have been faster.
+        for step in waiting.await.map(|claimed| claimed.expect("a claim")).unwrap_or_default() {
+            flow.say(&step, Said::GivenBack).await.expect("it counts");
+        }
+    }
+    for _ in 0..10 {
+        assert_eq!(flow.next().await.attempt, 1);
+    }
+}
+
+/// A queue says when there is something.
+async fn a_queue_tells(through: &Through) {
+    let flow = Queued::with(through, LONG, "[{name: a}]").await;
+    assert!(flow.queue().supports_push_notifications());
+    let mut events = flow.queue().create_event_stream(NAMESPACE);
+    for _ in 0..3 {
+        flow.task().await;
+        let event = timeout(PATIENCE, events.next()).await.expect("in time").expect("an event");
+        assert_eq!(event.namespace, NAMESPACE);
+    }
+}
+
+/// The cases on one queue each.
+macro_rules! cases {
+    ($($case:ident),* $(,)?) => {
+        mod table {
+            $(
+                /// A case with the tables themselves.
+                #[tokio::test]
+                async fn $case() {
+                    super::$case(&super::Through { provider: flow::Provider::Table, amqp_url: None }).await;
+                }
+            )*
+        }
+
+        mod pgmq {
+            $(
+                /// A case with PGMQ.
+                #[tokio::test]
+                async fn $case() {
+                    super::$case(&super::Through { provider: flow::Provider::Pgmq, amqp_url: None }).await;
+                }
+            )*
+        }
+
+        async fn every_case(through: &Through) {
+            $(
+                eprintln!(stringify!($case));
+                $case(through).await;
+            )*
+        }
+    };
+}
+
+cases! {
+    a_task_runs,
+    a_message_twice_counts_once,
+    a_dead_worker_loses_its_step,
+    a_lost_ack_costs_nothing,
+    an_emptied_queue_loses_nothing,
+    another_queue_takes_over,
+    limits_are_kept,
+    a_worker_receives_what_it_names,
+    a_dropped_claim_goes_back,
+    a_queue_tells,
+}
+
+/// RabbitMQ does what the others do.
+/// One server, and every case on it, one after the other.
+#[tokio::test]
+async fn rabbitmq_does_the_same() {
+    let Some(rabbit) = Rabbit::start().await else { return };
+    every_case(&Through { provider: Provider::Rabbitmq, amqp_url: Some(rabbit.url.clone()) }).await;
+}
+
+/// A RabbitMQ that crashes under load, and one that is away while tasks come, lose nothing and make nothing happen twice; when it is back, what was not sent is sent at once.
+/// It is killed while workers work, and started again after a while; then killed, given a backlog, and started. The lease of being sent is an hour for the backlog.
+#[tokio::test]
+async fn rabbitmq_may_crash_and_come_back() {
+    let Some(mut rabbit) = Rabbit::start().await else { return };
+    let through = Through { provider: Provider::Rabbitmq, amqp_url: Some(rabbit.url.clone()) };
+    let flow = Queued::with(&through, Duration::from_secs(5), "[{name: a}, {name: b, dependencies: [a]}]").await;
+    let tasks = flow.tasks(60).await;
+    let crash = async {
+        eventually("some are done", async || flow.attempts(tasks[5]).await.len() == 2).await;
+        rabbit.kill().await;
+        rabbit.begin().await;
+    };
+    tokio::join!(flow.work(&tasks), crash);
+    for task in tasks {
+        assert_eq!(flow.attempts(task).await, [(1, "c".to_owned()), (1, "c".to_owned())]);
+    }
+
+    let flow = Queued::with(&through, LONG, "[{name: a}, {name: b, dependencies: [a]}]").await;
+    let before = flow.task().await;
+    flow.work(&[before]).await;
+    rabbit.kill().await;
+    let tasks = flow.tasks(20).await;
+    assert!(flow.now(10).await.is_empty());
+    rabbit.begin().await;
+    flow.work(&tasks).await;
+    for task in tasks {
+        assert_eq!(flow.attempts(task).await, [(1, "c".to_owned()), (1, "c".to_owned())]);
+    }
+}
+
+/// A namespace cannot be given a queue that this server does not have.
+#[tokio::test]
+async fn a_queue_that_is_not_there_is_refused() {
+    let flow = Fixture::with("[{name: a}]").await;
+    let change = NamespaceChange { provider: Some(Provider::Rabbitmq), ..NamespaceChange::default() };
+    let error = flow.put_namespace(NAMESPACE, &change).await.expect_err("refused");
+    assert!(matches!(error, flow::Error::Invalid { what: "provider", .. }), "{error}");
+    assert_eq!(flow.namespaces().await.expect("a list")[0].settings.provider, Provider::Table);
+}
+
+/// Listeners outside are told of queues and messages of PGMQ, if the namespace wants that.
+#[tokio::test]
+async fn messages_of_pgmq_are_announced() {
+    let through = Through { provider: Provider::Pgmq, amqp_url: None };
+    let flow = Queued::with(&through, LONG, "[{name: a}]").await;
+    let change = NamespaceChange { announces: Some(true), ..NamespaceChange::default() };
+    flow.put_namespace(NAMESPACE, &change).await.expect("changed");
+    let mut listener = PgListener::connect_with(flow.db.database().pool()).await.expect("a listener");
+    let prefix = format!("{}_", flow.db.schema().name());
+    let (made, ready) = (format!("{prefix}pgmq_queue_created"), format!("{prefix}pgmq_message_ready.{NAMESPACE}"));
+    listener.listen_all([made.as_str(), ready.as_str()]).await.expect("listening");
+    flow.task().await;
+    for channel in [made, ready] {
+        let told = timeout(PATIENCE, listener.recv()).await.expect("in time").expect("a notification");
+        assert_eq!(told.channel(), channel);
+        let payload: serde_json::Value = serde_json::from_str(told.payload()).expect("JSON");
+        let queue = payload.get("queue").or(payload.get("queue_name")).and_then(|queue| queue.as_str());
+        assert!(queue.is_some_and(|queue| queue.len() <= 47), "{payload}");
+    }
+}

@@ -1,0 +1,82 @@
+//! A private RabbitMQ, as `scripts/rabbitmq.sh` starts it. It ends with the process that started it, however that ends.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/rabbitmq.sh");
+/// Waits for a process to end, then stops the server and removes its folder.
+const UNDERTAKER: &str =
+    r#"while kill -0 "$1" 2>/dev/null; do sleep 1; done; "$2" stop "$3" >/dev/null 2>&1; rm -rf "$3""#;
+
+pub(crate) struct Rabbit {
+    folder: PathBuf,
+    port: u16,
+    pub(crate) url: String,
+    /// Outlives this process, to end the server.
+    _undertaker: Child,
+}
+
+impl Rabbit {
+    /// `None`, with a line that the test is skipped, where it is not installed.
+    pub(crate) async fn start() -> Option<Rabbit> {
+        if !PathBuf::from("/usr/lib/rabbitmq/bin/rabbitmq-server").exists() {
+            return pg::testing::skip("RabbitMQ, which is not installed");
+        }
+        let port = ports();
+        let folder = std::env::temp_dir().join(format!("reveille-rabbitmq-{}-{port}", std::process::id()));
+        let _undertaker = Command::new("sh")
+            .args(["-c", UNDERTAKER, "sh", &std::process::id().to_string(), SCRIPT])
+            .arg(&folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("somebody to end the server");
+        let mut rabbit = Rabbit { folder, port, url: String::new(), _undertaker };
+        rabbit.begin().await;
+        Some(rabbit)
+    }
+
+    /// Starts it, as it was when it ended.
+    pub(crate) async fn begin(&mut self) {
+        let folder = self.folder.to_str().expect("a folder").to_owned();
+        let started = run(vec!["start".to_owned(), folder, self.port.to_string()]).await;
+        assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
+        self.url = String::from_utf8(started.stdout).expect("an address").trim().to_owned();
+    }
+
+    /// Ends it at once, as a crash does.
+    pub(crate) async fn kill(&self) {
+        let pid = run(vec!["pid".to_owned(), self.folder.to_str().expect("a folder").to_owned()]).await;
+        let pid = String::from_utf8(pid.stdout).expect("a process").trim().to_owned();
+        let killed = Command::new("sh").args(["-c", r#"kill -9 "$1""#, "sh", &pid]).status().expect("kill it");
+        assert!(killed.success());
+        pg::testing::eventually("it has ended", async || {
+            !Command::new("sh")
+                .args(["-c", r#"kill -0 "$1" 2>/dev/null"#, "sh", &pid])
+                .status()
+                .expect("look")
+                .success()
+        })
+        .await;
+    }
+}
+
+async fn run(args: Vec<String>) -> Output {
+    let run = tokio::task::spawn_blocking(move || Command::new(SCRIPT).args(args).stdin(Stdio::null()).output());
+    run.await.expect("no panic").expect("run the script")
+}
+
+/// The first of three ports that are free.
+fn ports() -> u16 {
+    let free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+    for _ in 0..100 {
+        let Ok(first) = free(0) else { continue };
+        let port = first.local_addr().expect("an address").port();
+        if port < u16::MAX - 2 && free(port + 1).is_ok() && free(port + 2).is_ok() {
+            return port;
+        }
+    }
+    panic!("there are no three ports in a row")
+}
