@@ -998,7 +998,7 @@ begin
     end if;
     perform {schema}.ring(array['{schema}_flow_namespaces'], array['']);
     if made.announces and pg_notification_queue_usage() < 0.9 then
-        perform pg_notify('{schema}_' || 'namespace_created', json_build_object(
+        perform pg_notify('{schema}_namespace_created', json_build_object(
             'namespace_id', made.id, 'namespace_name', left(made.name, 1000), 'description', made.description, 'created_at', made.created_at, 'triggered_by', 'namespace_creation')::text);
     end if;
     return true;

@@ -38,7 +38,7 @@ pub(crate) fn migrator(schema: &Schema) -> Migrator {
 
 /// The metrics of every part.
 pub(crate) fn metrics() -> impl Iterator<Item = &'static Metric> {
-    wake::METRICS.iter()
+    wake::METRICS.iter().chain(flow::METRICS)
 }
 
 /// How the products are set up.
@@ -53,7 +53,7 @@ pub(crate) struct Products {
     queues: Queues,
     _house: queue::Housekeeping,
     flow: Flow,
-    _orchestrator: flow::Orchestrator,
+    _orchestrator: flow::EventDrivenOrchestrator,
 }
 
 impl Products {

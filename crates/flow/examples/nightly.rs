@@ -21,7 +21,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 /// What a server does by itself: one of these in each process, and as many processes as you like.
-async fn serve(url: &str, schema: &Schema) -> flow::Result<(Flow, flow::Orchestrator)> {
+async fn serve(url: &str, schema: &Schema) -> flow::Result<(Flow, flow::EventDrivenOrchestrator)> {
     let database = Database::connect(url, pg::Options::default()).await?;
     let flow = Flow::open(database, schema.clone(), Options::default()).await?;
     let orchestrator = flow.orchestrate();

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use wake::{Channel, Claim, Floors, Look, Looked, Reading, Topic};
 
 use crate::error::{Error, Result};
+use crate::event_driven::Meter;
 use crate::flow::Flow;
 use crate::lost::Lost;
 use crate::name::{self, of_namespace, of_step};
@@ -169,6 +170,7 @@ pub(crate) struct Args {
 /// How steps are claimed.
 pub(crate) struct Claims {
     channel: Channel,
+    meter: Arc<Meter>,
     /// Of lanes.
     floors: Floors<i32>,
     /// The lanes of each source, as far as they are known.
@@ -180,9 +182,10 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    pub(crate) fn new(schema: &Schema, channel: Channel, lost: Arc<Lost>) -> Claims {
+    pub(crate) fn new(schema: &Schema, channel: Channel, meter: Arc<Meter>, lost: Arc<Lost>) -> Claims {
         Claims {
             channel,
+            meter,
             floors: Floors::new(),
             lanes: Mutex::default(),
             lost,
@@ -226,6 +229,9 @@ impl Claim for Claims {
         let rows = query.fetch_all(conn).await?;
         let (last, steps) = rows.split_last().ok_or(sqlx::Error::RowNotFound)?;
         let next_due_ms: Option<f64> = last.try_get("next_due_ms")?;
+        if steps.is_empty() && next_due_ms.is_some_and(|ms| ms <= 0.0) {
+            self.meter.conflicts.add(1);
+        }
         let again = self.reached(&look.key, &readings, began, last)?.map(|again| again.as_secs_f64() * 1_000.0);
         let mut looked = Looked::next_due_ms(next_due_ms.into_iter().chain(again).reduce(f64::min));
         for row in steps {

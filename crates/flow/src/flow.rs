@@ -12,6 +12,7 @@ use crate::catalog::Catalog;
 use crate::claim::Claims;
 use crate::due::Due;
 use crate::error::Result;
+use crate::event_driven::{Meter, NAMESPACE_CREATED, News, Waiting, outside_channel, tell_news};
 use crate::lost::Lost;
 use crate::manual::Acts;
 use crate::namespace::{Changes, Namespaces};
@@ -38,9 +39,6 @@ const NAMESPACES: &str = "flow_namespaces";
 
 /// And that steps were sent through another queue.
 const DELIVERIES: &str = "flow_deliveries";
-
-/// The schema whose name listeners outside need not know.
-pub(crate) const DEFAULT_SCHEMA: &str = "reveille";
 
 /// Everything that can be set. `Options::default()` is what to start with.
 #[derive(Clone)]
@@ -76,6 +74,10 @@ pub(crate) struct Inner {
     pub(crate) db: Database,
     pub(crate) schema: Schema,
     pub(crate) wake: Wake,
+    pub(crate) steps_channel: Channel,
+    pub(crate) meter: Arc<Meter>,
+    pub(crate) news: Arc<News>,
+    pub(crate) waiting: Waiting,
     pub(crate) environment: Option<String>,
     pub(crate) catalog: Catalog,
     pub(crate) namespaces: Namespaces,
@@ -147,6 +149,10 @@ impl Flow {
         let events = wake.consumer("queue_events", events);
         let lease = options.providers.publish_lease;
         let providers = Arc::new(Providers::new(db, schema, &options.providers, deliveries_channel, &events));
+        let meter = Arc::new(Meter::new());
+        let namespaces = Namespaces::new(namespaces_channel.clone());
+        let (news, words) = News::new(namespaces.subscribe(), meter.clone());
+        let news = Arc::new(news);
         let inner = Inner {
             publishes: wake.consumer("publish", Publishes::new(schema, channel.clone(), lease)),
             deliveries: wake.consumer("deliveries", Deliveries::new(schema, providers.clone(), lost.clone())),
@@ -154,19 +160,25 @@ impl Flow {
             events,
             environment: options.environment,
             catalog: Catalog::default(),
-            changes: wake.consumer("namespaces", Changes::new(schema, namespaces_channel.clone())),
-            namespaces: Namespaces::new(namespaces_channel),
+            changes: wake.consumer("namespaces", Changes::new(schema, namespaces_channel)),
+            namespaces,
+            waiting: Waiting::default(),
+            steps_channel: channel.clone(),
             sql: Queries::new(schema),
-            submits: wake.flights("submit", Submits::new(schema, channel.clone(), overdue_channel), flying.clone()),
-            claims: wake.consumer("steps", Claims::new(schema, channel.clone(), lost)),
+            submits: wake.flights(
+                "submit",
+                Submits::new(schema, news.clone(), channel.clone(), overdue_channel),
+                flying.clone(),
+            ),
+            claims: wake.consumer("steps", Claims::new(schema, channel.clone(), meter.clone(), lost)),
             acts: wake.flights(
                 "operate",
-                Acts::new(schema, channel.clone(), watch_channel.clone()),
+                Acts::new(schema, news.clone(), channel.clone(), watch_channel.clone()),
                 Acts::alone(flying.clone()),
             ),
             settles: wake.flights(
                 "settle",
-                Settles::new(schema, channel, watch_channel.clone(), leases_channel.clone()),
+                Settles::new(schema, news.clone(), channel, watch_channel.clone(), leases_channel.clone()),
                 flying.clone(),
             ),
             renewals: wake.flights("renew", Renewals::new(schema), flying.clone()),
@@ -180,14 +192,19 @@ impl Flow {
             db: db.clone(),
             schema: schema.clone(),
             wake,
+            meter,
+            news,
         };
-        Flow { inner: Arc::new(inner) }
+        let inner = Arc::new(inner);
+        tokio::spawn(tell_news(Arc::downgrade(&inner), words));
+        Flow { inner }
     }
 
     /// What this crate and its engine need in a schema, in order.
     pub fn components(schema: &Schema) -> Vec<Component> {
         // What only the database knows is rung there.
-        let channel = |suffix| format!("'{}'", channel_name(schema.name(), suffix).replace('\'', "''"));
+        let literal = |name: String| format!("'{}'", name.replace('\'', "''"));
+        let channel = |suffix| literal(channel_name(schema.name(), suffix));
         let vars = [
             ("channel", STEPS),
             ("leases", LEASES),
@@ -196,7 +213,7 @@ impl Flow {
             ("deliveries", DELIVERIES),
         ];
         let mut vars = vars.map(|(name, suffix)| (name.to_owned(), channel(suffix))).to_vec();
-        vars.push(("prefix".to_owned(), outside_prefix(schema)));
+        vars.push(("created".to_owned(), literal(outside_channel(schema.name(), NAMESPACE_CREATED, None))));
         let flow = Component { name: "flow", migrations: MIGRATIONS, functions: FUNCTIONS, vars };
         vec![Wake::component(), flow]
     }
@@ -234,14 +251,4 @@ impl std::fmt::Debug for Flow {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Flow").field("db", &self.inner.db).field("schema", &self.inner.schema).finish()
     }
-}
-
-/// What the names of channels for listeners outside begin with, as a literal: the schema, unless it is the default one.
-fn outside_prefix(schema: &Schema) -> String {
-    format!("'{}'", outside_prefix_of(schema).replace('\'', "''"))
-}
-
-/// The same, as it is.
-pub(crate) fn outside_prefix_of(schema: &Schema) -> String {
-    if schema.name() == DEFAULT_SCHEMA { String::new() } else { format!("{}_", schema.name()) }
 }

@@ -13,6 +13,7 @@ mod claim;
 mod due;
 mod error;
 mod event;
+pub mod event_driven;
 mod flat;
 mod flow;
 mod graph;
@@ -53,6 +54,10 @@ pub use audit::{Attempt, Outcome};
 pub use claim::{Claimant, ClaimedStep};
 pub use error::{Error, Result};
 pub use event::{DomainEvent, EventFilter};
+pub use event_driven::{
+    EventDrivenMetrics, EventDrivenOrchestrator, EventRouter, METRICS, OrchestrationConfig, OrchestrationMode,
+    WorkerPool,
+};
 pub use flow::{Flow, Options};
 pub use investigation::{Investigation, InvestigationFilter, Resolution};
 pub use limit::Limit;
@@ -62,7 +67,6 @@ pub use manual::{
     Operation, REASON_MAX, Who,
 };
 pub use namespace::{Mode, Namespace, NamespaceChange, NamespaceSettings, Provider};
-pub use orchestrator::Orchestrator;
 pub use provider::{
     Delivery, EventDrivenQueueProvider, ProviderOptions, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source,
     StepMessage,
@@ -83,4 +87,4 @@ pub use templates::{ListedTemplate, TemplateFilter, TemplatePage};
 pub use token::Token;
 pub use transition::{NotATransition, Transition, TransitionId};
 pub use wait::News;
-pub use worker::{Answer, Handled, Handler, Signal, Step, Worker, WorkerBuilder, WorkerCounts};
+pub use worker::{Answer, Handled, Handler, Handlers, Signal, Step, Worker, WorkerBuilder, WorkerCounts};

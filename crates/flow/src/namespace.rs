@@ -145,7 +145,7 @@ impl Flow {
                 .bind(change.announces)
         };
         inner.db.ask("change a namespace", query).await?;
-        inner.wake.ring(&[inner.namespaces.channel.ring()]);
+        inner.ring_namespaces();
         let all = inner.read_namespaces().await?;
         all.get(name).cloned().ok_or_else(|| Error::from(sqlx::Error::RowNotFound))
     }
@@ -182,7 +182,7 @@ impl Flow {
     }
 }
 
-fn check_name(name: &str) -> Result<()> {
+pub(crate) fn check_name(name: &str) -> Result<()> {
     if name.is_empty() {
         return Err(Error::invalid("namespace", "it is empty"));
     }
@@ -224,9 +224,40 @@ impl Namespaces {
     pub(crate) fn new(channel: Channel) -> Namespaces {
         Namespaces { channel, known: watch::Sender::default(), followed: OnceCell::new() }
     }
+
+    /// As they are known now; none, before anybody has asked.
+    pub(crate) fn now(&self) -> Known {
+        self.known.borrow().clone()
+    }
+
+    /// Whoever wants to see them when they are known, and every change.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Known> {
+        self.known.subscribe()
+    }
+
+    pub(crate) fn channel_name(&self) -> &str {
+        self.channel.name()
+    }
 }
 
 impl Inner {
+    /// Follows the namespaces from now on, if they can be read: whoever commits something has to know whether anybody wants to hear of it.
+    pub(crate) async fn follow_namespaces(self: &Arc<Inner>) {
+        if let Err(error) = self.known_namespaces().await {
+            tracing::warn!(error = pg::causes(&error), "namespaces could not be read for now: nothing is announced");
+        }
+    }
+
+    /// How a namespace is claimed, as far as it is known.
+    pub(crate) fn mode_of(&self, namespace: &str) -> Option<Mode> {
+        self.namespaces.known.borrow().get(namespace).map(|one| one.settings.mode)
+    }
+
+    /// Rings whoever follows the namespaces: one was changed.
+    pub(crate) fn ring_namespaces(&self) {
+        self.wake.ring(&[self.namespaces.channel.ring()]);
+    }
+
     /// The namespaces, and word of every change. The first call reads them and follows them from then on: later ones ask nothing.
     pub(crate) async fn known_namespaces(self: &Arc<Inner>) -> Result<watch::Receiver<Known>> {
         let begin = async || {

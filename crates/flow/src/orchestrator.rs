@@ -10,6 +10,7 @@ use wake::Consumer;
 
 use crate::due::{DUE_MAX, Due};
 use crate::error::Result;
+use crate::event_driven::Cause;
 use crate::flow::Flow;
 
 /// How long one wait is; it is only begun again.
@@ -17,55 +18,34 @@ const WAIT: Duration = Duration::from_secs(86_400);
 /// The pause after a failure, which the log tells.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Does what nobody else does, until it is dropped or shut down. One per process is enough; several do not disturb each other.
-#[derive(Debug)]
-pub struct Orchestrator {
-    tasks: Vec<JoinHandle<()>>,
-}
-
-impl Orchestrator {
-    /// Stops, and returns when it has.
-    pub async fn shutdown(mut self) {
-        for task in &mut self.tasks {
-            task.abort();
-            let _ = task.await;
-        }
-    }
-}
-
-impl Drop for Orchestrator {
-    fn drop(&mut self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
-    }
+/// Frees what workers that died have left behind, deals with tasks that take too long, submits what is scheduled, and sends steps through the queues that
+/// namespaces have beside the tables, until these tasks are ended.
+pub(crate) fn attend_all(flow: &Flow) -> [JoinHandle<()>; 4] {
+    let leases = flow.clone();
+    let leases = tokio::spawn(async move {
+        let end = |tokens| leases.end_leases(tokens);
+        attend("leases that have ended", &leases.inner.leases, end).await;
+    });
+    let tasks = flow.clone();
+    let tasks = tokio::spawn(async move {
+        let age = |due| tasks.age(due);
+        attend("tasks that take too long", &tasks.inner.overdue, age).await;
+    });
+    let schedules = flow.clone();
+    let schedules = tokio::spawn(async move {
+        let run = |due| schedules.run_due(due);
+        attend("schedules that are due", &schedules.inner.schedules, run).await;
+    });
+    let publisher = flow.clone();
+    let publisher = tokio::spawn(async move { publisher.publish().await });
+    [leases, tasks, schedules, publisher]
 }
 
 impl Flow {
-    /// Starts to do what nobody else does: to free what workers that died have left behind, to deal with tasks that take too long, to submit what is scheduled, and to
-    /// send steps through the queues that namespaces have beside the tables.
-    pub fn orchestrate(&self) -> Orchestrator {
-        let leases = self.clone();
-        let leases = tokio::spawn(async move {
-            let end = |tokens| leases.end_leases(tokens);
-            attend("leases that have ended", &leases.inner.leases, end).await;
-        });
-        let tasks = self.clone();
-        let tasks = tokio::spawn(async move {
-            let age = |due| tasks.age(due);
-            attend("tasks that take too long", &tasks.inner.overdue, age).await;
-        });
-        let schedules = self.clone();
-        let schedules = tokio::spawn(async move {
-            let run = |due| schedules.run_due(due);
-            attend("schedules that are due", &schedules.inner.schedules, run).await;
-        });
-        let publisher = self.clone();
-        let publisher = tokio::spawn(async move { publisher.publish().await });
-        Orchestrator { tasks: vec![leases, tasks, schedules, publisher] }
-    }
-
     /// Deals with tasks that may have taken too long.
     async fn age(&self, tasks: Vec<Uuid>) -> Result<()> {
         self.inner.db.ask("age tasks", || sqlx::query(&self.inner.sql.age_tasks).bind(&tasks)).await?;
+        tasks.iter().for_each(|task| self.inner.news.tell(None, *task, Cause::Ended));
         Ok(())
     }
 }

@@ -14,6 +14,7 @@ use wake::{Boarded, Channel, Flight, Landed, Ring};
 
 use crate::catalog::Kept;
 use crate::error::Result;
+use crate::event_driven::{Cause, News};
 use crate::flat::flat;
 use crate::flow::Flow;
 use crate::name::{of_namespace, of_step};
@@ -184,6 +185,7 @@ impl Flow {
 
     /// What is sent of it, unless it is refused before that.
     async fn member(&self, Ended { token, said }: &Ended) -> Result<std::result::Result<Member, Refused>> {
+        self.inner.follow_namespaces().await;
         let token = *token;
         let kept = self.inner.numbered(token.template).await?;
         let kept = kept.filter(|kept| (token.slot as usize) < kept.template.steps.len());
@@ -278,6 +280,7 @@ pub(crate) struct Fate(Option<Settled>, bool, bool);
 
 /// Sends ends of attempts.
 pub(crate) struct Settles {
+    news: Arc<News>,
     channel: Channel,
     watch: Channel,
     leases: Channel,
@@ -285,8 +288,8 @@ pub(crate) struct Settles {
 }
 
 impl Settles {
-    pub(crate) fn new(schema: &Schema, channel: Channel, watch: Channel, leases: Channel) -> Settles {
-        Settles { channel, watch, leases, settle: schema.sql(include_str!("../sql/settle_steps.sql")) }
+    pub(crate) fn new(schema: &Schema, news: Arc<News>, channel: Channel, watch: Channel, leases: Channel) -> Settles {
+        Settles { news, channel, watch, leases, settle: schema.sql(include_str!("../sql/settle_steps.sql")) }
     }
 }
 
@@ -365,7 +368,7 @@ impl Flight for Settles {
         Landed::of(&query.fetch_one(conn).await?)
     }
 
-    fn outcome(&self, _: &Member, text: &str) -> Fate {
+    fn outcome(&self, member: &Member, text: &str) -> Fate {
         let mut letters = text.chars();
         let first = letters.next();
         let repeated = first == Some('d');
@@ -387,6 +390,16 @@ impl Flight for Settles {
         });
         // What is to be tried again, or given back, is to be found by who waits.
         let readied = text.contains('+') || matches!(step, StepState::WaitingForRetry | StepState::Enqueued);
+        // A pause before another attempt makes nothing ready; a decision and a batch may.
+        let opened = text.contains('+') || member.inputs.is_some() || member.chosen.is_some();
+        match task {
+            _ if repeated => {}
+            Some(_) => self.news.tell(Some(&member.kept.template.namespace), member.token.task, Cause::Ended),
+            None if opened || step == StepState::Enqueued => {
+                self.news.tell(Some(&member.kept.template.namespace), member.token.task, Cause::Settled);
+            }
+            None => {}
+        }
         Fate(Some(Settled { step, task, repeated }), readied && !repeated, text.contains('!'))
     }
 }

@@ -11,6 +11,7 @@ use wake::{Boarded, Channel, Flight, Landed, Ring};
 
 use crate::catalog::Kept;
 use crate::error::{Error, Result};
+use crate::event_driven::{Cause, News};
 use crate::flat::flat;
 use crate::flow::Flow;
 use crate::identity::identity;
@@ -106,6 +107,7 @@ impl Flow {
     /// [`Error::Duplicate`] if the same task was made before, [`Error::NoTemplate`], [`Error::Invalid`] for a context that the template does not allow and for everything else that cannot be
     /// meant; else the database's.
     pub async fn submit(&self, submission: Submission) -> Result<Submitted> {
+        self.inner.follow_namespaces().await;
         let kept = self.inner.allowed(&submission).await?;
         let identity = identity(&kept.template, &submission.context, submission.idempotency_key.as_deref());
         let identity = identity.map_err(|_| {
@@ -168,14 +170,15 @@ pub(crate) enum Fate {
 
 /// Sends submissions.
 pub(crate) struct Submits {
+    news: Arc<News>,
     channel: Channel,
     overdue: Channel,
     submit: Sql,
 }
 
 impl Submits {
-    pub(crate) fn new(schema: &Schema, channel: Channel, overdue: Channel) -> Submits {
-        Submits { channel, overdue, submit: schema.sql(include_str!("../sql/submit_tasks.sql")) }
+    pub(crate) fn new(schema: &Schema, news: Arc<News>, channel: Channel, overdue: Channel) -> Submits {
+        Submits { news, channel, overdue, submit: schema.sql(include_str!("../sql/submit_tasks.sql")) }
     }
 }
 
@@ -231,7 +234,11 @@ impl Flight for Submits {
         Landed::of(&query.fetch_one(conn).await?)
     }
 
-    fn outcome(&self, _: &Member, text: &str) -> Fate {
-        text.strip_prefix('d').and_then(|task| Uuid::try_parse(task).ok()).map_or(Fate::Made, Fate::Same)
+    fn outcome(&self, member: &Member, text: &str) -> Fate {
+        let same = text.strip_prefix('d').and_then(|task| Uuid::try_parse(task).ok());
+        if same.is_none() {
+            self.news.tell(Some(&member.kept.template.namespace), member.id, Cause::Submitted);
+        }
+        same.map_or(Fate::Made, Fate::Same)
     }
 }

@@ -10,6 +10,7 @@ use wake::{Boarded, Channel, Flight, FlightOptions, Landed, Ring};
 use super::{Cancelled, Obstacle, Operated, STEPS, TASKS, Who, of_letter, steps_before, tasks_before};
 use crate::catalog::Kept;
 use crate::error::{Error, Result};
+use crate::event_driven::{Cause, News};
 use crate::flow::Flow;
 use crate::name::{of_namespace, of_step};
 use crate::settle::{Chosen, Inputs};
@@ -151,6 +152,7 @@ impl Answer {
 
 impl Flow {
     pub(super) async fn act(&self, act: Act, who: &Who, manner: Manner) -> Result<Answer> {
+        self.inner.follow_namespaces().await;
         Ok(self.inner.acts.submit(Member { act, who: who.clone(), manner }).await?)
     }
 }
@@ -172,6 +174,7 @@ pub(crate) struct Member {
 
 /// Sends operations.
 pub(crate) struct Acts {
+    news: Arc<News>,
     channel: Channel,
     watch: Channel,
     operate: Sql,
@@ -179,8 +182,9 @@ pub(crate) struct Acts {
 }
 
 impl Acts {
-    pub(crate) fn new(schema: &Schema, channel: Channel, watch: Channel) -> Acts {
+    pub(crate) fn new(schema: &Schema, news: Arc<News>, channel: Channel, watch: Channel) -> Acts {
         Acts {
+            news,
             channel,
             watch,
             operate: schema.sql(include_str!("../../sql/operate_step.sql")),
@@ -265,6 +269,16 @@ impl Flight for Acts {
     }
 
     fn outcome(&self, member: &Member, text: &str) -> Answer {
-        member.act.answer(text)
+        let answer = member.act.answer(text);
+        if member.manner == Manner::Earnest {
+            match (&member.act, &answer) {
+                (Act::Step(act), Answer::Operated { .. }) => {
+                    self.news.tell(Some(&act.kept.template.namespace), act.task, Cause::Operated);
+                }
+                (Act::Task(act), Answer::Cancelled(_)) => self.news.tell(None, act.task, Cause::Ended),
+                _ => {}
+            }
+        }
+        answer
     }
 }

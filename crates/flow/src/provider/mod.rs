@@ -246,7 +246,7 @@ impl crate::Flow {
 
 /// The name of the queue of a source: a piece that people can read, and a hash that no other source has.
 pub(crate) fn queue_name(schema: &str, source: &Source) -> String {
-    let readable = if schema == crate::flow::DEFAULT_SCHEMA {
+    let readable = if schema == crate::event_driven::DEFAULT_SCHEMA {
         format!("{}_{}", source.namespace, source.step)
     } else {
         format!("{schema}_{}_{}", source.namespace, source.step)

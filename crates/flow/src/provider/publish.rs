@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep};
 use wake::{Channel, Claim, Claimed, Look, Looked, Topic};
 
 use super::{EventDrivenQueueProvider, Providers, Sent, StepMessage};
+use crate::event_driven::outside_channel;
 use crate::flow::Flow;
 use crate::lost::some_fence;
 use crate::name::{of_namespace, of_step};
@@ -203,6 +204,9 @@ impl Flow {
         if !announces || outlet.provider != Provider::Pgmq {
             return;
         }
+        let schema = self.inner.schema.name();
+        let made = outside_channel(schema, "pgmq_queue_created", None);
+        let ready = outside_channel(schema, "pgmq_message_ready", Some(&outlet.namespace));
         for Sent { queue, created, newest } in sent {
             let query = || {
                 sqlx::query(&self.inner.sql.announce_sent)
@@ -210,7 +214,8 @@ impl Flow {
                     .bind(queue)
                     .bind(*created)
                     .bind(*newest)
-                    .bind(crate::flow::outside_prefix_of(&self.inner.schema))
+                    .bind(&made)
+                    .bind(&ready)
             };
             if let Err(error) = self.inner.db.ask("announce messages", query).await {
                 tracing::debug!(error = pg::causes(&error), "listeners outside were not told");

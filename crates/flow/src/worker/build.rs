@@ -1,6 +1,5 @@
 //! How a worker is described and started.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +8,8 @@ use tokio::sync::oneshot;
 
 use super::Worker;
 use super::counts::Tally;
-use super::handler::{Answer, Carry, Function, Handler};
+use super::handler::{Answer, Handler};
+use super::handlers::Handlers;
 use super::run::Run;
 use super::step::Step;
 use crate::claim::Claimant;
@@ -30,15 +30,14 @@ pub struct WorkerBuilder {
     flow: Flow,
     claimant: Claimant,
     concurrency: usize,
-    registry: HashMap<String, Arc<dyn Carry>>,
-    twice: Option<String>,
+    handlers: Handlers,
 }
 
 impl Flow {
     /// A worker of that name, which is what the history calls it.
     pub fn worker(&self, name: impl Into<String>) -> WorkerBuilder {
         let claimant = Claimant { name: name.into(), namespaces: Vec::new(), steps: None, lease: LEASE };
-        WorkerBuilder { flow: self.clone(), claimant, concurrency: CONCURRENCY, registry: HashMap::new(), twice: None }
+        WorkerBuilder { flow: self.clone(), claimant, concurrency: CONCURRENCY, handlers: Handlers::new() }
     }
 }
 
@@ -82,22 +81,26 @@ impl WorkerBuilder {
     /// flow.worker("till-1").namespace("shop").handle("charge", charge).start()
     /// # }
     /// ```
-    pub fn handle<F, C, W, O>(self, callable: impl Into<String>, function: F) -> WorkerBuilder
+    pub fn handle<F, C, W, O>(mut self, callable: impl Into<String>, function: F) -> WorkerBuilder
     where
         F: Fn(Step<C>) -> W + Send + Sync + 'static,
         C: DeserializeOwned + Send + 'static,
         W: Future<Output = Result<O, Failure>> + Send + 'static,
         O: Answer + 'static,
     {
-        self.register(callable, Function::new(function))
+        self.handlers = self.handlers.handle(callable, function);
+        self
     }
 
     /// Has a handler carry out the steps whose template names this callable.
     pub fn register(mut self, callable: impl Into<String>, handler: impl Handler) -> WorkerBuilder {
-        let callable = callable.into();
-        if self.registry.insert(callable.clone(), Arc::new(handler)).is_some() {
-            self.twice.get_or_insert(callable);
-        }
+        self.handlers = self.handlers.register(callable, handler);
+        self
+    }
+
+    /// Has these handlers, in place of those that were given before.
+    pub fn handlers(mut self, handlers: Handlers) -> WorkerBuilder {
+        self.handlers = handlers;
         self
     }
 
@@ -109,14 +112,9 @@ impl WorkerBuilder {
     /// # Panics
     /// Outside a tokio runtime.
     pub fn start(self) -> Result<Worker> {
-        let WorkerBuilder { flow, claimant, concurrency, registry, twice } = self;
+        let WorkerBuilder { flow, claimant, concurrency, handlers } = self;
         claimant.check()?;
-        if registry.is_empty() {
-            return Err(Error::invalid("handlers", "there is none"));
-        }
-        if let Some(callable) = twice {
-            return Err(Error::invalid("handlers", format!("there are two for {callable:?}")));
-        }
+        let registry = handlers.registry()?;
         if !(1..=CONCURRENCY_MAX).contains(&concurrency) {
             let reason = format!("it is {concurrency}; it must be between 1 and {CONCURRENCY_MAX}");
             return Err(Error::invalid("concurrency", reason));
@@ -130,7 +128,6 @@ impl WorkerBuilder {
 
 impl std::fmt::Debug for WorkerBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let callables: Vec<&String> = self.registry.keys().collect();
-        f.debug_struct("WorkerBuilder").field("claimant", &self.claimant).field("callables", &callables).finish()
+        f.debug_struct("WorkerBuilder").field("claimant", &self.claimant).field("handlers", &self.handlers).finish()
     }
 }

@@ -17,6 +17,7 @@ mod counts;
 mod decision;
 mod failure;
 mod handler;
+mod handlers;
 mod heartbeat;
 mod run;
 mod step;
@@ -31,6 +32,7 @@ use tokio::task::JoinHandle;
 pub use build::WorkerBuilder;
 pub use counts::WorkerCounts;
 pub use handler::{Answer, Handled, Handler};
+pub use handlers::Handlers;
 pub use step::{Signal, Step};
 
 use counts::Tally;
@@ -48,6 +50,11 @@ impl Worker {
     /// What it has done so far.
     pub fn counts(&self) -> WorkerCounts {
         self.tally.snapshot()
+    }
+
+    /// Whether it has not ended.
+    pub(crate) fn is_running(&self) -> bool {
+        !self.ended.is_finished()
     }
 
     /// Stops: claims nothing more, lets handlers go on for so long, gives back uncharged what is not done by then, and answers what it has done when everything is said.

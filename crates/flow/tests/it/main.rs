@@ -6,6 +6,7 @@ mod batches;
 mod bulk;
 mod claims;
 mod decisions;
+mod event_driven;
 mod examples;
 mod failures;
 mod fixture;

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use flow::{
-    Claimant, EventDrivenQueueProvider, Flow, NamespaceChange, Options, Orchestrator, Provider, ProviderOptions,
-    Refused, Said, Source, StepMessage,
+    Claimant, EventDrivenOrchestrator, EventDrivenQueueProvider, Flow, NamespaceChange, Options, Provider,
+    ProviderOptions, Refused, Said, Source, StepMessage,
 };
 use futures_util::StreamExt as _;
 use pg::Database;
@@ -39,7 +39,7 @@ impl Through {
 /// A flow whose namespace is handed out through a queue, and who sends.
 struct Queued {
     flow: Fixture,
-    _orchestrator: Orchestrator,
+    _orchestrator: EventDrivenOrchestrator,
     through: Through,
 }
 

@@ -1,6 +1,6 @@
 //! Every route of flow, tried out by schemathesis.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::fixture::{JSON, Server, text};
 use crate::schemathesis::{FLOW, try_out};
@@ -15,8 +15,8 @@ async fn the_document_holds_against_whatever_is_sent() {
     .await;
     let failed = server.task(json!({})).await;
     let steps = server.now(9).await;
-    let error = json!({"message": "broken", "retryable": false});
-    let failures: Vec<_> = steps.iter().map(|step| json!({"token": step["token"], "error": error})).collect();
+    let error = |step: &Value| json!({"message": "broken", "retryable": step["name"] == "a"});
+    let failures: Vec<_> = steps.iter().map(|step| json!({"token": step["token"], "error": error(step)})).collect();
     let ended = server.report("fail", json!(failures)).await;
     assert_eq!(ended[1]["task_state"], "error", "{ended:?}");
     let task = server.task(json!({})).await;
@@ -29,9 +29,11 @@ async fn the_document_holds_against_whatever_is_sent() {
     }
     let entries = server.get("dlq").await.json();
     let entry = entries["entries"][0]["id"].to_string();
+    let spare = server.task(json!({})).await;
     let environment = [
         ("REVEILLE_TEST_TASK", task.as_str()),
         ("REVEILLE_TEST_FAILED", &failed),
+        ("REVEILLE_TEST_SPARE", &spare),
         ("REVEILLE_TEST_TOKEN", &token),
         ("REVEILLE_TEST_ENTRY", &entry),
     ];

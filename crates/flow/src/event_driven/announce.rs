@@ -1,0 +1,184 @@
+//! The channels that listeners outside may listen to, and what is sent on them.
+//!
+//! | channel | when | payload |
+//! |---|---|---|
+//! | `task_ready`, `task_ready.<namespace>` | steps of a task became ready | `task_uuid, namespace, priority, ready_steps, triggered_by, updated_at_us` |
+//! | `step_ready.<namespace>` | the same | `task_uuid, namespace, priority, ready_steps, step_names` |
+//! | `task_state_change`, `task_state_change.<namespace>` | a task has ended | `task_uuid, namespace, task_state, action_needed, triggered_by` |
+//! | `namespace_created` | a namespace that announces was made | see `functions/open_namespace.sql` |
+//!
+//! Reveille itself does not depend on any of them. They are sent after the commit, several together, and may be lost with the process that sends them.
+
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use uuid::Uuid;
+
+use super::event::{EventSource, TaskReadyEvent};
+use crate::state::TaskState;
+
+/// The longest name NOTIFY takes.
+const CHANNEL_MAX: usize = 63;
+/// Bytes of the hash in a name that was too long.
+const HASH_BYTES: usize = 8;
+/// Bytes of names of steps in a payload, as JSON: a payload must be shorter than 8 000 bytes, and the names of a namespace and of other fields have to fit beside them.
+const NAMES_MAX: usize = 5_000;
+/// Bytes of the namespace's name in a payload, for the same reason.
+const NAMESPACE_MAX: usize = 2_000;
+
+/// That steps became ready.
+pub(crate) const TASK_READY: &str = "task_ready";
+/// The same with their names.
+const STEP_READY: &str = "step_ready";
+/// That a task has ended.
+const TASK_STATE_CHANGE: &str = "task_state_change";
+/// That a namespace was made.
+pub(crate) const NAMESPACE_CREATED: &str = "namespace_created";
+
+/// The schema whose name listeners outside need not know.
+pub(crate) const DEFAULT_SCHEMA: &str = "reveille";
+
+/// The name of a channel for listeners outside: of everything, or of one namespace. In any schema but the default one it begins with the schema; a name that PostgreSQL would not take is cut, and
+/// ends in the beginning of the SHA-256 of the whole.
+pub fn outside_channel(schema: &str, kind: &str, namespace: Option<&str>) -> String {
+    let prefix = if schema == DEFAULT_SCHEMA { String::new() } else { format!("{schema}_") };
+    let name = format!("{prefix}{kind}{}", namespace.map(|namespace| format!(".{namespace}")).unwrap_or_default());
+    if name.len() <= CHANNEL_MAX {
+        return name;
+    }
+    let hash: String = Sha256::digest(&name)[..HASH_BYTES].iter().map(|byte| format!("{byte:02x}")).collect();
+    let room = CHANNEL_MAX - hash.len() - 1;
+    let cut = (0..=room).rev().find(|&at| name.is_char_boundary(at)).unwrap_or(0);
+    format!("{}_{hash}", &name[..cut])
+}
+
+/// How a task stands, as it is told.
+pub(crate) struct Standing {
+    pub(crate) task: Uuid,
+    pub(crate) namespace: String,
+    pub(crate) priority: i16,
+    /// Where it ended.
+    pub(crate) ended: Option<TaskState>,
+    pub(crate) ready: u32,
+    pub(crate) names: Vec<String>,
+    pub(crate) updated_at_us: i64,
+}
+
+impl Standing {
+    pub(crate) fn of(row: &PgRow) -> sqlx::Result<Standing> {
+        let state: String = row.try_get("state")?;
+        Ok(Standing {
+            task: row.try_get("id")?,
+            namespace: row.try_get("namespace")?,
+            priority: row.try_get("priority")?,
+            ended: match state.as_str() {
+                "c" => Some(TaskState::Complete),
+                "e" => Some(TaskState::Error),
+                "x" => Some(TaskState::Cancelled),
+                "m" => Some(TaskState::ResolvedManually),
+                _ => None,
+            },
+            ready: row.try_get::<i64, _>("ready")?.max(0) as u32,
+            names: row.try_get::<Option<_>, _>("names")?.unwrap_or_default(),
+            updated_at_us: row.try_get("updated_at_us")?,
+        })
+    }
+
+    pub(crate) fn event(&self, source: EventSource) -> TaskReadyEvent {
+        TaskReadyEvent {
+            task_uuid: self.task,
+            namespace: self.namespace.clone(),
+            priority: self.priority,
+            ready_steps: self.ready,
+            updated_at_us: self.updated_at_us,
+            source,
+        }
+    }
+
+    /// What is sent of it, as channels and payloads. `cause`: why steps may have become ready; `None`: none have.
+    pub(crate) fn announcements(&self, schema: &str, cause: Option<&str>) -> Vec<(String, String)> {
+        let channel = |kind, namespace| outside_channel(schema, kind, namespace);
+        let own = Some(self.namespace.as_str());
+        let namespace = cut(&self.namespace, NAMESPACE_MAX);
+        let mut all = Vec::new();
+        if let (Some(cause), None) = (cause, self.ended) {
+            let mut payload = json!({
+                "task_uuid": self.task, "namespace": namespace, "priority": self.priority, "ready_steps": self.ready,
+                "triggered_by": cause, "updated_at_us": self.updated_at_us,
+            });
+            all.push((channel(TASK_READY, own), payload.to_string()));
+            all.push((channel(TASK_READY, None), payload.to_string()));
+            if self.ready > 0 {
+                payload["step_names"] = json!(self.names_that_fit());
+                all.push((channel(STEP_READY, own), payload.to_string()));
+            }
+        }
+        if let Some(ended) = self.ended {
+            let action = match ended {
+                TaskState::Complete => "finalization",
+                TaskState::Error => "error_handling",
+                _ => "cleanup",
+            };
+            let payload = json!({
+                "task_uuid": self.task, "namespace": namespace, "priority": self.priority, "task_state": ended,
+                "triggered_by": "task_transition", "action_needed": action,
+            });
+            all.push((channel(TASK_STATE_CHANGE, own), payload.to_string()));
+            all.push((channel(TASK_STATE_CHANGE, None), payload.to_string()));
+        }
+        all
+    }
+
+    fn names_that_fit(&self) -> Vec<&str> {
+        let mut room = NAMES_MAX;
+        let fits = |name: &&String| {
+            let bytes = json!(name).to_string().len() + 1;
+            room.checked_sub(bytes).inspect(|left| room = *left).is_some()
+        };
+        self.names.iter().take_while(fits).map(String::as_str).collect()
+    }
+}
+
+/// As much of a text as takes so many bytes in JSON.
+fn cut(text: &str, bytes: usize) -> &str {
+    // A byte takes six at most.
+    let room = if json!(text).to_string().len() <= bytes { text.len() } else { bytes / 6 };
+    let end = (0..=room).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names are as listeners expect them, carry any other schema, and always fit: two that do not stay two.
+    #[test]
+    fn channels_have_names_that_fit() {
+        assert_eq!(outside_channel("reveille", TASK_READY, Some("shop")), "task_ready.shop");
+        assert_eq!(outside_channel("reveille", NAMESPACE_CREATED, None), "namespace_created");
+        assert_eq!(outside_channel("other", TASK_READY, Some("shop")), "other_task_ready.shop");
+        let long = |last: &str| outside_channel("reveille", TASK_READY, Some(&("ä".repeat(50) + last)));
+        assert!(long("a").len() <= 63 && long("a") != long("b"), "{}", long("a"));
+    }
+
+    /// However long its names are, what is sent of a task fits into a notification.
+    #[test]
+    fn payloads_fit_into_a_notification() {
+        let standing = Standing {
+            task: Uuid::nil(),
+            namespace: "\u{1}".repeat(1_000),
+            priority: -1,
+            ended: None,
+            ready: 1_000,
+            names: (0..1_000).map(|at| format!("{at}{}", "\u{1}".repeat(200))).collect(),
+            updated_at_us: 1,
+        };
+        let sent = standing.announcements("reveille", Some("task_start"));
+        assert_eq!(sent.len(), 3);
+        assert!(sent.iter().all(|(channel, payload)| channel.len() <= 63 && payload.len() < 8_000));
+        let ended = Standing { ended: Some(TaskState::Error), ..standing };
+        let sent = ended.announcements("reveille", Some("task_start"));
+        assert!(sent.len() == 2 && sent[0].1.contains("error_handling"), "{sent:?}");
+    }
+}

@@ -1,0 +1,399 @@
+//! Orchestration by events: coordinators, modes, what listeners outside hear, and that nothing depends on any of it.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use flow::event_driven::{
+    EventSource, Failed, HealthStatus, Mode, NamespaceCoordinator, RoutingRule, TaskReadyEvent, outside_channel,
+};
+use flow::{
+    EventDrivenOrchestrator, EventRouter, Flow, Handlers, NamespaceChange, OrchestrationConfig, OrchestrationMode,
+    Step, Submission, WorkerPool,
+};
+use pg::Database;
+use pg::testing::{TestDb, eventually};
+use serde_json::{Value, json};
+use sqlx::postgres::PgListener;
+use tokio::time::{Instant, timeout};
+use uuid::Uuid;
+
+use crate::fixture::{Elsewhere, Fixture, NAMESPACE, PATIENCE, submission};
+
+/// Handlers for the callables `a` and `b`.
+fn handlers() -> Handlers {
+    let name = async |step: Step<Value>| Ok(step.name().to_owned());
+    Handlers::new().handle("a", name).handle("b", name)
+}
+
+fn pools() -> Vec<WorkerPool> {
+    vec![WorkerPool::new("*", "pool", handlers())]
+}
+
+fn started(flow: &Flow, config: OrchestrationConfig) -> EventDrivenOrchestrator {
+    let orchestrator = EventDrivenOrchestrator::new(flow, config);
+    orchestrator.start();
+    orchestrator
+}
+
+/// A router that remembers what it was handed.
+fn remembering() -> (EventRouter, Arc<Mutex<Vec<TaskReadyEvent>>>) {
+    let told: Arc<Mutex<Vec<TaskReadyEvent>>> = Arc::default();
+    let tells = |told: Arc<Mutex<Vec<TaskReadyEvent>>>| {
+        move |event: TaskReadyEvent| {
+            told.lock().expect("no panic").push(event);
+            async { Ok::<(), Failed>(()) }
+        }
+    };
+    let none = |_: TaskReadyEvent| async { Err::<(), Failed>("nothing matches".into()) };
+    (EventRouter::new(none).rule(RoutingRule::new("test*", None, tells(told.clone()))), told)
+}
+
+fn change(mode: flow::Mode) -> NamespaceChange {
+    NamespaceChange { mode: Some(mode), ..NamespaceChange::default() }
+}
+
+/// Returns when all of these tasks have ended well.
+async fn complete(flow: &Flow, tasks: &[Uuid]) {
+    for task in tasks {
+        let ended = flow.wait(*task, Instant::now() + PATIENCE).await.expect("an answer").expect("in time");
+        assert_eq!(ended.summary.status, flow::TaskState::Complete);
+    }
+}
+
+/// A listener that Reveille knows nothing of.
+struct Outside(PgListener);
+
+impl Outside {
+    async fn listen(db: &TestDb, channels: &[&str]) -> Outside {
+        let mut listener = PgListener::connect(db.url()).await.expect("a listener");
+        listener.listen_all(channels.iter().copied()).await.expect("LISTEN");
+        Outside(listener)
+    }
+
+    /// The next on each of so many channels: the channel, and the payload.
+    async fn hear(&mut self, many: usize) -> Vec<(String, Value)> {
+        let mut heard = Vec::new();
+        for _ in 0..many {
+            let next = timeout(PATIENCE, self.0.recv()).await.expect("in time").expect("a notification");
+            heard.push((next.channel().to_owned(), serde_json::from_str(next.payload()).expect("JSON")));
+        }
+        heard.sort_by(|one, other| one.0.cmp(&other.0));
+        heard
+    }
+}
+
+/// Listeners outside hear of tasks and namespaces on the channels and in the words they expect, and of those that do not announce they hear nothing.
+/// A real listener on a connection of its own; a task of two steps is submitted and done, beside one that is not announced.
+#[tokio::test]
+async fn listeners_outside_hear_of_what_is_announced() {
+    let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
+    let schema = flow.db.schema().name().to_owned();
+    let channel = |kind: &str, namespace| outside_channel(&schema, kind, namespace);
+    let (ready, own) = (channel("task_ready", None), channel("task_ready", Some(NAMESPACE)));
+    let (steps, created) = (channel("step_ready", Some(NAMESPACE)), channel("namespace_created", None));
+    let (state, own_state) = (channel("task_state_change", None), channel("task_state_change", Some(NAMESPACE)));
+    flow.task().await;
+    assert_eq!(flow.run().await, ["a"]);
+    let mut outside = Outside::listen(&flow.db, &[&ready, &own, &steps, &created, &state, &own_state]).await;
+    let announces = NamespaceChange { announces: Some(true), ..NamespaceChange::default() };
+    let settings = flow::NamespaceSettings { announces: true, ..flow::NamespaceSettings::default() };
+    flow.put_namespace_template("loud", &settings).await.expect("kept");
+    let loud = NamespaceChange { template: Some("loud".to_owned()), ..NamespaceChange::default() };
+    flow.put_namespace("made", &loud).await.expect("made");
+    let heard = outside.hear(1).await.remove(0);
+    assert_eq!((heard.0, &heard.1["namespace_name"]), (created, &json!("made")));
+    assert_eq!(flow.event_metrics().announcements_sent, 0);
+
+    flow.put_namespace(NAMESPACE, &announces).await.expect("changed");
+    assert_eq!(flow.run().await, ["b"]);
+    let heard = outside.hear(2).await;
+    assert_eq!(heard[0].1["action_needed"], "finalization", "{heard:?}");
+    let task = flow.submit(Submission { priority: 3, ..submission("t", json!({})) }).await.expect("a task").task_uuid;
+    let heard = outside.hear(3).await;
+    let mut names = [steps.clone(), ready.clone(), own.clone()];
+    names.sort();
+    assert_eq!(heard.iter().map(|(channel, _)| channel.clone()).collect::<Vec<_>>(), names);
+    for (channel, payload) in &heard {
+        assert_eq!(payload["task_uuid"], json!(task), "{channel}");
+        assert_eq!((&payload["namespace"], &payload["priority"]), (&json!(NAMESPACE), &json!(3)));
+        assert_eq!((&payload["ready_steps"], &payload["triggered_by"]), (&json!(1), &json!("task_start")));
+    }
+    let of = |heard: &[(String, Value)], name: &str| heard.iter().find(|(on, _)| on == name).expect(name).1.clone();
+    assert_eq!(of(&heard, &steps)["step_names"], json!(["a"]));
+    assert_eq!(flow.run().await, ["a"]);
+    let heard = outside.hear(3).await;
+    assert_eq!(of(&heard, &ready)["triggered_by"], "step_transition");
+    assert_eq!(of(&heard, &steps)["step_names"], json!(["b"]));
+    flow.cancel(task, flow::Who { name: "somebody".to_owned(), reason: None }).await.expect("cancelled");
+    let heard = outside.hear(2).await;
+    let ended = of(&heard, &own_state);
+    assert_eq!((&ended["task_state"], &ended["action_needed"]), (&json!("cancelled"), &json!("cleanup")));
+    assert_eq!(of(&heard, &state), ended);
+    eventually("all is counted", async || flow.event_metrics().announcements_sent == 2 + 3 + 3 + 2).await;
+}
+
+/// A namespace that comes to be in another process is served here at once, by workers that nobody started for it, and nothing is polled.
+/// Another process registers a template in a new namespace and waits for its task. The time is logged and bounded generously; that nothing was asked for is counted.
+#[tokio::test]
+async fn a_namespace_made_elsewhere_is_served_at_once() {
+    let flow = Fixture::new().await;
+    let orchestrator = started(&flow, OrchestrationConfig { pools: pools(), ..OrchestrationConfig::default() });
+    let elsewhere = Elsewhere::start(&flow.db).await;
+    eventually("notifications are heard", async || flow.health().is_hearing()).await;
+    flow.template("t", "[{name: a}, {name: b, dependencies: [a]}]").await;
+    eventually("it has a coordinator", async || orchestrator.coordinator(NAMESPACE).is_some()).await;
+    let text = "name: t\nnamespace_name: new\nidentity_strategy: always_unique\nsteps: [{name: a}]\n";
+    let began = Instant::now();
+    elsewhere.flow.register(text).await.expect("registered");
+    let task = elsewhere.flow.submit(Submission::new("new", "t", "1.0.0", json!({}))).await.expect("a task").task_uuid;
+    complete(&elsewhere.flow, &[task]).await;
+    println!("served after {:?}", began.elapsed());
+    let counted = orchestrator.metrics();
+    assert_eq!((counted.tasks_claimed_via_event, counted.tasks_claimed_via_polling), (1, 0));
+    assert_eq!((counted.fallback_polls, flow.claims().sweeps), (0, 0), "nothing was polled");
+    assert_eq!((counted.coordinators_active, counted.coordinators_spawned), (2, 2));
+    assert_eq!(counted.coordinator_worker_count, 64);
+    let coordinator = orchestrator.coordinator("new").expect("it has one");
+    assert_eq!(coordinator.worker_counts().expect("a worker").completed, 1);
+    orchestrator.shutdown().await;
+    assert_eq!(flow.event_metrics().coordinators_active, 0);
+    assert_eq!(flow.event_metrics().coordinator_worker_count, 0);
+}
+
+/// Modes are switched for all namespaces while tasks run, by another process, and every task is done; what was asked for is claimed by asking, what was waited for by waiting.
+#[tokio::test]
+async fn a_mode_switched_under_load_loses_nothing() {
+    let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
+    let elsewhere = Elsewhere::start(&flow.db).await;
+    flow.put_namespace(NAMESPACE, &NamespaceChange { poll_ms: Some(20), ..NamespaceChange::default() })
+        .await
+        .expect("changed");
+    let orchestrator = started(&flow, OrchestrationConfig { pools: pools(), ..OrchestrationConfig::default() });
+    let mut tasks = Vec::new();
+    for round in 0..12 {
+        let names = |named: bool| if named { BTreeSet::from([NAMESPACE.to_owned()]) } else { BTreeSet::new() };
+        let mode = match round % 4 {
+            0 => Mode::PollingOnly,
+            1 => Mode::EventDrivenOnly,
+            2 => Mode::Hybrid { event_namespaces: names(false), polling_namespaces: names(true) },
+            _ => Mode::Hybrid { event_namespaces: names(true), polling_namespaces: names(false) },
+        };
+        let mode = OrchestrationMode { mode, fallback_enabled: true };
+        let (set, made) = tokio::join!(elsewhere.flow.set_mode(&mode), async {
+            let mut made = Vec::new();
+            for _ in 0..5 {
+                made.push(flow.task().await);
+            }
+            made
+        });
+        set.expect("set");
+        tasks.extend(made);
+        if round % 4 < 2 {
+            // Each mode claims some.
+            complete(&flow, &tasks).await;
+        }
+    }
+    complete(&flow, &tasks).await;
+    let counted = orchestrator.metrics();
+    assert!(counted.tasks_claimed_via_event > 0 && counted.tasks_claimed_via_polling > 0, "{counted:?}");
+    assert_eq!(counted.tasks_claimed_via_event + counted.tasks_claimed_via_polling, 120);
+    orchestrator.shutdown().await;
+}
+
+/// The mode of all namespaces is what it was set to, counts for those that come later, leaves alone what is only listened to, and is refused if it contradicts itself.
+#[tokio::test]
+async fn a_mode_of_all_is_what_was_set() {
+    let flow = Fixture::with("[{name: a}]").await;
+    flow.put_namespace("shadow", &change(flow::Mode::Shadow)).await.expect("made");
+    let polling = OrchestrationMode { mode: Mode::PollingOnly, fallback_enabled: false };
+    flow.set_mode(&polling).await.expect("set");
+    assert_eq!(flow.mode().await.expect("a mode"), polling);
+    let later = flow.put_namespace("later", &NamespaceChange::default()).await.expect("made");
+    assert_eq!((later.settings.mode, later.settings.fallback_enabled), (flow::Mode::Polling, false));
+    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    let hybrid = Mode::Hybrid { event_namespaces: set(&["later", "made"]), polling_namespaces: set(&[NAMESPACE]) };
+    let hybrid = OrchestrationMode { mode: hybrid, fallback_enabled: true };
+    flow.set_mode(&hybrid).await.expect("set");
+    assert_eq!(flow.mode().await.expect("a mode"), hybrid);
+    let shadow = flow.namespaces().await.expect("a list").into_iter().find(|one| one.name == "shadow").expect("it");
+    assert_eq!(shadow.settings.mode, flow::Mode::Shadow);
+    let both = Mode::Hybrid { event_namespaces: set(&["x"]), polling_namespaces: set(&["x"]) };
+    let refused = flow.set_mode(&OrchestrationMode { mode: both, fallback_enabled: true }).await;
+    assert!(matches!(refused, Err(flow::Error::Invalid { what: "mode", .. })), "{refused:?}");
+}
+
+/// Without any notification everything is done all the same: a process that never listens, with work from another process.
+#[tokio::test]
+async fn without_notifications_everything_is_done() {
+    let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
+    let wake = wake::Options { listening: wake::Listening::Never, ..wake::Options::default() };
+    // Another address makes it another process.
+    let way = pg::testing::Proxy::start(&flow.db).await;
+    let database = Database::connect_lazy(way.url(), pg::Options::default()).expect("a pool");
+    let options = flow::Options { wake, ..flow::Options::default() };
+    let deaf = Flow::open(database, flow.db.schema().clone(), options).await.expect("open a flow");
+    let orchestrator = started(&deaf, OrchestrationConfig { pools: pools(), ..OrchestrationConfig::default() });
+    let tasks = [
+        flow.task().await,
+        flow.task().await,
+        deaf.submit(submission("t", json!({}))).await.expect("a task").task_uuid,
+    ];
+    complete(&flow, &tasks).await;
+    let HealthStatus { healthy, checks } = orchestrator.check();
+    let ill: Vec<_> = checks.iter().filter(|check| !check.healthy).map(|check| check.name).collect();
+    assert_eq!((healthy, ill), (false, vec!["listeners_connected"]));
+    orchestrator.shutdown().await;
+}
+
+/// A coordinator that is stopped and started again loses nothing: what its handlers had not finished is given back, uncharged, and done by the next.
+/// The first handler never ends, and says so.
+#[tokio::test]
+async fn a_coordinator_that_restarts_loses_nothing() {
+    let flow = Fixture::with("[{name: a}]").await;
+    let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
+    let first = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let handle = move |_: Step<Value>| {
+        let (begun, stuck) = (begun.clone(), first.swap(false, std::sync::atomic::Ordering::SeqCst));
+        async move {
+            begun.send(()).expect("somebody waits");
+            if stuck {
+                std::future::pending::<()>().await;
+            }
+            Ok(())
+        }
+    };
+    let pool = WorkerPool::new(NAMESPACE, "pool", Handlers::new().handle("a", handle));
+    let config = OrchestrationConfig { pools: vec![pool], grace: Duration::ZERO, ..OrchestrationConfig::default() };
+    let orchestrator = started(&flow, config);
+    let task = flow.task().await;
+    timeout(PATIENCE, begins.recv()).await.expect("in time").expect("it began");
+    let again = orchestrator.restart_coordinator(NAMESPACE).await.expect("a coordinator");
+    complete(&flow, &[task]).await;
+    assert_eq!(flow.attempts(task).await, [(1, "g".to_owned()), (1, "c".to_owned())]);
+    assert!(again.is_healthy() && again.queue_depth() == 0 && again.worker_count() == 32);
+    assert_eq!(orchestrator.coordinators().iter().map(|one| one.namespace()).collect::<Vec<_>>(), [NAMESPACE]);
+    assert!(orchestrator.check().healthy, "{:?}", orchestrator.check());
+}
+
+/// Makes the only step of a task due without anybody being told.
+async fn forgotten(flow: &Fixture, seconds: i64) {
+    let sql =
+        flow.db.schema().sql("update {schema}.step s set due_at = now() - $1 * interval '1 s' where s.state = 'r'");
+    sqlx::query(&sql).bind(seconds).execute(flow.db.database().pool()).await.expect("an update");
+}
+
+/// What nobody heard of is found, counted, handed to whoever routes events, and claimed by who waits; then the poller sleeps again. Where the fallback is off it is not.
+/// A step becomes due behind everybody's back, while somebody waits for it.
+#[tokio::test]
+async fn the_fallback_finds_what_nobody_heard_of() {
+    let flow = Fixture::with("[{name: a}]").await;
+    flow.task().await;
+    let sql = flow.db.schema().sql("update {schema}.step s set due_at = 'infinity'");
+    sqlx::query(&sql).execute(flow.db.database().pool()).await.expect("an update");
+    let (router, told) = remembering();
+    let interval = Duration::from_millis(50);
+    let config =
+        OrchestrationConfig { router: Some(router), fallback_interval: interval, ..OrchestrationConfig::default() };
+    let orchestrator = started(&flow, config);
+    let waiting = flow.waiting(&["a"]).await;
+    let off = NamespaceChange { fallback_enabled: Some(false), ..NamespaceChange::default() };
+    flow.put_namespace(NAMESPACE, &off).await.expect("changed");
+    forgotten(&flow, 3_600).await;
+    tokio::time::sleep(interval * 4).await;
+    assert_eq!((orchestrator.metrics().fallback_found, waiting.is_finished()), (0, false));
+    let on = NamespaceChange { fallback_enabled: Some(true), ..NamespaceChange::default() };
+    flow.put_namespace(NAMESPACE, &on).await.expect("changed");
+    assert_eq!(timeout(PATIENCE, waiting).await.expect("in time").expect("no panic").name, "a");
+    assert!(orchestrator.metrics().fallback_found >= 1);
+    eventually("the event is handed on", async || !told.lock().unwrap().is_empty()).await;
+    let event = told.lock().unwrap()[0].clone();
+    assert_eq!(
+        (event.source, event.ready_steps, event.namespace.as_str()),
+        (EventSource::FallbackPoller, 1, NAMESPACE)
+    );
+}
+
+/// Who routes events is handed those of its namespaces, by whichever way they come first and once, also of what happens in other processes where that is announced; a handler that fails hurts nobody.
+#[tokio::test]
+async fn events_are_routed_from_wherever_they_happen() {
+    let flow = Fixture::with("[{name: a}]").await;
+    let elsewhere = Elsewhere::start(&flow.db).await;
+    let announces = NamespaceChange { announces: Some(true), ..NamespaceChange::default() };
+    flow.put_namespace(NAMESPACE, &announces).await.expect("changed");
+    let (router, told) = remembering();
+    let config = OrchestrationConfig {
+        router: Some(router),
+        deduplication_window: Duration::from_secs(3_600),
+        ..OrchestrationConfig::default()
+    };
+    let orchestrator = started(&flow, config);
+    let healthy = async || orchestrator.check().healthy && flow.health().is_hearing();
+    eventually("what is announced is heard", healthy).await;
+    let events = || told.lock().unwrap().iter().map(|event| (event.task_uuid, event.source)).collect::<Vec<_>>();
+    let there = elsewhere.flow.submit(submission("t", json!({}))).await.expect("a task").task_uuid;
+    eventually("it is heard of", async || events() == [(there, EventSource::Notification)]).await;
+    let here = flow.task().await;
+    eventually("it is heard of twice, and is one", async || {
+        let counted = orchestrator.metrics();
+        counted.notifications_received == 3 && counted.notifications_deduplicated == 1
+    })
+    .await;
+    assert_eq!(events().len(), 2);
+    assert_eq!(events()[1].0, here);
+    let text = "name: t\nnamespace_name: other\nidentity_strategy: always_unique\nsteps: [{name: a}]\n";
+    flow.register(text).await.expect("registered");
+    flow.submit(Submission::new("other", "t", "1.0.0", json!({}))).await.expect("a task");
+    eventually("no rule matches", async || orchestrator.metrics().notifications_failed == 1).await;
+    let counted = orchestrator.metrics();
+    assert_eq!((counted.notifications_processed, counted.channel_queue_depth), (2, 0));
+    assert!(counted.notification_lag.is_some());
+}
+
+/// What is only listened to is measured and neither claimed nor routed: the time from a commit through PostgreSQL and back is known, and the step is still there when the mode changes.
+#[tokio::test]
+async fn a_shadow_measures_and_claims_nothing() {
+    let flow = Fixture::with("[{name: a}]").await;
+    flow.put_namespace(NAMESPACE, &change(flow::Mode::Shadow)).await.expect("changed");
+    let (router, told) = remembering();
+    let config = OrchestrationConfig { router: Some(router), pools: pools(), ..OrchestrationConfig::default() };
+    let orchestrator = started(&flow, config);
+    eventually("what is announced is heard", async || orchestrator.check().healthy).await;
+    let coordinator = |found: Option<Arc<NamespaceCoordinator>>| found.expect("a coordinator");
+    eventually("it has a coordinator", async || orchestrator.coordinator(NAMESPACE).is_some()).await;
+    let task = flow.task().await;
+    eventually("it is heard of in both ways", async || orchestrator.metrics().notifications_received >= 2).await;
+    let counted = orchestrator.metrics();
+    assert!(counted.notification_lag.is_some() && counted.tasks_claimed_via_event == 0, "{counted:?}");
+    assert!(told.lock().unwrap().is_empty());
+    assert_eq!(coordinator(orchestrator.coordinator(NAMESPACE)).worker_counts().expect("a worker").claimed, 0);
+    flow.put_namespace(NAMESPACE, &change(flow::Mode::EventDriven)).await.expect("changed");
+    complete(&flow, &[task]).await;
+    orchestrator.shutdown().await;
+}
+
+/// An orchestrator with workers that has nothing to do sends no statement, whatever its fallback poller's interval is.
+/// A role of its own is counted by the server, over a hundred intervals.
+#[tokio::test]
+async fn an_orchestrator_that_sleeps_asks_nothing() {
+    let flow = Fixture::with("[{name: a}]").await;
+    let Some(role) = flow.db.counting_role().await else { return };
+    let own = Flow::start(role.database(), flow.db.schema(), flow::Options::default());
+    let config = OrchestrationConfig {
+        pools: pools(),
+        fallback_interval: Duration::from_millis(10),
+        fallback_after: Duration::from_millis(1),
+        ..OrchestrationConfig::default()
+    };
+    let orchestrator = started(&own, config);
+    let task = flow.task().await;
+    complete(&flow, &[task]).await;
+    eventually("the poller has asked, and found nothing", async || orchestrator.metrics().fallback_polls > 1).await;
+    // What the engine does a moment after a notification, and the poller after that, is over then.
+    eventually("no statement is sent for a hundred intervals", async || {
+        let before = role.calls().await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        role.calls().await == before
+    })
+    .await;
+}
