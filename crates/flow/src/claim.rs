@@ -182,7 +182,7 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    pub(crate) fn new(schema: &Schema, channel: Channel, meter: Arc<Meter>, lost: Arc<Lost>) -> Claims {
+    pub(crate) fn new(schema: &Schema, channel: Channel, lost: Arc<Lost>, meter: Arc<Meter>) -> Claims {
         Claims {
             channel,
             meter,

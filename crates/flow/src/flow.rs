@@ -143,16 +143,16 @@ impl Flow {
             any: schema.sql(include_str!("../sql/any_due_schedule.sql")),
             read: DueSchedule::of,
         };
+        let meter = Arc::new(Meter::new());
+        let namespaces = Namespaces::new(namespaces_channel.clone());
+        let (news, words) = News::new(namespaces.subscribe(), meter.clone());
+        let news = Arc::new(news);
         let deliveries_channel = wake.channel(DELIVERIES, Payload::Keys);
         let lost = Arc::new(Lost::new(schema, channel.clone()));
         let events = Events::new(schema, channel.clone(), deliveries_channel.clone());
         let events = wake.consumer("queue_events", events);
         let lease = options.providers.publish_lease;
         let providers = Arc::new(Providers::new(db, schema, &options.providers, deliveries_channel, &events));
-        let meter = Arc::new(Meter::new());
-        let namespaces = Namespaces::new(namespaces_channel.clone());
-        let (news, words) = News::new(namespaces.subscribe(), meter.clone());
-        let news = Arc::new(news);
         let inner = Inner {
             publishes: wake.consumer("publish", Publishes::new(schema, channel.clone(), lease)),
             deliveries: wake.consumer("deliveries", Deliveries::new(schema, providers.clone(), lost.clone())),
@@ -170,7 +170,7 @@ impl Flow {
                 Submits::new(schema, news.clone(), channel.clone(), overdue_channel),
                 flying.clone(),
             ),
-            claims: wake.consumer("steps", Claims::new(schema, channel.clone(), meter.clone(), lost)),
+            claims: wake.consumer("steps", Claims::new(schema, channel.clone(), lost, meter.clone())),
             acts: wake.flights(
                 "operate",
                 Acts::new(schema, news.clone(), channel.clone(), watch_channel.clone()),

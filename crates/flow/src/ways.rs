@@ -112,7 +112,9 @@ impl Flow {
                 return Ok(Vec::new());
             }
             // Those that are not first give back what they have.
-            select_all(waits).await.0
+            let claimed = select_all(waits).await.0?;
+            self.inner.meter.via_event.add(claimed.len() as u64);
+            Ok(claimed)
         };
         if ways.asked.is_empty() {
             return waited.await;
@@ -147,7 +149,7 @@ impl Flow {
         args: &Args,
         deadline: Instant,
     ) -> Result<Vec<ClaimedStep>> {
-        let claimed = if provider == Provider::Table {
+        if provider == Provider::Table {
             let namespaces = key.namespaces.clone();
             let _waiter = self.inner.waiting.enter(&namespaces);
             let claimed = self.inner.claims.claim(key, want, args.clone(), deadline).await?;

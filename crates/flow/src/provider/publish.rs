@@ -214,8 +214,8 @@ impl Flow {
                     .bind(queue)
                     .bind(*created)
                     .bind(*newest)
-                    .bind(&made)
-                    .bind(&ready)
+                    .bind(outside_channel(self.inner.schema.name(), "pgmq_queue_created", None))
+                    .bind(outside_channel(self.inner.schema.name(), "pgmq_message_ready", Some(&outlet.namespace)))
             };
             if let Err(error) = self.inner.db.ask("announce messages", query).await {
                 tracing::debug!(error = pg::causes(&error), "listeners outside were not told");
