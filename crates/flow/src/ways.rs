@@ -153,14 +153,10 @@ impl Flow {
             let namespaces = key.namespaces.clone();
             let _waiter = self.inner.waiting.enter(&namespaces);
             let claimed = self.inner.claims.claim(key, want, args.clone(), deadline).await?;
-            claimed.map(|claimed| claimed.accept()).unwrap_or_default()
-        } else {
-            let queued = Queued { provider, key };
-            let claimed = self.inner.deliveries.claim(queued, want, args.clone(), deadline).await?;
-            claimed.map(|claimed| claimed.accept()).unwrap_or_default()
-        };
-        self.inner.meter.via_event.add(claimed.len() as u64);
-        Ok(claimed)
+            return Ok(claimed.map(|claimed| claimed.accept()).unwrap_or_default());
+        }
+        let claimed = self.inner.deliveries.claim(Queued { provider, key }, want, args.clone(), deadline).await?;
+        Ok(claimed.map(|claimed| claimed.accept()).unwrap_or_default())
     }
 
     async fn claim_once(&self, provider: Provider, key: Key, want: usize, args: &Args) -> Result<Vec<ClaimedStep>> {

@@ -204,9 +204,6 @@ impl Flow {
         if !announces || outlet.provider != Provider::Pgmq {
             return;
         }
-        let schema = self.inner.schema.name();
-        let made = outside_channel(schema, "pgmq_queue_created", None);
-        let ready = outside_channel(schema, "pgmq_message_ready", Some(&outlet.namespace));
         for Sent { queue, created, newest } in sent {
             let query = || {
                 sqlx::query(&self.inner.sql.announce_sent)
