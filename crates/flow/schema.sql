@@ -155,6 +155,7 @@ create table {schema}.step (
     fence bigint not null default 0,
     attempt integer not null default 0,
     worker text,
+    published bigint,
     constraint step_pkey PRIMARY KEY (task_id, ordinal)
 ) with (autovacuum_vacuum_scale_factor=0.02, fillfactor=70, vacuum_truncate=off);
 CREATE INDEX step_due ON {schema}.step USING btree (lane_id, due_at) WHERE (due_at < 'infinity'::timestamp with time zone);
@@ -437,6 +438,103 @@ AS $function$
         * case when jitter > 0 then 1 + jitter * (2 * random() - 1) else 1 end))::bigint
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.change_namespace(of_name text, of_description text, of_mode text, of_poll_ms integer, of_fallback boolean, of_provider text, of_announces boolean)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+#variable_conflict use_column
+declare
+    mine record;
+begin
+    select n.id, n.provider into mine from {schema}.namespace n where n.name = of_name for no key update;
+    update {schema}.namespace n
+    set description = coalesce(of_description, n.description), mode = coalesce(of_mode::"char", n.mode), poll_ms = coalesce(of_poll_ms, n.poll_ms), fallback = coalesce(of_fallback, n.fallback),
+        provider = coalesce(of_provider::"char", n.provider), announces = coalesce(of_announces, n.announces), version = n.version + 1
+    where n.id = mine.id;
+    if of_provider::"char" <> mine.provider then
+        perform from {schema}.step s
+        where s.lane_id = any (array(select l.id from {schema}.step_lane l where l.namespace_id = mine.id)) and s.due_at < 'infinity' and s.published is not null and s.state = 'r'
+        order by s.task_id, s.ordinal for update;
+        update {schema}.step s set due_at = now(), published = null
+        where s.lane_id = any (array(select l.id from {schema}.step_lane l where l.namespace_id = mine.id)) and s.due_at < 'infinity' and s.published is not null and s.state = 'r';
+        perform {schema}.ring(array['{schema}_flow'], array['']);
+    end if;
+    perform {schema}.ring(array['{schema}_flow_namespaces'], array['']);
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.claim_delivered(tasks uuid[], ordinals integer[], numbers bigint[], claim bigint, workers text[], leases_ms bigint[])
+ RETURNS TABLE(verdicts text, seat integer, lease_ms bigint, task_id uuid, ordinal integer, fence bigint, attempt integer, template_id integer, slot integer, part integer, namespace text, definition_name text, step_name text, callable text, initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text, checkpoint text, results text, guarded boolean)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET jit TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+    limited integer[];
+    mine    record;
+    verdict text;
+    ignored text := set_config('synchronous_commit', 'off', true);
+    -- What is claimed.
+    claimed       uuid[] := '{}';
+    claimed_steps integer[] := '{}';
+    seats         integer[] := '{}';
+begin
+    verdicts := '';
+    limited := array(
+        select distinct x.id
+        from unnest(tasks, ordinals) as n (task_id, ordinal)
+        join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal
+        join {schema}.step_lane l on l.id = s.lane_id
+        cross join unnest(array[l.space_limit_id, l.name_limit_id]) as x (id)
+        where x.id is not null);
+    if limited <> '{}' then
+        perform from {schema}.step_limit m where m.id = any (limited) order by m.id for update;
+    end if;
+
+    for place in 1 .. cardinality(tasks) loop
+        select s.published, s.state, s.due_at, l.space_limit_id, l.name_limit_id into mine
+        from {schema}.step s join {schema}.step_lane l on l.id = s.lane_id
+        where s.task_id = tasks[place] and s.ordinal = ordinals[place] for update of s skip locked;
+        if not found then
+            verdict := case when exists (select from {schema}.step s where s.task_id = tasks[place] and s.ordinal = ordinals[place] and s.published = numbers[place]) then 'b' else 's' end;
+        elsif mine.published is distinct from numbers[place] or mine.state <> 'r' or mine.due_at = 'infinity' then
+            verdict := 's';
+        elsif not array_remove(array[mine.space_limit_id, mine.name_limit_id], null) <@ limited then
+            -- The limit is newer than the look at it.
+            verdict := 'b';
+        elsif exists (select from {schema}.step_limit m where m.id in (mine.space_limit_id, mine.name_limit_id) and m.running >= m.most) then
+            verdict := 'f';
+        else
+            verdict := 'c';
+            update {schema}.step s
+            set state = 'i', fence = claim, published = null, attempt = s.attempt + 1, since = now(), worker = workers[place], lane_id = 0,
+                due_at = now() + least(leases_ms[place], d.timeout_ms) * interval '1 ms'
+            from {schema}.task t
+            join {schema}.definition d on d.template_id = t.template_id
+            where s.task_id = tasks[place] and s.ordinal = ordinals[place] and t.id = s.task_id and d.ordinal = s.slot;
+            update {schema}.step_limit m set running = m.running + 1 where m.id in (mine.space_limit_id, mine.name_limit_id);
+            claimed := claimed || tasks[place];
+            claimed_steps := claimed_steps || ordinals[place];
+            seats := seats || place;
+        end if;
+        verdicts := verdicts || verdict;
+    end loop;
+    return next;
+
+    if claimed <> '{}' then
+        perform pg_notify('{schema}_flow_watch', t.id::text) from {schema}.task t where t.id = any (claimed) and t.watched_until > now() and pg_notification_queue_usage() < 0.9;
+        return query select null::text, h.* from {schema}.hand_out(claimed, claimed_steps, seats, leases_ms) h;
+    end if;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.claim_steps(namespaces text[], names text[], left_out text[], known integer[], floors_us bigint[], claim bigint, wants integer[], workers text[], leases_ms bigint[])
  RETURNS TABLE(next_due_ms double precision, lanes integer[], reached_us bigint[], seat integer, lease_ms bigint, task_id uuid, ordinal integer, fence bigint, attempt integer, template_id integer, slot integer, part integer, namespace text, definition_name text, step_name text, callable text, initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text, checkpoint text, results text, guarded boolean)
  LANGUAGE plpgsql
@@ -507,7 +605,7 @@ begin
                     values (mine.task_id, mine.ordinal, mine.fence, mine.attempt, 'l', mine.worker, mine.ready_at, mine.since, mine.due_at);
                 end if;
                 update {schema}.step s
-                set state = 'i', fence = claim, attempt = s.attempt + 1, since = now(), worker = workers[seats[taken]],
+                set state = 'i', fence = claim, published = null, attempt = s.attempt + 1, since = now(), worker = workers[seats[taken]],
                     ready_at = case when s.state in ('w', 'i') then s.due_at else s.ready_at end,
                     due_at = now() + least(leases_ms[seats[taken]], d.timeout_ms) * interval '1 ms',
                     -- Whoever dies with the last attempt, or with room that others wait for, leaves it to the engine.
@@ -731,7 +829,7 @@ begin
     select bool_or(l.was_full) into full_ from less l;
     if full_ then
         -- Who waits for another name may have waited for this, too.
-        perform {schema}.ring(array['{schema}_flow'], array['']);
+        perform {schema}.ring(array['{schema}_flow', '{schema}_flow_deliveries'], array['', '']);
     end if;
 end
 $function$;
@@ -858,7 +956,7 @@ begin
             where l.namespace_id = space and (of_name = '' or l.name = of_name) and s.lane_id = l.id and s.state = 'i' and s.due_at < 'infinity';
         end if;
     end if;
-    perform {schema}.ring(array['{schema}_flow', '{schema}_flow_leases'], array['', '']);
+    perform {schema}.ring(array['{schema}_flow', '{schema}_flow_deliveries', '{schema}_flow_leases'], array['', '', '']);
     return true;
 end
 $function$;
@@ -1022,6 +1120,70 @@ AS $function$
                     else 'waiting_for_dependencies' end
         from {schema}.step s where s.task_id = t.id) end
     from {schema}.task t where t.id = of_task
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.publish_steps(of_namespace text, of_provider text, want integer, number bigint, lease_ms bigint)
+ RETURNS TABLE(next_due_ms double precision, task_id uuid, ordinal integer, name text, priority smallint, attempt integer, again_ms double precision)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET jit TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+    space   integer;
+    lane    record;
+    mine    record;
+    taken   integer := 0;
+    soonest timestamptz;
+    ignored text := set_config('synchronous_commit', 'off', true);
+begin
+    select n.id into space from {schema}.namespace n where n.name = of_namespace and n.provider = of_provider::"char" for share;
+    if space is null then
+        return next;
+        return;
+    end if;
+    for lane in select l.id, l.name, l.priority from {schema}.step_lane l where l.namespace_id = space order by l.priority desc, l.id loop
+        if taken < want then
+            for mine in
+                with due as materialized (
+                    select s.task_id, s.ordinal, s.state, s.due_at, s.fence, s.attempt, s.worker, s.ready_at, s.since
+                    from {schema}.step s
+                    where s.lane_id = lane.id and s.due_at <= now() and s.due_at < 'infinity' order by s.due_at
+                    limit want - taken for update skip locked
+                ), lost as (
+                    -- Whoever had it is not heard of any more.
+                    insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ready_at, claimed_at, ended_at)
+                    select d.task_id, d.ordinal, d.fence, d.attempt, 'l', d.worker, d.ready_at, d.since, d.due_at from due d where d.state = 'i'
+                )
+                update {schema}.step s
+                -- What is tried again is ready from when its pause ended, or its lease.
+                set published = number, state = 'r', since = case s.state when 'r' then s.since else now() end, ready_at = case s.state when 'r' then s.ready_at else s.due_at end,
+                    due_at = now() + greatest(lease_ms * interval '1 ms', now() - case s.state when 'r' then s.ready_at else s.due_at end)
+                from due d
+                where s.task_id = d.task_id and s.ordinal = d.ordinal
+                returning s.task_id, s.ordinal, s.attempt, extract(epoch from s.due_at - now()) * 1000 as again_ms
+            loop
+                taken := taken + 1;
+                task_id := mine.task_id;
+                ordinal := mine.ordinal;
+                name := lane.name;
+                priority := lane.priority;
+                attempt := mine.attempt;
+                again_ms := mine.again_ms;
+                return next;
+            end loop;
+        end if;
+        soonest := least(soonest, (select s.due_at from {schema}.step s where s.lane_id = lane.id and s.due_at < 'infinity' order by s.due_at limit 1));
+    end loop;
+    next_due_ms := case when soonest is not null then greatest(extract(epoch from soonest - now()) * 1000, 0) end;
+    task_id := null;
+    return next;
+end
 $function$;
 
 CREATE OR REPLACE FUNCTION {schema}.register_template(of_namespace text, of_name text, of_version text, of_document text, limits json, definitions json)
