@@ -29,6 +29,8 @@ pub(super) struct Arena<'a> {
     pub(super) quick: bool,
     /// How often everybody takes a turn, if that was asked for.
     pub(super) rounds: Option<usize>,
+    /// Whether to tell which statements a round has sent.
+    pub(super) statements: bool,
 }
 
 /// A round that was played.
@@ -137,9 +139,14 @@ impl Arena<'_> {
         let before = processor();
         round.player.begin().await?;
         meanwhile(self.server).await?;
-        let outcome = round.player.outcome_within(PLAYED_WITHIN).await?;
+        let outcome: Outcome = round.player.outcome_within(PLAYED_WITHIN).await?;
         let processor = processor() - before;
         let cost = meter.read().await?;
+        if self.statements {
+            eprintln!("  {}, {}", serde_json::to_string(piece)?, contender.name());
+            let tasks = outcome.figures.get("samples").or(outcome.figures.get("tasks"));
+            meter.tell(tasks.copied().unwrap_or(1.0)).await?;
+        }
         round.end().await?;
         Ok(Played { outcome, cost, processor })
     }

@@ -43,12 +43,15 @@ pub(crate) struct FlowRun {
     /// How often everybody takes a turn, in every workload.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     rounds: Option<u16>,
+    /// Tell which statements every round has sent, per task that was counted, where they are counted at all.
+    #[arg(long)]
+    statements: bool,
 }
 
 /// Runs every workload.
 pub(crate) async fn run(
     server: &Server,
-    FlowRun { run, rounds }: &FlowRun,
+    FlowRun { run, rounds, statements }: &FlowRun,
     programs: Programs,
     report: &mut Report,
 ) -> Result<()> {
@@ -57,7 +60,7 @@ pub(crate) async fn run(
     }
     let (system, figures) = server.setting().await?;
     report.result("setting", &system, figures.text("run", if run.quick { "quick" } else { "full" }));
-    let arena = &Arena { server, programs, quick: run.quick, rounds: rounds.map(usize::from) };
+    let arena = &Arena { server, programs, quick: run.quick, rounds: rounds.map(usize::from), statements: *statements };
     if run.begins(rate::TITLE) {
         rate::run(arena, report).await?;
     }

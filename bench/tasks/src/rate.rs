@@ -20,6 +20,9 @@ pub(crate) async fn measure(
     in_flight: usize,
     seconds: usize,
 ) -> Result<Outcome> {
+    // Nothing that ran before counts, nor makes room.
+    let before = (board.steps(), board.tasks());
+    board.room.forget_permits(board.room.available_permits());
     board.room.add_permits(in_flight);
     let mut submitters = JoinSet::new();
     for _ in 0..SUBMITTERS {
@@ -36,18 +39,18 @@ pub(crate) async fn measure(
         let begun = Instant::now() + RUN_UP;
         sleep_until(begun).await;
         let (tasks, steps) = (board.tasks(), board.steps());
-        let (mut each_second, mut before) = (Vec::with_capacity(seconds), steps);
+        let (mut each_second, mut last) = (Vec::with_capacity(seconds), steps);
         for second in 1..=seconds {
             sleep_until(begun + Duration::from_secs(second as u64)).await;
             let now = board.steps();
-            each_second.push((now - before) as f64);
-            before = now;
+            each_second.push((now - last) as f64);
+            last = now;
         }
         let took = begun.elapsed().as_secs_f64();
         let (tasks, steps) = ((board.tasks() - tasks) as f64, (board.steps() - steps) as f64);
         let figures = [("steps_per_s", steps / took), ("tasks_per_s", tasks / took)];
         // All that ran since the beginning, for whoever counts what it cost.
-        let all = [("steps", board.steps() as f64), ("tasks", board.tasks() as f64)];
+        let all = [("steps", (board.steps() - before.0) as f64), ("tasks", (board.tasks() - before.1) as f64)];
         Outcome { each_second, ..Outcome::of(figures.into_iter().chain(all)) }
     };
     tokio::select! {
