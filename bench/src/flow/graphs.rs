@@ -1,7 +1,7 @@
 //! How long a task takes when nothing else is under way, by its shape: from submitting it to knowing that it is done.
 //!
-//! Nothing is grouped then, so what a step costs here is the most it ever does: the submission of its task and the wait for
-//! its end are in it.
+//! Nothing is grouped then, so what a step costs here is the most it ever does: the submission of its task, and the wait for
+//! its end with what is read of it then, are in it.
 
 use tasks::{Measure, Shape, Workload};
 
@@ -17,8 +17,6 @@ pub(super) const TITLE: &str = "latency";
 const SHAPES: [Shape; 5] = [Shape::Single, Shape::Chain, Shape::Diamond, Shape::Dag, Shape::Tree];
 /// Workers with one place each: as many as a tree has leaves, twice.
 const WORKERS: usize = 8;
-/// Statements of a step with nothing grouped.
-const STATEMENTS: f64 = 4.0;
 
 /// Measures everybody, and compares.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
@@ -50,9 +48,6 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
         report.target(&name, Goal::AtMost(goal), rounds(Shape::Chain, contender, "p50_ms").median());
     }
     for shape in SHAPES {
-        let statements = rounds(shape, Library, "statements_per_step").median();
-        let name = format!("{}, {}: statements per step, unbatched", title(shape), Library.name());
-        report.target(&name, Goal::AtMost(STATEMENTS), statements);
         for &peer in peers(shape).iter().filter(|_| arena.programs.peers.is_some()) {
             let ratio = rounds(shape, Library, "p50_ms").over(&rounds(shape, peer, "p50_ms"));
             compare(report, &title(shape), &format!("p50 over {}", peer.name()), Goal::AtMost(1.0), &ratio);

@@ -48,6 +48,15 @@ const ONES: Crew = Crew { workers: COMPARED, places: 1 };
 /// The same in one: as a program has it that does nothing about it.
 const ALL_IN_ONE: Crew = Crew { workers: 1, places: COMPARED };
 
+/// One task at a time, for which nobody waits: nothing is grouped, and what is sent is the engine's alone.
+const ALONE: Crew = Crew { workers: 4, places: 1 };
+/// Statements of a step then.
+const STATEMENTS: f64 = 4.0;
+
+fn alone() -> String {
+    format!("{TITLE}, {}, one task at a time", Shape::Chain.name())
+}
+
 /// A crew that goes through as much as any, for whoever needs one.
 pub(super) fn busy(shape: Shape, seconds: usize) -> Piece {
     ALL_IN_ONE.piece(shape, IN_FLIGHT, seconds)
@@ -69,6 +78,9 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
         enter(Crew { workers, places: 1 }, Shape::Chain, arena.with_peers(peers));
     }
     enter(ALL_IN_ONE, Shape::Chain, vec![Library, Http]);
+    for contender in [Library, Http] {
+        entries.push(Entry { title: alone(), contender, workload: ALONE.piece(Shape::Chain, 1, seconds) });
+    }
     let play = async |entry: &Entry| {
         let Played { outcome, cost, processor } = arena.play(entry.contender, &entry.workload).await?;
         let each = cost.per(outcome.figure("steps"));
@@ -90,6 +102,9 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
         let best = WORKERS.map(|workers| rate(of(workers), Shape::Chain, contender).median());
         let best = best.into_iter().fold(f64::NAN, f64::max);
         report.target(&format!("{TITLE}, {}: steps/s", contender.name()), Goal::AtLeast(STEPS_PER_S), best);
+        let statements = standings.rounds(&alone(), contender, "statements_per_step").median();
+        let name = format!("{}, {}: statements per step, unbatched", alone(), contender.name());
+        report.target(&name, Goal::AtMost(STATEMENTS), statements);
         for pair in WORKERS.windows(2) {
             let more: Rounds =
                 rate(of(pair[1]), Shape::Chain, contender).over(&rate(of(pair[0]), Shape::Chain, contender));
