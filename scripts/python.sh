@@ -1,7 +1,8 @@
 #!/bin/sh
-# Makes the Python environments of the tests: the queue's clients as their users have them, and the tool that tries every
-# route of the OpenAPI document. They are kept in the folder of what is built, under python/, one folder each.
-# usage: python.sh
+# Makes Python environments: those of the tests (the queue's clients as their users have them, and the tool that tries every
+# route of the OpenAPI document) unless others are named. They are kept in the folder of what is built, under python/, one
+# folder each.
+# usage: python.sh [NAME...]
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -16,6 +17,8 @@ pins() {
     queen-0.15) echo 'queen-mq==0.15.0 httpx==0.28.1' ;;
     queen-2.6) echo 'queen-mq==2.6.0 httpx==0.28.1' ;;
     schemathesis) echo 'schemathesis==4.32.5 hypothesis==6.170.15' ;;
+    dbos) echo 'dbos==3.3.0 psycopg[binary]==3.3.8' ;;
+    *) return 1 ;;
     esac
 }
 
@@ -67,13 +70,18 @@ make_environment() {
 python=$(find_python) || {
     install_python || true
     python=$(find_python) || {
-        say "the tests of the queue's clients need Python from 3.10 on with its module venv (Debian: python3-venv)" >&2
+        say "the clients and peers in Python need Python from 3.10 on with its module venv (Debian: python3-venv)" >&2
         exit 1
     }
 }
-for name in queen-0.15 queen-2.6 schemathesis; do
+[ $# -gt 0 ] || set -- queen-0.15 queen-2.6 schemathesis
+for name in "$@"; do
+    pins "$name" >/dev/null || {
+        say "there is no environment $name" >&2
+        exit 1
+    }
     is_made "$name" || make_environment "$name" || {
-        say "$name could not be made; the tests of the queue's clients need $(pins "$name") from Python's package index" >&2
+        say "$name could not be made; it needs $(pins "$name") from Python's package index" >&2
         exit 1
     }
 done

@@ -2,16 +2,20 @@
 //!
 //! `cargo run --release -p reveille-bench -- wake` finds or starts a PostgreSQL of its own, with the durability of a
 //! fresh installation, and measures the wake engine; `durable` in its place the provider for duroxide, `queue` the message
-//! queue. Results go to stdout, one JSON object per line, targets last; a table for people, and what is going on, to stderr.
+//! queue, `flow` task graphs. Results go to stdout, one JSON object per line, targets last; a table for people, and what is going on, to stderr.
 //!
 //! The machine it runs on is rarely quiet, so a figure alone says little: systems that are compared run in turns within one
 //! run, several rounds, and what is reported is a median with its spread, and ratios.
 
+mod connection;
 mod durable;
+mod flow;
 mod meter;
 mod player;
+mod processes;
 mod queue;
 mod report;
+mod serve;
 mod server;
 mod standings;
 mod stats;
@@ -50,6 +54,9 @@ const DURABLE_LIMITS: Limits = Limits { quick: Duration::from_secs(20 * 60), ful
 /// A quick run takes ten minutes, a full one an hour and a half; more rounds take longer.
 const QUEUE_LIMITS: Limits = Limits { quick: Duration::from_secs(40 * 60), full: Duration::from_secs(6 * 3_600) };
 
+/// A quick run takes five minutes, a full one three quarters of an hour; more rounds take longer.
+const FLOW_LIMITS: Limits = Limits { quick: Duration::from_secs(30 * 60), full: Duration::from_secs(4 * 3_600) };
+
 /// Measures Reveille against its targets and its peers.
 #[derive(Parser)]
 #[command(name = "reveille-bench", version)]
@@ -66,6 +73,8 @@ enum Command {
     Durable(durable::DurableRun),
     /// The message queue over HTTP and as a library: how fast, at what price, and against its peers.
     Queue(queue::QueueRun),
+    /// Task graphs, in process and over HTTP: how fast, at what price, and against their peers.
+    Flow(flow::FlowRun),
     /// The second process of workloads that need one.
     #[command(hide = true)]
     WakeSender(wake::SenderArguments),
@@ -75,6 +84,9 @@ enum Command {
     /// The process of one round.
     #[command(hide = true)]
     QueueRound(queue::RoundArguments),
+    /// The process of one round.
+    #[command(hide = true)]
+    FlowRound(flow::RoundArguments),
 }
 
 /// What every workload can be told.
@@ -124,8 +136,10 @@ fn main() -> ExitCode {
         }
         Command::Durable(run) => measure_durable(&runtime, &run),
         Command::Queue(run) => measure_queue(&runtime, &run),
+        Command::Flow(run) => measure_flow(&runtime, &run),
         Command::DurableRound(arguments) => runtime.block_on(durable::play(arguments)),
         Command::QueueRound(arguments) => runtime.block_on(queue::play(arguments)),
+        Command::FlowRound(arguments) => runtime.block_on(flow::play(arguments)),
         Command::WakeSender(arguments) => runtime.block_on(wake::sender(arguments)),
     };
     match done {
@@ -144,6 +158,12 @@ fn measure_durable(runtime: &tokio::runtime::Runtime, run: &durable::DurableRun)
 fn measure_queue(runtime: &tokio::runtime::Runtime, run: &queue::QueueRun) -> Result<()> {
     let programs = queue::Programs::build(!run.library, !run.run.no_peers)?;
     measure(runtime, &run.run, QUEUE_LIMITS, async |server, report| queue::run(server, run, programs, report).await)
+}
+
+/// And here.
+fn measure_flow(runtime: &tokio::runtime::Runtime, run: &flow::FlowRun) -> Result<()> {
+    let programs = flow::Programs::build(!run.run.no_peers)?;
+    measure(runtime, &run.run, FLOW_LIMITS, async |server, report| flow::run(server, run, programs, report).await)
 }
 
 /// Runs workloads on a server that is stopped and removed afterwards, however they end.

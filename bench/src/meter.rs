@@ -16,6 +16,10 @@ use crate::server::Server;
 
 /// Forgets the statements of the role $1.
 const FORGET: &str = "select pg_stat_statements_reset(oid, 0, 0) from pg_roles where rolname = $1";
+/// The statements of the role $1, those sent most often first, each by its beginning.
+const SENT: &str = r"
+    select s.calls::float8, left(regexp_replace(s.query, '\s+', ' ', 'g'), 100) from pg_stat_statements s
+    join pg_roles r on r.oid = s.userid where r.rolname = $1 order by s.calls desc limit 20";
 /// A position of the log up to which it can be read. The message is a commit that is flushed, and with it all that came
 /// before.
 const MESSAGE: &str = "select pg_logical_emit_message(true, 'reveille-bench', '')";
@@ -78,6 +82,17 @@ impl Meter<'_> {
             sum += self.server.statements(fragment).await?.map_or(f64::NAN, |count| count as f64);
         }
         Ok(sum)
+    }
+
+    /// Tells on stderr which statements were sent, for one of so many items each.
+    pub(crate) async fn tell(&self, items: f64) -> Result<()> {
+        let Some(role) = self.server.counted_role() else { return Ok(()) };
+        let rows = sqlx::query(SENT).bind(role).fetch_all(&mut *self.server.observer().await).await?;
+        for row in rows {
+            let (calls, text): (f64, String) = (row.try_get(0)?, row.try_get(1)?);
+            eprintln!("    {:8.3} {text}", calls / items);
+        }
+        Ok(())
     }
 
     /// Everything so far.

@@ -64,6 +64,11 @@ impl Player {
 
     /// Ends it at once: a runtime that ends in order takes a second for it, and nothing of it is measured any more.
     pub(crate) async fn end(mut self) -> Result<()> {
+        self.kill().await
+    }
+
+    /// Ends it at once, as a crash would.
+    pub(crate) async fn kill(&mut self) -> Result<()> {
         Ok(self.process.kill().await?)
     }
 

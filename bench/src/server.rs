@@ -6,12 +6,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use pg::embedded::{self, Cluster, Download, Settings, Wanted};
 use pg::{Database, Options, Schema};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
-use sqlx::{AssertSqlSafe, ConnectOptions as _};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
 use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::sleep;
 
 use crate::Result;
 use crate::report::Figures;
@@ -92,6 +94,19 @@ impl Server {
     /// One connection.
     pub(crate) async fn connection(&self) -> Result<PgConnection> {
         Ok(self.url.parse::<PgConnectOptions>()?.disable_statement_logging().connect().await?)
+    }
+
+    /// Lets somebody's transaction sit idle for a while, and ends it.
+    pub(crate) async fn sit_idle(&self, open: Duration) -> Result<()> {
+        let mut connection = self.connection().await?;
+        let mut idle = connection.begin().await?;
+        // Both a number of its own and a snapshot, as a forgotten transaction of an application has.
+        sqlx::raw_sql("set transaction isolation level repeatable read; select pg_current_xact_id()")
+            .execute(&mut *idle)
+            .await?;
+        sleep(open).await;
+        idle.rollback().await?;
+        Ok(())
     }
 
     /// The process of a private server.

@@ -8,13 +8,13 @@ use tokio::process::Command;
 use traffic::{Outcome, READY, Workload};
 
 use super::contender::{Contender, PGMQ, RABBIT_CLASSIC, RABBIT_QUORUM};
-use super::processes::{family_seconds, resident_mb, seconds};
 use super::programs::Programs;
 use super::rabbit::Rabbit;
-use super::serve::Serve;
 use crate::Result;
 use crate::meter::{Cost, Meter};
 use crate::player::Player;
+use crate::processes::{family_seconds, resident_mb, seconds};
+use crate::serve::Serve;
 use crate::server::Server;
 use crate::standings::Named as _;
 

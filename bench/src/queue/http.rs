@@ -3,19 +3,14 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::Bytes;
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::{Method, Request, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use tokio::net::TcpStream;
-use tokio::task::JoinHandle;
 use traffic::{Broker, Note, Queue, Receiver, Result, Sender};
 use uuid::Uuid;
 
 use super::library::{group, lane};
+use crate::connection::Connection;
 
 /// How long a pop waits before it is asked again: as long as it may.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -32,50 +27,6 @@ pub(super) struct Http {
 impl Http {
     pub(super) fn new(servers: &[SocketAddr]) -> Option<Http> {
         Some(Http { first: *servers.first()?, last: *servers.last()? })
-    }
-}
-
-/// A connection. Ends when dropped.
-struct Connection {
-    host: SocketAddr,
-    requests: SendRequest<Full<Bytes>>,
-    driver: JoinHandle<()>,
-}
-
-impl Connection {
-    async fn open(host: SocketAddr) -> Result<Connection> {
-        let stream = TcpStream::connect(host).await?;
-        stream.set_nodelay(true)?;
-        let (requests, driver) = handshake(TokioIo::new(stream)).await?;
-        let driver = tokio::spawn(async move {
-            // Whoever has a request under way is told.
-            let _ = driver.await;
-        });
-        Ok(Connection { host, requests, driver })
-    }
-
-    /// What was answered; `None`: no content.
-    async fn ask(&mut self, method: Method, path: &str, body: Option<Vec<u8>>) -> Result<Option<Bytes>> {
-        let request = Request::builder().method(method).uri(path).header("host", self.host.to_string());
-        let request = match body {
-            Some(body) => request.header("content-type", "application/json").body(Full::new(body.into()))?,
-            None => request.body(Full::default())?,
-        };
-        self.requests.ready().await?;
-        let response = self.requests.send_request(request).await?;
-        let status = response.status();
-        let body = response.into_body().collect().await?.to_bytes();
-        match status {
-            StatusCode::NO_CONTENT => Ok(None),
-            status if status.is_success() => Ok(Some(body)),
-            status => Err(format!("{path}: {status}: {}", String::from_utf8_lossy(&body)).into()),
-        }
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.driver.abort();
     }
 }
 

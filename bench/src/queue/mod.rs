@@ -15,10 +15,8 @@ mod library;
 mod old_transaction;
 mod parked;
 mod play;
-mod processes;
 mod programs;
 mod rabbit;
-mod serve;
 mod throughput;
 
 use arena::Arena;
@@ -26,7 +24,7 @@ use clap::Args;
 use rabbit::Rabbit;
 
 pub(crate) use play::{RoundArguments, play};
-pub(crate) use programs::Programs;
+pub(crate) use programs::{Programs, build_peers, build_server, target};
 
 use crate::report::Report;
 use crate::server::Server;

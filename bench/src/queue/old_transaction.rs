@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use sqlx::Connection as _;
 use tokio::time::sleep;
 use traffic::{Outcome, Queue, Throughput, Workload};
 
@@ -73,13 +72,5 @@ async fn play(arena: &Arena<'_>, contender: Contender, report: &mut Report) -> R
 /// Opens a transaction when the rate without it is known, and ends it.
 async fn open(server: &Server) -> Result<()> {
     sleep(Duration::from_secs((RUN_UP + WINDOW) as u64)).await;
-    let mut connection = server.connection().await?;
-    let mut idle = connection.begin().await?;
-    // Both a number of its own and a snapshot, as a forgotten transaction of an application has.
-    sqlx::raw_sql("set transaction isolation level repeatable read; select pg_current_xact_id()")
-        .execute(&mut *idle)
-        .await?;
-    sleep(Duration::from_secs(OPEN as u64)).await;
-    idle.rollback().await?;
-    Ok(())
+    server.sit_idle(Duration::from_secs(OPEN as u64)).await
 }

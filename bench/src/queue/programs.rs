@@ -9,6 +9,9 @@ use crate::Result;
 const PEERS: &str = "queue-peers";
 const HOUSE: &str = "..";
 
+/// They are built as this program is: one for development tries whether everything works.
+const PROFILE: &str = if cfg!(debug_assertions) { "dev" } else { "release" };
+
 /// Where they are.
 #[derive(Debug, Clone)]
 pub(crate) struct Programs {
@@ -21,15 +24,26 @@ pub(crate) struct Programs {
 impl Programs {
     /// Builds them, telling on stderr how that goes.
     pub(crate) fn build(with_server: bool, with_peers: bool) -> Result<Programs> {
-        // Where this program was built, so that what is there is not built again.
-        let here = std::env::current_exe()?;
-        let target = here.parent().and_then(Path::parent).ok_or("this program lies nowhere")?.to_owned();
-        let server = if with_server { Some(build(HOUSE, "reveille", &target)?) } else { None };
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(PEERS);
-        let peers =
-            if with_peers { Some(build(PEERS, "reveille-bench-queue-peers", &folder.join("target"))?) } else { None };
+        let server = if with_server { Some(build_server()?) } else { None };
+        let peers = if with_peers { Some(build_peers(PEERS, "reveille-bench-queue-peers")?) } else { None };
         Ok(Programs { server, peers })
     }
+}
+
+/// Where this program was built, so that what is there is not built again.
+pub(crate) fn target() -> Result<PathBuf> {
+    let here = std::env::current_exe()?;
+    Ok(here.parent().and_then(Path::parent).ok_or("this program lies nowhere")?.to_owned())
+}
+
+/// Builds our server.
+pub(crate) fn build_server() -> Result<PathBuf> {
+    build(HOUSE, "reveille", &target()?)
+}
+
+/// Builds peers that are a workspace of their own.
+pub(crate) fn build_peers(folder: &str, package: &str) -> Result<PathBuf> {
+    build(folder, package, &Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join("target"))
 }
 
 fn build(folder: &str, package: &str, target: &Path) -> Result<PathBuf> {
@@ -39,7 +53,7 @@ fn build(folder: &str, package: &str, target: &Path) -> Result<PathBuf> {
     }
     eprintln!("building {package}; the first time takes some minutes");
     let built = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["build", "--release", "--quiet", "--locked", "--package", package])
+        .args(["build", "--profile", PROFILE, "--quiet", "--locked", "--package", package])
         .arg("--manifest-path")
         .arg(folder.join("Cargo.toml"))
         .arg("--target-dir")
@@ -51,5 +65,5 @@ fn build(folder: &str, package: &str, target: &Path) -> Result<PathBuf> {
     if !built.success() {
         return Err(format!("{package} could not be built: see above").into());
     }
-    Ok(target.join("release").join(package))
+    Ok(target.join(if PROFILE == "dev" { "debug" } else { PROFILE }).join(package))
 }

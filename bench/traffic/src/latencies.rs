@@ -19,7 +19,7 @@ pub struct Latencies {
 
 impl Latencies {
     /// Of these.
-    pub(crate) fn of(mut latencies: Vec<Duration>) -> Latencies {
+    pub fn of(mut latencies: Vec<Duration>) -> Latencies {
         latencies.sort_unstable();
         let quantile = |q: f64| {
             let place = ((latencies.len() as f64 * q).ceil() as usize).max(1) - 1;

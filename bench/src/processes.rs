@@ -7,7 +7,7 @@ const TICKS: f64 = 100.0;
 
 /// Processor seconds that a process has taken so far, with all its threads and the children it has waited for; `None` if
 /// there is no such process, or the system does not tell.
-pub(super) fn seconds(pid: u32) -> Option<f64> {
+pub(crate) fn seconds(pid: u32) -> Option<f64> {
     let stat = read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name may hold anything, but it ends with the last bracket.
     let (_, rest) = stat.rsplit_once(')')?;
@@ -17,7 +17,7 @@ pub(super) fn seconds(pid: u32) -> Option<f64> {
 }
 
 /// Of a process and everything it has started and that still runs.
-pub(super) fn family_seconds(pid: u32) -> Option<f64> {
+pub(crate) fn family_seconds(pid: u32) -> Option<f64> {
     let own = seconds(pid)?;
     let children = read_dir("/proc").ok()?.filter_map(|entry| {
         let child: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
@@ -32,7 +32,7 @@ fn parent(pid: u32) -> Option<u32> {
 }
 
 /// Memory that a process holds, in MB.
-pub(super) fn resident_mb(pid: u32) -> Option<f64> {
+pub(crate) fn resident_mb(pid: u32) -> Option<f64> {
     let status = read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.trim().trim_end_matches(" kB").parse::<f64>().ok().map(|kib| kib / 1_024.0)

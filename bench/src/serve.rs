@@ -19,14 +19,14 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 const LISTENS: &str = "listens on http://";
 
 /// One that runs. Ends when dropped.
-pub(super) struct Serve {
+pub(crate) struct Serve {
     process: Child,
     address: SocketAddr,
 }
 
 impl Serve {
     /// Starts the program and waits until it is ready.
-    pub(super) async fn start(program: &PathBuf, server: &Server, schema: &Schema) -> Result<Serve> {
+    pub(crate) async fn start(program: &PathBuf, server: &Server, schema: &Schema) -> Result<Serve> {
         let mut process = Command::new(program)
             .args(["serve", "--listen", "127.0.0.1:0", "--schema", schema.name()])
             .args(["--log", "error"])
@@ -41,16 +41,16 @@ impl Serve {
         Ok(Serve { process, address: ready.map_err(|_| "the server is not ready in time")?? })
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    pub(super) fn pid(&self) -> Option<u32> {
+    pub(crate) fn pid(&self) -> Option<u32> {
         self.process.id()
     }
 
     /// Ends it at once.
-    pub(super) async fn end(mut self) -> Result<()> {
+    pub(crate) async fn end(mut self) -> Result<()> {
         Ok(self.process.kill().await?)
     }
 }

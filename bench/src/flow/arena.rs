@@ -1,0 +1,169 @@
+//! Where contenders meet: rounds on one server, in turns.
+
+use std::time::Duration;
+
+use pg::Schema;
+use tasks::{Outcome, READY};
+use tokio::process::Command;
+
+use super::contender::{Contender, Dbos, Graphile, Http, Library};
+use super::piece::Piece;
+use super::programs::Programs;
+use crate::Result;
+use crate::meter::{Cost, Meter};
+use crate::player::Player;
+use crate::processes::family_seconds;
+use crate::serve::Serve;
+use crate::server::Server;
+use crate::standings::{Line, Named as _};
+
+/// Connections of everybody to the database, as many as ours has by default.
+const CONNECTIONS: u32 = 10;
+/// How long a round may take: the longest is meant to take half of it.
+const PLAYED_WITHIN: Duration = Duration::from_secs(900);
+
+/// What every workload is given.
+pub(super) struct Arena<'a> {
+    pub(super) server: &'a Server,
+    pub(super) programs: Programs,
+    pub(super) quick: bool,
+    /// How often everybody takes a turn, if that was asked for.
+    pub(super) rounds: Option<usize>,
+    /// Whether to tell which statements a round has sent.
+    pub(super) statements: bool,
+}
+
+/// A round that was played.
+pub(super) struct Played {
+    pub(super) outcome: Outcome,
+    /// What it cost the database.
+    pub(super) cost: Cost,
+    /// Processor seconds of the database; not a number where the system does not tell.
+    pub(super) processor: f64,
+}
+
+/// A contender that is ready for its round.
+pub(super) struct Round<'a> {
+    arena: &'a Arena<'a>,
+    pub(super) schema: Schema,
+    serve: Option<Serve>,
+    pub(super) player: Player,
+}
+
+impl Arena<'_> {
+    /// One number in a quick run and another in a full one.
+    pub(super) fn choose<T>(&self, quick: T, full: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// How many rounds to play.
+    pub(super) fn rounds(&self, quick: usize, full: usize) -> usize {
+        self.rounds.unwrap_or(self.choose(quick, full))
+    }
+
+    /// Ours, and these peers if they take part.
+    pub(super) fn with_peers(&self, peers: &[Contender]) -> Vec<Contender> {
+        let peers = if self.programs.peers.is_some() { peers } else { &[] };
+        [&[Library, Http], peers].concat()
+    }
+
+    /// Starts a contender in a schema of its own and waits until it is ready.
+    pub(super) async fn prepare(&self, contender: Contender, piece: &Piece) -> Result<Round<'_>> {
+        let schema = self.server.new_schema()?;
+        let serve = match contender {
+            Http => Some(Serve::start(&self.programs.server, self.server, &schema).await?),
+            _ => None,
+        };
+        let player = self.start(contender, piece, &schema, serve.as_ref()).await?;
+        Ok(Round { arena: self, schema, serve, player })
+    }
+
+    /// Starts another process of ours beside one that runs.
+    pub(super) async fn beside(&self, round: &Round<'_>, piece: &Piece) -> Result<Player> {
+        self.start(Library, piece, &round.schema, None).await
+    }
+
+    async fn start(
+        &self,
+        contender: Contender,
+        piece: &Piece,
+        schema: &Schema,
+        serve: Option<&Serve>,
+    ) -> Result<Player> {
+        let peers = || self.programs.peers.as_ref().ok_or("the peers do not take part");
+        let mut command = match contender {
+            Library | Http => {
+                let mut command = Command::new(std::env::current_exe()?);
+                command.args(["flow-round", "--piece", &serde_json::to_string(piece)?]);
+                serve.iter().for_each(|serve| {
+                    command.args(["--server", &serve.address().to_string()]);
+                });
+                command
+            }
+            Graphile | Dbos => {
+                let Piece::Shared(workload) = piece else { return Err("peers do not play this".into()) };
+                let mut command = if contender == Graphile {
+                    Command::new(&peers()?.graphile)
+                } else {
+                    let (python, program) = &peers()?.dbos;
+                    let mut command = Command::new(python);
+                    command.arg(program);
+                    command
+                };
+                command.args(["--workload", &serde_json::to_string(workload)?]);
+                command
+            }
+        };
+        command
+            .args(["--schema", schema.name(), "--connections", &CONNECTIONS.to_string()])
+            // Not an argument: those can be read by everybody on the machine.
+            .env("DATABASE_URL", self.server.url());
+        Player::start(contender.name(), command, READY).await
+    }
+
+    /// One round.
+    pub(super) async fn play(&self, contender: Contender, piece: &Piece) -> Result<Played> {
+        self.play_while(contender, piece, async |_| Ok(())).await
+    }
+
+    /// One round while something else happens.
+    pub(super) async fn play_while(
+        &self,
+        contender: Contender,
+        piece: &Piece,
+        meanwhile: impl AsyncFnOnce(&Server) -> Result<()>,
+    ) -> Result<Played> {
+        let mut round = self.prepare(contender, piece).await?;
+        let meter = Meter::start(self.server).await?;
+        let processor = || self.server.pid().and_then(family_seconds).unwrap_or(f64::NAN);
+        let before = processor();
+        round.player.begin().await?;
+        meanwhile(self.server).await?;
+        let outcome: Outcome = round.player.outcome_within(PLAYED_WITHIN).await?;
+        let processor = processor() - before;
+        let cost = meter.read().await?;
+        if self.statements {
+            eprintln!("  {}, {}", serde_json::to_string(piece)?, contender.name());
+            let tasks = outcome.figures.get("samples").or(outcome.figures.get("tasks"));
+            meter.tell(tasks.copied().unwrap_or(1.0)).await?;
+        }
+        round.end().await?;
+        Ok(Played { outcome, cost, processor })
+    }
+}
+
+impl Round<'_> {
+    /// Ends it at once, and removes what it made.
+    pub(super) async fn end(self) -> Result<()> {
+        self.player.end().await?;
+        if let Some(serve) = self.serve {
+            serve.end().await?;
+        }
+        self.arena.server.remove(&self.schema).await
+    }
+}
+
+/// Figures of an outcome, in this order.
+pub(super) fn line(outcome: &Outcome, names: &[&'static str]) -> Line {
+    names.iter().map(|name| (*name, outcome.figure(name))).collect()
+}

@@ -1,0 +1,70 @@
+//! How long a task takes when nothing else is under way, by its shape: from submitting it to knowing that it is done.
+//!
+//! Nothing is grouped then, so what a step costs here is the most it ever does: the submission of its task, and the wait for
+//! its end with what is read of it then, are in it.
+
+use tasks::{Measure, Shape, Workload};
+
+use super::arena::{Arena, Played, line};
+use super::contender::{Contender, Dbos, Entry, Graphile, Http, Library};
+use super::piece::Piece;
+use crate::Result;
+use crate::report::{Goal, Report};
+use crate::standings::{Named as _, Standings, compare};
+
+/// The name of this workload.
+pub(super) const TITLE: &str = "latency";
+const SHAPES: [Shape; 5] = [Shape::Single, Shape::Chain, Shape::Diamond, Shape::Dag, Shape::Tree];
+/// Workers with one place each: as many as a tree has leaves, twice.
+const WORKERS: usize = 8;
+
+/// Measures everybody, and compares.
+pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
+    let mut entries = Vec::new();
+    for shape in SHAPES {
+        for contender in arena.with_peers(peers(shape)) {
+            let measure = Measure::Latency { samples: arena.choose(100, 500) };
+            let workload = Piece::Shared(Workload { shape, workers: WORKERS, places: 1, measure });
+            entries.push(Entry { title: title(shape), contender, workload });
+        }
+    }
+    let play = async |entry: &Entry| {
+        let Piece::Shared(Workload { shape, .. }) = entry.workload else { return Err("not a shape".into()) };
+        let Played { outcome, cost, .. } = arena.play(entry.contender, &entry.workload).await?;
+        let each = cost.per(outcome.figure("samples") * shape.size() as f64);
+        let mut line = line(&outcome, &["p50_ms", "p99_ms", "max_ms"]);
+        line.extend([
+            ("statements_per_step", each.statements),
+            ("wal_bytes_per_step", each.wal_bytes),
+            ("rows_per_step", each.rows),
+        ]);
+        Ok(line)
+    };
+    let standings = Standings::contest(entries, arena.rounds(1, 3), play).await;
+    standings.report(report);
+    let rounds = |shape, contender: Contender, figure| standings.rounds(&title(shape), contender, figure);
+    for (contender, goal) in [(Library, 10.0), (Http, 20.0)] {
+        let name = format!("{}, {}: p50 ms", title(Shape::Chain), contender.name());
+        report.target(&name, Goal::AtMost(goal), rounds(Shape::Chain, contender, "p50_ms").median());
+    }
+    for shape in SHAPES {
+        for &peer in peers(shape).iter().filter(|_| arena.programs.peers.is_some()) {
+            let ratio = rounds(shape, Library, "p50_ms").over(&rounds(shape, peer, "p50_ms"));
+            compare(report, &title(shape), &format!("p50 over {}", peer.name()), Goal::AtMost(1.0), &ratio);
+        }
+    }
+    Ok(())
+}
+
+/// Who is measured with this, too: jobs are single, workflows have steps.
+pub(super) fn peers(shape: Shape) -> &'static [Contender] {
+    match shape {
+        Shape::Single => &[Graphile],
+        Shape::Chain => &[Dbos],
+        _ => &[],
+    }
+}
+
+fn title(shape: Shape) -> String {
+    format!("{TITLE}, {}", shape.name())
+}

@@ -1,0 +1,89 @@
+//! Task graphs: how fast, at what price, and against graphile_worker (single jobs) and dbos (workflows).
+//!
+//! Everybody is measured alike: each round is a process of its own on a schema of its own, warmed up, told when to begin, and
+//! observed from outside. What everybody is measured with is the `tasks` crate. Ours takes part twice: in the process that
+//! submits and works, and as `reveille serve`, over HTTP. The peers are programs with the same manners: graphile_worker's in
+//! a workspace of its own, that of dbos in Python.
+
+mod arena;
+mod claim;
+mod contender;
+mod fan_out;
+mod graphs;
+mod http;
+mod library;
+mod mode;
+mod old_transaction;
+mod park;
+mod piece;
+mod play;
+mod programs;
+mod rate;
+mod recovery;
+mod template;
+
+use arena::Arena;
+use clap::Args;
+
+pub(crate) use play::{RoundArguments, play};
+pub(crate) use programs::Programs;
+
+use crate::report::Report;
+use crate::server::Server;
+use crate::{Result, Run};
+
+/// What `--quick` leaves out.
+const QUICK: &str = "quick: one round; 100 samples of latency; 4 s of throughput; 5 s of waiting; no old transaction";
+
+/// What can be told about a run.
+#[derive(Args, Clone)]
+pub(crate) struct FlowRun {
+    #[command(flatten)]
+    pub(crate) run: Run,
+    /// How often everybody takes a turn, in every workload.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: Option<u16>,
+    /// Tell which statements every round has sent, per task that was counted, where they are counted at all.
+    #[arg(long)]
+    statements: bool,
+}
+
+/// Runs every workload.
+pub(crate) async fn run(
+    server: &Server,
+    FlowRun { run, rounds, statements }: &FlowRun,
+    programs: Programs,
+    report: &mut Report,
+) -> Result<()> {
+    if run.quick {
+        eprintln!("{QUICK}");
+    }
+    let (system, figures) = server.setting().await?;
+    report.result("setting", &system, figures.text("run", if run.quick { "quick" } else { "full" }));
+    let arena = &Arena { server, programs, quick: run.quick, rounds: rounds.map(usize::from), statements: *statements };
+    if run.begins(rate::TITLE) {
+        rate::run(arena, report).await?;
+    }
+    if run.begins(graphs::TITLE) {
+        graphs::run(arena, report).await?;
+    }
+    if run.begins(claim::TITLE) {
+        claim::run(arena, report).await?;
+    }
+    if run.begins(fan_out::TITLE) {
+        fan_out::run(arena, report).await?;
+    }
+    if run.begins(recovery::TITLE) {
+        recovery::run(arena, report).await?;
+    }
+    if run.begins(park::TITLE) {
+        park::run(arena, report).await?;
+    }
+    if run.begins(mode::TITLE) {
+        mode::run(arena, report).await?;
+    }
+    if !run.quick && run.begins(old_transaction::TITLE) {
+        old_transaction::run(arena, report).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! What workers ask of the database while there is nothing to do, in a few namespaces and in many.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flow::{Flow, NamespaceChange, Worker};
+use hyper::Method;
+use tasks::{Board, Outcome, Round};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::arena::{Arena, Played};
+use super::contender::{Entry, Http, Library};
+use super::http::work;
+use super::library::{self, telling};
+use super::piece::Piece;
+use crate::Result;
+use crate::connection::Connection;
+use crate::report::{Goal, Report};
+use crate::standings::{Named as _, Standings};
+
+/// The name of this workload.
+pub(super) const TITLE: &str = "idle";
+const NAMESPACES: [usize; 2] = [10, 1_000];
+/// Workers, who share the namespaces.
+const WORKERS: usize = 10;
+/// After this long without work everybody is idle: what looks again a second after the last of it has looked.
+const SETTLED: Duration = Duration::from_secs(3);
+
+/// Watches ours.
+pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
+    let seconds = arena.choose(5, 60);
+    let mut entries = Vec::new();
+    for namespaces in NAMESPACES {
+        for contender in [Library, Http] {
+            let workload = Piece::Park { namespaces, seconds };
+            entries.push(Entry { title: title(namespaces), contender, workload });
+        }
+    }
+    let play = async |entry: &Entry| {
+        let Played { outcome, cost, processor } = arena.play(entry.contender, &entry.workload).await?;
+        let seconds = outcome.figure("seconds");
+        Ok(vec![
+            ("statements", cost.statements),
+            ("wal_bytes", cost.wal_bytes),
+            ("database_cpu_share", processor / seconds),
+            ("seconds", seconds),
+        ])
+    };
+    let standings = Standings::contest(entries, 1, play).await;
+    standings.report(report);
+    for namespaces in NAMESPACES {
+        for contender in [Library, Http] {
+            let title = title(namespaces);
+            let statements = standings.rounds(&title, contender, "statements").median();
+            report.target(&format!("{title}, {}: statements", contender.name()), Goal::AtMost(0.0), statements);
+        }
+    }
+    Ok(())
+}
+
+fn title(namespaces: usize) -> String {
+    format!("{TITLE}, {namespaces} namespaces")
+}
+
+/// Workers that wait.
+pub(super) struct Parked {
+    seconds: usize,
+    _in_process: Option<(library::Library, Arc<Board>)>,
+    _over_http: JoinSet<Result<()>>,
+}
+
+fn names(namespaces: usize) -> Vec<String> {
+    (0..namespaces).map(|number| format!("namespace-{number}")).collect()
+}
+
+/// The namespaces of each worker.
+fn shares(names: &[String]) -> Vec<Vec<String>> {
+    names.chunks(names.len().div_ceil(WORKERS)).map(<[String]>::to_vec).collect()
+}
+
+impl Parked {
+    pub(super) async fn in_process(flow: Flow, namespaces: usize, seconds: usize) -> Result<Parked> {
+        let names = names(namespaces);
+        for name in &names {
+            flow.put_namespace(name, &NamespaceChange::default()).await?;
+        }
+        let board = Arc::new(Board::default());
+        let start = |share: Vec<String>| {
+            let worker = share.into_iter().fold(flow.worker("idler"), |worker, name| worker.namespace(name));
+            telling(worker, &board).start()
+        };
+        let workers = shares(&names).into_iter().map(start).collect::<flow::Result<Vec<Worker>>>()?;
+        let library = library::Library::with(flow, "", workers);
+        sleep(SETTLED).await;
+        Ok(Parked { seconds, _in_process: Some((library, board)), _over_http: JoinSet::new() })
+    }
+
+    pub(super) async fn over_http(server: SocketAddr, namespaces: usize, seconds: usize) -> Result<Parked> {
+        let mut connection = Connection::open(server).await?;
+        let names = names(namespaces);
+        for name in &names {
+            connection.ask(Method::PUT, &format!("/v1/namespaces/{name}"), Some(b"{}".to_vec())).await?;
+        }
+        let mut workers = JoinSet::new();
+        for (number, share) in shares(&names).into_iter().enumerate() {
+            let connection = Connection::open(server).await?;
+            workers.spawn(async move { work(connection, number, &share, 1, &Board::default()).await });
+        }
+        sleep(SETTLED).await;
+        Ok(Parked { seconds, _in_process: None, _over_http: workers })
+    }
+}
+
+impl Round for Parked {
+    async fn measure(&mut self) -> Result<Outcome> {
+        sleep(Duration::from_secs(self.seconds as u64)).await;
+        Ok(Outcome::of([("seconds", self.seconds as f64)]))
+    }
+}

@@ -1,0 +1,36 @@
+//! A shape as a template.
+
+use serde_json::{Value, json};
+use tasks::Shape;
+
+pub(super) const NAME: &str = "shape";
+pub(super) const VERSION: &str = "1.0.0";
+/// Where everything is that needs no namespace of its own.
+pub(super) const NAMESPACE: &str = "bench";
+/// What carries out the last step of a task, and the others.
+pub(super) const LAST: &str = "last";
+pub(super) const STEP: &str = "step";
+
+/// Its text: JSON is YAML.
+pub(super) fn text(shape: Shape, namespace: &str) -> String {
+    let steps = shape.steps();
+    let count = steps.len();
+    let step = |(place, (name, waits_for)): (usize, (String, Vec<String>))| {
+        let callable = if place + 1 == count { LAST } else { STEP };
+        json!({"name": name, "dependencies": waits_for, "handler": {"callable": callable}})
+    };
+    let steps: Vec<Value> = steps.into_iter().enumerate().map(step).collect();
+    json!({
+        "name": NAME,
+        "namespace_name": namespace,
+        "version": VERSION,
+        "identity_strategy": "always_unique",
+        "steps": steps,
+    })
+    .to_string()
+}
+
+/// What every task works on.
+pub(super) fn context() -> Value {
+    json!({"order": 4711, "customer": "somebody"})
+}

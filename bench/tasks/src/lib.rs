@@ -1,0 +1,117 @@
+//! What task engines are measured with: the same code for ours in process, ours over HTTP, and the peers.
+//!
+//! A comparison is worth something only if everything but the engine is the same: which steps a task has, how many tasks are
+//! under way, when they are counted. That is here once, and whoever measures hands in an [`Engine`]. A program that plays
+//! a round is commanded as those of the `traffic` crate are: see [`play`].
+//!
+//! A workload is data ([`Workload`]), and what came out are figures by name ([`Outcome`]): both travel as JSON, also to a
+//! peer that is not written in Rust.
+
+mod board;
+mod latency;
+mod rate;
+mod round;
+mod shape;
+
+use std::collections::BTreeMap;
+use std::future::Future;
+
+use serde::{Deserialize, Serialize};
+
+pub use board::Board;
+pub use round::{Round, command, play};
+pub use shape::{Shape, Step};
+pub use traffic::{Failure, Latencies, READY, Result};
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workload {
+    /// What the tasks look like.
+    pub shape: Shape,
+    /// Workers,
+    pub workers: usize,
+    /// and steps that each may have at a time.
+    pub places: usize,
+    /// How.
+    pub measure: Measure,
+}
+
+/// How it is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// As many tasks as go through, with so many under way, for so many seconds.
+    Rate {
+        /// Tasks under way.
+        in_flight: usize,
+        /// Seconds.
+        seconds: usize,
+    },
+    /// One task after the other, so many, from the call that submits it until its submitter knows that it is done.
+    Latency {
+        /// Tasks.
+        samples: usize,
+    },
+}
+
+/// What came out: figures by name.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// By their names.
+    pub figures: BTreeMap<String, f64>,
+    /// Steps, second by second, of what runs for some.
+    #[serde(default)]
+    pub each_second: Vec<f64>,
+}
+
+impl Outcome {
+    /// Of these.
+    pub fn of<'a>(figures: impl IntoIterator<Item = (&'a str, f64)>) -> Outcome {
+        let figures = figures.into_iter().map(|(name, figure)| (name.to_owned(), figure)).collect();
+        Outcome { figures, each_second: Vec::new() }
+    }
+
+    /// The percentiles of latencies, and how many there were.
+    pub fn latencies(latencies: &Latencies) -> Outcome {
+        let figure = |figure: Option<f64>| figure.unwrap_or(0.0);
+        Outcome::of([
+            ("p50_ms", figure(latencies.p50_ms)),
+            ("p99_ms", figure(latencies.p99_ms)),
+            ("max_ms", figure(latencies.max_ms)),
+            ("samples", latencies.count as f64),
+        ])
+    }
+
+    /// One of them; not a number if there is no such.
+    pub fn figure(&self, name: &str) -> f64 {
+        self.figures.get(name).copied().unwrap_or(f64::NAN)
+    }
+}
+
+/// A task engine whose workers run, and tell the [`Board`] of every step.
+pub trait Engine: Clone + Send + Sync + 'static {
+    /// A task that was submitted.
+    type Ticket: Send;
+
+    /// Submits a task; returns when it is stored.
+    fn submit(&self) -> impl Future<Output = Result<Self::Ticket>> + Send;
+
+    /// Returns when whoever submitted it can know that it is done.
+    fn done(&self, ticket: Self::Ticket) -> impl Future<Output = Result<()>> + Send;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program in another language reads the workload: its form is fixed.
+    #[test]
+    fn a_workload_has_a_fixed_form() -> Result<()> {
+        let workload =
+            Workload { shape: Shape::Chain, workers: 4, places: 2, measure: Measure::Latency { samples: 9 } };
+        let text = r#"{"shape":"chain","workers":4,"places":2,"measure":{"latency":{"samples":9}}}"#;
+        assert_eq!(serde_json::to_string(&workload)?, text);
+        assert_eq!(serde_json::from_str::<Workload>(text)?, workload);
+        Ok(())
+    }
+}

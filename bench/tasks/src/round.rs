@@ -1,0 +1,69 @@
+//! A round, as a program that another one commands.
+
+use std::sync::Arc;
+
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
+
+use crate::{Board, Engine, Measure, Outcome, READY, Result, Workload, latency, rate};
+
+/// Tasks before the first that is measured: connections are opened, statements prepared.
+const WARM_UP: usize = 20;
+
+/// Something that is ready to be measured, once or several times.
+pub trait Round {
+    /// Measures.
+    fn measure(&mut self) -> impl Future<Output = Result<Outcome>>;
+}
+
+struct Shared<E> {
+    workload: Workload,
+    engine: E,
+    board: Arc<Board>,
+}
+
+impl<E: Engine> Round for Shared<E> {
+    async fn measure(&mut self) -> Result<Outcome> {
+        match self.workload.measure {
+            Measure::Rate { in_flight, seconds } => rate::measure(&self.engine, &self.board, in_flight, seconds).await,
+            Measure::Latency { samples } => latency::measure(&self.engine, samples).await,
+        }
+    }
+}
+
+/// Plays a round of an engine whose workers tell the board: see [`command`].
+///
+/// # Errors
+/// Nothing could be measured.
+pub async fn play(
+    workload: Workload,
+    engine: impl Engine,
+    board: Arc<Board>,
+    orders: impl AsyncBufRead + Unpin,
+    says: impl AsyncWrite + Unpin,
+) -> Result<()> {
+    latency::measure(&engine, WARM_UP).await?;
+    command(Shared { workload, engine, board }, orders, says).await
+}
+
+/// Says [`READY`], and after every line of `orders` measures and says the [`Outcome`] as one line of JSON. When the orders end,
+/// so does the round.
+///
+/// # Errors
+/// Nothing could be measured.
+pub async fn command(
+    mut round: impl Round,
+    mut orders: impl AsyncBufRead + Unpin,
+    mut says: impl AsyncWrite + Unpin,
+) -> Result<()> {
+    say(&mut says, READY).await?;
+    while orders.read_line(&mut String::new()).await? > 0 {
+        let outcome = round.measure().await?;
+        say(&mut says, &serde_json::to_string(&outcome)?).await?;
+    }
+    Ok(())
+}
+
+async fn say(to: &mut (impl AsyncWrite + Unpin), line: &str) -> Result<()> {
+    to.write_all(format!("{line}\n").as_bytes()).await?;
+    Ok(to.flush().await?)
+}
