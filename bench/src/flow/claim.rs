@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use flow::{Claimant, ClaimedStep, Ended, Flow, Orchestrator, Said, Submission};
+use flow::{Claimant, ClaimedStep, Ended, EventDrivenOrchestrator, Flow, Said, Submission};
 use serde_json::json;
 use tasks::{Latencies, Outcome, Round, Shape};
 use tokio::sync::mpsc::{self, Receiver};
@@ -60,7 +60,7 @@ pub(super) struct Claims {
     flow: Flow,
     samples: usize,
     claimed: Receiver<(ClaimedStep, Instant)>,
-    _orchestrator: Orchestrator,
+    _orchestrator: EventDrivenOrchestrator,
 }
 
 impl Claims {

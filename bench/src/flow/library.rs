@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{Failure, Flow, Options, Orchestrator, Step, Submission, Worker, WorkerBuilder};
+use flow::{EventDrivenOrchestrator, Failure, Flow, Options, Step, Submission, Worker, WorkerBuilder};
 use serde_json::Value;
 use tasks::{Board, Engine, Workload};
 use tokio::time::Instant;
@@ -42,7 +42,7 @@ pub(super) struct Library {
     flow: Flow,
     namespace: String,
     /// Runs as long as this.
-    _running: Arc<(Orchestrator, Vec<Worker>)>,
+    _running: Arc<(EventDrivenOrchestrator, Vec<Worker>)>,
 }
 
 impl Library {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{Failure, Flow, Orchestrator, Step, Submission, Worker};
+use flow::{EventDrivenOrchestrator, Failure, Flow, Step, Submission, Worker};
 use serde_json::Value;
 use tasks::{Board, Outcome, Round, Shape};
 use tokio::sync::Semaphore;
@@ -92,7 +92,7 @@ impl Round for Holds {
 pub(super) struct Rescues {
     tasks: usize,
     board: Arc<Board>,
-    _running: (Orchestrator, Worker),
+    _running: (EventDrivenOrchestrator, Worker),
 }
 
 impl Rescues {
