@@ -6,8 +6,8 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as
 
 use crate::{Board, Engine, Measure, Outcome, READY, Result, Workload, latency, rate};
 
-/// Tasks before the first that is measured: connections are opened, statements prepared.
-const WARM_UP: usize = 20;
+/// Steps before the first that is measured, and one task at least: connections are opened, statements prepared.
+const WARM_UP: usize = 40;
 
 /// Something that is ready to be measured, once or several times.
 pub trait Round {
@@ -41,7 +41,7 @@ pub async fn play(
     orders: impl AsyncBufRead + Unpin,
     says: impl AsyncWrite + Unpin,
 ) -> Result<()> {
-    latency::measure(&engine, WARM_UP).await?;
+    latency::measure(&engine, (WARM_UP / workload.shape.size()).max(1)).await?;
     command(Shared { workload, engine, board }, orders, says).await
 }
 
