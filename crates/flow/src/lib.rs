@@ -10,6 +10,7 @@ mod analytics;
 mod audit;
 mod catalog;
 mod claim;
+mod decision;
 mod due;
 mod error;
 mod event;
@@ -52,6 +53,7 @@ pub use analytics::{
 };
 pub use audit::{Attempt, Outcome};
 pub use claim::{Claimant, ClaimedStep};
+pub use decision::{Branches, Decision, Parts};
 pub use error::{Error, Result};
 pub use event::{DomainEvent, EventFilter};
 pub use event_driven::{
@@ -75,7 +77,7 @@ pub use read::{Task, TaskStep, TaskSummary};
 pub use register::Registered;
 pub use renew::Alive;
 pub use schedule::{Missed, Schedule, ScheduleFilter, Scheduled};
-pub use settle::{Branches, Decision, Ended, Failure, Parts, Refused, Said, Settled};
+pub use settle::{Ended, Failure, Refused, Said, Settled};
 pub use standing::{ExecutionStatus, HealthStatus, RecommendedAction, StepCounts};
 pub use state::{By, StepState, TaskState};
 pub use submit::{Submission, Submitted};

@@ -20,6 +20,11 @@ const PLACES: &[Place] = &[
     Place { package: "reveille-flow", below: SHOWN, because: "products do not know each other" },
     Place { package: "reveille", below: EVERYTHING, because: "nothing is above it but measurements" },
     Place { package: "reveille-bench-traffic", below: &[], because: "it knows no queue but by a trait" },
+    Place {
+        package: "reveille-bench-tasks",
+        below: &["reveille-bench-traffic"],
+        because: "it knows no task engine but by a trait",
+    },
     Place { package: "reveille-bench-workloads", below: MODEL, because: "it knows duroxide and the model" },
     Place { package: "reveille-bench", below: MEASURED, because: "nobody depends on measurements" },
     Place { package: "reveille-chaos", below: EVERYTHING, because: "nobody depends on measurements" },
@@ -37,6 +42,7 @@ const MEASURED: &[&str] = &[
     "reveille-flow",
     "reveille-durable-memory",
     "reveille-bench-traffic",
+    "reveille-bench-tasks",
     "reveille-bench-workloads",
 ];
 

@@ -18,9 +18,9 @@ pub use self::bulk::{BULK_MAX, BulkFilter, BulkItem, BulkOperation, BulkRefusal,
 
 use self::act::{Act, Answer, Manner, StepAct, TaskAct};
 use crate::catalog::Kept;
+use crate::decision::decided;
 use crate::error::{Error, Result};
 use crate::flow::Flow;
-use crate::settle::decided;
 use crate::state::{By, StepState, TaskState};
 use crate::template::{NAME_MAX, StepKind, Template};
 
