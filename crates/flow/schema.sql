@@ -204,6 +204,7 @@ create table {schema}.task (
     next_ordinal integer not null,
     due_at timestamp with time zone not null default 'infinity'::timestamp with time zone,
     watched_until timestamp with time zone,
+    awaited_until timestamp with time zone,
     created_at timestamp with time zone not null default now(),
     updated_at timestamp with time zone not null default now(),
     ended_at timestamp with time zone,
@@ -347,7 +348,7 @@ begin
         ) e
     ) n
     where t.id = n.id
-    returning t.id, t.state, t.id = any (ready), coalesce(t.watched_until > now(), false);
+    returning t.id, t.state, t.id = any (ready), coalesce(t.watched_until > now(), false) or t.state <> 'o' and coalesce(t.awaited_until > now(), false);
 end
 $function$;
 
@@ -357,12 +358,13 @@ CREATE OR REPLACE FUNCTION {schema}.age_tasks(tasks uuid[])
  SET search_path TO 'reveille_own'
 AS $function$
 declare
-    one  record;
-    late text;
+    one   record;
+    late  text;
+    ended uuid[] := '{}';
 begin
     perform from {schema}.task t where t.id = any (tasks) order by t.id for update;
     for one in
-        select t.id, t.created_at + p.max_duration_ms * interval '1 ms' as all_over, p.staleness, t.watched_until > now() as watched,
+        select t.id, t.created_at + p.max_duration_ms * interval '1 ms' as all_over, p.staleness, greatest(t.watched_until, t.awaited_until) > now() as watched,
                case when s.running is not null then greatest(t.updated_at, s.running) + p.max_in_process_ms * interval '1 ms'
                     when s.ready then null
                     when s.pausing then t.updated_at + p.max_retry_ms * interval '1 ms'
@@ -389,12 +391,15 @@ begin
         if one.staleness = 'a' then
             update {schema}.task t set due_at = 'infinity' where t.id = one.id;
         else
-            perform {schema}.end_tasks(array[one.id], 'e');
+            ended := ended || one.id;
             if one.watched then
                 perform {schema}.ring(array['{schema}_flow_watch'], array[one.id::text]);
             end if;
         end if;
     end loop;
+    if ended <> '{}' then
+        perform {schema}.end_tasks(ended, 'e');
+    end if;
 end
 $function$;
 
@@ -486,6 +491,8 @@ declare
     claimed_steps integer[] := '{}';
     seats         integer[] := '{}';
 begin
+    -- Whoever makes a limit counts what is under way: before this, or after it.
+    lock table {schema}.step in row exclusive mode;
     verdicts := '';
     limited := array(
         select distinct x.id
@@ -565,6 +572,8 @@ declare
     tasks   uuid[] := '{}';
     steps   integer[] := '{}';
 begin
+    -- Whoever makes a limit counts what is under way: before this, or after it.
+    lock table {schema}.step in row exclusive mode;
     select array_agg(l.id), array_agg(l.floor), array_agg(l.due_at), array_agg(l.space_limit_id), array_agg(l.name_limit_id) into lanes, floors, firsts, spaces, limits
     from (
         select l.id, k.floor, f.due_at, l.space_limit_id, l.name_limit_id
@@ -935,7 +944,8 @@ begin
     end if;
     update {schema}.step_limit m set most = of_most where m.namespace_id = space and m.name = of_name and of_most is not null returning m.id into mine;
     if mine is null then
-        lock table {schema}.step in share row exclusive mode;
+        -- Those who have only locked rows are waited for as well: what they have locked is written below.
+        lock table {schema}.step in exclusive mode;
         if of_most is null then
             update {schema}.step_lane l set space_limit_id = case when of_name <> '' then l.space_limit_id end, name_limit_id = case when of_name = '' then l.name_limit_id end
             where l.namespace_id = space and (of_name = '' or l.name = of_name);
@@ -1096,12 +1106,12 @@ begin
         perform {schema}.resume_tasks(array[of_task]);
     end if;
 
-    if target.state = 'i' then
-        perform {schema}.free_slots(array[of_task], array[of_slot]);
-    end if;
     outcomes := array[concat('=', target.state, (select s.state from {schema}.step s where s.task_id = of_task and s.ordinal = target.ordinal), after.state,
                              case when after.readied then '+' end, case when verb = 'r' or resumed or opens then '*' end)];
     backend := {schema}.land(flight, outcomes, channels, payloads);
+    if target.state = 'i' then
+        perform {schema}.free_slots(array[of_task], array[of_slot]);
+    end if;
     return next;
 end
 $function$;
@@ -1281,7 +1291,7 @@ AS $function$
     cross join {schema}.definition d
     join {schema}.step_lane l on l.namespace_id = t.namespace_id and l.name = d.name and l.priority = t.priority
     where t.id = any (tasks) and t.failed = 0 and t.state = 'o' and s.task_id = t.id and d.template_id = t.template_id and d.ordinal = s.slot
-      and (s.due_at = 'infinity' and (s.state in ('p', 'r') and s.waiting = 0 or s.state = 'w') or s.state = 'i' and s.lane_id = 0 and s.attempt < d.max_attempts)
+      and (s.due_at = 'infinity' and (s.state in ('p', 'r') and s.waiting = 0 or s.state = 'w') or s.state = 'i' and s.lane_id = 0 and s.attempt < d.max_attempts and l.space_limit_id is null and l.name_limit_id is null)
 $function$;
 
 CREATE OR REPLACE FUNCTION {schema}.ring(channels text[], payloads text[])
@@ -1429,7 +1439,6 @@ begin
     if publishes or 'e' = any (verdicts) or 'p' = any (verdicts) then
         perform {schema}.tell(mine, steps, slots, verdicts, array(select verbs[p.place] from unnest(places) as p (place)), array(select bodies[p.place] from unnest(places) as p (place)));
     end if;
-    perform {schema}.free_slots(mine, slots);
     outcomes := array(
         select case
             when v.verdict is not null then v.verdict || a.after
@@ -1440,6 +1449,8 @@ begin
         left join unnest(gone_on, after) as a (task_id, after) on a.task_id = n.task_id
         order by n.place);
     backend := {schema}.land(flight, outcomes, channels, payloads);
+    -- After what the flight rings: as many notifications as that are taken for its echo.
+    perform {schema}.free_slots(mine, slots);
     return next;
 end
 $function$;

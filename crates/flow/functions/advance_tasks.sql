@@ -50,6 +50,6 @@ begin
         ) e
     ) n
     where t.id = n.id
-    returning t.id, t.state, t.id = any (ready), coalesce(t.watched_until > now(), false);
+    returning t.id, t.state, t.id = any (ready), coalesce(t.watched_until > now(), false) or t.state <> 'o' and coalesce(t.awaited_until > now(), false);
 end
 $$;

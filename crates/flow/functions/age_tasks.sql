@@ -6,12 +6,13 @@ create or replace function {schema}.age_tasks(tasks uuid[]) returns void
 language plpgsql volatile set search_path = reveille_own
 as $$
 declare
-    one  record;
-    late text;
+    one   record;
+    late  text;
+    ended uuid[] := '{}';
 begin
     perform from {schema}.task t where t.id = any (tasks) order by t.id for update;
     for one in
-        select t.id, t.created_at + p.max_duration_ms * interval '1 ms' as all_over, p.staleness, t.watched_until > now() as watched,
+        select t.id, t.created_at + p.max_duration_ms * interval '1 ms' as all_over, p.staleness, greatest(t.watched_until, t.awaited_until) > now() as watched,
                case when s.running is not null then greatest(t.updated_at, s.running) + p.max_in_process_ms * interval '1 ms'
                     when s.ready then null
                     when s.pausing then t.updated_at + p.max_retry_ms * interval '1 ms'
@@ -38,11 +39,14 @@ begin
         if one.staleness = 'a' then
             update {schema}.task t set due_at = 'infinity' where t.id = one.id;
         else
-            perform {schema}.end_tasks(array[one.id], 'e');
+            ended := ended || one.id;
             if one.watched then
                 perform {schema}.ring(array[{watch}], array[one.id::text]);
             end if;
         end if;
     end loop;
+    if ended <> '{}' then
+        perform {schema}.end_tasks(ended, 'e');
+    end if;
 end
 $$;

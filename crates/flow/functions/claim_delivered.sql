@@ -30,6 +30,8 @@ declare
     claimed_steps integer[] := '{}';
     seats         integer[] := '{}';
 begin
+    -- Whoever makes a limit counts what is under way: before this, or after it.
+    lock table {schema}.step in row exclusive mode;
     verdicts := '';
     limited := array(
         select distinct x.id

@@ -41,6 +41,8 @@ declare
     tasks   uuid[] := '{}';
     steps   integer[] := '{}';
 begin
+    -- Whoever makes a limit counts what is under way: before this, or after it.
+    lock table {schema}.step in row exclusive mode;
     select array_agg(l.id), array_agg(l.floor), array_agg(l.due_at), array_agg(l.space_limit_id), array_agg(l.name_limit_id) into lanes, floors, firsts, spaces, limits
     from (
         select l.id, k.floor, f.due_at, l.space_limit_id, l.name_limit_id

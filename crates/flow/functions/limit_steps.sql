@@ -14,7 +14,8 @@ begin
     end if;
     update {schema}.step_limit m set most = of_most where m.namespace_id = space and m.name = of_name and of_most is not null returning m.id into mine;
     if mine is null then
-        lock table {schema}.step in share row exclusive mode;
+        -- Those who have only locked rows are waited for as well: what they have locked is written below.
+        lock table {schema}.step in exclusive mode;
         if of_most is null then
             update {schema}.step_lane l set space_limit_id = case when of_name <> '' then l.space_limit_id end, name_limit_id = case when of_name = '' then l.name_limit_id end
             where l.namespace_id = space and (of_name = '' or l.name = of_name);

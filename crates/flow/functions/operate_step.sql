@@ -99,12 +99,12 @@ begin
         perform {schema}.resume_tasks(array[of_task]);
     end if;
 
-    if target.state = 'i' then
-        perform {schema}.free_slots(array[of_task], array[of_slot]);
-    end if;
     outcomes := array[concat('=', target.state, (select s.state from {schema}.step s where s.task_id = of_task and s.ordinal = target.ordinal), after.state,
                              case when after.readied then '+' end, case when verb = 'r' or resumed or opens then '*' end)];
     backend := {schema}.land(flight, outcomes, channels, payloads);
+    if target.state = 'i' then
+        perform {schema}.free_slots(array[of_task], array[of_slot]);
+    end if;
     return next;
 end
 $$;

@@ -11,5 +11,5 @@ as $$
     cross join {schema}.definition d
     join {schema}.step_lane l on l.namespace_id = t.namespace_id and l.name = d.name and l.priority = t.priority
     where t.id = any (tasks) and t.failed = 0 and t.state = 'o' and s.task_id = t.id and d.template_id = t.template_id and d.ordinal = s.slot
-      and (s.due_at = 'infinity' and (s.state in ('p', 'r') and s.waiting = 0 or s.state = 'w') or s.state = 'i' and s.lane_id = 0 and s.attempt < d.max_attempts)
+      and (s.due_at = 'infinity' and (s.state in ('p', 'r') and s.waiting = 0 or s.state = 'w') or s.state = 'i' and s.lane_id = 0 and s.attempt < d.max_attempts and l.space_limit_id is null and l.name_limit_id is null)
 $$;

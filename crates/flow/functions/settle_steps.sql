@@ -129,7 +129,6 @@ begin
     if publishes or 'e' = any (verdicts) or 'p' = any (verdicts) then
         perform {schema}.tell(mine, steps, slots, verdicts, array(select verbs[p.place] from unnest(places) as p (place)), array(select bodies[p.place] from unnest(places) as p (place)));
     end if;
-    perform {schema}.free_slots(mine, slots);
     outcomes := array(
         select case
             when v.verdict is not null then v.verdict || a.after
@@ -140,6 +139,8 @@ begin
         left join unnest(gone_on, after) as a (task_id, after) on a.task_id = n.task_id
         order by n.place);
     backend := {schema}.land(flight, outcomes, channels, payloads);
+    -- After what the flight rings: as many notifications as that are taken for its echo.
+    perform {schema}.free_slots(mine, slots);
     return next;
 end
 $$;

@@ -14,8 +14,9 @@ create table {schema}.task (
     next_ordinal  integer     not null,
     -- When it may have taken too long.
     due_at        timestamptz not null default 'infinity',
-    -- Until when somebody wants to hear of every change.
+    -- Until when somebody wants to hear of every change, and of its end.
     watched_until timestamptz,
+    awaited_until timestamptz,
     created_at    timestamptz not null default now(),
     updated_at    timestamptz not null default now(),
     ended_at      timestamptz

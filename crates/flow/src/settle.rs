@@ -38,7 +38,7 @@ pub struct Ended {
 /// What a worker says of a step.
 #[derive(Debug)]
 pub enum Said {
-    /// It is done. The result of a decision, or of a step that is divided, says how its task goes on: see [`Decision`].
+    /// It is done. The result of a decision, or of a step that is divided, says how its task goes on: see [`Decision`](crate::Decision).
     Complete(Value),
     /// It failed.
     Failed(Failure),

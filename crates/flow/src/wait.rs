@@ -1,6 +1,6 @@
 //! Waiting for a task, woken and not polled.
 //!
-//! A task that nobody watches costs no notification. So whoever waits marks it first, and looks then: a change that comes after the mark sees it and rings, and one that came before is
+//! A task that nobody watches costs no notification, and one whose end is waited for only that of its end. So whoever waits marks it first, and looks then: a change that comes after the mark sees it and rings, and one that came before is
 //! seen by the look. A claim does not lock the task, and may just not see a mark that was made beside it: whoever wants to hear of every move looks once more, a moment later.
 
 use std::sync::Arc;
@@ -165,7 +165,7 @@ impl Inner {
     ) -> Result<Option<Option<Arc<Known>>>> {
         loop {
             let task = key.task;
-            let mark = || sqlx::query(&self.sql.mark_watched).bind(task).bind(MARK.as_millis() as i64);
+            let mark = || sqlx::query(&self.sql.mark_watched).bind(task).bind(MARK.as_millis() as i64).bind(key.moves);
             if self.db.ask("mark a task as watched", mark).await?.is_empty() {
                 return Err(Error::NoTask { task });
             }

@@ -123,21 +123,19 @@ impl Flow {
             loop {
                 let claimed: Vec<ClaimedStep> = once(&ways.asked).await?;
                 let next = Instant::now() + ways.pause;
-                if !claimed.is_empty() || next > deadline {
+                if !claimed.is_empty() {
                     return Ok(claimed);
+                }
+                if next > deadline {
+                    // Those that are waited for may still come; that wait ends with the deadline.
+                    return std::future::pending().await;
                 }
                 sleep_until(next).await;
             }
         };
         tokio::select! {
             claimed = waited => claimed,
-            claimed = asked => match claimed {
-                Ok(claimed) if claimed.is_empty() => {
-                    sleep_until(deadline).await;
-                    Ok(claimed)
-                }
-                claimed => claimed,
-            },
+            claimed = asked => claimed,
         }
     }
 

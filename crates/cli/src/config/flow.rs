@@ -2,6 +2,8 @@
 
 use clap::Args;
 
+use super::SecretUrl;
+
 /// How workers wait, and how templates are read.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Task graphs")]
@@ -13,12 +15,17 @@ pub struct Flow {
     /// Which of the `environments` of a template counts when it is registered
     #[arg(long, env = "REVEILLE_FLOW_ENVIRONMENT", value_name = "NAME")]
     flow_environment: Option<String>,
+    /// RabbitMQ for the namespaces that hand out their steps through it, as amqp://user:password@host:port; keep it in the variable
+    #[arg(long, env = "REVEILLE_FLOW_AMQP_URL", hide_env_values = true, value_name = "URL")]
+    flow_amqp_url: Option<SecretUrl>,
 }
 
 impl Flow {
     /// The options of task graphs.
     pub fn options(&self) -> flow::Options {
         let wake = wake::Options { max_intentions: self.flow_max_intentions as usize, ..wake::Options::default() };
-        flow::Options { wake, environment: self.flow_environment.clone(), ..flow::Options::default() }
+        let amqp_url = self.flow_amqp_url.as_ref().map(|url| url.reveal().to_owned());
+        let providers = flow::ProviderOptions { amqp_url, ..flow::ProviderOptions::default() };
+        flow::Options { wake, environment: self.flow_environment.clone(), providers, ..flow::Options::default() }
     }
 }

@@ -10,7 +10,7 @@ use wake::{Claim, Look, Looked, Topic};
 
 use super::{Delivery, EventDrivenQueueProvider, Providers, Receipt, Source};
 use crate::claim::{self, Args, ClaimedStep, Key, WANT_MAX};
-use crate::lost::Lost;
+use crate::lost::{Lost, Unheard};
 use crate::name::{of_namespace, of_step};
 use crate::namespace::Provider;
 
@@ -76,7 +76,7 @@ impl Deliveries {
         conn: &mut PgConnection,
         deliveries: &[Delivery],
         seats: &[&Args],
-    ) -> pg::Result<(String, Vec<(usize, ClaimedStep)>)> {
+    ) -> pg::Result<(Unheard<'_>, String, Vec<(usize, ClaimedStep)>)> {
         let unheard = self.lost.unheard();
         let messages = || deliveries.iter().map(|delivery| &delivery.message);
         let rows = sqlx::query(&self.claim)
@@ -93,8 +93,7 @@ impl Deliveries {
         let read =
             |row: &sqlx::postgres::PgRow| Ok((row.try_get::<i32, _>("seat")?.max(0) as usize, claim::read(row)?));
         let steps = steps.iter().map(read).collect::<pg::Result<_>>()?;
-        unheard.heard();
-        Ok((verdicts, steps))
+        Ok((unheard, verdicts, steps))
     }
 }
 
@@ -121,8 +120,10 @@ impl Claim for Deliveries {
         let wants = |round: usize| look.seats.iter().enumerate().filter(move |(_, seat)| seat.want > round);
         let mut free: VecDeque<usize> = (0..most).flat_map(wants).map(|(place, _)| place).take(WANT_MAX).collect();
         let (mut claimed, mut again) = (Vec::new(), None);
-        for _ in 0..ROUNDS_MAX {
-            if free.is_empty() {
+        // What was claimed goes back if anything after it fails.
+        let mut unheard = Vec::new();
+        for round in 0..=ROUNDS_MAX {
+            if free.is_empty() || round == ROUNDS_MAX {
                 again = Some(Duration::ZERO);
                 break;
             }
@@ -138,7 +139,8 @@ impl Claim for Deliveries {
             let mut in_hand = InHand { providers: &self.providers, queue, deliveries };
             let seats: Vec<usize> = free.drain(..in_hand.deliveries.len().min(free.len())).collect();
             let args: Vec<&Args> = seats.iter().map(|seat| &*look.seats[*seat].args).collect();
-            let (verdicts, steps) = self.claim(conn, &in_hand.deliveries, &args).await?;
+            let (claim, verdicts, steps) = self.claim(conn, &in_hand.deliveries, &args).await?;
+            unheard.push(claim);
             let mut steps: VecDeque<(usize, ClaimedStep)> = steps.into();
             let (mut dropped, mut back) = (Vec::new(), Vec::new());
             let deliveries = std::mem::take(&mut in_hand.deliveries);
@@ -171,6 +173,7 @@ impl Claim for Deliveries {
                 tracing::debug!(error = pg::causes(&error), "messages were not put back; they come back by themselves");
             }
         }
+        unheard.into_iter().for_each(Unheard::heard);
         let mut looked = Looked::new(again);
         for (seat, step) in claimed {
             // Its lease is the engine's to watch.

@@ -77,7 +77,7 @@ async fn a_mark_is_written_once() {
     let task = flow.task().await;
     let marked = async || {
         let sql = flow.db.schema().sql(
-            "select t.xmin::text, coalesce(extract(epoch from t.watched_until - now()), 0)::float8 from {schema}.task t where t.id = $1",
+            "select t.xmin::text, coalesce(extract(epoch from t.awaited_until - now()), 0)::float8 from {schema}.task t where t.id = $1",
         );
         let row: (String, f64) =
             sqlx::query_as(&sql).bind(task).fetch_one(flow.db.database().pool()).await.expect("a task");
@@ -96,7 +96,7 @@ async fn a_mark_is_written_once() {
     assert_eq!(marked().await.0, version, "nothing was written");
 }
 
-/// A task that nobody watches costs no notification, and one that somebody does costs one for every change.
+/// A task that nobody watches costs no notification, one that somebody does costs one for every change, and one whose end is waited for costs one.
 /// Another connection listens to the channel.
 #[tokio::test]
 async fn a_task_that_nobody_watches_rings_nobody() {
@@ -104,10 +104,12 @@ async fn a_task_that_nobody_watches_rings_nobody() {
     let channel = wake::channel_name(flow.db.schema().name(), "flow_watch");
     let mut listener = sqlx::postgres::PgListener::connect(flow.db.url()).await.expect("a listener");
     listener.listen(&channel).await.expect("it listens");
-    let (unwatched, watched) = (flow.task().await, flow.task().await);
-    flow.wait(watched, Instant::now() + Duration::from_millis(1)).await.expect("an answer");
+    let (unwatched, watched, awaited) = (flow.task().await, flow.task().await, flow.task().await);
+    let soon = || Instant::now() + Duration::from_millis(1);
+    flow.watch(watched, None, soon()).await.expect("an answer");
+    flow.wait(awaited, soon()).await.expect("an answer");
     for _ in 0..2 {
-        for step in flow.now(2).await {
+        for step in flow.now(3).await {
             flow.complete(&step, json!(1)).await;
         }
     }
@@ -125,7 +127,8 @@ async fn a_task_that_nobody_watches_rings_nobody() {
         rung.push(payload);
     }
     assert!(!rung.contains(&unwatched.to_string()));
-    assert_eq!(rung, vec![watched.to_string(); 4], "two claims and two ends");
+    let count = |task: uuid::Uuid| rung.iter().filter(|payload| **payload == task.to_string()).count();
+    assert_eq!((count(watched), count(awaited)), (4, 1), "two claims and two ends; the last end");
 }
 
 fn told(news: &News) -> Vec<String> {
