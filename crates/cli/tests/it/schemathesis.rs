@@ -11,8 +11,8 @@ use tokio::time::timeout;
 use crate::http::get;
 use crate::python::python;
 
-/// How long it may take. It takes a third of that on a machine that has other things to do.
-const DEADLINE: Duration = Duration::from_secs(150);
+/// How long it may take. It takes a third of that on a machine that has other things to do; `.config/nextest.toml` gives it the time.
+const DEADLINE: Duration = Duration::from_secs(300);
 
 /// Tries out the routes of a server whose paths are such, as the folder `schema` of a product's tests says. In the end every one of them must
 /// have been answered with success at least once, because a form that was never answered was never checked.
