@@ -208,6 +208,7 @@ create table {schema}.task (
     created_at timestamp with time zone not null default now(),
     updated_at timestamp with time zone not null default now(),
     ended_at timestamp with time zone,
+    resumed_at timestamp with time zone,
     constraint task_pkey PRIMARY KEY (id)
 ) with (autovacuum_vacuum_scale_factor=0.02, fillfactor=70, vacuum_truncate=off);
 CREATE INDEX task_due ON {schema}.task USING btree (due_at) WHERE (due_at < 'infinity'::timestamp with time zone);
@@ -364,7 +365,7 @@ declare
 begin
     perform from {schema}.task t where t.id = any (tasks) order by t.id for update;
     for one in
-        select t.id, t.created_at + p.max_duration_ms * interval '1 ms' as all_over, p.staleness, greatest(t.watched_until, t.awaited_until) > now() as watched,
+        select t.id, coalesce(t.resumed_at, t.created_at) + p.max_duration_ms * interval '1 ms' as all_over, p.staleness, greatest(t.watched_until, t.awaited_until) > now() as watched,
                case when s.running is not null then greatest(t.updated_at, s.running) + p.max_in_process_ms * interval '1 ms'
                     when s.ready then null
                     when s.pausing then t.updated_at + p.max_retry_ms * interval '1 ms'
@@ -585,7 +586,7 @@ begin
         order by l.priority desc, f.due_at
     ) l;
     reached_us := array_fill((extract(epoch from now()) * 1000000)::bigint, array[coalesce(cardinality(lanes), 0)]);
-    if array_remove(spaces || limits, null) <> '{}' then
+    if array_remove(spaces || limits, null) <> '{}' and now() >= any (firsts) then
         perform from {schema}.step_limit m where m.id = any (spaces || limits) order by m.id for update;
     end if;
 
@@ -1054,6 +1055,8 @@ begin
         when mine.state is null then case when exists (select from {schema}.task t where t.id = of_task) then 'locked' else '-' end
         when target.ordinal is null then '?'
         when mine.state in ('c', 'x', 'm') then concat('t', mine.state)
+        -- It took too long, and what was left of it was cancelled: nothing can come of one step.
+        when mine.state = 'e' and exists (select from {schema}.step s where s.task_id = of_task and s.state = 'x') then concat('t', mine.state)
         when target.state::text <> all (allowed) then concat('s', target.state)
         when verb = 'c' and target.state = 'm' and target.kind in ('d', 'b') then 'd'
         when verb = 'r' and passed and exists (select from {schema}.step s where s.task_id = of_task and s.ordinal = any (target.children) and s.state not in ('a', 'p', 'r', 's')) then 'b'
@@ -1079,7 +1082,7 @@ begin
     lifted := (target.state = 'e' and not passed)::integer;
     resumed := mine.failed = lifted and (lifted = 1 or mine.state = 'e');
     if resumed and mine.state = 'e' then
-        update {schema}.task t set failed = 0, state = 'o', ended_at = null, due_at = coalesce(now() + limit_ms * interval '1 ms', 'infinity') where t.id = of_task;
+        update {schema}.task t set failed = 0, state = 'o', ended_at = null, resumed_at = now(), due_at = coalesce(now() + limit_ms * interval '1 ms', 'infinity') where t.id = of_task;
     elsif lifted = 1 then
         update {schema}.task t set failed = t.failed - 1 where t.id = of_task;
     end if;

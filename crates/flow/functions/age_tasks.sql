@@ -12,7 +12,7 @@ declare
 begin
     perform from {schema}.task t where t.id = any (tasks) order by t.id for update;
     for one in
-        select t.id, t.created_at + p.max_duration_ms * interval '1 ms' as all_over, p.staleness, greatest(t.watched_until, t.awaited_until) > now() as watched,
+        select t.id, coalesce(t.resumed_at, t.created_at) + p.max_duration_ms * interval '1 ms' as all_over, p.staleness, greatest(t.watched_until, t.awaited_until) > now() as watched,
                case when s.running is not null then greatest(t.updated_at, s.running) + p.max_in_process_ms * interval '1 ms'
                     when s.ready then null
                     when s.pausing then t.updated_at + p.max_retry_ms * interval '1 ms'

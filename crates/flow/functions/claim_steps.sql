@@ -54,7 +54,7 @@ begin
         order by l.priority desc, f.due_at
     ) l;
     reached_us := array_fill((extract(epoch from now()) * 1000000)::bigint, array[coalesce(cardinality(lanes), 0)]);
-    if array_remove(spaces || limits, null) <> '{}' then
+    if array_remove(spaces || limits, null) <> '{}' and now() >= any (firsts) then
         perform from {schema}.step_limit m where m.id = any (spaces || limits) order by m.id for update;
     end if;
 

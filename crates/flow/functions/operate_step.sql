@@ -47,6 +47,8 @@ begin
         when mine.state is null then case when exists (select from {schema}.task t where t.id = of_task) then 'locked' else '-' end
         when target.ordinal is null then '?'
         when mine.state in ('c', 'x', 'm') then concat('t', mine.state)
+        -- It took too long, and what was left of it was cancelled: nothing can come of one step.
+        when mine.state = 'e' and exists (select from {schema}.step s where s.task_id = of_task and s.state = 'x') then concat('t', mine.state)
         when target.state::text <> all (allowed) then concat('s', target.state)
         when verb = 'c' and target.state = 'm' and target.kind in ('d', 'b') then 'd'
         when verb = 'r' and passed and exists (select from {schema}.step s where s.task_id = of_task and s.ordinal = any (target.children) and s.state not in ('a', 'p', 'r', 's')) then 'b'
@@ -72,7 +74,7 @@ begin
     lifted := (target.state = 'e' and not passed)::integer;
     resumed := mine.failed = lifted and (lifted = 1 or mine.state = 'e');
     if resumed and mine.state = 'e' then
-        update {schema}.task t set failed = 0, state = 'o', ended_at = null, due_at = coalesce(now() + limit_ms * interval '1 ms', 'infinity') where t.id = of_task;
+        update {schema}.task t set failed = 0, state = 'o', ended_at = null, resumed_at = now(), due_at = coalesce(now() + limit_ms * interval '1 ms', 'infinity') where t.id = of_task;
     elsif lifted = 1 then
         update {schema}.task t set failed = t.failed - 1 where t.id = of_task;
     end if;

@@ -19,7 +19,9 @@ create table {schema}.task (
     awaited_until timestamptz,
     created_at    timestamptz not null default now(),
     updated_at    timestamptz not null default now(),
-    ended_at      timestamptz
+    ended_at      timestamptz,
+    -- When a person let it go on: it has its time again.
+    resumed_at    timestamptz
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, vacuum_truncate = off);
 create index task_due on {schema}.task (due_at) where due_at < 'infinity';
 -- What waits for a person: tasks in which something failed.

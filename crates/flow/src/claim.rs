@@ -1,7 +1,7 @@
 //! Claiming steps for workers, with all that their handlers need.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pg::{Schema, Sql};
@@ -14,7 +14,7 @@ use wake::{Channel, Claim, Floors, Look, Looked, Reading, Topic};
 use crate::error::{Error, Result};
 use crate::event_driven::Meter;
 use crate::flow::Flow;
-use crate::lost::Lost;
+use crate::lost::{Lost, locked};
 use crate::name::{self, of_namespace, of_step};
 use crate::token::Token;
 
@@ -294,10 +294,6 @@ impl Claims {
         }
         Ok(again)
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(crate) fn read(row: &PgRow) -> pg::Result<ClaimedStep> {

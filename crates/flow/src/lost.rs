@@ -115,6 +115,7 @@ pub(crate) fn some_fence() -> i64 {
     (Uuid::new_v4().as_u128() >> 66) as i64
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// What is behind a lock, whoever panicked with it.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -20,7 +20,7 @@ use wake::{Channel, Claim, Look, Looked, Topic};
 use crate::error::{Error, Result};
 use crate::flow::{Flow, Inner};
 use crate::letters::letters;
-use crate::template::NAME_MAX;
+use crate::name;
 
 /// How long one wait for a change is; it is only begun again.
 const WAIT: Duration = Duration::from_secs(86_400);
@@ -126,7 +126,7 @@ impl Flow {
     /// [`Error::Invalid`] for what cannot be meant; else the database's.
     pub async fn put_namespace(&self, name: &str, change: &NamespaceChange) -> Result<Namespace> {
         check_name(name)?;
-        check_text("description", change.description.as_deref().unwrap_or_default())?;
+        crate::name::check("description", change.description.as_deref().unwrap_or_default())?;
         check_poll(change.poll_ms)?;
         let inner = &self.inner;
         if let Some(provider) = change.provider {
@@ -182,22 +182,11 @@ impl Flow {
     }
 }
 
-pub(crate) fn check_name(name: &str) -> Result<()> {
-    if name.is_empty() {
+pub(crate) fn check_name(namespace: &str) -> Result<()> {
+    if namespace.is_empty() {
         return Err(Error::invalid("namespace", "it is empty"));
     }
-    check_text("namespace", name)
-}
-
-fn check_text(what: &'static str, text: &str) -> Result<()> {
-    let length = text.chars().count();
-    if text.contains('\0') {
-        return Err(Error::invalid(what, "it contains a NUL character, which PostgreSQL cannot store"));
-    }
-    if length > NAME_MAX {
-        return Err(Error::invalid(what, format!("it has {length} characters; the limit is {NAME_MAX}")));
-    }
-    Ok(())
+    name::check("namespace", namespace)
 }
 
 fn check_poll(ms: Option<u32>) -> Result<()> {

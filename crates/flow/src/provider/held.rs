@@ -4,13 +4,14 @@
 //! ended through another server, costs a delivery that is dropped.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{Providers, Receipt};
+use crate::lost::locked;
 use crate::namespace::Provider;
 use crate::token::Token;
 
@@ -119,8 +120,4 @@ async fn ack(providers: Arc<Providers>) {
             }
         }
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

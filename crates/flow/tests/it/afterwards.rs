@@ -66,6 +66,11 @@ async fn a_task_that_takes_too_long_ends() {
     assert_eq!(flow.say(&step, flow::Said::Complete(json!(1))).await, Err(flow::Refused::Lost));
     assert_eq!(flow.states(task).await.into_values().collect::<Vec<_>>(), ["x", "x"]);
     assert_eq!(flow.attempts(task).await, [(1, "x".to_owned())]);
+    // What was left of it was cancelled: one of its steps cannot make it go on.
+    let who = || flow::Who { name: "ada".to_owned(), reason: None };
+    let refused = flow.operate(task, "a", flow::Operation::ResolveManually, who()).await.expect_err("refused");
+    assert!(matches!(refused, flow::Error::NotAllowed { .. }), "{refused}");
+    flow.resolve(task, who()).await.expect("the task itself can be dealt with");
 }
 
 /// A limit of a state counts from when the task came into it, not from its beginning; and a task may be looked into and go on.
