@@ -39,12 +39,14 @@ begin
         due_at = case when n.over then 'infinity' else t.due_at end,
         ended_at = case when n.over then now() else t.ended_at end
     from (
-        select k.id, coalesce(c.change, 0) as change, k.state = 'o' and (e.complete or e.failed) as over, case when e.complete then 'c' else 'e' end::"char" as becomes
-        from unnest(tasks) as n (id)
-        join {schema}.task k on k.id = n.id
-        left join (select c.task_id, sum(c.change)::integer as change from unnest(changed_tasks, changes) as c (task_id, change) group by c.task_id) c on c.task_id = n.id
+        select k.id, c.change, k.state = 'o' and (e.complete or e.failed) as over, case when e.complete then 'c' else 'e' end::"char" as becomes
+        -- Added up, not joined: a join of two arrays takes their product.
+        from (select c.task_id, sum(c.change)::integer as change
+              from (select c.task_id, c.change from unnest(changed_tasks, changes) as c (task_id, change) union all select n.id, 0 from unnest(tasks) as n (id)) c
+              group by c.task_id) c
+        join {schema}.task k on k.id = c.task_id
         cross join lateral (
-            select k.unfinished + coalesce(c.change, 0) = 0 as complete,
+            select k.unfinished + c.change = 0 as complete,
                    -- What was due when something failed is not any more, so nobody can begin with a step that is not seen here.
                    k.failed > 0 and not exists (select from {schema}.step s where s.task_id = k.id and s.state = 'i') as failed
         ) e

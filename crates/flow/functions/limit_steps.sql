@@ -1,14 +1,15 @@
 -- Limits how many steps may be under way at once: in a namespace (`of_name` is empty), or of a name in it. Null: no more.
 -- Answers whether there is such a namespace.
--- Locks: every writer of steps, for as long as it takes to count those under way where there was no limit before.
+-- Locks: the namespace; every writer of steps, for as long as it takes to count those under way where there was no limit before.
 -- Cost:  the steps that are due or leased, once.
 create or replace function {schema}.limit_steps(of_namespace text, of_name text, of_most integer) returns boolean
 language plpgsql volatile set search_path = reveille_own
 as $$
 declare
-    space integer := (select n.id from {schema}.namespace n where n.name = of_namespace);
+    space integer;
     mine  integer;
 begin
+    select n.id into space from {schema}.namespace n where n.name = of_namespace for no key update;
     if space is null then
         return false;
     end if;

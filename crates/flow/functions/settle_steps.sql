@@ -33,6 +33,8 @@ declare
     changes  integer[];
     gone_on  uuid[];
     publishes boolean;
+    told     text[];
+    task     integer := 1;
     after    text[];
 begin
     if patient then
@@ -42,7 +44,9 @@ begin
     end if;
 
     -- The steps that are still of who presents them, and what becomes of each.
-    select array_agg(n.place), array_agg(n.task_id), array_agg(n.ordinal), array_agg(n.slot), array_agg(n.verdict), bool_or(n.publishes) into places, mine, steps, slots, verdicts, publishes
+    select array_agg(n.place order by n.task_id, n.ordinal), array_agg(n.task_id order by n.task_id, n.ordinal), array_agg(n.ordinal order by n.task_id, n.ordinal),
+           array_agg(n.slot order by n.task_id, n.ordinal), array_agg(n.verdict order by n.task_id, n.ordinal), bool_or(n.publishes)
+    into places, mine, steps, slots, verdicts, publishes
     from (
         select n.place::integer, s.task_id, s.ordinal, s.slot, case
             when n.verb = 'c' then 'c'
@@ -121,7 +125,8 @@ begin
         end if;
     end if;
 
-    select array_agg(a.task_id), array_agg(a.state::text || case when a.readied then '+' else '' end || case when a.watched then '!' else '' end) into gone_on, after
+    select array_agg(a.task_id order by a.task_id), array_agg(a.state::text || case when a.readied then '+' else '' end || case when a.watched then '!' else '' end order by a.task_id)
+    into gone_on, after
     from {schema}.advance_tasks(array(select distinct m.id from unnest(mine) as m (id)), ended, ended_of, changed, changes) as a;
 
     -- A lost ring costs a watcher time; a full queue would cost the write.
@@ -129,14 +134,20 @@ begin
     if publishes or 'e' = any (verdicts) or 'p' = any (verdicts) then
         perform {schema}.tell(mine, steps, slots, verdicts, array(select verbs[p.place] from unnest(places) as p (place)), array(select bodies[p.place] from unnest(places) as p (place)));
     end if;
+    -- Both are in the order of tasks: told side by side, where a join of arrays would take their product.
+    told := array_fill(null::text, array[cardinality(tasks)]);
+    for i in 1 .. coalesce(cardinality(places), 0) loop
+        while gone_on[task] <> mine[i] loop
+            task := task + 1;
+        end loop;
+        told[places[i]] := verdicts[i] || after[task];
+    end loop;
     outcomes := array(
         select case
-            when v.verdict is not null then v.verdict || a.after
+            when told[n.place] is not null then told[n.place]
             when not n.task_id = any (locked) and exists (select from {schema}.task t where t.id = n.task_id) then null
             else coalesce((select 'd' || p.outcome::text from {schema}.attempt p where p.task_id = n.task_id and p.ordinal = n.ordinal and p.fence = n.fence), 's') end
         from unnest(tasks, ordinals, fences) with ordinality as n (task_id, ordinal, fence, place)
-        left join unnest(places, verdicts) as v (place, verdict) on v.place = n.place
-        left join unnest(gone_on, after) as a (task_id, after) on a.task_id = n.task_id
         order by n.place);
     backend := {schema}.land(flight, outcomes, channels, payloads);
     -- After what the flight rings: as many notifications as that are taken for its echo.

@@ -167,13 +167,13 @@ impl Flow {
             sql: Queries::new(schema),
             submits: wake.flights(
                 "submit",
-                Submits::new(schema, news.clone(), channel.clone(), overdue_channel),
+                Submits::new(schema, news.clone(), channel.clone(), overdue_channel.clone()),
                 flying.clone(),
             ),
             claims: wake.consumer("steps", Claims::new(schema, channel.clone(), lost, meter.clone())),
             acts: wake.flights(
                 "operate",
-                Acts::new(schema, news.clone(), channel.clone(), watch_channel.clone()),
+                Acts::new(schema, news.clone(), channel.clone(), watch_channel.clone(), overdue_channel.clone()),
                 Acts::alone(flying.clone()),
             ),
             settles: wake.flights(

@@ -4,6 +4,7 @@
 //! that asked once; a change rings, and everybody reads again.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use tokio::sync::{OnceCell, watch};
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use utoipa::ToSchema;
 use wake::{Channel, Claim, Look, Looked, Topic};
@@ -206,12 +208,14 @@ pub(crate) type Known = Arc<HashMap<String, Namespace>>;
 pub(crate) struct Namespaces {
     channel: Channel,
     known: watch::Sender<Known>,
-    followed: OnceCell<()>,
+    /// How often they had been changed when they were read.
+    version: AtomicI64,
+    followed: OnceCell<Following>,
 }
 
 impl Namespaces {
     pub(crate) fn new(channel: Channel) -> Namespaces {
-        Namespaces { channel, known: watch::Sender::default(), followed: OnceCell::new() }
+        Namespaces { channel, known: watch::Sender::default(), version: AtomicI64::new(-1), followed: OnceCell::new() }
     }
 
     /// As they are known now; none, before anybody has asked.
@@ -252,8 +256,7 @@ impl Inner {
         let begin = async || {
             let seen = self.namespaces_changed().await?;
             self.read_namespaces().await?;
-            tokio::spawn(follow(Arc::downgrade(self), seen));
-            Ok::<(), Error>(())
+            Ok::<Following, Error>(Following(tokio::spawn(follow(Arc::downgrade(self), seen)).abort_handle()))
         };
         self.namespaces.followed.get_or_try_init(begin).await?;
         Ok(self.namespaces.known.subscribe())
@@ -263,14 +266,32 @@ impl Inner {
         let rows = self.db.ask("read namespaces", || sqlx::query(&self.sql.namespaces)).await?;
         let all: HashMap<String, Namespace> =
             rows.iter().map(|row| Ok((row.try_get("name")?, read(row)?))).collect::<sqlx::Result<_>>()?;
+        let version = rows.iter().map(|row| row.try_get::<i64, _>("version")).sum::<sqlx::Result<i64>>()?;
         let all = Arc::new(all);
-        self.namespaces.known.send_replace(all.clone());
+        // Several may read at a time: an older reading must not come after a newer one, and the same one wakes nobody.
+        self.namespaces.known.send_if_modified(|known| {
+            let newer = self.namespaces.version.fetch_max(version, Ordering::Relaxed) < version;
+            if newer {
+                *known = all.clone();
+            }
+            newer
+        });
         Ok(all)
     }
 
     async fn namespaces_changed(&self) -> Result<i64> {
         let rows = self.db.ask("see whether namespaces changed", || sqlx::query(&self.sql.namespaces_changed)).await?;
         Ok(rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0)?)
+    }
+}
+
+/// The task that follows the namespaces: it ends with who wants to know.
+#[derive(Debug)]
+struct Following(AbortHandle);
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

@@ -177,16 +177,18 @@ pub(crate) struct Acts {
     news: Arc<News>,
     channel: Channel,
     watch: Channel,
+    overdue: Channel,
     operate: Sql,
     end: Sql,
 }
 
 impl Acts {
-    pub(crate) fn new(schema: &Schema, news: Arc<News>, channel: Channel, watch: Channel) -> Acts {
+    pub(crate) fn new(schema: &Schema, news: Arc<News>, channel: Channel, watch: Channel, overdue: Channel) -> Acts {
         Acts {
             news,
             channel,
             watch,
+            overdue,
             operate: schema.sql(include_str!("../../sql/operate_step.sql")),
             end: schema.sql(include_str!("../../sql/end_task.sql")),
         }
@@ -195,6 +197,14 @@ impl Acts {
     /// How they travel: each in a transaction of its own.
     pub(crate) fn alone(options: FlightOptions) -> FlightOptions {
         FlightOptions { max_members: 1, lanes: LANES, ..options }
+    }
+
+    /// Who watches how long the task takes, if it may go on.
+    fn limit(&self, act: &StepAct, answer: Option<&Answer>) -> Option<Ring> {
+        if matches!(answer, Some(Answer::Operated { anything: false, .. })) {
+            return None;
+        }
+        act.kept.template.lifecycle.first_limit().map(|limit| self.overdue.ring().after(limit))
     }
 
     /// Who waits for steps that this may have made ready.
@@ -234,11 +244,11 @@ impl Flight for Acts {
             return Vec::new();
         }
         let watch = self.watch.ring_keys([member.act.task().to_string().as_str()]);
-        let ready = match &member.act {
-            Act::Step(act) => self.ready(act, answer),
-            Act::Task(_) => None,
+        let (ready, limit) = match &member.act {
+            Act::Step(act) => (self.ready(act, answer), self.limit(act, answer)),
+            Act::Task(_) => (None, None),
         };
-        [watch].into_iter().chain(ready).collect()
+        [watch].into_iter().chain(ready).chain(limit).collect()
     }
 
     async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Member>) -> pg::Result<Landed> {
