@@ -315,7 +315,7 @@ begin
         select e.task_id, c.ordinal, count(*)::integer as parents, bool_and(t.failed = 0) as goes_on
         from unnest(ended_tasks, ended_slots) as e (task_id, slot)
         join {schema}.task t on t.id = e.task_id
-        join {schema}.definition d on d.template_id = t.template_id and d.ordinal = e.slot
+        cross join lateral (select d.children from {schema}.definition d where d.template_id = t.template_id and d.ordinal = e.slot offset 0) d
         cross join lateral unnest(d.children) as c (ordinal)
         group by e.task_id, c.ordinal
     ), moved as (
@@ -338,12 +338,14 @@ begin
         due_at = case when n.over then 'infinity' else t.due_at end,
         ended_at = case when n.over then now() else t.ended_at end
     from (
-        select k.id, coalesce(c.change, 0) as change, k.state = 'o' and (e.complete or e.failed) as over, case when e.complete then 'c' else 'e' end::"char" as becomes
-        from unnest(tasks) as n (id)
-        join {schema}.task k on k.id = n.id
-        left join (select c.task_id, sum(c.change)::integer as change from unnest(changed_tasks, changes) as c (task_id, change) group by c.task_id) c on c.task_id = n.id
+        select k.id, c.change, k.state = 'o' and (e.complete or e.failed) as over, case when e.complete then 'c' else 'e' end::"char" as becomes
+        -- Added up, not joined: a join of two arrays takes their product.
+        from (select c.task_id, sum(c.change)::integer as change
+              from (select c.task_id, c.change from unnest(changed_tasks, changes) as c (task_id, change) union all select n.id, 0 from unnest(tasks) as n (id)) c
+              group by c.task_id) c
+        join {schema}.task k on k.id = c.task_id
         cross join lateral (
-            select k.unfinished + coalesce(c.change, 0) = 0 as complete,
+            select k.unfinished + c.change = 0 as complete,
                    -- What was due when something failed is not any more, so nobody can begin with a step that is not seen here.
                    k.failed > 0 and not exists (select from {schema}.step s where s.task_id = k.id and s.state = 'i') as failed
         ) e
@@ -418,13 +420,13 @@ begin
         front := array(
             select distinct k.ordinal
             from {schema}.definition d cross join unnest(d.children) as c (ordinal)
-            join {schema}.definition k on k.template_id = of_template and k.ordinal = c.ordinal
-            join {schema}.step s on s.task_id = of_task and s.ordinal = k.ordinal and s.state = 'a'
+            cross join lateral (select k.* from {schema}.definition k where k.template_id = of_template and k.ordinal = c.ordinal offset 0) k
+            cross join lateral (select from {schema}.step s where s.task_id = of_task and s.ordinal = c.ordinal and s.state = 'a' offset 0) s
             where d.template_id = of_template and d.ordinal = any (front) and k.kind <> 'w'
               and (k.kind = 'c' or not exists (
                   select from unnest(k.parents) as p (ordinal)
-                  join {schema}.step o on o.task_id = of_task and o.ordinal = p.ordinal
-                  join {schema}.definition f on f.template_id = of_template and f.ordinal = p.ordinal
+                  cross join lateral (select o.state from {schema}.step o where o.task_id = of_task and o.ordinal = p.ordinal offset 0) o
+                  cross join lateral (select f.kind from {schema}.definition f where f.template_id = of_template and f.ordinal = p.ordinal offset 0) f
                   where o.state in ('a', 's') or f.kind = 'd')));
     end loop;
 end
@@ -498,7 +500,7 @@ begin
     limited := array(
         select distinct x.id
         from unnest(tasks, ordinals) as n (task_id, ordinal)
-        join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal
+        cross join lateral (select s.lane_id from {schema}.step s where s.task_id = n.task_id and s.ordinal = n.ordinal offset 0) s
         join {schema}.step_lane l on l.id = s.lane_id
         cross join unnest(array[l.space_limit_id, l.name_limit_id]) as x (id)
         where x.id is not null);
@@ -507,7 +509,7 @@ begin
     end if;
 
     for place in 1 .. cardinality(tasks) loop
-        select s.published, s.state, s.due_at, l.space_limit_id, l.name_limit_id into mine
+        select s.published, s.state, s.due_at, s.slot, l.space_limit_id, l.name_limit_id into mine
         from {schema}.step s join {schema}.step_lane l on l.id = s.lane_id
         where s.task_id = tasks[place] and s.ordinal = ordinals[place] for update of s skip locked;
         if not found then
@@ -524,9 +526,9 @@ begin
             update {schema}.step s
             set state = 'i', fence = claim, published = null, attempt = s.attempt + 1, since = now(), worker = workers[place], lane_id = 0,
                 due_at = now() + least(leases_ms[place], d.timeout_ms) * interval '1 ms'
-            from {schema}.task t
-            join {schema}.definition d on d.template_id = t.template_id
-            where s.task_id = tasks[place] and s.ordinal = ordinals[place] and t.id = s.task_id and d.ordinal = s.slot;
+            from {schema}.definition d
+            where s.task_id = tasks[place] and s.ordinal = ordinals[place]
+              and d.template_id = (select t.template_id from {schema}.task t where t.id = tasks[place]) and d.ordinal = mine.slot;
             update {schema}.step_limit m set running = m.running + 1 where m.id in (mine.space_limit_id, mine.name_limit_id);
             claimed := claimed || tasks[place];
             claimed_steps := claimed_steps || ordinals[place];
@@ -564,48 +566,51 @@ declare
     soonest timestamptz;
     mine    record;
     ignored text := set_config('synchronous_commit', 'off', true);
-    -- The lanes, those of a higher priority first: from where they are read, the first step of each, and their limits.
+    -- The lanes in which something is due, those of a higher priority first: from where they are read, the first step of each, and their limits.
+    places  integer[];
     floors  timestamptz[];
     firsts  timestamptz[];
     spaces  integer[];
     limits  integer[];
+    limited boolean;
     -- What is claimed.
     tasks   uuid[] := '{}';
     steps   integer[] := '{}';
 begin
     -- Whoever makes a limit counts what is under way: before this, or after it.
     lock table {schema}.step in row exclusive mode;
-    select array_agg(l.id), array_agg(l.floor), array_agg(l.due_at), array_agg(l.space_limit_id), array_agg(l.name_limit_id) into lanes, floors, firsts, spaces, limits
+    select array_agg(l.id), coalesce(array_agg((extract(epoch from case when l.due then l.due_at else now() end) * 1000000)::bigint), '{}'), min(l.due_at) filter (where not l.due),
+           array_agg(l.id) filter (where l.due), array_agg(l.floor) filter (where l.due), array_agg(l.due_at) filter (where l.due),
+           array_agg(l.space_limit_id) filter (where l.due), array_agg(l.name_limit_id) filter (where l.due)
+    into lanes, reached_us, soonest, places, floors, firsts, spaces, limits
     from (
-        select l.id, k.floor, f.due_at, l.space_limit_id, l.name_limit_id
-        from {schema}.namespace n
-        join {schema}.step_lane l on l.namespace_id = n.id
-        cross join lateral (select coalesce(to_timestamp(floors_us[array_position(known, l.id)] / 1000000.0), '-infinity') as floor) k
+        select l.id, k.floor, f.due_at, coalesce(f.due_at <= now(), false) as due, l.space_limit_id, l.name_limit_id
+        from (select n.id from {schema}.namespace n where n.name = any (namespaces) offset 0) n
+        cross join lateral (select l.* from {schema}.step_lane l where l.namespace_id = n.id and (names is null or l.name = any (names)) and l.name <> all (left_out) offset 0) l
+        -- Found by halves: a template may have 10 000 steps, and each its lane.
+        cross join lateral (select width_bucket(l.id, known) as place) w
+        cross join lateral (select coalesce(case when known[w.place] = l.id then to_timestamp(floors_us[w.place] / 1000000::float8) end, '-infinity') as floor offset 0) k
         left join lateral (select s.due_at from {schema}.step s where s.lane_id = l.id and s.due_at >= k.floor and s.due_at < 'infinity' order by s.due_at limit 1) f on true
-        where n.name = any (namespaces) and (names is null or l.name = any (names)) and l.name <> all (left_out)
         order by l.priority desc, f.due_at
     ) l;
-    reached_us := array_fill((extract(epoch from now()) * 1000000)::bigint, array[coalesce(cardinality(lanes), 0)]);
-    if array_remove(spaces || limits, null) <> '{}' and now() >= any (firsts) then
+    if array_remove(spaces || limits, null) <> '{}' then
         perform from {schema}.step_limit m where m.id = any (spaces || limits) order by m.id for update;
     end if;
 
-    for place in 1 .. coalesce(cardinality(lanes), 0) loop
+    for place in 1 .. coalesce(cardinality(places), 0) loop
         first := firsts[place];
-        continue when first is null;
-        if first <= now() then
-            reached_us[place] := (extract(epoch from first) * 1000000)::bigint;
-            room := cardinality(seats) - taken;
-            if room > 0 and (spaces[place] is not null or limits[place] is not null) then
-                room := least(room, (select min(m.most - m.running) from {schema}.step_limit m where m.id in (spaces[place], limits[place])));
-                -- It is rung when there is room again.
-                continue when room <= 0;
-            end if;
-            before := taken;
+        limited := spaces[place] is not null or limits[place] is not null;
+        room := cardinality(seats) - taken;
+        if limited then
+            room := least(room, (select min(m.most - m.running) from {schema}.step_limit m where m.id in (spaces[place], limits[place])));
+            -- It is rung when there is room again.
+            continue when room <= 0 and taken < cardinality(seats);
+        end if;
+        before := taken;
+        if room > 0 then
             for mine in
                 select s.task_id, s.ordinal, s.slot, s.state, s.due_at, s.fence, s.attempt, s.worker, s.ready_at, s.since
-                from {schema}.step s
-                where s.lane_id = lanes[place] and s.due_at >= floors[place] and s.due_at <= now() and s.due_at < 'infinity' order by s.due_at
+                from {schema}.step s where s.lane_id = places[place] and s.due_at >= floors[place] and s.due_at <= now() and s.due_at < 'infinity' order by s.due_at
                 limit room for update skip locked
             loop
                 taken := taken + 1;
@@ -619,22 +624,24 @@ begin
                     ready_at = case when s.state in ('w', 'i') then s.due_at else s.ready_at end,
                     due_at = now() + least(leases_ms[seats[taken]], d.timeout_ms) * interval '1 ms',
                     -- Whoever dies with the last attempt, or with room that others wait for, leaves it to the engine.
-                    lane_id = case when s.attempt + 1 < d.max_attempts and spaces[place] is null and limits[place] is null then s.lane_id else 0 end
-                from {schema}.task t
-                join {schema}.definition d on d.template_id = t.template_id and d.ordinal = mine.slot
-                where s.task_id = mine.task_id and s.ordinal = mine.ordinal and t.id = mine.task_id;
+                    lane_id = case when s.attempt + 1 < d.max_attempts and not limited then s.lane_id else 0 end
+                from {schema}.definition d
+                where s.task_id = mine.task_id and s.ordinal = mine.ordinal
+                  and d.template_id = (select t.template_id from {schema}.task t where t.id = mine.task_id) and d.ordinal = mine.slot;
                 tasks := tasks || mine.task_id;
                 steps := steps || mine.ordinal;
             end loop;
-            if taken > before and (spaces[place] is not null or limits[place] is not null) then
+        end if;
+        if taken > before then
+            if limited then
                 update {schema}.step_limit m set running = m.running + taken - before where m.id in (spaces[place], limits[place]);
                 continue when taken - before = room and taken < cardinality(seats);
             end if;
-            if taken > before then
-                first := (select s.due_at from {schema}.step s where s.lane_id = lanes[place] and s.due_at >= first and s.due_at < 'infinity' order by s.due_at limit 1);
-            end if;
+            first := (select s.due_at from {schema}.step s where s.lane_id = places[place] and s.due_at >= first and s.due_at < 'infinity' order by s.due_at limit 1);
         end if;
         soonest := least(soonest, first);
+        -- Nobody is left who could take one.
+        exit when taken = cardinality(seats) and first <= now();
     end loop;
 
     if taken > 0 then
@@ -659,10 +666,10 @@ declare
     skipped integer := 0;
 begin
     follow := array(select k.ordinal from {schema}.definition d cross join unnest(d.children) as c (ordinal)
-                    join {schema}.definition k on k.template_id = of_template and k.ordinal = c.ordinal
+                    cross join lateral (select k.* from {schema}.definition k where k.template_id = of_template and k.ordinal = c.ordinal offset 0) k
                     where d.template_id = of_template and d.ordinal = decision and (k.ordinal = any (chosen) or k.kind = 'c'));
     front := array(select s.ordinal from {schema}.definition d cross join unnest(d.children) as c (ordinal)
-                   join {schema}.step s on s.task_id = of_task and s.ordinal = c.ordinal and s.state in ('a', 'p')
+                   cross join lateral (select s.ordinal from {schema}.step s where s.task_id = of_task and s.ordinal = c.ordinal and s.state in ('a', 'p') offset 0) s
                    where d.template_id = of_template and d.ordinal = decision and not c.ordinal = any (follow));
     while front <> '{}' loop
         update {schema}.step s set state = 's', since = now() where s.task_id = of_task and s.ordinal = any (front) and s.state in ('a', 'p');
@@ -676,11 +683,11 @@ begin
         front := array(
             select distinct k.ordinal
             from {schema}.definition d cross join unnest(d.children) as c (ordinal)
-            join {schema}.definition k on k.template_id = of_template and k.ordinal = c.ordinal
-            join {schema}.step s on s.task_id = of_task and s.ordinal = k.ordinal and s.state in ('a', 'p')
+            cross join lateral (select k.* from {schema}.definition k where k.template_id = of_template and k.ordinal = c.ordinal offset 0) k
+            cross join lateral (select from {schema}.step s where s.task_id = of_task and s.ordinal = c.ordinal and s.state in ('a', 'p') offset 0) s
             where d.template_id = of_template and d.ordinal = any (front)
               and (k.kind <> 'c' or not exists (select from unnest(k.parents) as p (ordinal)
-                                                join {schema}.step o on o.task_id = of_task and o.ordinal = p.ordinal where o.state <> 's')));
+                                                cross join lateral (select o.state from {schema}.step o where o.task_id = of_task and o.ordinal = p.ordinal offset 0) o where o.state <> 's')));
     end loop;
     perform {schema}.appear(of_task, of_template, follow);
     -- A convergence whose last open question this was.
@@ -825,8 +832,10 @@ begin
         select x.id
         from unnest(tasks, slots) as n (task_id, slot)
         join {schema}.task t on t.id = n.task_id
-        join {schema}.definition d on d.template_id = t.template_id and d.ordinal = n.slot
-        join {schema}.step_lane l on l.namespace_id = t.namespace_id and l.name = d.name and l.priority = t.priority
+        cross join lateral (select d.name from {schema}.definition d where d.template_id = t.template_id and d.ordinal = n.slot offset 0) d
+        cross join lateral (
+            select l.space_limit_id, l.name_limit_id from {schema}.step_lane l where l.namespace_id = t.namespace_id and l.name = d.name and l.priority = t.priority offset 0
+        ) l
         cross join unnest(array[l.space_limit_id, l.name_limit_id]) as x (id)
         where x.id is not null);
     perform from {schema}.step_limit m where m.id = any (freed) order by m.id for update;
@@ -846,42 +855,46 @@ $function$;
 
 CREATE OR REPLACE FUNCTION {schema}.hand_out(tasks uuid[], steps integer[], seats integer[], leases_ms bigint[])
  RETURNS TABLE(seat integer, lease_ms bigint, task_id uuid, ordinal integer, fence bigint, attempt integer, template_id integer, slot integer, part integer, namespace text, definition_name text, step_name text, callable text, initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text, checkpoint text, results text, guarded boolean)
- LANGUAGE sql
+ LANGUAGE plpgsql
  STABLE
  SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET jit TO 'off'
 AS $function$
+#variable_conflict use_column
+begin
+    return query
     with claimed as materialized (
         select n.place::integer, t.template_id, s.*
         from unnest(tasks, steps) with ordinality as n (task_id, ordinal, place)
-        join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal
+        cross join lateral (select s.* from {schema}.step s where s.task_id = n.task_id and s.ordinal = n.ordinal offset 0) s
         join {schema}.task t on t.id = n.task_id
     )
     select seats[c.place] - 1, least(leases_ms[seats[c.place]], d.timeout_ms), c.task_id, c.ordinal, c.fence, c.attempt, c.template_id,
            c.slot, c.part, n.name, d.name, d.name || case when c.part is null then '' else '_' || to_char(c.part, 'FM9999000') end, d.callable, d.initialization, d.max_attempts, d.timeout_ms,
            k.context, k.correlation_id, x.input, x.checkpoint, r.results, c.lane_id = 0
     from claimed c
-    join {schema}.definition d on d.template_id = c.template_id and d.ordinal = c.slot
+    cross join lateral (select d.* from {schema}.definition d where d.template_id = c.template_id and d.ordinal = c.slot offset 0) d
     join {schema}.template t on t.id = c.template_id
     join {schema}.namespace n on n.id = t.namespace_id
     join {schema}.task_detail k on k.task_id = c.task_id
-    left join {schema}.step_data x on x.task_id = c.task_id and x.ordinal = c.ordinal
+    left join lateral (select x.input, x.checkpoint from {schema}.step_data x where x.task_id = c.task_id and x.ordinal = c.ordinal offset 0) x on true
     cross join lateral (
         with recursive before (slot) as (
             select p.slot from unnest(d.parents) as p (slot)
             union
             select p.slot from before b
-            join {schema}.definition o on o.template_id = c.template_id and o.ordinal = b.slot
+            cross join lateral (select o.parents from {schema}.definition o where o.template_id = c.template_id and o.ordinal = b.slot offset 0) o
             cross join unnest(o.parents) as p (slot)
         )
         select coalesce(json_object_agg(o.name || case when s.part is null then '' else '_' || to_char(s.part, 'FM9999000') end,
                                         coalesce(a.result::json, json_build_object('error', a.error::json))), '{}')::text as results
         from before b
-        join {schema}.definition o on o.template_id = c.template_id and o.ordinal = b.slot
+        cross join lateral (select o.name, o.kind from {schema}.definition o where o.template_id = c.template_id and o.ordinal = b.slot offset 0) o
         cross join lateral (
             select s.ordinal, s.part, s.fence from {schema}.step s where s.task_id = c.task_id and s.ordinal = b.slot
             union all
@@ -889,10 +902,16 @@ AS $function$
             select s.ordinal, s.part, s.fence from {schema}.step s
             where o.kind = 'w' and s.task_id = c.task_id and s.slot = b.slot
               and s.ordinal > (select l.ordinal from {schema}.definition l where l.template_id = c.template_id order by l.ordinal desc limit 1)
+            offset 0
         ) s
-        join {schema}.attempt a on a.task_id = c.task_id and a.ordinal = s.ordinal and a.fence = s.fence and (a.result is not null or a.error is not null)
+        cross join lateral (
+            select a.result, a.error from {schema}.attempt a
+            where a.task_id = c.task_id and a.ordinal = s.ordinal and a.fence = s.fence and (a.result is not null or a.error is not null)
+            offset 0
+        ) a
     ) r
-    order by c.place
+    order by c.place;
+end
 $function$;
 
 CREATE OR REPLACE FUNCTION {schema}.investigate(tasks uuid[], ordinals integer[], reasons text[])
@@ -937,9 +956,10 @@ CREATE OR REPLACE FUNCTION {schema}.limit_steps(of_namespace text, of_name text,
  SET search_path TO 'reveille_own'
 AS $function$
 declare
-    space integer := (select n.id from {schema}.namespace n where n.name = of_namespace);
+    space integer;
     mine  integer;
 begin
+    select n.id into space from {schema}.namespace n where n.name = of_namespace for no key update;
     if space is null then
         return false;
     end if;
@@ -976,6 +996,7 @@ CREATE OR REPLACE FUNCTION {schema}.open_lanes(template integer, priority smalli
  RETURNS void
  LANGUAGE sql
 AS $function$
+    select from {schema}.namespace n where n.id = (select t.namespace_id from {schema}.template t where t.id = template) for share;
     insert into {schema}.step_lane (namespace_id, name, priority, space_limit_id, name_limit_id)
     select t.namespace_id, d.name, open_lanes.priority, s.id, n.id
     from {schema}.template t
@@ -1244,6 +1265,7 @@ CREATE OR REPLACE FUNCTION {schema}.renew_steps(flight uuid, channels text[], pa
 AS $function$
 #variable_conflict use_column
 declare
+    mine    integer;
     locked  boolean[] := array_fill(false, array[cardinality(tasks)]);
     renewed boolean[] := array_fill(false, array[cardinality(tasks)]);
 begin
@@ -1253,17 +1275,17 @@ begin
     for place in 1 .. cardinality(tasks) loop
         -- The same step twice in one flight is locked already.
         if patient then
-            perform from {schema}.step s where s.task_id = tasks[place] and s.ordinal = ordinals[place] for update;
+            select s.slot into mine from {schema}.step s where s.task_id = tasks[place] and s.ordinal = ordinals[place] for update;
         else
-            perform from {schema}.step s where s.task_id = tasks[place] and s.ordinal = ordinals[place] for update skip locked;
+            select s.slot into mine from {schema}.step s where s.task_id = tasks[place] and s.ordinal = ordinals[place] for update skip locked;
         end if;
         locked[place] := found;
         continue when not found;
         update {schema}.step s
         set due_at = greatest(s.due_at, least(now() + leases_ms[place] * interval '1 ms', s.since + d.timeout_ms * interval '1 ms'))
-        from {schema}.task t
-        join {schema}.definition d on d.template_id = t.template_id
-        where s.task_id = tasks[place] and s.ordinal = ordinals[place] and s.fence = fences[place] and s.state = 'i' and t.id = s.task_id and d.ordinal = s.slot
+        from {schema}.definition d
+        where s.task_id = tasks[place] and s.ordinal = ordinals[place] and s.fence = fences[place] and s.state = 'i'
+          and d.template_id = (select t.template_id from {schema}.task t where t.id = tasks[place]) and d.ordinal = mine
           and (d.timeout_ms is null or s.since + d.timeout_ms * interval '1 ms' > now());
         renewed[place] := found;
         if found and checkpoints[place] is not null then
@@ -1291,10 +1313,15 @@ AS $function$
     set due_at = case s.state when 'i' then s.due_at else now() end, state = case s.state when 'p' then 'r' else s.state end, lane_id = l.id,
         ready_at = case s.state when 'i' then s.ready_at else now() end, since = case s.state when 'p' then now() else s.since end
     from {schema}.task t
-    cross join {schema}.definition d
-    join {schema}.step_lane l on l.namespace_id = t.namespace_id and l.name = d.name and l.priority = t.priority
-    where t.id = any (tasks) and t.failed = 0 and t.state = 'o' and s.task_id = t.id and d.template_id = t.template_id and d.ordinal = s.slot
-      and (s.due_at = 'infinity' and (s.state in ('p', 'r') and s.waiting = 0 or s.state = 'w') or s.state = 'i' and s.lane_id = 0 and s.attempt < d.max_attempts and l.space_limit_id is null and l.name_limit_id is null)
+    cross join lateral (
+        select d.ordinal, d.max_attempts, l.id, l.space_limit_id, l.name_limit_id
+        from {schema}.definition d
+        cross join lateral (select l.* from {schema}.step_lane l where l.namespace_id = t.namespace_id and l.name = d.name and l.priority = t.priority offset 0) l
+        where d.template_id = t.template_id
+        offset 0
+    ) l
+    where t.id = any (tasks) and t.failed = 0 and t.state = 'o' and s.task_id = t.id and l.ordinal = s.slot
+      and (s.due_at = 'infinity' and (s.state in ('p', 'r') and s.waiting = 0 or s.state = 'w') or s.state = 'i' and s.lane_id = 0 and s.attempt < l.max_attempts and l.space_limit_id is null and l.name_limit_id is null)
 $function$;
 
 CREATE OR REPLACE FUNCTION {schema}.ring(channels text[], payloads text[])
@@ -1346,6 +1373,8 @@ declare
     changes  integer[];
     gone_on  uuid[];
     publishes boolean;
+    told     text[];
+    task     integer := 1;
     after    text[];
 begin
     if patient then
@@ -1355,7 +1384,9 @@ begin
     end if;
 
     -- The steps that are still of who presents them, and what becomes of each.
-    select array_agg(n.place), array_agg(n.task_id), array_agg(n.ordinal), array_agg(n.slot), array_agg(n.verdict), bool_or(n.publishes) into places, mine, steps, slots, verdicts, publishes
+    select array_agg(n.place order by n.task_id, n.ordinal), array_agg(n.task_id order by n.task_id, n.ordinal), array_agg(n.ordinal order by n.task_id, n.ordinal),
+           array_agg(n.slot order by n.task_id, n.ordinal), array_agg(n.verdict order by n.task_id, n.ordinal), bool_or(n.publishes)
+    into places, mine, steps, slots, verdicts, publishes
     from (
         select n.place::integer, s.task_id, s.ordinal, s.slot, case
             when n.verb = 'c' then 'c'
@@ -1369,12 +1400,14 @@ begin
         from (select distinct on (m.task_id, m.ordinal, m.fence) m.*
               from unnest(tasks, ordinals, fences, verbs) with ordinality as m (task_id, ordinal, fence, verb, place)
               order by m.task_id, m.ordinal, m.fence, m.verb = 'l', m.place) n
-        join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal and s.fence = n.fence and s.state = 'i'
-        join {schema}.task t on t.id = s.task_id
-        join {schema}.definition d on d.template_id = t.template_id and d.ordinal = s.slot
-        where n.task_id = any (locked) and (n.verb <> 'l' or s.due_at <= now())
-        order by s.task_id, s.ordinal
-        for update of s
+        cross join lateral (
+            select s.task_id, s.ordinal, s.slot, s.attempt from {schema}.step s
+            where s.task_id = n.task_id and s.ordinal = n.ordinal and s.fence = n.fence and s.state = 'i' and (n.verb <> 'l' or s.due_at <= now())
+            for update
+        ) s
+        join {schema}.task t on t.id = n.task_id
+        cross join lateral (select d.* from {schema}.definition d where d.template_id = t.template_id and d.ordinal = s.slot offset 0) d
+        where n.task_id = any (locked)
     ) n;
 
     if places is not null then
@@ -1387,21 +1420,25 @@ begin
         join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal;
 
         update {schema}.step s
-        set state = (case when n.verdict = 'p' then 'e' when n.verdict in ('r', 'l') then case when t.failed > 0 then 'p' else 'r' end else n.verdict end)::"char", since = now(),
+        set state = (case when n.verdict = 'p' then 'e' when n.verdict in ('r', 'l') then case when n.failed > 0 then 'p' else 'r' end else n.verdict end)::"char", since = now(),
             attempt = case when n.verdict = 'r' then s.attempt - 1 else s.attempt end,
             due_at = case
                 -- Nothing is begun with in a task in which something failed.
-                when t.failed > 0 then 'infinity'
+                when n.failed > 0 then 'infinity'
                 when n.verdict in ('r', 'l') then now()
-                when n.verdict = 'w' then now() + coalesce(delays_ms[n.place], {schema}.backoff_ms(d.backoff, d.backoff_base_ms, d.max_backoff_ms, s.attempt, d.jitter)) * interval '1 ms'
+                when n.verdict = 'w' then now() + coalesce(delays_ms[n.place], {schema}.backoff_ms(n.backoff, n.backoff_base_ms, n.max_backoff_ms, s.attempt, n.jitter)) * interval '1 ms'
                 else 'infinity' end,
             -- The lease of a last attempt was the engine's to watch.
-            lane_id = l.id
-        from unnest(places, mine, steps, verdicts) as n (place, task_id, ordinal, verdict)
-        join {schema}.task t on t.id = n.task_id
-        cross join {schema}.definition d
-        join {schema}.step_lane l on l.namespace_id = t.namespace_id and l.name = d.name and l.priority = t.priority
-        where s.task_id = n.task_id and s.ordinal = n.ordinal and d.template_id = t.template_id and d.ordinal = s.slot;
+            lane_id = n.lane_id
+        from (
+            select n.*, t.failed, d.backoff, d.backoff_base_ms, d.max_backoff_ms, d.jitter, l.id as lane_id
+            from unnest(places, mine, steps, slots, verdicts) as n (place, task_id, ordinal, slot, verdict)
+            join {schema}.task t on t.id = n.task_id
+            cross join lateral (select d.* from {schema}.definition d where d.template_id = t.template_id and d.ordinal = n.slot offset 0) d
+            cross join lateral (select l.id from {schema}.step_lane l where l.namespace_id = t.namespace_id and l.name = d.name and l.priority = t.priority offset 0) l
+            offset 0
+        ) n
+        where s.task_id = n.task_id and s.ordinal = n.ordinal;
 
         if 'y' = any (verbs) then
             insert into {schema}.step_data as k (task_id, ordinal, checkpoint)
@@ -1420,7 +1457,7 @@ begin
                        chosen[coalesce(chosen_lasts[n.place - 1], 0) + 1:chosen_lasts[n.place]] as chosen, inputs[coalesce(input_lasts[n.place - 1], 0) + 1:input_lasts[n.place]] as inputs
                 from unnest(places, mine, slots, verdicts) as n (place, task_id, slot, verdict)
                 join {schema}.task t on t.id = n.task_id
-                join {schema}.definition d on d.template_id = t.template_id and d.ordinal = n.slot
+                cross join lateral (select d.ordinal, d.kind from {schema}.definition d where d.template_id = t.template_id and d.ordinal = n.slot offset 0) d
                 where n.verdict = 'c' and d.kind in ('d', 'b')
             loop
                 opened := {schema}.follow(member.task_id, member.template_id, member.ordinal, member.kind, member.chosen, member.inputs);
@@ -1434,7 +1471,8 @@ begin
         end if;
     end if;
 
-    select array_agg(a.task_id), array_agg(a.state::text || case when a.readied then '+' else '' end || case when a.watched then '!' else '' end) into gone_on, after
+    select array_agg(a.task_id order by a.task_id), array_agg(a.state::text || case when a.readied then '+' else '' end || case when a.watched then '!' else '' end order by a.task_id)
+    into gone_on, after
     from {schema}.advance_tasks(array(select distinct m.id from unnest(mine) as m (id)), ended, ended_of, changed, changes) as a;
 
     -- A lost ring costs a watcher time; a full queue would cost the write.
@@ -1442,14 +1480,20 @@ begin
     if publishes or 'e' = any (verdicts) or 'p' = any (verdicts) then
         perform {schema}.tell(mine, steps, slots, verdicts, array(select verbs[p.place] from unnest(places) as p (place)), array(select bodies[p.place] from unnest(places) as p (place)));
     end if;
+    -- Both are in the order of tasks: told side by side, where a join of arrays would take their product.
+    told := array_fill(null::text, array[cardinality(tasks)]);
+    for i in 1 .. coalesce(cardinality(places), 0) loop
+        while gone_on[task] <> mine[i] loop
+            task := task + 1;
+        end loop;
+        told[places[i]] := verdicts[i] || after[task];
+    end loop;
     outcomes := array(
         select case
-            when v.verdict is not null then v.verdict || a.after
+            when told[n.place] is not null then told[n.place]
             when not n.task_id = any (locked) and exists (select from {schema}.task t where t.id = n.task_id) then null
             else coalesce((select 'd' || p.outcome::text from {schema}.attempt p where p.task_id = n.task_id and p.ordinal = n.ordinal and p.fence = n.fence), 's') end
         from unnest(tasks, ordinals, fences) with ordinality as n (task_id, ordinal, fence, place)
-        left join unnest(places, verdicts) as v (place, verdict) on v.place = n.place
-        left join unnest(gone_on, after) as a (task_id, after) on a.task_id = n.task_id
         order by n.place);
     backend := {schema}.land(flight, outcomes, channels, payloads);
     -- After what the flight rings: as many notifications as that are taken for its echo.
@@ -1462,6 +1506,12 @@ CREATE OR REPLACE FUNCTION {schema}.submit_tasks(flight uuid, channels text[], p
  RETURNS TABLE(outcomes text[], backend integer)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET jit TO 'off'
 AS $function$
 #variable_conflict use_column
 declare
@@ -1499,7 +1549,7 @@ begin
     from unnest(ids, templates, priorities) as n (id, template_id, priority)
     join {schema}.template t on t.id = n.template_id
     join {schema}.definition d on d.template_id = t.id
-    join {schema}.step_lane l on l.namespace_id = t.namespace_id and l.name = d.name and l.priority = n.priority
+    cross join lateral (select l.id from {schema}.step_lane l where l.namespace_id = t.namespace_id and l.name = d.name and l.priority = n.priority offset 0) l
     where n.id = any (made);
     get diagnostics inserted = row_count;
     if inserted <> expected then
@@ -1543,7 +1593,7 @@ begin
     select n.task_id, n.ordinal, e.name, n.verdict = 'c', n.body
     from unnest(tasks, ordinals, slots, verdicts, bodies) with ordinality as n (task_id, ordinal, slot, verdict, body, place)
     join {schema}.task t on t.id = n.task_id
-    join {schema}.definition d on d.template_id = t.template_id and d.ordinal = n.slot
+    cross join lateral (select d.* from {schema}.definition d where d.template_id = t.template_id and d.ordinal = n.slot offset 0) d
     cross join unnest(case n.verdict when 'c' then d.success_events else d.failure_events end) with ordinality as e (name, place)
     where n.verdict in ('c', 'e', 'p')
     order by n.place, e.place;
@@ -1551,7 +1601,7 @@ begin
     select array_agg(n.task_id), array_agg(n.ordinal), array_agg(case n.verdict when 'p' then 'part_failed' else 'retries_exhausted' end) into of_tasks, of_steps, of_reasons
     from unnest(tasks, ordinals, slots, verdicts, verbs) as n (task_id, ordinal, slot, verdict, verb)
     join {schema}.task t on t.id = n.task_id
-    join {schema}.definition d on d.template_id = t.template_id and d.ordinal = n.slot
+    cross join lateral (select d.* from {schema}.definition d where d.template_id = t.template_id and d.ordinal = n.slot offset 0) d
     where n.verdict = 'e' and n.verb in ('f', 'l') or n.verdict = 'p' and d.failure_strategy = 'i';
     if of_tasks is not null then
         perform {schema}.investigate(of_tasks, of_steps, of_reasons);

@@ -16,7 +16,7 @@ begin
         select e.task_id, c.ordinal, count(*)::integer as parents, bool_and(t.failed = 0) as goes_on
         from unnest(ended_tasks, ended_slots) as e (task_id, slot)
         join {schema}.task t on t.id = e.task_id
-        join {schema}.definition d on d.template_id = t.template_id and d.ordinal = e.slot
+        cross join lateral (select d.children from {schema}.definition d where d.template_id = t.template_id and d.ordinal = e.slot offset 0) d
         cross join lateral unnest(d.children) as c (ordinal)
         group by e.task_id, c.ordinal
     ), moved as (

@@ -14,13 +14,13 @@ begin
         front := array(
             select distinct k.ordinal
             from {schema}.definition d cross join unnest(d.children) as c (ordinal)
-            join {schema}.definition k on k.template_id = of_template and k.ordinal = c.ordinal
-            join {schema}.step s on s.task_id = of_task and s.ordinal = k.ordinal and s.state = 'a'
+            cross join lateral (select k.* from {schema}.definition k where k.template_id = of_template and k.ordinal = c.ordinal offset 0) k
+            cross join lateral (select from {schema}.step s where s.task_id = of_task and s.ordinal = c.ordinal and s.state = 'a' offset 0) s
             where d.template_id = of_template and d.ordinal = any (front) and k.kind <> 'w'
               and (k.kind = 'c' or not exists (
                   select from unnest(k.parents) as p (ordinal)
-                  join {schema}.step o on o.task_id = of_task and o.ordinal = p.ordinal
-                  join {schema}.definition f on f.template_id = of_template and f.ordinal = p.ordinal
+                  cross join lateral (select o.state from {schema}.step o where o.task_id = of_task and o.ordinal = p.ordinal offset 0) o
+                  cross join lateral (select f.kind from {schema}.definition f where f.template_id = of_template and f.ordinal = p.ordinal offset 0) f
                   where o.state in ('a', 's') or f.kind = 'd')));
     end loop;
 end

@@ -36,7 +36,7 @@ begin
     limited := array(
         select distinct x.id
         from unnest(tasks, ordinals) as n (task_id, ordinal)
-        join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal
+        cross join lateral (select s.lane_id from {schema}.step s where s.task_id = n.task_id and s.ordinal = n.ordinal offset 0) s
         join {schema}.step_lane l on l.id = s.lane_id
         cross join unnest(array[l.space_limit_id, l.name_limit_id]) as x (id)
         where x.id is not null);
@@ -45,7 +45,7 @@ begin
     end if;
 
     for place in 1 .. cardinality(tasks) loop
-        select s.published, s.state, s.due_at, l.space_limit_id, l.name_limit_id into mine
+        select s.published, s.state, s.due_at, s.slot, l.space_limit_id, l.name_limit_id into mine
         from {schema}.step s join {schema}.step_lane l on l.id = s.lane_id
         where s.task_id = tasks[place] and s.ordinal = ordinals[place] for update of s skip locked;
         if not found then
@@ -62,9 +62,9 @@ begin
             update {schema}.step s
             set state = 'i', fence = claim, published = null, attempt = s.attempt + 1, since = now(), worker = workers[place], lane_id = 0,
                 due_at = now() + least(leases_ms[place], d.timeout_ms) * interval '1 ms'
-            from {schema}.task t
-            join {schema}.definition d on d.template_id = t.template_id
-            where s.task_id = tasks[place] and s.ordinal = ordinals[place] and t.id = s.task_id and d.ordinal = s.slot;
+            from {schema}.definition d
+            where s.task_id = tasks[place] and s.ordinal = ordinals[place]
+              and d.template_id = (select t.template_id from {schema}.task t where t.id = tasks[place]) and d.ordinal = mine.slot;
             update {schema}.step_limit m set running = m.running + 1 where m.id in (mine.space_limit_id, mine.name_limit_id);
             claimed := claimed || tasks[place];
             claimed_steps := claimed_steps || ordinals[place];

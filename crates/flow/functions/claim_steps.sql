@@ -1,6 +1,6 @@
 -- Claims the steps that have been due longest in some namespaces, those of a higher priority first, with all that their handlers need; and says when the next is due.
 -- Source: namespaces by name; steps by name, or all of them but those that are left out.
--- Floors: of the lanes that the process knows, from where to read them, in microseconds of the Unix epoch; null: everything. An old transaction keeps what was claimed in front of
+-- Floors: of the lanes that the process knows (in order), from where to read them, in microseconds of the Unix epoch; null: everything. An old transaction keeps what was claimed in front of
 --         each lane, and without a floor every look would wade through it.
 -- Fence:  a number that no other claim has. Who never hears the answer finds the steps by it: see sql/lost_claims.sql.
 -- Seats:  `wants`: steps at most; `workers`: who; `leases_ms`: for how long. Each seat gets a step before any gets a second.
@@ -32,48 +32,51 @@ declare
     soonest timestamptz;
     mine    record;
     ignored text := set_config('synchronous_commit', 'off', true);
-    -- The lanes, those of a higher priority first: from where they are read, the first step of each, and their limits.
+    -- The lanes in which something is due, those of a higher priority first: from where they are read, the first step of each, and their limits.
+    places  integer[];
     floors  timestamptz[];
     firsts  timestamptz[];
     spaces  integer[];
     limits  integer[];
+    limited boolean;
     -- What is claimed.
     tasks   uuid[] := '{}';
     steps   integer[] := '{}';
 begin
     -- Whoever makes a limit counts what is under way: before this, or after it.
     lock table {schema}.step in row exclusive mode;
-    select array_agg(l.id), array_agg(l.floor), array_agg(l.due_at), array_agg(l.space_limit_id), array_agg(l.name_limit_id) into lanes, floors, firsts, spaces, limits
+    select array_agg(l.id), coalesce(array_agg((extract(epoch from case when l.due then l.due_at else now() end) * 1000000)::bigint), '{}'), min(l.due_at) filter (where not l.due),
+           array_agg(l.id) filter (where l.due), array_agg(l.floor) filter (where l.due), array_agg(l.due_at) filter (where l.due),
+           array_agg(l.space_limit_id) filter (where l.due), array_agg(l.name_limit_id) filter (where l.due)
+    into lanes, reached_us, soonest, places, floors, firsts, spaces, limits
     from (
-        select l.id, k.floor, f.due_at, l.space_limit_id, l.name_limit_id
-        from {schema}.namespace n
-        join {schema}.step_lane l on l.namespace_id = n.id
-        cross join lateral (select coalesce(to_timestamp(floors_us[array_position(known, l.id)] / 1000000.0), '-infinity') as floor) k
+        select l.id, k.floor, f.due_at, coalesce(f.due_at <= now(), false) as due, l.space_limit_id, l.name_limit_id
+        from (select n.id from {schema}.namespace n where n.name = any (namespaces) offset 0) n
+        cross join lateral (select l.* from {schema}.step_lane l where l.namespace_id = n.id and (names is null or l.name = any (names)) and l.name <> all (left_out) offset 0) l
+        -- Found by halves: a template may have 10 000 steps, and each its lane.
+        cross join lateral (select width_bucket(l.id, known) as place) w
+        cross join lateral (select coalesce(case when known[w.place] = l.id then to_timestamp(floors_us[w.place] / 1000000::float8) end, '-infinity') as floor offset 0) k
         left join lateral (select s.due_at from {schema}.step s where s.lane_id = l.id and s.due_at >= k.floor and s.due_at < 'infinity' order by s.due_at limit 1) f on true
-        where n.name = any (namespaces) and (names is null or l.name = any (names)) and l.name <> all (left_out)
         order by l.priority desc, f.due_at
     ) l;
-    reached_us := array_fill((extract(epoch from now()) * 1000000)::bigint, array[coalesce(cardinality(lanes), 0)]);
-    if array_remove(spaces || limits, null) <> '{}' and now() >= any (firsts) then
+    if array_remove(spaces || limits, null) <> '{}' then
         perform from {schema}.step_limit m where m.id = any (spaces || limits) order by m.id for update;
     end if;
 
-    for place in 1 .. coalesce(cardinality(lanes), 0) loop
+    for place in 1 .. coalesce(cardinality(places), 0) loop
         first := firsts[place];
-        continue when first is null;
-        if first <= now() then
-            reached_us[place] := (extract(epoch from first) * 1000000)::bigint;
-            room := cardinality(seats) - taken;
-            if room > 0 and (spaces[place] is not null or limits[place] is not null) then
-                room := least(room, (select min(m.most - m.running) from {schema}.step_limit m where m.id in (spaces[place], limits[place])));
-                -- It is rung when there is room again.
-                continue when room <= 0;
-            end if;
-            before := taken;
+        limited := spaces[place] is not null or limits[place] is not null;
+        room := cardinality(seats) - taken;
+        if limited then
+            room := least(room, (select min(m.most - m.running) from {schema}.step_limit m where m.id in (spaces[place], limits[place])));
+            -- It is rung when there is room again.
+            continue when room <= 0 and taken < cardinality(seats);
+        end if;
+        before := taken;
+        if room > 0 then
             for mine in
                 select s.task_id, s.ordinal, s.slot, s.state, s.due_at, s.fence, s.attempt, s.worker, s.ready_at, s.since
-                from {schema}.step s
-                where s.lane_id = lanes[place] and s.due_at >= floors[place] and s.due_at <= now() and s.due_at < 'infinity' order by s.due_at
+                from {schema}.step s where s.lane_id = places[place] and s.due_at >= floors[place] and s.due_at <= now() and s.due_at < 'infinity' order by s.due_at
                 limit room for update skip locked
             loop
                 taken := taken + 1;
@@ -87,22 +90,24 @@ begin
                     ready_at = case when s.state in ('w', 'i') then s.due_at else s.ready_at end,
                     due_at = now() + least(leases_ms[seats[taken]], d.timeout_ms) * interval '1 ms',
                     -- Whoever dies with the last attempt, or with room that others wait for, leaves it to the engine.
-                    lane_id = case when s.attempt + 1 < d.max_attempts and spaces[place] is null and limits[place] is null then s.lane_id else 0 end
-                from {schema}.task t
-                join {schema}.definition d on d.template_id = t.template_id and d.ordinal = mine.slot
-                where s.task_id = mine.task_id and s.ordinal = mine.ordinal and t.id = mine.task_id;
+                    lane_id = case when s.attempt + 1 < d.max_attempts and not limited then s.lane_id else 0 end
+                from {schema}.definition d
+                where s.task_id = mine.task_id and s.ordinal = mine.ordinal
+                  and d.template_id = (select t.template_id from {schema}.task t where t.id = mine.task_id) and d.ordinal = mine.slot;
                 tasks := tasks || mine.task_id;
                 steps := steps || mine.ordinal;
             end loop;
-            if taken > before and (spaces[place] is not null or limits[place] is not null) then
+        end if;
+        if taken > before then
+            if limited then
                 update {schema}.step_limit m set running = m.running + taken - before where m.id in (spaces[place], limits[place]);
                 continue when taken - before = room and taken < cardinality(seats);
             end if;
-            if taken > before then
-                first := (select s.due_at from {schema}.step s where s.lane_id = lanes[place] and s.due_at >= first and s.due_at < 'infinity' order by s.due_at limit 1);
-            end if;
+            first := (select s.due_at from {schema}.step s where s.lane_id = places[place] and s.due_at >= first and s.due_at < 'infinity' order by s.due_at limit 1);
         end if;
         soonest := least(soonest, first);
+        -- Nobody is left who could take one.
+        exit when taken = cardinality(seats) and first <= now();
     end loop;
 
     if taken > 0 then

@@ -14,10 +14,10 @@ declare
     skipped integer := 0;
 begin
     follow := array(select k.ordinal from {schema}.definition d cross join unnest(d.children) as c (ordinal)
-                    join {schema}.definition k on k.template_id = of_template and k.ordinal = c.ordinal
+                    cross join lateral (select k.* from {schema}.definition k where k.template_id = of_template and k.ordinal = c.ordinal offset 0) k
                     where d.template_id = of_template and d.ordinal = decision and (k.ordinal = any (chosen) or k.kind = 'c'));
     front := array(select s.ordinal from {schema}.definition d cross join unnest(d.children) as c (ordinal)
-                   join {schema}.step s on s.task_id = of_task and s.ordinal = c.ordinal and s.state in ('a', 'p')
+                   cross join lateral (select s.ordinal from {schema}.step s where s.task_id = of_task and s.ordinal = c.ordinal and s.state in ('a', 'p') offset 0) s
                    where d.template_id = of_template and d.ordinal = decision and not c.ordinal = any (follow));
     while front <> '{}' loop
         update {schema}.step s set state = 's', since = now() where s.task_id = of_task and s.ordinal = any (front) and s.state in ('a', 'p');
@@ -31,11 +31,11 @@ begin
         front := array(
             select distinct k.ordinal
             from {schema}.definition d cross join unnest(d.children) as c (ordinal)
-            join {schema}.definition k on k.template_id = of_template and k.ordinal = c.ordinal
-            join {schema}.step s on s.task_id = of_task and s.ordinal = k.ordinal and s.state in ('a', 'p')
+            cross join lateral (select k.* from {schema}.definition k where k.template_id = of_template and k.ordinal = c.ordinal offset 0) k
+            cross join lateral (select from {schema}.step s where s.task_id = of_task and s.ordinal = c.ordinal and s.state in ('a', 'p') offset 0) s
             where d.template_id = of_template and d.ordinal = any (front)
               and (k.kind <> 'c' or not exists (select from unnest(k.parents) as p (ordinal)
-                                                join {schema}.step o on o.task_id = of_task and o.ordinal = p.ordinal where o.state <> 's')));
+                                                cross join lateral (select o.state from {schema}.step o where o.task_id = of_task and o.ordinal = p.ordinal offset 0) o where o.state <> 's')));
     end loop;
     perform {schema}.appear(of_task, of_template, follow);
     -- A convergence whose last open question this was.

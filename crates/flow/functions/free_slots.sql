@@ -16,8 +16,10 @@ begin
         select x.id
         from unnest(tasks, slots) as n (task_id, slot)
         join {schema}.task t on t.id = n.task_id
-        join {schema}.definition d on d.template_id = t.template_id and d.ordinal = n.slot
-        join {schema}.step_lane l on l.namespace_id = t.namespace_id and l.name = d.name and l.priority = t.priority
+        cross join lateral (select d.name from {schema}.definition d where d.template_id = t.template_id and d.ordinal = n.slot offset 0) d
+        cross join lateral (
+            select l.space_limit_id, l.name_limit_id from {schema}.step_lane l where l.namespace_id = t.namespace_id and l.name = d.name and l.priority = t.priority offset 0
+        ) l
         cross join unnest(array[l.space_limit_id, l.name_limit_id]) as x (id)
         where x.id is not null);
     perform from {schema}.step_limit m where m.id = any (freed) order by m.id for update;

@@ -11,6 +11,7 @@ language plpgsql volatile set search_path = reveille_own set plan_cache_mode = f
 as $$
 #variable_conflict use_column
 declare
+    mine    integer;
     locked  boolean[] := array_fill(false, array[cardinality(tasks)]);
     renewed boolean[] := array_fill(false, array[cardinality(tasks)]);
 begin
@@ -20,17 +21,17 @@ begin
     for place in 1 .. cardinality(tasks) loop
         -- The same step twice in one flight is locked already.
         if patient then
-            perform from {schema}.step s where s.task_id = tasks[place] and s.ordinal = ordinals[place] for update;
+            select s.slot into mine from {schema}.step s where s.task_id = tasks[place] and s.ordinal = ordinals[place] for update;
         else
-            perform from {schema}.step s where s.task_id = tasks[place] and s.ordinal = ordinals[place] for update skip locked;
+            select s.slot into mine from {schema}.step s where s.task_id = tasks[place] and s.ordinal = ordinals[place] for update skip locked;
         end if;
         locked[place] := found;
         continue when not found;
         update {schema}.step s
         set due_at = greatest(s.due_at, least(now() + leases_ms[place] * interval '1 ms', s.since + d.timeout_ms * interval '1 ms'))
-        from {schema}.task t
-        join {schema}.definition d on d.template_id = t.template_id
-        where s.task_id = tasks[place] and s.ordinal = ordinals[place] and s.fence = fences[place] and s.state = 'i' and t.id = s.task_id and d.ordinal = s.slot
+        from {schema}.definition d
+        where s.task_id = tasks[place] and s.ordinal = ordinals[place] and s.fence = fences[place] and s.state = 'i'
+          and d.template_id = (select t.template_id from {schema}.task t where t.id = tasks[place]) and d.ordinal = mine
           and (d.timeout_ms is null or s.since + d.timeout_ms * interval '1 ms' > now());
         renewed[place] := found;
         if found and checkpoints[place] is not null then

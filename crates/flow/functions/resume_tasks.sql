@@ -8,8 +8,13 @@ as $$
     set due_at = case s.state when 'i' then s.due_at else now() end, state = case s.state when 'p' then 'r' else s.state end, lane_id = l.id,
         ready_at = case s.state when 'i' then s.ready_at else now() end, since = case s.state when 'p' then now() else s.since end
     from {schema}.task t
-    cross join {schema}.definition d
-    join {schema}.step_lane l on l.namespace_id = t.namespace_id and l.name = d.name and l.priority = t.priority
-    where t.id = any (tasks) and t.failed = 0 and t.state = 'o' and s.task_id = t.id and d.template_id = t.template_id and d.ordinal = s.slot
-      and (s.due_at = 'infinity' and (s.state in ('p', 'r') and s.waiting = 0 or s.state = 'w') or s.state = 'i' and s.lane_id = 0 and s.attempt < d.max_attempts and l.space_limit_id is null and l.name_limit_id is null)
+    cross join lateral (
+        select d.ordinal, d.max_attempts, l.id, l.space_limit_id, l.name_limit_id
+        from {schema}.definition d
+        cross join lateral (select l.* from {schema}.step_lane l where l.namespace_id = t.namespace_id and l.name = d.name and l.priority = t.priority offset 0) l
+        where d.template_id = t.template_id
+        offset 0
+    ) l
+    where t.id = any (tasks) and t.failed = 0 and t.state = 'o' and s.task_id = t.id and l.ordinal = s.slot
+      and (s.due_at = 'infinity' and (s.state in ('p', 'r') and s.waiting = 0 or s.state = 'w') or s.state = 'i' and s.lane_id = 0 and s.attempt < l.max_attempts and l.space_limit_id is null and l.name_limit_id is null)
 $$;

@@ -7,7 +7,7 @@
 --           Otherwise c, w (to be tried again), e (failed for good), p (failed, and the rest goes on), r and l (ready again); then the task's state, + if steps became ready,
 --           and ! if somebody watches.
 -- Locks:    the tasks, in order, skip locked; `patient` waits. Then their steps.
--- Cost:     five statements for all members, and as many rows as they and their children are.
+-- Cost:     five statements for all members, and as many rows as they and their children are. Lookups are fenced (`offset 0`): see docs/decisions/0024-fenced-lookups.md.
 create or replace function {schema}.settle_steps(
     flight uuid, channels text[], payloads text[], patient boolean,
     tasks uuid[], ordinals integer[], fences bigint[], verbs text[], bodies text[], delays_ms bigint[],
@@ -60,12 +60,14 @@ begin
         from (select distinct on (m.task_id, m.ordinal, m.fence) m.*
               from unnest(tasks, ordinals, fences, verbs) with ordinality as m (task_id, ordinal, fence, verb, place)
               order by m.task_id, m.ordinal, m.fence, m.verb = 'l', m.place) n
-        join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal and s.fence = n.fence and s.state = 'i'
-        join {schema}.task t on t.id = s.task_id
-        join {schema}.definition d on d.template_id = t.template_id and d.ordinal = s.slot
-        where n.task_id = any (locked) and (n.verb <> 'l' or s.due_at <= now())
-        order by s.task_id, s.ordinal
-        for update of s
+        cross join lateral (
+            select s.task_id, s.ordinal, s.slot, s.attempt from {schema}.step s
+            where s.task_id = n.task_id and s.ordinal = n.ordinal and s.fence = n.fence and s.state = 'i' and (n.verb <> 'l' or s.due_at <= now())
+            for update
+        ) s
+        join {schema}.task t on t.id = n.task_id
+        cross join lateral (select d.* from {schema}.definition d where d.template_id = t.template_id and d.ordinal = s.slot offset 0) d
+        where n.task_id = any (locked)
     ) n;
 
     if places is not null then
@@ -78,21 +80,25 @@ begin
         join {schema}.step s on s.task_id = n.task_id and s.ordinal = n.ordinal;
 
         update {schema}.step s
-        set state = (case when n.verdict = 'p' then 'e' when n.verdict in ('r', 'l') then case when t.failed > 0 then 'p' else 'r' end else n.verdict end)::"char", since = now(),
+        set state = (case when n.verdict = 'p' then 'e' when n.verdict in ('r', 'l') then case when n.failed > 0 then 'p' else 'r' end else n.verdict end)::"char", since = now(),
             attempt = case when n.verdict = 'r' then s.attempt - 1 else s.attempt end,
             due_at = case
                 -- Nothing is begun with in a task in which something failed.
-                when t.failed > 0 then 'infinity'
+                when n.failed > 0 then 'infinity'
                 when n.verdict in ('r', 'l') then now()
-                when n.verdict = 'w' then now() + coalesce(delays_ms[n.place], {schema}.backoff_ms(d.backoff, d.backoff_base_ms, d.max_backoff_ms, s.attempt, d.jitter)) * interval '1 ms'
+                when n.verdict = 'w' then now() + coalesce(delays_ms[n.place], {schema}.backoff_ms(n.backoff, n.backoff_base_ms, n.max_backoff_ms, s.attempt, n.jitter)) * interval '1 ms'
                 else 'infinity' end,
             -- The lease of a last attempt was the engine's to watch.
-            lane_id = l.id
-        from unnest(places, mine, steps, verdicts) as n (place, task_id, ordinal, verdict)
-        join {schema}.task t on t.id = n.task_id
-        cross join {schema}.definition d
-        join {schema}.step_lane l on l.namespace_id = t.namespace_id and l.name = d.name and l.priority = t.priority
-        where s.task_id = n.task_id and s.ordinal = n.ordinal and d.template_id = t.template_id and d.ordinal = s.slot;
+            lane_id = n.lane_id
+        from (
+            select n.*, t.failed, d.backoff, d.backoff_base_ms, d.max_backoff_ms, d.jitter, l.id as lane_id
+            from unnest(places, mine, steps, slots, verdicts) as n (place, task_id, ordinal, slot, verdict)
+            join {schema}.task t on t.id = n.task_id
+            cross join lateral (select d.* from {schema}.definition d where d.template_id = t.template_id and d.ordinal = n.slot offset 0) d
+            cross join lateral (select l.id from {schema}.step_lane l where l.namespace_id = t.namespace_id and l.name = d.name and l.priority = t.priority offset 0) l
+            offset 0
+        ) n
+        where s.task_id = n.task_id and s.ordinal = n.ordinal;
 
         if 'y' = any (verbs) then
             insert into {schema}.step_data as k (task_id, ordinal, checkpoint)
@@ -111,7 +117,7 @@ begin
                        chosen[coalesce(chosen_lasts[n.place - 1], 0) + 1:chosen_lasts[n.place]] as chosen, inputs[coalesce(input_lasts[n.place - 1], 0) + 1:input_lasts[n.place]] as inputs
                 from unnest(places, mine, slots, verdicts) as n (place, task_id, slot, verdict)
                 join {schema}.task t on t.id = n.task_id
-                join {schema}.definition d on d.template_id = t.template_id and d.ordinal = n.slot
+                cross join lateral (select d.ordinal, d.kind from {schema}.definition d where d.template_id = t.template_id and d.ordinal = n.slot offset 0) d
                 where n.verdict = 'c' and d.kind in ('d', 'b')
             loop
                 opened := {schema}.follow(member.task_id, member.template_id, member.ordinal, member.kind, member.chosen, member.inputs);

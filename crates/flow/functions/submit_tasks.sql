@@ -9,7 +9,8 @@ create or replace function {schema}.submit_tasks(
     ids uuid[], templates integer[], priorities smallint[], identities uuid[], limits_ms bigint[], contexts text[], initiators text[], source_systems text[], reasons text[],
     correlations text[], parent_correlations text[], idempotency_keys text[], tag_lasts integer[], tags text[]
 ) returns table (outcomes text[], backend integer)
-language plpgsql volatile set search_path = reveille_own
+language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -47,7 +48,7 @@ begin
     from unnest(ids, templates, priorities) as n (id, template_id, priority)
     join {schema}.template t on t.id = n.template_id
     join {schema}.definition d on d.template_id = t.id
-    join {schema}.step_lane l on l.namespace_id = t.namespace_id and l.name = d.name and l.priority = n.priority
+    cross join lateral (select l.id from {schema}.step_lane l where l.namespace_id = t.namespace_id and l.name = d.name and l.priority = n.priority offset 0) l
     where n.id = any (made);
     get diagnostics inserted = row_count;
     if inserted <> expected then

@@ -13,7 +13,7 @@ begin
     select n.task_id, n.ordinal, e.name, n.verdict = 'c', n.body
     from unnest(tasks, ordinals, slots, verdicts, bodies) with ordinality as n (task_id, ordinal, slot, verdict, body, place)
     join {schema}.task t on t.id = n.task_id
-    join {schema}.definition d on d.template_id = t.template_id and d.ordinal = n.slot
+    cross join lateral (select d.* from {schema}.definition d where d.template_id = t.template_id and d.ordinal = n.slot offset 0) d
     cross join unnest(case n.verdict when 'c' then d.success_events else d.failure_events end) with ordinality as e (name, place)
     where n.verdict in ('c', 'e', 'p')
     order by n.place, e.place;
@@ -21,7 +21,7 @@ begin
     select array_agg(n.task_id), array_agg(n.ordinal), array_agg(case n.verdict when 'p' then 'part_failed' else 'retries_exhausted' end) into of_tasks, of_steps, of_reasons
     from unnest(tasks, ordinals, slots, verdicts, verbs) as n (task_id, ordinal, slot, verdict, verb)
     join {schema}.task t on t.id = n.task_id
-    join {schema}.definition d on d.template_id = t.template_id and d.ordinal = n.slot
+    cross join lateral (select d.* from {schema}.definition d where d.template_id = t.template_id and d.ordinal = n.slot offset 0) d
     where n.verdict = 'e' and n.verb in ('f', 'l') or n.verdict = 'p' and d.failure_strategy = 'i';
     if of_tasks is not null then
         perform {schema}.investigate(of_tasks, of_steps, of_reasons);

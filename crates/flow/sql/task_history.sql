@@ -8,8 +8,8 @@ select t.state::text as task_state, t.created_at, greatest(t.ended_at, o.operate
        a.fence, a.attempt as tried, a.outcome::text as outcome, a.worker as who, a.ready_at as was_ready_at, a.claimed_at, a.ended_at, a.error is null as silent
 from {schema}.task t
 left join {schema}.step s on s.task_id = t.id and s.state not in ('a', 's')
-left join {schema}.definition d on d.template_id = t.template_id and d.ordinal = s.slot
-left join {schema}.attempt a on a.task_id = s.task_id and a.ordinal = s.ordinal
+left join lateral (select d.name, d.failure_strategy from {schema}.definition d where d.template_id = t.template_id and d.ordinal = s.slot offset 0) d on true
+left join lateral (select a.* from {schema}.attempt a where a.task_id = s.task_id and a.ordinal = s.ordinal offset 0) a on true
 -- Of a task that had failed before a person ended it, that is when it ended.
 left join lateral (select max(o.operated_at) as operated_at from {schema}.task_operation o where o.task_id = t.id and o.operation = t.state) o on true
 where t.id = $1

@@ -173,7 +173,7 @@ pub(crate) struct Claims {
     meter: Arc<Meter>,
     /// Of lanes.
     floors: Floors<i32>,
-    /// The lanes of each source, as far as they are known.
+    /// The lanes of each source, as far as they are known, in order.
     lanes: Mutex<HashMap<Key, Vec<i32>>>,
     /// Claims whose answers were not heard.
     lost: Arc<Lost>,
@@ -275,7 +275,7 @@ impl Claims {
         began: Instant,
         row: &PgRow,
     ) -> pg::Result<Option<Duration>> {
-        let lanes: Vec<i32> = row.try_get::<Option<_>, _>("lanes")?.unwrap_or_default();
+        let mut lanes: Vec<i32> = row.try_get::<Option<_>, _>("lanes")?.unwrap_or_default();
         let reached: Vec<i64> = row.try_get("reached_us")?;
         let now = Instant::now();
         let mut again: Option<Duration> = None;
@@ -285,6 +285,7 @@ impl Claims {
             let sweep = self.floors.end(lane, reading, Some(reached), None, now);
             again = again.into_iter().chain(sweep).min();
         }
+        lanes.sort_unstable();
         let mut known = locked(&self.lanes);
         if known.len() >= SOURCES_MAX {
             known.clear();
