@@ -10,15 +10,15 @@ use super::fixture::{Client, Server, claim};
 use crate::http::{Answer, assert_refused, parse};
 use crate::process::PATIENCE;
 
-/// A claim that waits for as long as a test may last.
-fn wait(client: &Client, steps: Option<&[&str]>) -> JoinHandle<Answer> {
+/// A claim that waits for as long as a test may last, for steps of these names or for all.
+pub(super) fn wait(client: &Client, steps: Option<&[&str]>) -> JoinHandle<Answer> {
     let mut wish = claim(1, PATIENCE.as_millis() as u64);
     wish["steps"] = json!(steps);
     let client = client.clone();
     tokio::spawn(async move { client.post("workers/claim", &wish).await })
 }
 
-async fn answered(waiting: JoinHandle<Answer>) -> Answer {
+pub(super) async fn answered(waiting: JoinHandle<Answer>) -> Answer {
     timeout(PATIENCE, waiting).await.expect("answered in time").expect("no panic")
 }
 

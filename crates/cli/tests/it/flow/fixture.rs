@@ -4,12 +4,15 @@ use std::net::SocketAddr;
 
 use pg::testing::TestDb;
 use serde_json::{Value, json};
+use tokio::process::Command;
 
 use crate::described::Document;
 use crate::http::{Answer, eventually, get, send};
 use crate::process::Reveille;
 use crate::serve::{ready, serve};
 
+/// What every path of flow begins with.
+pub(super) const BASE: &str = "/v1";
 /// What every body of a client is announced as.
 pub(super) const JSON: &str = "content-type: application/json";
 
@@ -37,8 +40,7 @@ impl Server {
     pub(crate) async fn with(more: &[&str]) -> Server {
         let db = TestDb::new().await;
         let (reveille, address) = ready(serve(&db, more)).await;
-        let document = Document::of(address).await;
-        Server { db, reveille, client: Client { address, document } }
+        Server { db, reveille, client: Client::of(address).await }
     }
 
     /// With a template `t`, by its steps as YAML.
@@ -50,7 +52,12 @@ impl Server {
 
     /// Another server of the same tasks.
     pub(super) async fn another(&self) -> (Reveille, Client) {
-        let (reveille, address) = ready(serve(&self.db, &[])).await;
+        self.another_by(serve(&self.db, &[])).await
+    }
+
+    /// The same, started as it is told.
+    pub(super) async fn another_by(&self, command: Command) -> (Reveille, Client) {
+        let (reveille, address) = ready(command).await;
         (reveille, Client { address, document: self.document.clone() })
     }
 }
@@ -63,10 +70,16 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// Of a server that is ready.
+    pub(super) async fn of(address: SocketAddr) -> Client {
+        Client { address, document: Document::of(address).await }
+    }
+
     /// `GET /v1/…`.
     pub(super) async fn get(&self, path: &str) -> Answer {
-        let answer = get(self.address, &format!("/v1/{path}")).await;
-        self.document.check("GET", &format!("/v1/{path}"), &answer);
+        let path = format!("{BASE}/{path}");
+        let answer = get(self.address, &path).await;
+        self.document.check("GET", &path, &answer);
         answer
     }
 
@@ -76,7 +89,7 @@ impl Client {
     }
 
     pub(super) async fn send(&self, method: &str, path: &str, headers: &[&str], body: &[u8]) -> Answer {
-        let path = format!("/v1/{path}");
+        let path = format!("{BASE}/{path}");
         let answer = send(self.address, method, &path, headers, body).await;
         self.document.check(method, &path, &answer);
         answer

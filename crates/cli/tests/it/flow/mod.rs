@@ -3,6 +3,7 @@
 mod claims;
 mod events;
 mod example;
+mod faults;
 mod fixture;
 mod operations;
 mod reading;

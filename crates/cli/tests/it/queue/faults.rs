@@ -8,10 +8,10 @@ use pg::testing::PrivateCluster;
 use tokio::task::JoinSet;
 
 use super::checker::{Numbers, Plan, Reads, Stage, consume, finish, produce, settle};
-use super::fixture::{Client, Server, data};
-use super::kept::{Kept, LONGEST_WAIT};
+use super::fixture::{BASE, Client, Server, data};
 use super::waits::until_waiting;
 use crate::http::eventually;
+use crate::kept::{Kept, LONGEST_WAIT};
 use crate::process::{Reveille, command};
 
 /// Everything here ends by itself: whoever holds a lease may die.
@@ -71,7 +71,7 @@ async fn a_database_that_dies_loses_nothing() {
         let path = format!("queue/later?consumerGroup=g{number}");
         client.ack(&client.pop(&format!("{path}&wait=true")).await, "completed").await;
         let path = format!("pop/{path}&wait=true&timeout={}", LONGEST_WAIT.as_millis());
-        waiting.push(tokio::spawn(async move { Kept::new(&[client.address], 0).ask("GET", &path, None).await }));
+        waiting.push(tokio::spawn(async move { Kept::new(BASE, &[client.address], 0).ask("GET", &path, None).await }));
     }
     until_waiting(client, WAITING).await;
 

@@ -10,6 +10,8 @@ use crate::http::{Answer, get, send};
 use crate::process::Reveille;
 use crate::serve::{ready, serve};
 
+/// What every path of the queue begins with.
+pub(crate) const BASE: &str = "/api/v1";
 /// What every body of a client is announced as.
 const JSON: &str = "content-type: application/json";
 
@@ -63,7 +65,7 @@ pub(crate) struct Client {
 impl Client {
     /// `GET /api/v1/…`.
     pub(crate) async fn get(&self, path: &str) -> Answer {
-        get(self.address, &format!("/api/v1/{path}")).await
+        get(self.address, &format!("{BASE}/{path}")).await
     }
 
     /// `POST /api/v1/…` with a JSON body.
@@ -73,7 +75,7 @@ impl Client {
 
     /// The same with a body that need not be JSON.
     pub(crate) async fn post_text(&self, path: &str, body: &str) -> Answer {
-        send(self.address, "POST", &format!("/api/v1/{path}"), &[JSON], body.as_bytes()).await
+        send(self.address, "POST", &format!("{BASE}/{path}"), &[JSON], body.as_bytes()).await
     }
 
     /// Pushes messages to a partition whose payloads are their transaction ids; returns what was said of each.

@@ -8,7 +8,6 @@ mod clients;
 mod document;
 mod faults;
 mod fixture;
-mod kept;
 mod leases;
 mod parked;
 mod pops;

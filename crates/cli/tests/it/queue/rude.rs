@@ -8,10 +8,10 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::fixture::{Client, Server, data, messages};
-use super::kept::Kept;
+use super::fixture::{BASE, Client, Server, data, messages};
 use super::waits::until_waiting;
 use crate::http::{eventually, get, parse};
+use crate::kept::Kept;
 use crate::process::PATIENCE;
 
 /// Clients of each kind.
@@ -215,7 +215,7 @@ async fn nonsense_is_refused_everywhere_and_changes_nothing() {
     server.ack(&server.pop("queue/kept?consumerGroup=kept").await, "dlq").await;
     let before = state(server.client).await;
     let document = get(server.address, "/openapi.json").await.json();
-    let mut client = Kept::new(&[server.address], 0);
+    let mut client = Kept::new(BASE, &[server.address], 0);
     let long = "x".repeat(1_001);
     let mut asked = 0;
     for (path, methods) in document["paths"].as_object().expect("paths") {

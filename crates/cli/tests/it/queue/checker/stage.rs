@@ -9,9 +9,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::super::kept::Kept;
+use super::super::fixture::BASE;
 use super::log::{Dead, Log, Moment, Span};
 use crate::http::Answer;
+use crate::kept::Kept;
 use crate::process::PATIENCE;
 
 /// How long to wait before a request is repeated that nobody answered.
@@ -52,7 +53,7 @@ impl Stage {
     pub(crate) async fn set(queues: &[Plan], servers: &[SocketAddr], faults: bool) -> std::sync::Arc<Stage> {
         let given = std::env::var("REVEILLE_CHECKER_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = given.unwrap_or_else(|| fastrand::u64(..));
-        let mut client = Kept::new(servers, 0);
+        let mut client = Kept::new(BASE, servers, 0);
         for queue in queues {
             let options = json!({"leaseTime": queue.lease.as_secs(), "retryLimit": queue.retry_limit});
             let body = json!({"queue": queue.name, "options": options});
@@ -127,7 +128,7 @@ impl Stage {
 
     /// Notes what the list of dead letters says.
     pub(crate) async fn note_dead_letters(&self) {
-        let mut client = Kept::new(&self.servers, 0);
+        let mut client = Kept::new(BASE, &self.servers, 0);
         for queue in &self.queues {
             for page in 0.. {
                 let path = format!("dlq?queue={}&limit={PAGE}&offset={}", queue.name, page * PAGE);
@@ -157,7 +158,7 @@ pub(crate) struct Player {
 impl Player {
     pub(crate) fn new(stage: &std::sync::Arc<Stage>, number: u64) -> Player {
         let rng = fastrand::Rng::with_seed(stage.seed.wrapping_add(number));
-        let client = Kept::new(&stage.servers, number as usize);
+        let client = Kept::new(BASE, &stage.servers, number as usize);
         Player { stage: stage.clone(), rng, client }
     }
 

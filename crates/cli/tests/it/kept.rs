@@ -15,13 +15,15 @@ use tokio::time::timeout;
 use crate::http::Answer;
 use crate::process::PATIENCE;
 
-/// The longest wait of a pop here.
+/// The longest wait of a pop or a claim here.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(120);
 /// How long a request may take: such a wait, and then as long as everything may.
 const ANSWERED_WITHIN: Duration = LONGEST_WAIT.saturating_add(PATIENCE);
 
 /// A client on one connection at a time.
 pub(crate) struct Kept {
+    /// What every path begins with.
+    base: &'static str,
     servers: Vec<SocketAddr>,
     at: usize,
     sender: Option<SendRequest<Full<Bytes>>>,
@@ -31,11 +33,11 @@ pub(crate) struct Kept {
 
 impl Kept {
     /// Somebody who begins with the server of that number, and goes to the next when one is away.
-    pub(crate) fn new(servers: &[SocketAddr], first: usize) -> Kept {
-        Kept { servers: servers.to_vec(), at: first % servers.len(), sender: None, told: None }
+    pub(crate) fn new(base: &'static str, servers: &[SocketAddr], first: usize) -> Kept {
+        Kept { base, servers: servers.to_vec(), at: first % servers.len(), sender: None, told: None }
     }
 
-    /// Sends a request under `/api/v1/`. `None`: it was not answered, or with "later"; the next goes to the next server.
+    /// Sends a request. `None`: it was not answered, or with "later"; the next goes to the next server.
     pub(crate) async fn ask(&mut self, method: &str, path: &str, body: Option<&Value>) -> Option<Answer> {
         let asked = timeout(ANSWERED_WITHIN, self.exchange(method, path, body)).await;
         let answer = asked.unwrap_or_else(|_| panic!("{method} {path}: no answer within {ANSWERED_WITHIN:?}"));
@@ -64,7 +66,7 @@ impl Kept {
             Some(sender) => sender,
             None => self.connect().await?,
         };
-        let request = Request::builder().method(method).uri(format!("/api/v1/{path}")).header("host", "test");
+        let request = Request::builder().method(method).uri(format!("{}/{path}", self.base)).header("host", "test");
         let (request, bytes) = match body {
             Some(body) => (request.header("content-type", "application/json"), Bytes::from(body.to_string())),
             None => (request, Bytes::new()),

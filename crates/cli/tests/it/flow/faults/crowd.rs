@@ -1,0 +1,221 @@
+//! Many who submit tasks and many who work on them, whatever breaks; and whether what they were told is true.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pg::Schema;
+use serde_json::{Value, json};
+use sqlx::PgPool;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::super::fixture::{BASE, Client, text};
+use crate::http::Answer;
+use crate::kept::Kept;
+use crate::process::PATIENCE;
+
+/// Two steps that wait for one, and one that waits for both.
+const STEPS: [(&str, &str); 4] = [("a", "[]"), ("b", "[a]"), ("c", "[a]"), ("d", "[b, c]")];
+/// Whoever has one may die, and so may the next.
+const RETRY: &str = "{max_attempts: 20, backoff: none}";
+/// Tasks that each submitter has under way, steps that each worker claims at once, and for how long they are its.
+const TASKS: usize = 8;
+const AT_ONCE: usize = 4;
+const LEASE: Duration = Duration::from_secs(2);
+/// The longest wait for a step or for a task's end, before it is begun again.
+const WAIT: Duration = Duration::from_secs(20);
+/// How long to wait before a request is repeated that nobody answered.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// A crowd, and what it was told.
+pub(super) struct Crowd {
+    seen: Arc<Seen>,
+    submitters: JoinSet<()>,
+    workers: JoinSet<()>,
+    /// Nothing more is submitted; then, nobody works any more.
+    enough: watch::Sender<bool>,
+    over: watch::Sender<bool>,
+}
+
+struct Seen {
+    /// The tasks of the submissions that were answered.
+    tasks: Mutex<BTreeSet<String>>,
+    /// The tokens whose completions count, as it was said.
+    done: Mutex<BTreeSet<String>>,
+    completed: watch::Sender<usize>,
+    unanswered: AtomicUsize,
+    numbers: AtomicUsize,
+}
+
+impl Crowd {
+    /// Registers the template at a server, and begins: submitters and workers who know all these servers, and each begins at another.
+    pub(super) async fn gather(client: &Client, servers: &[SocketAddr]) -> Crowd {
+        let step = |(name, parents)| format!("{{name: {name}, dependencies: {parents}, retry: {RETRY}}}");
+        client.template("crowd", &format!("[{}]", STEPS.map(step).join(", "))).await;
+        let seen = Arc::new(Seen {
+            tasks: Mutex::default(),
+            done: Mutex::default(),
+            completed: watch::Sender::new(0),
+            unanswered: AtomicUsize::new(0),
+            numbers: AtomicUsize::new(0),
+        });
+        let (enough, over) = (watch::Sender::new(false), watch::Sender::new(false));
+        let mut crowd = Crowd { seen, submitters: JoinSet::new(), workers: JoinSet::new(), enough, over };
+        crowd.join(servers, 3, 4);
+        crowd
+    }
+
+    /// Lets more take part.
+    pub(super) fn join(&mut self, servers: &[SocketAddr], submitters: usize, workers: usize) {
+        for number in 0..submitters {
+            let client = Kept::new(BASE, servers, number);
+            self.submitters.spawn(submit(self.seen.clone(), client, self.enough.subscribe()));
+        }
+        for number in 0..workers {
+            let client = Kept::new(BASE, servers, number);
+            self.workers.spawn(work(self.seen.clone(), client, self.over.subscribe()));
+        }
+    }
+
+    /// Waits until so many more steps were completed.
+    pub(super) async fn busy(&self, more: usize) {
+        let mut completed = self.seen.completed.subscribe();
+        let enough = *completed.borrow() + more;
+        let waited = timeout(PATIENCE, completed.wait_for(|now| *now >= enough)).await;
+        assert!(waited.is_ok(), "hardly anything happens: {} of {enough}", *self.seen.completed.borrow());
+    }
+
+    /// How many requests nobody answered.
+    pub(super) fn unanswered(&self) -> usize {
+        self.seen.unanswered.load(Ordering::Relaxed)
+    }
+
+    /// Everybody who submits waits for what is theirs; then nobody works any more. Everything must be as they were told: each task is there and complete, and each of its steps was
+    /// completed once, by whoever was told so.
+    pub(super) async fn finish(mut self, pool: &PgPool, schema: &Schema) {
+        for (over, people) in [(&self.enough, &mut self.submitters), (&self.over, &mut self.workers)] {
+            over.send_replace(true);
+            while let Some(ended) = timeout(PATIENCE, people.join_next()).await.expect("all tasks end in time") {
+                ended.expect("what everybody was told makes sense");
+            }
+        }
+        let (tasks, done) = (locked(&self.seen.tasks).clone(), locked(&self.seen.done).clone());
+        let ended = "select t.id::text, t.state::text, count(*) filter (where s.state = 'c') from {schema}.task t
+                     join {schema}.step s on s.task_id = t.id join {schema}.template m on m.id = t.template_id
+                     where m.name = 'crowd' group by t.id";
+        let ended: Vec<(String, String, i64)> =
+            sqlx::query_as(schema.sql(ended)).fetch_all(pool).await.expect("the tasks");
+        let there: BTreeSet<String> = ended.iter().map(|(task, ..)| task.clone()).collect();
+        assert_eq!(there, tasks, "what was submitted is not what is there");
+        let all = STEPS.len() as i64;
+        let open: Vec<_> = ended.iter().filter(|(_, state, steps)| (state.as_str(), *steps) != ("c", all)).collect();
+        assert!(open.is_empty(), "{open:?}");
+
+        let tried = "select p.outcome::text, p.result from {schema}.attempt p join {schema}.task t on t.id = p.task_id
+                     join {schema}.template m on m.id = t.template_id where m.name = 'crowd'";
+        let tried: Vec<(String, Option<String>)> =
+            sqlx::query_as(schema.sql(tried)).fetch_all(pool).await.expect("the attempts");
+        let token = |result: &str| text(&serde_json::from_str(result).expect("JSON"));
+        let results = tried.iter().filter(|(outcome, _)| outcome == "c").filter_map(|(_, result)| result.as_deref());
+        let completed: Vec<String> = results.map(token).collect();
+        assert_eq!(completed.len(), ended.len() * STEPS.len(), "some step was not completed, or twice");
+        let completed: BTreeSet<String> = completed.into_iter().collect();
+        assert_eq!(completed, done, "what counts is not what was said to count");
+        let others: Vec<&str> =
+            tried.iter().map(|(outcome, _)| outcome.as_str()).filter(|outcome| *outcome != "c").collect();
+        let unanswered = self.unanswered();
+        println!(
+            "{} tasks, {} steps, {unanswered} requests unanswered, other attempts {others:?}",
+            there.len(),
+            done.len()
+        );
+    }
+}
+
+/// Submits some tasks and waits for their ends, and again until it is enough.
+async fn submit(seen: Arc<Seen>, mut client: Kept, enough: watch::Receiver<bool>) {
+    while !*enough.borrow() {
+        let mut tasks = Vec::new();
+        for _ in 0..TASKS {
+            let key = seen.numbers.fetch_add(1, Ordering::Relaxed).to_string();
+            let task = json!({"namespace": "tests", "name": "crowd", "version": "1.0.0", "idempotency_key": key});
+            let (answer, repeated) = seen.certainly(&mut client, "POST", "tasks", Some(&task)).await;
+            // Whoever was not answered asks again, and may be told that it is there.
+            assert!(answer.status == 201 || repeated && answer.status == 409, "{answer:?}");
+            let task = text(&answer.json()["task_uuid"]);
+            assert!(locked(&seen.tasks).insert(task.clone()), "{task} is the answer to two submissions");
+            tasks.push(task);
+        }
+        for task in tasks {
+            let path = format!("tasks/{task}?wait_ms={}", WAIT.as_millis());
+            loop {
+                let (answer, _) = seen.certainly(&mut client, "GET", &path, None).await;
+                assert_eq!(answer.status, 200, "{answer:?}");
+                let stands = answer.json();
+                if stands["status"] == "complete" {
+                    break;
+                }
+                assert_eq!(stands["failed_steps"], 0, "{stands}");
+            }
+        }
+    }
+}
+
+/// Claims steps and completes them, each with its token as the result, until the run is over.
+async fn work(seen: Arc<Seen>, mut client: Kept, mut over: watch::Receiver<bool>) {
+    let claim = json!({
+        "worker": "crowd", "namespaces": ["tests"], "steps": STEPS.map(|(name, _)| name), "max_steps": AT_ONCE,
+        "lease_ms": LEASE.as_millis() as u64, "wait_ms": WAIT.as_millis() as u64,
+    });
+    loop {
+        let (answer, _) = tokio::select! {
+            claimed = seen.certainly(&mut client, "POST", "workers/claim", Some(&claim)) => claimed,
+            _ = over.wait_for(|over| *over) => return,
+        };
+        if answer.status == 204 {
+            continue;
+        }
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let claimed = answer.json();
+        let said = |step: &Value| json!({"token": step["token"], "result": step["token"]});
+        let said: Vec<Value> = claimed["steps"].as_array().expect("steps").iter().map(said).collect();
+        let said = json!({ "steps": said });
+        let (answer, _) = seen.certainly(&mut client, "POST", "workers/complete", Some(&said)).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        for told in answer.json()["results"].as_array().expect("results") {
+            if told["ok"] == true {
+                locked(&seen.done).insert(text(&told["token"]));
+                seen.completed.send_modify(|completed| *completed += 1);
+            } else {
+                assert_eq!(told["reason"], "lost", "{told}");
+            }
+        }
+    }
+}
+
+impl Seen {
+    /// Asks until somebody answers; and whether that took more than once.
+    async fn certainly(&self, client: &mut Kept, method: &str, path: &str, body: Option<&Value>) -> (Answer, bool) {
+        let mut repeated = false;
+        let asked = async {
+            loop {
+                if let Some(answer) = client.ask(method, path, body).await {
+                    return answer;
+                }
+                repeated = true;
+                self.unanswered.fetch_add(1, Ordering::Relaxed);
+                sleep(PAUSE).await;
+            }
+        };
+        let answer = timeout(PATIENCE, asked).await.unwrap_or_else(|_| panic!("{method} {path} is never answered"));
+        (answer, repeated)
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().expect("nobody panics with it")
+}

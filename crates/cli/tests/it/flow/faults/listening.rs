@@ -1,0 +1,90 @@
+//! Notifications that are not heard: for a moment, again and again, or never.
+
+use std::time::Duration;
+
+use pg::testing::{TestDb, pooler};
+use serde_json::json;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::super::claims::{answered, wait};
+use super::super::fixture::{Client, Server};
+use super::crowd::Crowd;
+use crate::http::{Answer, eventually, get};
+use crate::serve::{ready, serve};
+
+/// How often the listener is ended.
+const TIMES: usize = 5;
+/// Whoever does not hear asks ten times a second, and looks when it hears again. The rest is for a machine that does other things, too.
+const LATE: Duration = Duration::from_secs(10);
+/// Steps completed under each fault.
+const LOAD: usize = 100;
+
+/// Whether notifications are heard, as the metrics say.
+fn hears(answer: &Answer) -> bool {
+    let listener = |line: &&str| line.starts_with("reveille_wake_listener_up{");
+    answer.body.lines().filter(listener).any(|line| line.ends_with(" 1"))
+}
+
+/// A listener that is ended again and again must make no step late, and lose none; afterwards it is there again.
+/// A server of its own role, so that its listener can be told from others; claims wait there before its first end, for tasks that are submitted elsewhere right after each. Others work all the while.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listener_that_is_ended_makes_nothing_late() {
+    let server = Server::of("[{name: rung}]").await;
+    let Some(role) = server.db.counting_role().await else { return };
+    let mut deaf = serve(&server.db, &[]);
+    deaf.env("DATABASE_URL", role.url());
+    let (_deaf, there) = server.another_by(deaf).await;
+    let mut waiting: JoinSet<Answer> = (0..TIMES).map(|_| answered(wait(&there, Some(&["rung"])))).collect();
+    there.until_waiting(TIMES).await;
+    let crowd = Crowd::gather(&server, &[there.address, server.address]).await;
+    let end = "select count(pg_terminate_backend(pid, 5000)) from pg_stat_activity
+               where usename = $1 and application_name = 'reveille listener'";
+    let end = async || {
+        let ended = sqlx::query_scalar::<_, i64>(end).bind(role.name()).fetch_one(server.db.database().pool()).await;
+        ended.expect("end the listener") > 0
+    };
+    let mut slowest = Duration::ZERO;
+    for _ in 0..TIMES {
+        pg::testing::eventually("the listener is there, and ended", end).await;
+        let submitted = Instant::now();
+        server.task(json!({})).await;
+        let answer = waiting.join_next().await.expect("one for each").expect("no panic");
+        assert_eq!(answer.status, 200, "{answer:?}");
+        slowest = slowest.max(submitted.elapsed());
+    }
+    crowd.busy(LOAD).await;
+    println!("the listener was ended {TIMES} times; the slowest claim came {slowest:?} after its task");
+    assert!(slowest < LATE, "{slowest:?}");
+    eventually(there.address, "/metrics", hears).await;
+    crowd.finish(server.db.database().pool(), server.db.schema()).await;
+}
+
+/// Where nothing can be heard at all, everything must be done all the same, whoever submits it where.
+/// Two servers that reach the database through a pooler only, which carries no notification. A claim waits at one for a task from the other; then both are under load.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_notifications_everything_is_done() {
+    let db = TestDb::new().await;
+    let Some(pooler) = pooler(&db).await else { return };
+    let behind = async || {
+        let mut behind = serve(&db, &["--pooler"]);
+        behind.env("DATABASE_URL", pooler.url());
+        let (reveille, address) = ready(behind).await;
+        (reveille, Client::of(address).await)
+    };
+    let ((_one, one), (_other, other)) = (behind().await, behind().await);
+    one.template("t", "[{name: rung}]").await;
+    let waiting = wait(&one, Some(&["rung"]));
+    one.until_waiting(1).await;
+    let submitted = Instant::now();
+    other.task(json!({})).await;
+    assert_eq!(answered(waiting).await.status, 200);
+    println!("without notifications: claimed {:?} after it was submitted elsewhere", submitted.elapsed());
+    let crowd = Crowd::gather(&one, &[one.address, other.address]).await;
+    crowd.busy(LOAD).await;
+    for client in [&one, &other] {
+        let metrics = get(client.address, "/metrics").await;
+        assert!(!hears(&metrics), "{}", metrics.body);
+    }
+    crowd.finish(db.database().pool(), db.schema()).await;
+}

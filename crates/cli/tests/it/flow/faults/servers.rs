@@ -1,0 +1,106 @@
+//! Servers that are killed, that are told to stop, and that hear of a namespace from another.
+
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::super::claims::{answered, wait};
+use super::super::fixture::{JSON, Server, claim, text, wanted};
+use super::crowd::Crowd;
+
+/// Steps completed between one fault and the next.
+const LOAD: usize = 120;
+
+/// A server that is killed must lose nothing that it answered, and nothing that was claimed through it; another takes its place.
+/// Two servers under load, one of them is killed; its clients go to the other with what was not answered. It is started again, and more take part through it. What everybody was told is
+/// compared with what is there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_killed_loses_nothing() {
+    let server = Server::start().await;
+    let (doomed, elsewhere) = server.another().await;
+    let mut crowd = Crowd::gather(&server, &[elsewhere.address, server.address]).await;
+    crowd.busy(LOAD).await;
+    doomed.signal("KILL").await;
+    assert!(!doomed.ended().await.status.success());
+    crowd.busy(LOAD).await;
+    let (_again, elsewhere) = server.another().await;
+    crowd.join(&[elsewhere.address, server.address], 1, 2);
+    crowd.busy(LOAD).await;
+    assert!(crowd.unanswered() > 0, "nobody had anything to do with the one that was killed");
+    crowd.finish(server.db.database().pool(), server.db.schema()).await;
+}
+
+/// A server that is told to stop must answer whoever waits with nothing, at once; what was claimed through it is ended at another, and costs no attempt.
+/// Under load of both; steps of another name are claimed at the one that stops, and nobody else claims them.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_claimed_at_a_server_that_stops_is_ended_at_another() {
+    let server = Server::of("[{name: held}]").await;
+    let (stopping, there) = server.another().await;
+    let mut tasks = Vec::new();
+    for _ in 0..3 {
+        tasks.push(server.task(json!({})).await);
+    }
+    let mut wish = claim(3, 0);
+    wish["steps"] = json!(["held"]);
+    let held = there.post("workers/claim", &wish).await.json()["steps"].clone();
+    let held = held.as_array().expect("steps");
+    assert_eq!(held.len(), tasks.len());
+    let waiting: Vec<_> = (0..3).map(|_| wait(&there, Some(&["held"]))).collect();
+    there.until_waiting(waiting.len()).await;
+    let crowd = Crowd::gather(&server, &[there.address, server.address]).await;
+    crowd.busy(LOAD).await;
+
+    let since = Instant::now();
+    stopping.signal("TERM").await;
+    for waiting in waiting {
+        let answer = answered(waiting).await;
+        assert_eq!((answer.status, answer.body.as_str()), (204, ""), "{answer:?}");
+    }
+    println!("whoever waited was answered {:?} after the signal", since.elapsed());
+    let ended = stopping.ended().await;
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
+    crowd.busy(LOAD).await;
+
+    let done: Vec<_> = held.iter().map(|step| json!({"token": step["token"], "result": 1})).collect();
+    let told = server.report("complete", json!(done)).await;
+    assert!(told.iter().all(|told| told["ok"] == true && told["task_state"] == "complete"), "{told:?}");
+    for task in &tasks {
+        let done = server.get(&format!("tasks/{task}")).await.json();
+        assert_eq!((&done["status"], &done["steps"][0]["attempts"]), (&json!("complete"), &json!(1)), "{done}");
+    }
+    crowd.finish(server.db.database().pool(), server.db.schema()).await;
+}
+
+/// A namespace that is made while servers run must be served by all of them at once, also for workers that wait for it already, and as it is set by then.
+/// Claims wait at one server for two namespaces that nobody has made. Both are made at another; one has a template of its own and pauses between questions. Then each gets a task.
+#[tokio::test]
+async fn a_namespace_made_elsewhere_is_served_to_those_who_wait() {
+    let server = Server::start().await;
+    let (_other, elsewhere) = server.another().await;
+    let waits = |namespace: &'static str| {
+        let client = server.client.clone();
+        let mut wish = claim(1, 60_000);
+        wish["namespaces"] = json!(["tests", namespace]);
+        tokio::spawn(async move { (client.post("workers/claim", &wish).await, Instant::now()) })
+    };
+    let (rung, asked) = (waits("rung"), waits("asked"));
+    server.until_waiting(2).await;
+    for (namespace, settings, waiting) in
+        [("rung", json!({}), rung), ("asked", json!({"mode": "polling", "poll_ms": 20}), asked)]
+    {
+        let made = format!("namespaces/{namespace}");
+        let made = elsewhere.send("PUT", &made, &[JSON], settings.to_string().as_bytes()).await;
+        assert_eq!(made.status, 200, "{made:?}");
+        let template = format!("name: t\nnamespace_name: {namespace}\nsteps: [{{name: a}}]\n");
+        let registered =
+            elsewhere.send("POST", "templates", &["content-type: application/yaml"], template.as_bytes()).await;
+        assert_eq!(registered.status, 201, "{registered:?}");
+        let mut task = wanted("t", json!({}));
+        task["namespace"] = json!(namespace);
+        let since = Instant::now();
+        let task = text(&elsewhere.post("tasks", &task).await.json()["task_uuid"]);
+        let (answer, at) = waiting.await.expect("no panic");
+        assert_eq!(answer.status, 200, "{namespace}: {answer:?}");
+        println!("{namespace}: claimed {:?} after it was submitted", at - since);
+        assert_eq!(answer.json()["steps"][0]["task_uuid"], json!(task), "{namespace}");
+    }
+}

@@ -1,0 +1,33 @@
+"""The worker of the examples, with a short lease and steps that last until it is told to go on, by SIGUSR1.
+
+    worker.py EXAMPLE SERVER NAMESPACE NAME AT_ONCE
+"""
+
+import importlib.util
+import signal
+import sys
+import threading
+
+path, server, namespace, name, at_once = sys.argv[1:]
+spec = importlib.util.spec_from_file_location("example", path)
+example = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(example)
+
+go_on = threading.Event()
+signal.signal(signal.SIGUSR1, lambda *_: go_on.set())
+
+
+def hold(step):
+    print(f"{name} has {step['name']}, attempt {step['attempt']}", flush=True)
+    go_on.wait()
+    return {"by": name}
+
+
+class Worker(example.Worker):
+    def post(self, route, body, pause=0.05):
+        return super().post(route, {**body, "worker": name} if route == "claim" else body, pause)
+
+
+example.LEASE_MS, example.AT_ONCE, example.HANDLERS = 2_000, int(at_once), {"hold": hold}
+print("ready", flush=True)
+Worker(server, namespace).run()
