@@ -10,7 +10,7 @@ use wake::{Claim, Look, Looked, Topic};
 
 use super::{Delivery, EventDrivenQueueProvider, Providers, Receipt, Source};
 use crate::claim::{self, Args, ClaimedStep, Key, WANT_MAX};
-use crate::lost::{Lost, Unheard};
+use crate::lost::{Lost, Unheard, begin_anywhere};
 use crate::name::{of_namespace, of_step};
 use crate::namespace::Provider;
 
@@ -63,10 +63,7 @@ impl Deliveries {
                 rows.iter().map(read).collect::<sqlx::Result<_>>()?
             }
         };
-        if !sources.is_empty() {
-            let first = crate::lost::some_fence() as usize % sources.len();
-            sources.rotate_left(first);
-        }
+        begin_anywhere(&mut sources);
         Ok(sources)
     }
 

@@ -87,6 +87,16 @@ impl Queued {
         taken
     }
 
+    /// Returns when so many steps that nobody has claimed were taken to be sent.
+    async fn sent(&self, count: i64) {
+        let sql = self.db.schema().sql("select count(*) from {schema}.step s where s.published is not null");
+        eventually("they were sent", async || {
+            let sent: i64 = sqlx::query_scalar(&sql).fetch_one(self.db.database().pool()).await.expect("a count");
+            sent == count
+        })
+        .await;
+    }
+
     /// Completes every step that comes until all tasks are complete, as several workers do.
     async fn work(&self, tasks: &[Uuid]) {
         let worker = || async {
@@ -216,13 +226,8 @@ async fn another_queue_takes_over(through: &Through) {
     let flow = Queued::with(through, LONG, "[{name: a}]").await;
     let tasks = flow.tasks(6).await;
     let under_way = [flow.next().await, flow.next().await];
-    let sent = flow.db.schema().sql("select count(*) from {schema}.step s where s.published is not null");
     if through.provider != Provider::Table {
-        eventually("the rest was sent", async || {
-            let sent: i64 = sqlx::query_scalar(&sent).fetch_one(flow.db.database().pool()).await.expect("a count");
-            sent == 4
-        })
-        .await;
+        flow.sent(4).await;
     }
     let other = if through.provider == Provider::Table { Provider::Pgmq } else { Provider::Table };
     flow.change(other).await;
@@ -387,6 +392,33 @@ async fn rabbitmq_may_crash_and_come_back() {
     for task in tasks {
         assert_eq!(flow.attempts(task).await, [(1, "c".to_owned()), (1, "c".to_owned())]);
     }
+}
+
+/// A worker on two queues takes from both while both have work, and takes nothing only to give it back.
+/// One namespace is in the tables, one in PGMQ, and all of it is there before the worker begins, so that it never has to wait.
+#[tokio::test]
+async fn a_worker_takes_from_two_queues_in_turn() {
+    const TASKS: usize = 20;
+    let flow = Queued::with(&Through { provider: Provider::Pgmq, amqp_url: None }, LONG, "[{name: a}]").await;
+    let other = "name: t\nnamespace_name: other\nidentity_strategy: always_unique\nsteps: [{name: a}]\n";
+    flow.register(other).await.expect("a template");
+    for _ in 0..TASKS {
+        flow.task().await;
+        let other = flow::Submission::new("other", "t", "1.0.0", json!({}));
+        flow.submit(other).await.expect("a task");
+    }
+    flow.sent(TASKS as i64).await;
+    let both = Claimant { namespaces: vec![NAMESPACE.to_owned(), "other".to_owned()], ..worker() };
+    let mut turns = Vec::new();
+    for _ in 0..2 * TASKS {
+        let claimed = flow.claim(&both, 1, Some(Instant::now() + PATIENCE)).await.expect("a claim");
+        flow.complete(&claimed[0], json!(1)).await;
+        turns.push(claimed[0].namespace.clone());
+    }
+    assert!(turns[..TASKS].iter().any(|namespace| *namespace != turns[0]), "{turns:?}");
+    let sql = flow.db.schema().sql("select count(*) from {schema}.attempt a where a.outcome <> 'c'");
+    let back: i64 = sqlx::query_scalar(&sql).fetch_one(flow.db.database().pool()).await.expect("a count");
+    assert_eq!(back, 0);
 }
 
 /// A namespace cannot be given a queue that this server does not have.
