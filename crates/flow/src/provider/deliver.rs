@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use pg::{Schema, Sql};
 use sqlx::{PgConnection, Row};
+use tokio::time::Instant;
 use wake::{Claim, Look, Looked, Topic};
 
 use super::{Delivery, EventDrivenQueueProvider, Providers, Receipt, Source};
@@ -16,6 +17,8 @@ use crate::namespace::Provider;
 
 /// How often a look asks the queue at most. What it finds may be worth nothing: then it asks again.
 const ROUNDS_MAX: usize = 100;
+/// How long a look goes on once it has something: who waits for it shall not wait for the rest, nor lose it if that takes too long.
+const LOOKING: Duration = Duration::from_secs(1);
 /// How soon a step that somebody had for a moment is looked at again.
 const BUSY: Duration = Duration::from_millis(20);
 /// How soon a queue is asked again that is away.
@@ -119,8 +122,10 @@ impl Claim for Deliveries {
         let (mut claimed, mut again) = (Vec::new(), None);
         // What was claimed goes back if anything after it fails.
         let mut unheard = Vec::new();
+        let late = Instant::now() + LOOKING;
         for round in 0..=ROUNDS_MAX {
-            if free.is_empty() || round == ROUNDS_MAX {
+            let enough = free.is_empty() || !claimed.is_empty() && Instant::now() >= late;
+            if enough || round == ROUNDS_MAX {
                 again = Some(Duration::ZERO);
                 break;
             }

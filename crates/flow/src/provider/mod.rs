@@ -127,7 +127,7 @@ pub(crate) enum Mark {
     #[cfg(feature = "pgmq")]
     Message { queue: String, id: i64 },
     #[cfg(feature = "rabbitmq")]
-    Tag(Box<lapin::message::Delivery>),
+    Tag { delivery: Box<lapin::message::Delivery>, link: std::sync::Weak<rabbitmq::Link> },
 }
 
 /// What was sent to a queue.
@@ -153,7 +153,7 @@ pub trait QueueProvider: Send + Sync {
     /// Sends messages, and returns when the queue has all of them for good. After an error it may have some.
     async fn publish(&self, messages: &[StepMessage]) -> Result<Vec<Sent>, QueueError>;
 
-    /// Receives what is there of these sources now, at most so many; does not wait. `conn` is a connection that who asks has anyway.
+    /// Receives what is there of these sources now, at most so many; does not wait. `conn` is a connection that who asks has anyway. What was received before something failed is no error.
     async fn receive(
         &self,
         conn: &mut PgConnection,

@@ -100,36 +100,45 @@ impl Pgmq {
         Ok(sent)
     }
 
+    /// Adds what is in the queue of a source, until there are `most`.
     async fn read(
         &self,
         conn: &mut PgConnection,
-        sources: &[Source],
+        source: &Source,
         most: usize,
-    ) -> Result<Vec<Delivery>, QueueError> {
+        deliveries: &mut Vec<Delivery>,
+    ) -> Result<(), QueueError> {
         let queues = self.installed().await?;
-        let mut deliveries = Vec::new();
-        for source in sources {
-            let left = most.saturating_sub(deliveries.len());
-            if left == 0 {
-                break;
-            }
-            let queue = queue_name(&self.schema, source);
-            self.open(conn, &queue).await?;
-            let read = queues.read_batch_with_cxn(&queue, self.invisible, left as i32, &mut *conn);
-            let read: Vec<Message<Value, Value>> = read.await.map_err(failed("could not be read"))?;
-            for Message { msg_id: id, message, .. } in read {
-                let receipt = Receipt(Mark::Message { queue: queue.clone(), id });
-                match serde_json::from_value(message) {
-                    Ok(message) => deliveries.push(Delivery { message, receipt }),
-                    Err(error) => {
-                        tracing::warn!(queue, id, %error, "dropped a message of PGMQ that is none of this engine's");
-                        let dropped = queues.delete_with_cxn(&queue, id, &mut *conn).await;
-                        dropped.map_err(failed("could not drop a message"))?;
-                    }
+        let queue = queue_name(&self.schema, source);
+        self.open(conn, &queue).await?;
+        let left = most.saturating_sub(deliveries.len());
+        let read = queues.read_batch_with_cxn(&queue, self.invisible, left as i32, &mut *conn);
+        let read: Vec<Message<Value, Value>> = read.await.map_err(failed("could not be read"))?;
+        let mut strangers = Vec::new();
+        for Message { msg_id: id, message, .. } in read {
+            let receipt = Receipt(Mark::Message { queue: queue.clone(), id });
+            match serde_json::from_value(message) {
+                Ok(message) => deliveries.push(Delivery { message, receipt }),
+                Err(error) => {
+                    tracing::warn!(queue, id, %error, "dropped a message of PGMQ that is none of this engine's");
+                    strangers.push(id);
                 }
             }
         }
-        Ok(deliveries)
+        if !strangers.is_empty() {
+            let dropped = queues.delete_batch_with_cxn(&queue, &strangers, &mut *conn).await;
+            dropped.map_err(failed("could not drop a message"))?;
+        }
+        Ok(())
+    }
+
+    /// Ends messages of one queue.
+    async fn delete(&self, queue: &str, ids: &[i64]) -> Result<(), QueueError> {
+        let queues = self.installed().await?;
+        let mut session = self.session().await?;
+        let deleted = queues.delete_batch_with_cxn(queue, ids, &mut *session).await;
+        deleted.map_err(failed("could not end messages"))?;
+        session.finish().await.map_err(|error| QueueError::new(NAME, "could not end messages", error))
     }
 }
 
@@ -153,7 +162,21 @@ impl QueueProvider for Pgmq {
         sources: &[Source],
         most: usize,
     ) -> Result<Vec<Delivery>, QueueError> {
-        self.read(conn, sources, most).await.inspect_err(|_| self.forget())
+        let mut deliveries = Vec::new();
+        for source in sources {
+            if deliveries.len() >= most {
+                break;
+            }
+            if let Err(error) = self.read(conn, source, most, &mut deliveries).await {
+                self.forget();
+                // What is here is not to be lost. Through a pooler it is not here: it was read in a transaction that has failed.
+                if deliveries.is_empty() || self.db.has_pooler() {
+                    return Err(error);
+                }
+                break;
+            }
+        }
+        Ok(deliveries)
     }
 
     async fn ack(&self, receipts: Vec<Receipt>) -> Result<(), QueueError> {
@@ -163,13 +186,12 @@ impl QueueProvider for Pgmq {
                 by_queue.entry(queue).or_default().push(id);
             }
         }
-        let queues = self.installed().await?;
-        let mut session = self.session().await?;
+        let mut ended = Ok(());
         for (queue, ids) in by_queue {
-            let deleted = queues.delete_batch_with_cxn(&queue, &ids, &mut *session).await;
-            deleted.map_err(failed("could not end messages"))?;
+            // Each by itself: a queue that somebody has dropped is no reason to keep the messages of others.
+            ended = ended.and(self.delete(&queue, &ids).await);
         }
-        session.finish().await.map_err(|error| QueueError::new(NAME, "could not end messages", error))
+        ended
     }
 
     async fn release(&self, receipts: Vec<Receipt>) -> Result<(), QueueError> {
