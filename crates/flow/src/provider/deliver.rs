@@ -1,6 +1,7 @@
 //! Claiming steps by what another queue brings.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -134,6 +135,7 @@ impl Claim for Deliveries {
                 Ok(deliveries) => deliveries,
                 Err(error) => {
                     tracing::warn!(error = pg::causes(&error), "nothing can be received for now");
+                    is_sound(conn).await?;
                     again = Some(AWAY);
                     break;
                 }
@@ -170,9 +172,13 @@ impl Claim for Deliveries {
                 free.push_front(seats[place]);
             }
             self.providers.ack_soon(dropped);
+            if back.is_empty() {
+                continue;
+            }
             // Put back at once: who is rung finds them.
-            if let Err(error) = queue.release(back).await {
+            if let Err(error) = queue.release(Some(&mut *conn), back).await {
                 tracing::debug!(error = pg::causes(&error), "messages were not put back; they come back by themselves");
+                is_sound(conn).await?;
             }
         }
         unheard.into_iter().for_each(Unheard::heard);
@@ -195,6 +201,12 @@ impl Claim for Deliveries {
         // What a queue has, who looks knows best.
         Ok((0..keys.len()).collect())
     }
+}
+
+/// Fails, as something that passes, if a connection is of no use any more. Through a pooler a look is one transaction: what its queue failed with has ended it, with all that was claimed.
+async fn is_sound(conn: &mut PgConnection) -> pg::Result<()> {
+    let asked = sqlx::raw_sql("select 1").execute(conn).await;
+    asked.map(|_| ()).map_err(|error| sqlx::Error::Io(io::Error::other(error)).into())
 }
 
 /// What was received and is not decided about. Dropped, it goes back: who looked was too slow, or the database away.

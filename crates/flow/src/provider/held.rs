@@ -103,7 +103,7 @@ impl Providers {
         let providers = self.clone();
         tokio::spawn(async move {
             let Ok(queue) = providers.get(provider) else { return };
-            if let Err(error) = queue.release(receipts).await {
+            if let Err(error) = queue.release(None, receipts).await {
                 tracing::debug!(error = pg::causes(&error), "messages were not put back; they come back by themselves");
             }
         });

@@ -164,8 +164,8 @@ pub trait QueueProvider: Send + Sync {
     /// Ends messages that have done their work. One that is not there any more is no error.
     async fn ack(&self, receipts: Vec<Receipt>) -> Result<(), QueueError>;
 
-    /// Puts messages back, to be received again at once.
-    async fn release(&self, receipts: Vec<Receipt>) -> Result<(), QueueError>;
+    /// Puts messages back, to be received again at once. `conn` is the connection by which they were received, if that is still at hand: through a pooler it has them locked until it commits.
+    async fn release(&self, conn: Option<&mut PgConnection>, receipts: Vec<Receipt>) -> Result<(), QueueError>;
 }
 
 /// A queue that says when there is something, so that nobody has to ask.

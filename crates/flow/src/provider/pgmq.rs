@@ -132,6 +132,17 @@ impl Pgmq {
         Ok(())
     }
 
+    async fn put_back(&self, conn: &mut PgConnection, receipts: Vec<Receipt>) -> Result<(), QueueError> {
+        let queues = self.installed().await?;
+        for Receipt(mark) in receipts {
+            if let Mark::Message { queue, id } = mark {
+                let put = queues.set_vt_with_cxn::<_, Value, Value>(&queue, id, 0, &mut *conn).await;
+                put.map_err(failed("could not put a message back"))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Ends messages of one queue.
     async fn delete(&self, queue: &str, ids: &[i64]) -> Result<(), QueueError> {
         let queues = self.installed().await?;
@@ -194,15 +205,12 @@ impl QueueProvider for Pgmq {
         ended
     }
 
-    async fn release(&self, receipts: Vec<Receipt>) -> Result<(), QueueError> {
-        let queues = self.installed().await?;
-        let mut session = self.session().await?;
-        for Receipt(mark) in receipts {
-            if let Mark::Message { queue, id } = mark {
-                let put = queues.set_vt_with_cxn::<_, Value, Value>(&queue, id, 0, &mut *session).await;
-                put.map_err(failed("could not put a message back"))?;
-            }
+    async fn release(&self, conn: Option<&mut PgConnection>, receipts: Vec<Receipt>) -> Result<(), QueueError> {
+        if let Some(conn) = conn {
+            return self.put_back(conn, receipts).await;
         }
+        let mut session = self.session().await?;
+        self.put_back(&mut session, receipts).await?;
         session.finish().await.map_err(|error| QueueError::new(NAME, "could not put messages back", error))
     }
 }

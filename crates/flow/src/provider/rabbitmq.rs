@@ -311,7 +311,7 @@ impl QueueProvider for Rabbitmq {
         self.last(Last::Ack, receipts).await
     }
 
-    async fn release(&self, receipts: Vec<Receipt>) -> Result<(), QueueError> {
+    async fn release(&self, _: Option<&mut PgConnection>, receipts: Vec<Receipt>) -> Result<(), QueueError> {
         self.last(Last::PutBack, receipts).await
     }
 }

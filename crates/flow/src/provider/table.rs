@@ -73,7 +73,7 @@ impl QueueProvider for Table {
         Ok(())
     }
 
-    async fn release(&self, _: Vec<Receipt>) -> Result<(), QueueError> {
+    async fn release(&self, _: Option<&mut PgConnection>, _: Vec<Receipt>) -> Result<(), QueueError> {
         Ok(())
     }
 }

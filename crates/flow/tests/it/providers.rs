@@ -10,7 +10,7 @@ use flow::{
 };
 use futures_util::StreamExt as _;
 use pg::Database;
-use pg::testing::{Proxy, TestDb, eventually};
+use pg::testing::{Proxy, TestDb, eventually, pooler};
 use serde_json::json;
 use sqlx::postgres::PgListener;
 use tokio::time::{Instant, timeout};
@@ -164,7 +164,8 @@ async fn a_message_twice_counts_once(through: &Through) {
     let message: StepMessage = taken[0].message.clone();
     assert_eq!((message.task, message.attempt, message.step.as_str()), (task, 0, "a"));
     flow.queue().publish(&[message.clone(), message.clone(), message]).await.expect("sent");
-    flow.queue().release(taken.into_iter().map(|delivery| delivery.receipt).collect()).await.expect("put back");
+    let receipts = taken.into_iter().map(|delivery| delivery.receipt).collect();
+    flow.queue().release(None, receipts).await.expect("put back");
     let step = flow.next().await;
     assert!(flow.now(10).await.is_empty());
     flow.complete(&step, json!(1)).await;
@@ -419,6 +420,44 @@ async fn a_worker_takes_from_two_queues_in_turn() {
     let sql = flow.db.schema().sql("select count(*) from {schema}.attempt a where a.outcome <> 'c'");
     let back: i64 = sqlx::query_scalar(&sql).fetch_one(flow.db.database().pool()).await.expect("a count");
     assert_eq!(back, 0);
+}
+
+/// Through a pooler, where a look is one transaction, whoever finds no room puts the message back and does not wait for itself.
+/// A limit of one is full, and there is another message: asked for, the answer is that there is nothing. It comes when there is room.
+#[tokio::test]
+async fn a_full_limit_holds_nobody_up_through_a_pooler() {
+    let db = TestDb::new().await;
+    let Some(pooler) = pooler(&db).await else { return };
+    let through = pg::Options { pooler: true, ..pg::Options::default() };
+    let database = Database::connect_lazy(pooler.url(), through).expect("a pool");
+    Flow::open(db.database().clone(), db.schema().clone(), Options::default()).await.expect("the schema");
+    let flow = Flow::open(database, db.schema().clone(), Options::default()).await.expect("open a flow");
+    let flow = Fixture { db, flow };
+    flow.template("t", "[{name: a}]").await;
+    let _orchestrator = flow.orchestrate();
+    let change = NamespaceChange { provider: Some(Provider::Pgmq), ..NamespaceChange::default() };
+    flow.put_namespace(NAMESPACE, &change).await.expect("changed");
+    flow.limit(NAMESPACE, Some("a"), Some(1)).await.expect("limited");
+    flow.task().await;
+    let first = flow.next().await;
+    let other = flow.task().await;
+    let queue = flow.provider(Provider::Pgmq).expect("a queue");
+    let source = [Source { namespace: NAMESPACE.to_owned(), step: "a".to_owned() }];
+    eventually("the other was sent", async || {
+        let mut conn = flow.db.database().pool().acquire().await.expect("a connection");
+        let seen = queue.receive(&mut conn, &source, 1).await.expect("messages");
+        let there = !seen.is_empty();
+        let receipts = seen.into_iter().map(|delivery| delivery.receipt).collect();
+        queue.release(Some(&mut conn), receipts).await.expect("put back");
+        there
+    })
+    .await;
+    assert!(flow.now(1).await.is_empty());
+    flow.complete(&first, json!(1)).await;
+    let second = flow.next().await;
+    assert_eq!(second.token.task, other);
+    flow.complete(&second, json!(1)).await;
+    assert_eq!(flow.attempts(other).await, [(1, "c".to_owned())]);
 }
 
 /// A namespace cannot be given a queue that this server does not have.
