@@ -13,7 +13,6 @@ use wake::{Claim, Look, Looked, Topic};
 use super::{Delivery, EventDrivenQueueProvider, Providers, Receipt, Source};
 use crate::claim::{self, Args, ClaimedStep, Key, WANT_MAX};
 use crate::lost::{Lost, Unheard, begin_anywhere};
-use crate::name::{of_namespace, of_step};
 use crate::namespace::Provider;
 
 /// How often a look asks the queue at most. What it finds may be worth nothing: then it asks again.
@@ -50,23 +49,14 @@ impl Deliveries {
         }
     }
 
-    /// What these workers receive, beginning anywhere: nobody's steps wait behind those of another name for ever.
+    /// What these workers receive, beginning anywhere: nobody's steps wait behind those of another name for ever. Only steps that somebody has registered have a queue, whatever names a worker has.
     async fn sources(&self, conn: &mut PgConnection, key: &Key) -> pg::Result<Vec<Source>> {
-        let mut sources: Vec<Source> = match &key.steps {
-            Some(steps) => {
-                let of =
-                    |namespace: &String, step: &String| Source { namespace: namespace.clone(), step: step.clone() };
-                key.namespaces.iter().flat_map(|namespace| steps.iter().map(move |step| of(namespace, step))).collect()
-            }
-            None => {
-                let query = sqlx::query(&self.names).bind(&key.namespaces).bind(&key.left_out);
-                let rows = query.fetch_all(conn).await?;
-                let read = |row: &sqlx::postgres::PgRow| {
-                    Ok(Source { namespace: row.try_get("namespace")?, step: row.try_get("step")? })
-                };
-                rows.iter().map(read).collect::<sqlx::Result<_>>()?
-            }
+        let query = sqlx::query(&self.names).bind(&key.namespaces).bind(&key.left_out).bind(&key.steps);
+        let rows = query.fetch_all(conn).await?;
+        let read = |row: &sqlx::postgres::PgRow| {
+            Ok(Source { namespace: row.try_get("namespace")?, step: row.try_get("step")? })
         };
+        let mut sources = rows.iter().map(read).collect::<sqlx::Result<Vec<Source>>>()?;
         begin_anywhere(&mut sources);
         Ok(sources)
     }
@@ -104,11 +94,7 @@ impl Claim for Deliveries {
     type Item = ClaimedStep;
 
     fn topics(&self, Queued { key, .. }: &Queued) -> Vec<Topic> {
-        let keys = key.namespaces.iter().flat_map(|namespace| match &key.steps {
-            None => vec![of_namespace(namespace)],
-            Some(steps) => steps.iter().map(|step| of_step(namespace, step)).collect(),
-        });
-        keys.map(|key| self.providers.channel.topic_of(&key)).collect()
+        key.topics(&self.providers.channel)
     }
 
     async fn look(&self, conn: &mut PgConnection, look: &Look<Queued, Args>) -> pg::Result<Looked<ClaimedStep>> {

@@ -460,6 +460,26 @@ async fn a_full_limit_holds_nobody_up_through_a_pooler() {
     assert_eq!(flow.attempts(other).await, [(1, "c".to_owned())]);
 }
 
+/// A name that no step has makes no queue, however often it is asked for; the steps that there are come to who waits for both.
+#[tokio::test]
+async fn a_name_that_no_step_has_makes_no_queue() {
+    let flow = Queued::with(&Through { provider: Provider::Pgmq, amqp_url: None }, LONG, "[{name: a}]").await;
+    let of = |steps: &[&str]| Claimant { steps: Some(steps.iter().map(|&step| step.to_owned()).collect()), ..worker() };
+    assert!(flow.claim(&of(&["b", "c"]), 1, None).await.expect("a claim").is_empty());
+    flow.task().await;
+    let step = flow.claim(&of(&["a", "b"]), 1, Some(Instant::now() + PATIENCE)).await.expect("a claim").remove(0);
+    assert_eq!(step.name, "a");
+    flow.complete(&step, json!(1)).await;
+    // Names of queues begin with the schema.
+    let sql = "select count(*) from pgmq.meta m where m.queue_name like left($1, 30) || '%'";
+    let queues: i64 = sqlx::query_scalar(sql)
+        .bind(flow.db.schema().name())
+        .fetch_one(flow.db.database().pool())
+        .await
+        .expect("a count");
+    assert_eq!(queues, 1);
+}
+
 /// A namespace cannot be given a queue that this server does not have.
 #[tokio::test]
 async fn a_queue_that_is_not_there_is_refused() {
