@@ -153,7 +153,7 @@ pub(crate) fn check_lease(lease: Duration) -> Result<()> {
     Err(Error::invalid("lease_ms", format!("it is {lease:?}; it must be between {LEASE_MIN:?} and {LEASE_MAX:?}")))
 }
 
-/// What makes workers equal.
+/// What makes workers equal. All names are in order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) namespaces: Vec<String>,
@@ -163,8 +163,15 @@ pub(crate) struct Key {
 }
 
 impl Key {
+    /// Whether it is for the steps of a name.
+    pub(crate) fn is_for(&self, namespace: &str, step: &str) -> bool {
+        let has = |names: &[String], name: &str| names.binary_search_by(|other| other.as_str().cmp(name)).is_ok();
+        let named = self.steps.as_ref().map_or_else(|| !has(&self.left_out, step), |steps| has(steps, step));
+        named && has(&self.namespaces, namespace)
+    }
+
     /// The names of its steps, unless it is for all of them, or there are too many to tell them apart.
-    fn names(&self) -> Option<&[String]> {
+    pub(crate) fn names(&self) -> Option<&[String]> {
         let few = |steps: &&Vec<String>| steps.len().saturating_mul(self.namespaces.len()) <= TOPICS_MAX;
         self.steps.as_ref().filter(few).map(Vec::as_slice)
     }

@@ -171,9 +171,8 @@ impl Flow {
     ) -> Result<Vec<ClaimedStep>> {
         let (inner, key) = (&self.inner, way.key(key));
         let claimed = if way.provider == Provider::Table {
-            let namespaces = key.namespaces.clone();
-            let _waiter = inner.waiting.enter(&namespaces);
-            inner.claims.claim(key, want, args.clone(), deadline).await?.map(Claimed::accept)
+            let _waiter = inner.waiting.enter(&key);
+            inner.claims.claim(key.clone(), want, args.clone(), deadline).await?.map(Claimed::accept)
         } else {
             let key = Queued { provider: way.provider, key };
             inner.deliveries.claim(key, want, args.clone(), deadline).await?.map(Claimed::accept)
