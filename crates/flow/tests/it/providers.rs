@@ -510,3 +510,32 @@ async fn messages_of_pgmq_are_announced() {
         assert!(queue.is_some_and(|queue| queue.len() <= 47), "{payload}");
     }
 }
+
+/// Listeners outside are told of steps that can be claimed, those that were sent through another queue included.
+/// One has been sent for an hour ahead when another becomes ready: both are told of.
+#[tokio::test]
+async fn what_was_sent_is_told_of_as_ready() {
+    let through = Through { provider: Provider::Pgmq, amqp_url: None };
+    let flow = Queued::with(&through, LONG, "[{name: a}, {name: b}, {name: c, dependencies: [a]}]").await;
+    let change = NamespaceChange { announces: Some(true), ..NamespaceChange::default() };
+    flow.put_namespace(NAMESPACE, &change).await.expect("changed");
+    let mut listener = PgListener::connect_with(flow.db.database().pool()).await.expect("a listener");
+    let channel = flow::event_driven::outside_channel(flow.db.schema().name(), "step_ready", Some(NAMESPACE));
+    listener.listen(&channel).await.expect("listening");
+    flow.task().await;
+    flow.sent(2).await;
+    let first = Claimant { steps: Some(vec!["a".to_owned()]), ..worker() };
+    let step = flow.claim(&first, 1, Some(Instant::now() + PATIENCE)).await.expect("a claim").remove(0);
+    flow.complete(&step, json!(1)).await;
+    let told = async {
+        loop {
+            let told = listener.recv().await.expect("a notification");
+            let payload: serde_json::Value = serde_json::from_str(told.payload()).expect("JSON");
+            if payload["triggered_by"] == "step_transition" {
+                return payload;
+            }
+        }
+    };
+    let told = timeout(PATIENCE, told).await.expect("in time");
+    assert_eq!((&told["ready_steps"], &told["step_names"]), (&json!(2), &json!(["b", "c"])));
+}
