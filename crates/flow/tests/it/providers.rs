@@ -39,7 +39,7 @@ impl Through {
 /// A flow whose namespace is handed out through a queue, and who sends.
 struct Queued {
     flow: Fixture,
-    _orchestrator: EventDrivenOrchestrator,
+    orchestrator: EventDrivenOrchestrator,
     through: Through,
 }
 
@@ -58,8 +58,8 @@ impl Queued {
         let flow = Flow::open(db.database().clone(), db.schema().clone(), options).await.expect("open a flow");
         let flow = Fixture { db, flow };
         flow.template("t", steps).await;
-        let _orchestrator = flow.orchestrate();
-        let queued = Queued { flow, _orchestrator, through: through.clone() };
+        let orchestrator = flow.orchestrate();
+        let queued = Queued { flow, orchestrator, through: through.clone() };
         queued.change(through.provider).await;
         queued
     }
@@ -538,4 +538,27 @@ async fn what_was_sent_is_told_of_as_ready() {
     };
     let told = timeout(PATIENCE, told).await.expect("in time");
     assert_eq!((&told["ready_steps"], &told["step_names"]), (&json!(2), &json!(["b", "c"])));
+}
+
+/// Whoever shuts down while steps are being sent leaves none behind: they are due for others when it has closed.
+/// PGMQ takes nothing, because somebody has locked its table; the lease of being sent is an hour.
+#[tokio::test]
+async fn a_shutdown_gives_back_what_is_being_sent() {
+    let flow = Queued::with(&Through { provider: Provider::Pgmq, amqp_url: None }, LONG, "[{name: a}]").await;
+    let before = flow.task().await;
+    flow.work(&[before]).await;
+    let pool = flow.db.database().pool();
+    let sql = "select m.queue_name from pgmq.meta m where m.queue_name like left($1, 30) || '%'";
+    let queue: String = sqlx::query_scalar(sql).bind(flow.db.schema().name()).fetch_one(pool).await.expect("a queue");
+    let mut locked = pool.begin().await.expect("a transaction");
+    let lock = pg::Schema::new("pgmq").expect("a schema").sql(&format!("lock table {{schema}}.\"q_{queue}\""));
+    sqlx::query(&lock).execute(&mut *locked).await.expect("locked");
+    flow.task().await;
+    flow.sent(1).await;
+    flow.orchestrator.shutdown().await;
+    flow.flow.close().await;
+    let sql =
+        flow.db.schema().sql("select count(*) from {schema}.step s where s.published is null and s.due_at <= now()");
+    let due: i64 = sqlx::query_scalar(&sql).fetch_one(pool).await.expect("a count");
+    assert_eq!(due, 1);
 }
