@@ -25,10 +25,8 @@ mod router;
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::sleep;
 use wake::ListenerState;
 
 pub(crate) use announce::DEFAULT_SCHEMA;
@@ -56,9 +54,6 @@ use crate::namespace;
 use crate::orchestrator::attend_all;
 use crate::provider::publish::Publishing;
 use coordination::Coordination;
-
-/// The pause after a failure, which the log tells.
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// Does what nobody else does, until it is shut down or dropped. One per process is enough; several do not disturb each other.
 pub struct EventDrivenOrchestrator {
@@ -192,15 +187,7 @@ async fn supervise(shared: Arc<Coordination>) {
         shared.coordinator(name);
     }
     let inner = &shared.flow.inner;
-    let mut known = loop {
-        match inner.known_namespaces().await {
-            Ok(known) => break known,
-            Err(error) => {
-                tracing::warn!(error = pg::causes(&error), "namespaces could not be read for now");
-                sleep(PAUSE).await;
-            }
-        }
-    };
+    let mut known = inner.namespaces_at_last().await;
     let mut line = JoinSet::new();
     loop {
         let (names, listens) = {

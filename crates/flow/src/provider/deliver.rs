@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pg::{Schema, Sql};
@@ -12,8 +12,9 @@ use wake::{Claim, Look, Looked, Topic};
 
 use super::{Delivery, EventDrivenQueueProvider, Providers, Receipt, Source};
 use crate::claim::{self, Args, ClaimedStep, Key, WANT_MAX};
-use crate::lost::{Lost, Unheard, begin_anywhere};
+use crate::lost::{Lost, Unheard, begin_anywhere, locked};
 use crate::namespace::Provider;
+use crate::token::Token;
 
 /// How often a look asks the queue at most. What it finds may be worth nothing: then it asks again.
 const ROUNDS_MAX: usize = 100;
@@ -35,6 +36,8 @@ pub(crate) struct Queued {
 pub(crate) struct Deliveries {
     providers: Arc<Providers>,
     lost: Arc<Lost>,
+    /// Steps that are about to be given back: their messages are worth nothing from the commit on.
+    given: Mutex<Vec<Token>>,
     names: Sql,
     claim: Sql,
 }
@@ -44,6 +47,7 @@ impl Deliveries {
         Deliveries {
             providers,
             lost,
+            given: Mutex::default(),
             names: schema.sql(include_str!("../../sql/step_names.sql")),
             claim: schema.sql(include_str!("../../sql/claim_delivered.sql")),
         }
@@ -178,9 +182,12 @@ impl Claim for Deliveries {
 
     async fn give_back(&self, conn: &mut PgConnection, steps: &[ClaimedStep]) -> pg::Result<()> {
         self.lost.give_back(conn, steps).await?;
-        let tokens: Vec<_> = steps.iter().map(|step| step.token).collect();
-        self.providers.ended(&tokens);
+        locked(&self.given).extend(steps.iter().map(|step| step.token));
         Ok(())
+    }
+
+    fn given_back(&self) {
+        self.providers.ended(&std::mem::take(&mut *locked(&self.given)));
     }
 
     async fn sweep(&self, _: &mut PgConnection, keys: &[Queued]) -> pg::Result<Vec<usize>> {

@@ -15,12 +15,13 @@ use sqlx::PgConnection;
 use tokio::sync::OnceCell;
 use wake::Consumer;
 
-use super::events::{self, Events};
+use super::events;
 use super::{
     Delivery, EventDrivenQueueProvider, Mark, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source,
     StepMessage, queue_name,
 };
 use crate::namespace::Provider;
+use crate::notice::Notices;
 
 const NAME: &str = "PGMQ";
 
@@ -33,7 +34,7 @@ pub(super) struct Pgmq {
     installed: OnceCell<PGMQueueExt>,
     /// The queues that are there.
     known: Mutex<HashSet<String>>,
-    events: Consumer<Events>,
+    notices: Consumer<Notices>,
 }
 
 fn failed(what: &'static str) -> impl Fn(PgmqError) -> QueueError {
@@ -41,14 +42,14 @@ fn failed(what: &'static str) -> impl Fn(PgmqError) -> QueueError {
 }
 
 impl Pgmq {
-    pub(super) fn new(db: &Database, schema: &Schema, lease: Duration, events: Consumer<Events>) -> Pgmq {
+    pub(super) fn new(db: &Database, schema: &Schema, lease: Duration, notices: Consumer<Notices>) -> Pgmq {
         Pgmq {
             db: db.clone(),
             schema: schema.name().to_owned(),
             invisible: lease.as_secs().clamp(1, i32::MAX as u64) as i32,
             installed: OnceCell::new(),
             known: Mutex::default(),
-            events,
+            notices,
         }
     }
 
@@ -221,6 +222,6 @@ impl EventDrivenQueueProvider for Pgmq {
     }
 
     fn create_event_stream(&self, namespace: &str) -> BoxStream<'static, QueueEvent> {
-        events::stream(&self.events, namespace)
+        events::stream(&self.notices, namespace)
     }
 }

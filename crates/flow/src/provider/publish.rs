@@ -156,15 +156,7 @@ impl Flow {
 
     /// Keeps a publisher for each namespace that has another queue than the tables, as they are set and from when that changes.
     async fn keep_publishers(&self, publishers: &mut JoinSet<()>) {
-        let mut known = loop {
-            match self.inner.known_namespaces().await {
-                Ok(known) => break known,
-                Err(error) => {
-                    tracing::warn!(error = pg::causes(&error), "namespaces could not be read for now");
-                    sleep(PAUSE_MAX).await;
-                }
-            }
-        };
+        let mut known = self.inner.namespaces_at_last().await;
         let mut running: HashMap<Outlet, AbortHandle> = HashMap::new();
         loop {
             let wanted = outlets(&known.borrow_and_update());

@@ -22,13 +22,14 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 use wake::Consumer;
 
-use super::events::{self, Events};
+use super::events;
 use super::{
     Delivery, EventDrivenQueueProvider, Mark, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source,
     StepMessage, queue_name,
 };
 use crate::lost::locked;
 use crate::namespace::Provider;
+use crate::notice::Notices;
 
 const NAME: &str = "RabbitMQ";
 /// A message that survives a restart.
@@ -50,7 +51,7 @@ pub(super) struct Rabbitmq {
     url: String,
     schema: String,
     link: Mutex<Option<Arc<Link>>>,
-    events: Consumer<Events>,
+    notices: Consumer<Notices>,
 }
 
 /// A connection.
@@ -223,8 +224,8 @@ impl Last {
 }
 
 impl Rabbitmq {
-    pub(super) fn new(url: String, schema: &str, events: Consumer<Events>) -> Rabbitmq {
-        Rabbitmq { url, schema: schema.to_owned(), link: Mutex::default(), events }
+    pub(super) fn new(url: String, schema: &str, notices: Consumer<Notices>) -> Rabbitmq {
+        Rabbitmq { url, schema: schema.to_owned(), link: Mutex::default(), notices }
     }
 
     /// The connection; a new one if there is none that works.
@@ -322,6 +323,6 @@ impl EventDrivenQueueProvider for Rabbitmq {
     }
 
     fn create_event_stream(&self, namespace: &str) -> BoxStream<'static, QueueEvent> {
-        events::stream(&self.events, namespace)
+        events::stream(&self.notices, namespace)
     }
 }

@@ -163,7 +163,8 @@ async fn a_message_twice_counts_once(through: &Through) {
     let taken = flow.messages(1).await;
     let message: StepMessage = taken[0].message.clone();
     assert_eq!((message.task, message.attempt, message.step.as_str()), (task, 0, "a"));
-    flow.queue().publish(&[message.clone(), message.clone(), message]).await.expect("sent");
+    let sent = flow.queue().publish(&[message.clone(), message.clone(), message]).await;
+    assert_eq!(sent.is_ok(), through.provider != Provider::Table, "the tables take no messages");
     let receipts = taken.into_iter().map(|delivery| delivery.receipt).collect();
     flow.queue().release(None, receipts).await.expect("put back");
     let step = flow.next().await;
