@@ -7,7 +7,8 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use axum::Router;
 use durable::PostgresProvider;
-use flow::Flow;
+use flow::event_driven::{HealthCheck, HealthStatus};
+use flow::{EventDrivenOrchestrator, Flow};
 use pg::{Component, Migrator, Schema};
 use queue::Queues;
 use tokio::time::timeout;
@@ -19,6 +20,10 @@ use crate::http::{self, Check, Verdict};
 /// How long rings for other processes may take to be sent at the end: a round trip as a rule. Without a database to send them
 /// to they are lost, which costs the others a poll.
 const FLUSH_WITHIN: Duration = Duration::from_secs(2);
+
+/// How long what was begun may take to go back at the end: some round trips as a rule. Without a database it is due again by
+/// itself.
+const END_WITHIN: Duration = Duration::from_secs(2);
 
 /// Every part's tables, in the order in which they depend on each other. What several products stand on is there once.
 fn components(schema: &Schema) -> Vec<Component> {
@@ -53,7 +58,7 @@ pub(crate) struct Products {
     queues: Queues,
     _house: queue::Housekeeping,
     flow: Flow,
-    _orchestrator: flow::EventDrivenOrchestrator,
+    orchestrator: Arc<EventDrivenOrchestrator>,
 }
 
 impl Products {
@@ -62,8 +67,8 @@ impl Products {
         let queues = Queues::start(database, schema, settings.queue);
         let _house = queues.keep_house(&settings.retention);
         let flow = Flow::start(database, schema, settings.flow);
-        let _orchestrator = flow.orchestrate();
-        Self { queues, _house, flow, _orchestrator }
+        let orchestrator = Arc::new(flow.orchestrate());
+        Self { queues, _house, flow, orchestrator }
     }
 
     /// Answers whoever waits, and refuses further waits: what follows can then be waited for.
@@ -71,8 +76,16 @@ impl Products {
         tokio::join!(self.queues.close(), self.flow.close());
     }
 
-    /// Ends everything in order, while the database can still be used: what was committed is rung for first.
+    /// Ends everything in order, while the database can still be used: what nobody has sent or done goes back, then what was
+    /// committed is rung for.
     pub(crate) async fn stop(self) {
+        let ended = async {
+            self.orchestrator.shutdown().await;
+            self.flow.close().await;
+        };
+        if timeout(END_WITHIN, ended).await.is_err() {
+            tracing::warn!("steps could not be given back in time: they are due again when their leases end");
+        }
         let flushed = async { tokio::join!(self.queues.flush(), self.flow.flush()) };
         if timeout(FLUSH_WITHIN, flushed).await.is_err() {
             tracing::warn!("other processes could not be told of the last work in time: they find it by themselves");
@@ -91,7 +104,7 @@ impl Products {
     /// What has to be well for the products to work.
     pub(crate) fn checks(&self) -> Vec<Arc<dyn Check>> {
         // All products of a process listen by one connection.
-        vec![Arc::new(Listening(self.queues.clone()))]
+        vec![Arc::new(Listening(self.queues.clone())), Arc::new(Orchestrating(self.orchestrator.clone()))]
     }
 }
 
@@ -107,6 +120,27 @@ impl Check for Listening {
     fn check(&self) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
         Box::pin(async { judge(&self.0.health().listener) })
     }
+}
+
+/// Whether tasks go on as they should. What does not is found by polling: worse, and no reason to send requests elsewhere.
+struct Orchestrating(Arc<EventDrivenOrchestrator>);
+
+impl Check for Orchestrating {
+    fn name(&self) -> &'static str {
+        "flow"
+    }
+
+    fn check(&self) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
+        Box::pin(async { sum_up(&self.0.check()) })
+    }
+}
+
+fn sum_up(status: &HealthStatus) -> Verdict {
+    // Whether anything is heard is the listener's own check.
+    let ill = |check: &&HealthCheck| !check.healthy && check.name != "listeners_connected";
+    let ill: Vec<String> =
+        status.checks.iter().filter(ill).map(|check| format!("{}: {}", check.name, check.detail)).collect();
+    if ill.is_empty() { Verdict::Good } else { Verdict::Degraded(ill.join("; ")) }
 }
 
 fn judge(listener: &ListenerState) -> Verdict {
@@ -134,5 +168,17 @@ mod tests {
             let Verdict::Degraded(reason) = judge(&state) else { panic!("{state:?} is not degraded") };
             assert!(reason.contains("polling") && !reason.contains("secret"), "{reason}");
         }
+    }
+
+    /// What the orchestrator finds amiss degrades the process, by its name and with its reason; that nothing is heard is said once,
+    /// by who listens.
+    #[test]
+    fn an_orchestrator_that_is_not_well_degrades() {
+        let check = |name, healthy| HealthCheck { name, healthy, detail: "so it is".to_owned() };
+        let of = |checks| sum_up(&HealthStatus::aggregate(checks));
+        assert_eq!(of(vec![check("fallback_poller", true), check("listeners_connected", false)]), Verdict::Good);
+        let ill = of(vec![check("fallback_poller", false), check("coordinators_healthy", false)]);
+        let reason = "fallback_poller: so it is; coordinators_healthy: so it is";
+        assert_eq!(ill, Verdict::Degraded(reason.to_owned()));
     }
 }

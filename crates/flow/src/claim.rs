@@ -22,6 +22,8 @@ use crate::token::Token;
 pub(crate) const WANT_MAX: usize = 1_000;
 /// Namespaces, and names of steps, that one worker names at most.
 pub(crate) const NAMES_MAX: usize = 1_000;
+/// Topics that one waiter is rung by at most: they are subscribed to one by one while everybody waits. Beyond it, whatever happens in its namespaces rings it.
+const TOPICS_MAX: usize = 10_000;
 /// Sources whose lanes are remembered; beyond it all are forgotten, and read from their beginning once.
 const SOURCES_MAX: usize = 1_000;
 /// The longest lease, and the shortest.
@@ -151,13 +153,37 @@ pub(crate) fn check_lease(lease: Duration) -> Result<()> {
     Err(Error::invalid("lease_ms", format!("it is {lease:?}; it must be between {LEASE_MIN:?} and {LEASE_MAX:?}")))
 }
 
-/// What makes workers equal.
+/// What makes workers equal. All names are in order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) namespaces: Vec<String>,
     pub(crate) steps: Option<Vec<String>>,
     /// Of those who work on all: the names on which they do not.
     pub(crate) left_out: Vec<String>,
+}
+
+impl Key {
+    /// Whether it is for the steps of a name.
+    pub(crate) fn is_for(&self, namespace: &str, step: &str) -> bool {
+        let has = |names: &[String], name: &str| names.binary_search_by(|other| other.as_str().cmp(name)).is_ok();
+        let named = self.steps.as_ref().map_or_else(|| !has(&self.left_out, step), |steps| has(steps, step));
+        named && has(&self.namespaces, namespace)
+    }
+
+    /// The names of its steps, unless it is for all of them, or there are too many to tell them apart.
+    pub(crate) fn names(&self) -> Option<&[String]> {
+        let few = |steps: &&Vec<String>| steps.len().saturating_mul(self.namespaces.len()) <= TOPICS_MAX;
+        self.steps.as_ref().filter(few).map(Vec::as_slice)
+    }
+
+    /// What rings who waits for it. Whoever rings for a step rings for its namespace, too.
+    pub(crate) fn topics(&self, channel: &Channel) -> Vec<Topic> {
+        let keys = self.namespaces.iter().flat_map(|namespace| match self.names() {
+            None => vec![of_namespace(namespace)],
+            Some(steps) => steps.iter().map(|step| of_step(namespace, step)).collect(),
+        });
+        keys.map(|key| channel.topic_of(&key)).collect()
+    }
 }
 
 /// In what they differ.
@@ -201,11 +227,7 @@ impl Claim for Claims {
     type Item = ClaimedStep;
 
     fn topics(&self, key: &Key) -> Vec<Topic> {
-        let keys = key.namespaces.iter().flat_map(|namespace| match &key.steps {
-            None => vec![of_namespace(namespace)],
-            Some(steps) => steps.iter().map(|step| of_step(namespace, step)).collect(),
-        });
-        keys.map(|key| self.channel.topic_of(&key)).collect()
+        key.topics(&self.channel)
     }
 
     async fn look(&self, conn: &mut PgConnection, look: &Look<Key, Args>) -> pg::Result<Looked<ClaimedStep>> {
@@ -249,7 +271,13 @@ impl Claim for Claims {
 
     async fn sweep(&self, conn: &mut PgConnection, keys: &[Key]) -> pg::Result<Vec<usize>> {
         let (mut places, mut namespaces, mut lasts, mut names, mut every) = (vec![], vec![], vec![], vec![], vec![]);
+        let mut due_anyway = Vec::new();
         for (place, key) in keys.iter().enumerate() {
+            if key.steps.is_some() && key.names().is_none() {
+                // A look is cheaper than to ask about each of them.
+                due_anyway.push(place);
+                continue;
+            }
             for namespace in &key.namespaces {
                 names.extend(key.steps.as_ref().unwrap_or(&key.left_out).iter().map(String::as_str));
                 places.push(place);
@@ -260,7 +288,8 @@ impl Claim for Claims {
         }
         let query = sqlx::query_scalar(&self.sweep).bind(namespaces).bind(lasts).bind(names).bind(every);
         let due: Vec<i32> = query.fetch_all(conn).await?;
-        let mut due: Vec<usize> = due.into_iter().map(|row| places[row as usize - 1]).collect();
+        let mut due: Vec<usize> = due.into_iter().map(|row| places[row as usize - 1]).chain(due_anyway).collect();
+        due.sort_unstable();
         due.dedup();
         Ok(due)
     }

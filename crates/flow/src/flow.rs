@@ -15,9 +15,9 @@ use crate::error::Result;
 use crate::event_driven::{Meter, NAMESPACE_CREATED, News, Waiting, outside_channel, tell_news};
 use crate::lost::Lost;
 use crate::manual::Acts;
-use crate::namespace::{Changes, Namespaces};
+use crate::namespace::Namespaces;
+use crate::notice::Notices;
 use crate::provider::deliver::Deliveries;
-use crate::provider::events::Events;
 use crate::provider::publish::Publishes;
 use crate::provider::{ProviderOptions, Providers};
 use crate::queries::{FUNCTIONS, MIGRATIONS, Queries};
@@ -81,7 +81,7 @@ pub(crate) struct Inner {
     pub(crate) environment: Option<String>,
     pub(crate) catalog: Catalog,
     pub(crate) namespaces: Namespaces,
-    pub(crate) changes: Consumer<Changes>,
+    pub(crate) notices: Consumer<Notices>,
     pub(crate) sql: Queries,
     pub(crate) submits: Flights<Submits>,
     pub(crate) claims: Consumer<Claims>,
@@ -99,7 +99,6 @@ pub(crate) struct Inner {
     pub(crate) providers: Arc<Providers>,
     pub(crate) publishes: Consumer<Publishes>,
     pub(crate) deliveries: Consumer<Deliveries>,
-    events: Consumer<Events>,
 }
 
 impl Flow {
@@ -149,18 +148,17 @@ impl Flow {
         let news = Arc::new(news);
         let deliveries_channel = wake.channel(DELIVERIES, Payload::Keys);
         let lost = Arc::new(Lost::new(schema, channel.clone()));
-        let events = Events::new(schema, channel.clone(), deliveries_channel.clone());
-        let events = wake.consumer("queue_events", events);
+        let notices = Notices::new(schema, namespaces_channel, channel.clone(), deliveries_channel.clone());
+        let notices = wake.consumer("notices", notices);
         let lease = options.providers.publish_lease;
-        let providers = Arc::new(Providers::new(db, schema, &options.providers, deliveries_channel, &events));
+        let providers = Arc::new(Providers::new(db, schema, &options.providers, deliveries_channel, &notices));
         let inner = Inner {
             publishes: wake.consumer("publish", Publishes::new(schema, channel.clone(), lease)),
             deliveries: wake.consumer("deliveries", Deliveries::new(schema, providers.clone(), lost.clone())),
             providers,
-            events,
             environment: options.environment,
             catalog: Catalog::default(),
-            changes: wake.consumer("namespaces", Changes::new(schema, namespaces_channel)),
+            notices,
             namespaces,
             waiting: Waiting::default(),
             steps_channel: channel.clone(),
@@ -235,10 +233,9 @@ impl Flow {
 
     /// Ends every wait, as if its time were up, refuses new ones, and returns when what was claimed for nobody is back.
     pub async fn close(&self) {
-        let Inner { claims, changes, leases, overdue, watches, schedules, publishes, deliveries, events, .. } =
-            &*self.inner;
+        let Inner { claims, notices, leases, overdue, watches, schedules, publishes, deliveries, .. } = &*self.inner;
         let own = async { tokio::join!(leases.close(), overdue.close(), schedules.close(), publishes.close()) };
-        tokio::join!(claims.close(), deliveries.close(), events.close(), watches.close(), changes.close(), own);
+        tokio::join!(claims.close(), deliveries.close(), watches.close(), notices.close(), own);
     }
 
     /// Returns when every ring for other processes has been sent.

@@ -29,6 +29,7 @@ mod lost;
 mod manual;
 mod name;
 mod namespace;
+mod notice;
 mod orchestrator;
 mod provider;
 mod queries;

@@ -115,6 +115,13 @@ pub(crate) fn some_fence() -> i64 {
     (Uuid::new_v4().as_u128() >> 66) as i64
 }
 
+/// Lets those begin who are anywhere in the order: nobody is behind the others for ever.
+pub(crate) fn begin_anywhere<T>(all: &mut [T]) {
+    if !all.is_empty() {
+        all.rotate_left(some_fence() as usize % all.len());
+    }
+}
+
 /// What is behind a lock, whoever panicked with it.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -6,28 +6,23 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
-use pg::{Schema, Sql};
 use serde::{Deserialize, Serialize};
+use sqlx::Row;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use tokio::sync::{OnceCell, watch};
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
+use tokio::time::sleep;
 use utoipa::ToSchema;
-use wake::{Channel, Claim, Look, Looked, Topic};
+use wake::Channel;
 
 use crate::error::{Error, Result};
 use crate::flow::{Flow, Inner};
 use crate::letters::letters;
 use crate::name;
+use crate::notice::{self, PAUSE, Subject};
 
-/// How long one wait for a change is; it is only begun again.
-const WAIT: Duration = Duration::from_secs(86_400);
-/// The pause after a failure, which the log tells.
-const PAUSE: Duration = Duration::from_secs(1);
 /// The shortest and the longest pause between questions, in milliseconds.
 const POLL_MS: std::ops::RangeInclusive<u32> = 10..=3_600_000;
 
@@ -262,6 +257,19 @@ impl Inner {
         Ok(self.namespaces.known.subscribe())
     }
 
+    /// The same, whenever they can be read: for who has nothing else to do until then.
+    pub(crate) async fn namespaces_at_last(self: &Arc<Inner>) -> watch::Receiver<Known> {
+        loop {
+            match self.known_namespaces().await {
+                Ok(known) => return known,
+                Err(error) => {
+                    tracing::warn!(error = pg::causes(&error), "namespaces could not be read for now");
+                    sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
     async fn read_namespaces(&self) -> Result<Known> {
         let rows = self.db.ask("read namespaces", || sqlx::query(&self.sql.namespaces)).await?;
         let all: HashMap<String, Namespace> =
@@ -298,72 +306,16 @@ impl Drop for Following {
 /// Reads the namespaces again whenever one has changed, for as long as anybody has this flow.
 async fn follow(inner: Weak<Inner>, mut seen: i64) {
     loop {
-        let Some(changes) = inner.upgrade().map(|inner| inner.changes.clone()) else { return };
-        let found = changes.claim((), 1, seen, Instant::now() + WAIT).await;
+        let Some(notices) = inner.upgrade().map(|inner| inner.notices.clone()) else { return };
+        let Some(version) = notice::next(&notices, &Subject::Namespaces, Some(seen)).await else { return };
         let Some(inner) = inner.upgrade() else { return };
-        let read = match found {
-            Ok(found) => match found.and_then(|found| found.accept().pop()) {
-                Some(version) => inner.read_namespaces().await.map(|_| version),
-                None => continue,
-            },
-            Err(wake::Error::Closed { .. }) => return,
-            Err(error) => Err(error.into()),
-        };
-        match read {
-            Ok(version) => seen = version,
+        match inner.read_namespaces().await {
+            Ok(_) => seen = version,
             Err(error) => {
                 tracing::warn!(error = pg::causes(&error), "namespaces could not be read for now");
-                tokio::time::sleep(PAUSE).await;
+                sleep(PAUSE).await;
             }
         }
-    }
-}
-
-/// How changes of namespaces are noticed. Nothing is taken.
-pub(crate) struct Changes {
-    channel: Channel,
-    changed: Sql,
-}
-
-impl Changes {
-    pub(crate) fn new(schema: &Schema, channel: Channel) -> Changes {
-        Changes { channel, changed: schema.sql(include_str!("../sql/namespaces_changed.sql")) }
-    }
-}
-
-impl Claim for Changes {
-    type Key = ();
-    /// What was seen.
-    type Args = i64;
-    /// What is there.
-    type Item = i64;
-
-    fn topics(&self, (): &()) -> Vec<Topic> {
-        vec![self.channel.topic()]
-    }
-
-    async fn look(&self, conn: &mut PgConnection, look: &Look<(), i64>) -> pg::Result<Looked<i64>> {
-        let now: i64 = sqlx::query_scalar(&self.changed).fetch_one(conn).await?;
-        let mut looked = Looked::new(None);
-        for (place, seat) in look.seats.iter().enumerate() {
-            if *seat.args != now {
-                looked.give(place, now, None);
-            }
-        }
-        Ok(looked)
-    }
-
-    async fn give_back(&self, _: &mut PgConnection, _: &[i64]) -> pg::Result<()> {
-        Ok(())
-    }
-
-    async fn sweep(&self, _: &mut PgConnection, keys: &[()]) -> pg::Result<Vec<usize>> {
-        // Whether anything changed, who looks knows best.
-        Ok((0..keys.len()).collect())
-    }
-
-    fn sight(&self, seen: &i64) -> Option<Box<str>> {
-        Some(seen.to_string().into())
     }
 }
 

@@ -18,9 +18,8 @@ const WAIT: Duration = Duration::from_secs(86_400);
 /// The pause after a failure, which the log tells.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Frees what workers that died have left behind, deals with tasks that take too long, submits what is scheduled, and sends steps through the queues that
-/// namespaces have beside the tables, until these tasks are ended.
-pub(crate) fn attend_all(flow: &Flow) -> [JoinHandle<()>; 4] {
+/// Frees what workers that died have left behind, deals with tasks that take too long and submits what is scheduled, until these tasks are ended.
+pub(crate) fn attend_all(flow: &Flow) -> [JoinHandle<()>; 3] {
     let leases = flow.clone();
     let leases = tokio::spawn(async move {
         let end = |tokens| leases.end_leases(tokens);
@@ -36,9 +35,7 @@ pub(crate) fn attend_all(flow: &Flow) -> [JoinHandle<()>; 4] {
         let run = |due| schedules.run_due(due);
         attend("schedules that are due", &schedules.inner.schedules, run).await;
     });
-    let publisher = flow.clone();
-    let publisher = tokio::spawn(async move { publisher.publish().await });
-    [leases, tasks, schedules, publisher]
+    [leases, tasks, schedules]
 }
 
 impl Flow {

@@ -4,48 +4,60 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::select_all;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
+use wake::Claimed;
 
 use crate::claim::{Args, ClaimedStep, Key};
 use crate::error::Result;
 use crate::flow::Flow;
+use crate::lost::begin_anywhere;
 use crate::namespace::{Known, Mode, Provider};
 use crate::provider::deliver::Queued;
 
-/// How the namespaces of one claim are claimed, each through what it is handed out.
+/// How the namespaces of one claim are claimed.
 #[derive(Debug, PartialEq, Eq)]
 struct Ways {
-    /// Whoever waits for these is woken.
-    waited: Vec<(Provider, Vec<String>)>,
-    /// These are asked, this often.
-    asked: Vec<(Provider, Vec<String>)>,
+    all: Vec<Way>,
+    /// How often those are asked that are not waited for.
     pause: Duration,
+}
+
+/// Namespaces that are claimed alike.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Way {
+    /// Whoever waits for these is woken; else they are asked.
+    waited: bool,
+    provider: Provider,
+    namespaces: Vec<String>,
 }
 
 impl Ways {
     /// A namespace that nobody knows yet is waited for; one that is only listened to is left out.
     fn of(known: &Known, namespaces: &[String]) -> Ways {
-        let mut ways = Ways { waited: Vec::new(), asked: Vec::new(), pause: Duration::MAX };
-        let add = |ways: &mut Vec<(Provider, Vec<String>)>, provider: Provider, name: &String| match ways
-            .iter_mut()
-            .find(|(of, _)| *of == provider)
-        {
-            Some((_, names)) => names.push(name.clone()),
-            None => ways.push((provider, vec![name.clone()])),
-        };
+        let mut ways = Ways { all: Vec::new(), pause: Duration::MAX };
         for name in namespaces {
             let settings = known.get(name).map(|namespace| &namespace.settings);
             let provider = settings.map_or(Provider::Table, |settings| settings.provider);
-            match settings {
+            let waited = match settings {
                 Some(settings) if settings.mode == Mode::Polling => {
-                    add(&mut ways.asked, provider, name);
                     ways.pause = ways.pause.min(Duration::from_millis(settings.poll_ms.into()));
+                    false
                 }
-                Some(settings) if settings.mode == Mode::Shadow => {}
-                _ => add(&mut ways.waited, provider, name),
+                Some(settings) if settings.mode == Mode::Shadow => continue,
+                _ => true,
+            };
+            match ways.all.iter_mut().find(|way| way.waited == waited && way.provider == provider) {
+                Some(way) => way.namespaces.push(name.clone()),
+                None => ways.all.push(Way { waited, provider, namespaces: vec![name.clone()] }),
             }
         }
         ways
+    }
+}
+
+impl Way {
+    fn key(&self, key: &Key) -> Key {
+        Key { namespaces: self.namespaces.clone(), ..key.clone() }
     }
 }
 
@@ -79,6 +91,7 @@ impl Flow {
         }
     }
 
+    /// What is there is taken through one way, each in its turn: taken through several at once, all but the first would go back, and nobody knows whose would be first. Only who finds nothing waits through all.
     async fn claim_by(
         &self,
         ways: &Ways,
@@ -87,85 +100,103 @@ impl Flow {
         args: &Args,
         deadline: Option<Instant>,
     ) -> Result<Vec<ClaimedStep>> {
-        let of = |namespaces: &[String]| Key { namespaces: namespaces.to_vec(), ..key.clone() };
-        let once = async |ways: &[(Provider, Vec<String>)]| {
-            for (provider, namespaces) in ways {
-                let claimed = self.claim_once(*provider, of(namespaces), want, args).await?;
-                // What is here is not to be lost while another is asked.
-                if !claimed.is_empty() {
-                    return Ok(claimed);
-                }
+        let (waited, asked): (Vec<Way>, Vec<Way>) = ways.all.iter().cloned().partition(|way| way.waited);
+        // Who has but one thing to wait for looks by waiting, and does not if it is known that nothing is there.
+        if deadline.is_none() || !asked.is_empty() || waited.len() > 1 {
+            let claimed = self.claim_in_turn(&ways.all, key, want, args, deadline.is_some()).await?;
+            if !claimed.is_empty() {
+                return Ok(claimed);
             }
-            Ok(Vec::new())
-        };
-        let Some(deadline) = deadline else {
-            return once(&[ways.waited.as_slice(), &ways.asked].concat()).await;
-        };
-        let waits = ways
-            .waited
-            .iter()
-            .map(|(provider, namespaces)| self.claim_waiting(*provider, of(namespaces), want, args, deadline).boxed());
+        }
+        let Some(deadline) = deadline else { return Ok(Vec::new()) };
+        let waits = waited.iter().map(|way| self.claim_waiting(way, key, want, args, deadline).boxed());
         let waits: Vec<_> = waits.collect();
-        let waited = async {
+        let waiting = async {
             if waits.is_empty() {
                 sleep_until(deadline).await;
                 return Ok(Vec::new());
             }
             // Those that are not first give back what they have.
-            let claimed = select_all(waits).await.0?;
-            self.inner.meter.via_event.add(claimed.len() as u64);
-            Ok(claimed)
+            select_all(waits).await.0
         };
-        if ways.asked.is_empty() {
-            return waited.await;
-        }
-        let asked = async {
+        let asking = async {
             loop {
-                let claimed: Vec<ClaimedStep> = once(&ways.asked).await?;
-                let next = Instant::now() + ways.pause;
-                if !claimed.is_empty() {
-                    return Ok(claimed);
-                }
-                if next > deadline {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if asked.is_empty() || ways.pause > left {
                     // Those that are waited for may still come; that wait ends with the deadline.
                     return std::future::pending().await;
                 }
-                sleep_until(next).await;
+                sleep(ways.pause).await;
+                let claimed = self.claim_in_turn(&asked, key, want, args, true).await?;
+                if !claimed.is_empty() {
+                    return Ok(claimed);
+                }
             }
         };
         tokio::select! {
-            claimed = waited => claimed,
-            claimed = asked => claimed,
+            claimed = waiting => claimed,
+            claimed = asking => claimed,
         }
+    }
+
+    /// Claims what is there now through the first way that has something, beginning anywhere.
+    async fn claim_in_turn(
+        &self,
+        ways: &[Way],
+        key: &Key,
+        want: usize,
+        args: &Args,
+        waits: bool,
+    ) -> Result<Vec<ClaimedStep>> {
+        let mut ways: Vec<&Way> = ways.iter().collect();
+        begin_anywhere(&mut ways);
+        for way in ways {
+            let claimed = self.claim_now(way, key, want, args).await?;
+            // What is here is not to be lost while another is asked.
+            if !claimed.is_empty() {
+                self.count(waits && way.waited, &claimed);
+                return Ok(claimed);
+            }
+        }
+        Ok(Vec::new())
     }
 
     async fn claim_waiting(
         &self,
-        provider: Provider,
-        key: Key,
+        way: &Way,
+        key: &Key,
         want: usize,
         args: &Args,
         deadline: Instant,
     ) -> Result<Vec<ClaimedStep>> {
-        if provider == Provider::Table {
-            let namespaces = key.namespaces.clone();
-            let _waiter = self.inner.waiting.enter(&namespaces);
-            let claimed = self.inner.claims.claim(key, want, args.clone(), deadline).await?;
-            return Ok(claimed.map(|claimed| claimed.accept()).unwrap_or_default());
-        }
-        let claimed = self.inner.deliveries.claim(Queued { provider, key }, want, args.clone(), deadline).await?;
-        Ok(claimed.map(|claimed| claimed.accept()).unwrap_or_default())
+        let (inner, key) = (&self.inner, way.key(key));
+        let claimed = if way.provider == Provider::Table {
+            let _waiter = inner.waiting.enter(&key);
+            inner.claims.claim(key.clone(), want, args.clone(), deadline).await?.map(Claimed::accept)
+        } else {
+            let key = Queued { provider: way.provider, key };
+            inner.deliveries.claim(key, want, args.clone(), deadline).await?.map(Claimed::accept)
+        };
+        let claimed = claimed.unwrap_or_default();
+        self.count(true, &claimed);
+        Ok(claimed)
     }
 
-    async fn claim_once(&self, provider: Provider, key: Key, want: usize, args: &Args) -> Result<Vec<ClaimedStep>> {
-        let claimed = if provider == Provider::Table {
-            let claimed = self.inner.claims.claim_now(key, want, args.clone()).await?;
-            claimed.map(|claimed| claimed.accept()).unwrap_or_default()
+    async fn claim_now(&self, way: &Way, key: &Key, want: usize, args: &Args) -> Result<Vec<ClaimedStep>> {
+        let (inner, key) = (&self.inner, way.key(key));
+        let claimed = if way.provider == Provider::Table {
+            inner.claims.claim_now(key, want, args.clone()).await?.map(Claimed::accept)
         } else {
-            let claimed = self.inner.deliveries.claim_now(Queued { provider, key }, want, args.clone()).await?;
-            claimed.map(|claimed| claimed.accept()).unwrap_or_default()
+            let key = Queued { provider: way.provider, key };
+            inner.deliveries.claim_now(key, want, args.clone()).await?.map(Claimed::accept)
         };
-        self.inner.meter.via_polling.add(claimed.len() as u64);
-        Ok(claimed)
+        Ok(claimed.unwrap_or_default())
+    }
+
+    /// Counts what was claimed: by who waits for it, or by who asks now and then, or once.
+    fn count(&self, waited: bool, claimed: &[ClaimedStep]) {
+        let meter = &self.inner.meter;
+        let counter = if waited { &meter.via_event } else { &meter.via_polling };
+        counter.add(claimed.len() as u64);
     }
 }

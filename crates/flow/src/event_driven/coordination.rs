@@ -120,6 +120,10 @@ impl Coordination {
         futures_util::future::join_all(all.iter().map(|coordinator| coordinator.stop(self.config.grace))).await;
     }
 
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.load(Relaxed)
+    }
+
     /// None is started any more.
     pub(super) fn close(&self) {
         self.stopped.store(true, Relaxed);

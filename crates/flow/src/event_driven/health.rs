@@ -1,12 +1,16 @@
 //! How an orchestrator is doing.
 
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::breaker::BreakerState;
 use super::coordination::Coordination;
+
+/// For how long an event that was late counts: whoever hears of none since then cannot know.
+const LATELY: Duration = Duration::from_secs(60);
 
 /// How an orchestrator is doing. Nothing here is a reason to send work elsewhere: what is not heard is polled for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -80,11 +84,11 @@ impl Coordination {
     }
 
     fn lag(&self) -> HealthCheck {
-        let lag = self.flow.inner.meter.snapshot().notification_lag;
+        let lag = self.flow.inner.meter.lag_within(LATELY);
         let late = lag.filter(|lag| *lag > self.config.notification_lag_max);
         let trouble = late.map(|lag| format!("the last event took {lag:?}"));
         check("notification_lag", trouble, || {
-            lag.map_or("there was no event yet".to_owned(), |lag| format!("the last event took {lag:?}"))
+            lag.map_or("there was no event lately".to_owned(), |lag| format!("the last event took {lag:?}"))
         })
     }
 }

@@ -1,11 +1,14 @@
 //! What is counted about events and claims, under names that never change.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use tokio::time::Instant;
 use wake::Metric;
 
 use super::event::EventSource;
+use crate::lost::locked;
 
 macro_rules! metrics {
     ($($id:ident = $name:literal, $kind:literal, $about:literal;)*) => {
@@ -125,8 +128,8 @@ pub(crate) struct Meter {
     pub(crate) failed: Count,
     pub(crate) deduplicated: Count,
     lag: metrics::Histogram,
-    /// The last one in microseconds, and one more; zero: none yet.
-    last_lag: AtomicU64,
+    /// The last one, and when it was.
+    last_lag: Mutex<Option<(Duration, Instant)>>,
     pub(crate) active: Level,
     pub(crate) spawned: Count,
     pub(crate) workers: Level,
@@ -152,7 +155,7 @@ impl Meter {
             failed: Count::new(FAILED),
             deduplicated: Count::new(DEDUPLICATED),
             lag: metrics::histogram!(LAG),
-            last_lag: AtomicU64::new(0),
+            last_lag: Mutex::default(),
             active: Level::new(ACTIVE),
             spawned: Count::new(SPAWNED),
             workers: Level::new(WORKERS),
@@ -176,7 +179,12 @@ impl Meter {
 
     pub(crate) fn lag(&self, lag: Duration) {
         self.lag.record(lag.as_secs_f64());
-        self.last_lag.store(1 + lag.as_micros().min(u128::from(u64::MAX - 1)) as u64, Relaxed);
+        *locked(&self.last_lag) = Some((lag, Instant::now()));
+    }
+
+    /// How long the last event took, if it is not longer ago than this.
+    pub(super) fn lag_within(&self, lately: Duration) -> Option<Duration> {
+        locked(&self.last_lag).filter(|(_, at)| at.elapsed() < lately).map(|(lag, _)| lag)
     }
 
     pub(crate) fn throughput(&self, events: u64) {
@@ -195,7 +203,7 @@ impl Meter {
             notifications_processed: self.processed.get(),
             notifications_failed: self.failed.get(),
             notifications_deduplicated: self.deduplicated.get(),
-            notification_lag: self.last_lag.load(Relaxed).checked_sub(1).map(Duration::from_micros),
+            notification_lag: locked(&self.last_lag).map(|(lag, _)| lag),
             coordinators_active: self.active.get(),
             coordinators_spawned: self.spawned.get(),
             coordinator_worker_count: self.workers.get(),

@@ -24,11 +24,9 @@ mod poller;
 mod router;
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
 use tokio::task::{JoinHandle, JoinSet};
-use tokio::time::sleep;
 use wake::ListenerState;
 
 pub(crate) use announce::DEFAULT_SCHEMA;
@@ -51,50 +49,60 @@ pub(crate) use poller::Waiting;
 
 use crate::error::Result;
 use crate::flow::Flow;
+use crate::lost::locked;
 use crate::namespace;
 use crate::orchestrator::attend_all;
+use crate::provider::publish::Publishing;
 use coordination::Coordination;
-
-/// The pause after a failure, which the log tells.
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// Does what nobody else does, until it is shut down or dropped. One per process is enough; several do not disturb each other.
 pub struct EventDrivenOrchestrator {
     shared: Arc<Coordination>,
-    tasks: Mutex<Vec<JoinHandle<()>>>,
+    started: Mutex<Option<Started>>,
+}
+
+/// What it has running.
+struct Started {
+    tasks: Vec<JoinHandle<()>>,
+    /// Sends steps through the queues that namespaces have beside the tables.
+    publishing: Publishing,
 }
 
 impl EventDrivenOrchestrator {
     /// One that has not started.
     pub fn new(flow: &Flow, config: OrchestrationConfig) -> EventDrivenOrchestrator {
-        EventDrivenOrchestrator { shared: Arc::new(Coordination::new(flow, config)), tasks: Mutex::default() }
+        EventDrivenOrchestrator { shared: Arc::new(Coordination::new(flow, config)), started: Mutex::default() }
     }
 
-    /// Starts it, unless it has started. Returns at once: what needs the database waits for it by itself.
+    /// Starts it, unless it has started, or was shut down. Returns at once: what needs the database waits for it by itself.
     ///
     /// # Panics
     /// Outside a tokio runtime.
     pub fn start(&self) {
-        let mut tasks = self.tasks();
-        if !tasks.is_empty() {
+        let mut started = locked(&self.started);
+        let shared = &self.shared;
+        if started.is_some() || shared.is_stopped() {
             return;
         }
-        let shared = &self.shared;
         shared.flow.inner.news.attach(shared, shared.router.is_some());
-        tasks.extend(attend_all(&shared.flow));
+        let mut tasks = Vec::from(attend_all(&shared.flow));
         tasks.push(tokio::spawn(supervise(shared.clone())));
         if shared.config.fallback_enabled {
             tasks.push(tokio::spawn(FallbackPoller::new(shared.clone()).run()));
         }
+        *started = Some(Started { tasks, publishing: Publishing::start(&shared.flow) });
     }
 
-    /// Stops: handlers may go on for as long as the config says, and what is not done by then is given back. Returns when it has.
-    pub async fn shutdown(self) {
-        let tasks = std::mem::take(&mut *self.tasks());
-        self.leave(!tasks.is_empty());
-        for task in tasks {
-            task.abort();
-            let _ = task.await;
+    /// Stops for good: handlers may go on for as long as the config says, and what is not done by then is given back. Returns when it has, and when whatever was being sent through another queue is on its way
+    /// back: [`Flow::close`] waits for that.
+    pub async fn shutdown(&self) {
+        let started = self.leave();
+        if let Some(Started { tasks, publishing }) = started {
+            for task in tasks {
+                task.abort();
+                let _ = task.await;
+            }
+            publishing.stop().await;
         }
         self.shared.stop_all().await;
     }
@@ -133,22 +141,21 @@ impl EventDrivenOrchestrator {
         self.shared.check()
     }
 
-    fn tasks(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn leave(&self, started: bool) {
-        if started {
+    /// Takes what it has running: it hears of nothing any more.
+    fn leave(&self) -> Option<Started> {
+        let started = locked(&self.started).take();
+        if started.is_some() {
             self.shared.flow.inner.news.detach(self.shared.router.is_some());
         }
+        started
     }
 }
 
 impl Drop for EventDrivenOrchestrator {
     fn drop(&mut self) {
-        let tasks = std::mem::take(&mut *self.tasks());
-        self.leave(!tasks.is_empty());
-        tasks.iter().for_each(JoinHandle::abort);
+        if let Some(started) = self.leave() {
+            started.tasks.iter().for_each(JoinHandle::abort);
+        }
         self.shared.close();
     }
 }
@@ -180,15 +187,7 @@ async fn supervise(shared: Arc<Coordination>) {
         shared.coordinator(name);
     }
     let inner = &shared.flow.inner;
-    let mut known = loop {
-        match inner.known_namespaces().await {
-            Ok(known) => break known,
-            Err(error) => {
-                tracing::warn!(error = pg::causes(&error), "namespaces could not be read for now");
-                sleep(PAUSE).await;
-            }
-        }
-    };
+    let mut known = inner.namespaces_at_last().await;
     let mut line = JoinSet::new();
     loop {
         let (names, listens) = {

@@ -3,12 +3,12 @@
 //! There should be none: workers are woken by what is committed, and the wake engine looks by itself now and then (`fallback_poll_interval`). This asks more often, about tasks that were ready for long and are unclaimed, rings
 //! whoever waits for their steps, and counts what it finds.
 //!
-//! **What it costs.** One statement at most each interval, and none while nothing happens: it asks only about namespaces that somebody in this process waits for, or routes events of, and only if this process has looked for
+//! **What it costs.** One statement at most each interval, and none while nothing happens: it asks only about steps that somebody in this process waits for, or routes events of, and only if this process has looked for
 //! steps or heard an event since it last found nothing. So a process that sleeps sends no statement; what another process commits while this one sleeps, and no notification reaches it, is left to the engine.
 //! When the database fails it several times in a row, it pauses.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -16,49 +16,66 @@ use tokio::time::{Instant, sleep};
 use super::announce::Standing;
 use super::coordination::Coordination;
 use super::event::EventSource;
+use crate::claim::Key;
 use crate::error::Result;
+use crate::lost::locked;
 use crate::name::{of_namespace, of_step};
 use crate::namespace::Mode;
 
 /// Tasks at a time.
 const FOUND_MAX: i64 = 100;
 
-/// Which namespaces somebody in this process waits for.
+/// Names of steps in a namespace that are asked about one by one; beyond it, all are.
+const NAMES_MAX: usize = 1_000;
+
+/// What somebody in this process waits for.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting(Mutex<HashMap<String, usize>>);
+pub(crate) struct Waiting(Mutex<HashMap<Key, usize>>);
 
 /// For as long as somebody waits.
 pub(crate) struct Waiter<'a> {
     waiting: &'a Waiting,
-    namespaces: &'a [String],
+    key: &'a Key,
 }
 
 impl Waiting {
-    pub(crate) fn enter<'a>(&'a self, namespaces: &'a [String]) -> Waiter<'a> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for name in namespaces {
-            match all.get_mut(name) {
-                Some(waiters) => *waiters += 1,
-                None => drop(all.insert(name.clone(), 1)),
-            }
+    pub(crate) fn enter<'a>(&'a self, key: &'a Key) -> Waiter<'a> {
+        let mut all = locked(&self.0);
+        match all.get_mut(key) {
+            Some(waiters) => *waiters += 1,
+            None => drop(all.insert(key.clone(), 1)),
         }
-        Waiter { waiting: self, namespaces }
+        Waiter { waiting: self, key }
     }
 
-    fn names(&self) -> Vec<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+    /// The namespaces that somebody waits for, and in each the names of steps; `None`: all of them, or too many to name, or all but some.
+    fn names(&self) -> BTreeMap<String, Option<BTreeSet<String>>> {
+        let mut all: BTreeMap<String, Option<BTreeSet<String>>> = BTreeMap::new();
+        for key in locked(&self.0).keys() {
+            for namespace in &key.namespaces {
+                let names = all.entry(namespace.clone()).or_insert_with(|| Some(BTreeSet::new()));
+                match (key.names(), names.as_mut()) {
+                    (Some(more), Some(known)) => known.extend(more.iter().cloned()),
+                    _ => *names = None,
+                }
+                names.take_if(|names| names.len() > NAMES_MAX);
+            }
+        }
+        all
+    }
+
+    fn is_for(&self, namespace: &str, step: &str) -> bool {
+        locked(&self.0).keys().any(|key| key.is_for(namespace, step))
     }
 }
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        let mut all = self.waiting.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for name in self.namespaces {
-            if let Some(waiters) = all.get_mut(name) {
-                *waiters -= 1;
-                if *waiters == 0 {
-                    all.remove(name);
-                }
+        let mut all = locked(&self.waiting.0);
+        if let Some(waiters) = all.get_mut(self.key) {
+            *waiters -= 1;
+            if *waiters == 0 {
+                all.remove(self.key);
             }
         }
     }
@@ -115,11 +132,11 @@ impl FallbackPoller {
         if !self.attention.is_due(seen, self.shared.config.fallback_after, now) {
             return;
         }
-        let namespaces = self.namespaces();
-        if namespaces.is_empty() || !self.breaker(|breaker| breaker.passes(now)) {
+        let steps = self.steps();
+        if steps.is_empty() || !self.breaker(|breaker| breaker.passes(now)) {
             return;
         }
-        let found = self.ask(&namespaces).await;
+        let found = self.ask(&steps).await;
         let now = Instant::now();
         inner.meter.polled(found.is_ok());
         match found {
@@ -142,31 +159,41 @@ impl FallbackPoller {
     }
 
     fn breaker<T>(&self, act: impl FnOnce(&mut super::CircuitBreaker) -> T) -> T {
-        act(&mut self.shared.breaker.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut locked(&self.shared.breaker))
     }
 
-    /// Those that are waited for here, or whose events are routed.
-    fn namespaces(&self) -> Vec<String> {
+    /// Those that are waited for here, or whose events are routed, as namespaces and names; without a name: all of a namespace.
+    fn steps(&self) -> Vec<(String, Option<String>)> {
         let inner = &self.shared.flow.inner;
-        let waited: BTreeSet<String> = inner.waiting.names().into_iter().collect();
         let known = inner.namespaces.now();
-        let mut names: Vec<String> = known
-            .values()
-            .filter(|one| one.settings.mode == Mode::EventDriven && one.settings.fallback_enabled)
-            .filter(|one| self.shared.router.is_some() || waited.contains(&one.name))
-            .map(|one| one.name.clone())
-            .collect();
-        names.sort_unstable();
-        names
+        let is_asked = |name: &String| {
+            let settings = known.get(name).map(|one| &one.settings);
+            settings.is_some_and(|settings| settings.mode == Mode::EventDriven && settings.fallback_enabled)
+        };
+        let wanted = match &self.shared.router {
+            Some(_) => known.keys().map(|name| (name.clone(), None)).collect(),
+            None => inner.waiting.names(),
+        };
+        let named = |(namespace, names): (String, Option<BTreeSet<String>>)| match names {
+            None => vec![(namespace, None)],
+            Some(names) => names.into_iter().map(|name| (namespace.clone(), Some(name))).collect(),
+        };
+        wanted.into_iter().filter(|(name, _)| is_asked(name)).flat_map(named).collect()
     }
 
     /// Rings for what nobody heard of, and says how many tasks that are.
-    async fn ask(&self, namespaces: &[String]) -> Result<usize> {
+    async fn ask(&self, steps: &[(String, Option<String>)]) -> Result<usize> {
         let inner = &self.shared.flow.inner;
         let after = self.shared.config.fallback_after.as_millis() as i64;
-        let query = || sqlx::query(&inner.sql.forgotten_tasks).bind(namespaces).bind(after).bind(FOUND_MAX);
+        let (namespaces, names): (Vec<&str>, Vec<Option<&str>>) =
+            steps.iter().map(|(namespace, name)| (namespace.as_str(), name.as_deref())).unzip();
+        let query =
+            || sqlx::query(&inner.sql.forgotten_tasks).bind(&namespaces).bind(&names).bind(after).bind(FOUND_MAX);
         let found = inner.db.ask("look for tasks that nobody heard of", query).await?;
-        let found = found.iter().map(Standing::of).collect::<sqlx::Result<Vec<_>>>()?;
+        let mut found = found.iter().map(Standing::of).collect::<sqlx::Result<Vec<_>>>()?;
+        // Who leaves some out does not wait for them; nor does who has gone by now.
+        let is_wanted = |task: &Standing| task.names.iter().any(|name| inner.waiting.is_for(&task.namespace, name));
+        found.retain(|task| self.shared.router.is_some() || is_wanted(task));
         if found.is_empty() {
             return Ok(0);
         }
@@ -210,15 +237,24 @@ mod tests {
         assert!(attention.is_due([2, 0, 0], after, later(31)));
     }
 
-    /// A namespace is waited for as long as anybody waits for it.
+    /// Steps are waited for as long as anybody waits for them, and no others are.
     #[test]
-    fn a_namespace_is_waited_for_while_anybody_does() {
-        let (waiting, names) = (Waiting::default(), ["a".to_owned()]);
-        let one = waiting.enter(&names);
-        let other = waiting.enter(&names);
+    fn steps_are_waited_for_while_anybody_does() {
+        let texts = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let named = Key { namespaces: texts(&["n", "o"]), steps: Some(texts(&["a", "b"])), left_out: vec![] };
+        let most = Key { namespaces: texts(&["n"]), steps: None, left_out: texts(&["c"]) };
+        let waiting = Waiting::default();
+        let one = waiting.enter(&named);
+        let other = waiting.enter(&named);
         drop(one);
-        assert_eq!(waiting.names(), names);
-        drop(other);
+        let names = Some(BTreeSet::from(["a".to_owned(), "b".to_owned()]));
+        let expected = BTreeMap::from([("n".to_owned(), names.clone()), ("o".to_owned(), names)]);
+        assert_eq!(waiting.names(), expected);
+        assert!(waiting.is_for("o", "a") && !waiting.is_for("o", "d") && !waiting.is_for("p", "a"));
+        let third = waiting.enter(&most);
+        assert_eq!(waiting.names()["n"], None);
+        assert!(waiting.is_for("n", "d") && !waiting.is_for("n", "c"));
+        drop((other, third));
         assert!(waiting.names().is_empty());
     }
 }

@@ -1,21 +1,25 @@
 //! Claiming steps by what another queue brings.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pg::{Schema, Sql};
 use sqlx::{PgConnection, Row};
+use tokio::time::Instant;
 use wake::{Claim, Look, Looked, Topic};
 
 use super::{Delivery, EventDrivenQueueProvider, Providers, Receipt, Source};
 use crate::claim::{self, Args, ClaimedStep, Key, WANT_MAX};
-use crate::lost::{Lost, Unheard};
-use crate::name::{of_namespace, of_step};
+use crate::lost::{Lost, Unheard, begin_anywhere, locked};
 use crate::namespace::Provider;
+use crate::token::Token;
 
 /// How often a look asks the queue at most. What it finds may be worth nothing: then it asks again.
 const ROUNDS_MAX: usize = 100;
+/// How long a look goes on once it has something: who waits for it shall not wait for the rest, nor lose it if that takes too long.
+const LOOKING: Duration = Duration::from_secs(1);
 /// How soon a step that somebody had for a moment is looked at again.
 const BUSY: Duration = Duration::from_millis(20);
 /// How soon a queue is asked again that is away.
@@ -32,6 +36,8 @@ pub(crate) struct Queued {
 pub(crate) struct Deliveries {
     providers: Arc<Providers>,
     lost: Arc<Lost>,
+    /// Steps that are about to be given back: their messages are worth nothing from the commit on.
+    given: Mutex<Vec<Token>>,
     names: Sql,
     claim: Sql,
 }
@@ -41,32 +47,21 @@ impl Deliveries {
         Deliveries {
             providers,
             lost,
+            given: Mutex::default(),
             names: schema.sql(include_str!("../../sql/step_names.sql")),
             claim: schema.sql(include_str!("../../sql/claim_delivered.sql")),
         }
     }
 
-    /// What these workers receive, beginning anywhere: nobody's steps wait behind those of another name for ever.
+    /// What these workers receive, beginning anywhere: nobody's steps wait behind those of another name for ever. Only steps that somebody has registered have a queue, whatever names a worker has.
     async fn sources(&self, conn: &mut PgConnection, key: &Key) -> pg::Result<Vec<Source>> {
-        let mut sources: Vec<Source> = match &key.steps {
-            Some(steps) => {
-                let of =
-                    |namespace: &String, step: &String| Source { namespace: namespace.clone(), step: step.clone() };
-                key.namespaces.iter().flat_map(|namespace| steps.iter().map(move |step| of(namespace, step))).collect()
-            }
-            None => {
-                let query = sqlx::query(&self.names).bind(&key.namespaces).bind(&key.left_out);
-                let rows = query.fetch_all(conn).await?;
-                let read = |row: &sqlx::postgres::PgRow| {
-                    Ok(Source { namespace: row.try_get("namespace")?, step: row.try_get("step")? })
-                };
-                rows.iter().map(read).collect::<sqlx::Result<_>>()?
-            }
+        let query = sqlx::query(&self.names).bind(&key.namespaces).bind(&key.left_out).bind(&key.steps);
+        let rows = query.fetch_all(conn).await?;
+        let read = |row: &sqlx::postgres::PgRow| {
+            Ok(Source { namespace: row.try_get("namespace")?, step: row.try_get("step")? })
         };
-        if !sources.is_empty() {
-            let first = crate::lost::some_fence() as usize % sources.len();
-            sources.rotate_left(first);
-        }
+        let mut sources = rows.iter().map(read).collect::<sqlx::Result<Vec<Source>>>()?;
+        begin_anywhere(&mut sources);
         Ok(sources)
     }
 
@@ -103,11 +98,7 @@ impl Claim for Deliveries {
     type Item = ClaimedStep;
 
     fn topics(&self, Queued { key, .. }: &Queued) -> Vec<Topic> {
-        let keys = key.namespaces.iter().flat_map(|namespace| match &key.steps {
-            None => vec![of_namespace(namespace)],
-            Some(steps) => steps.iter().map(|step| of_step(namespace, step)).collect(),
-        });
-        keys.map(|key| self.providers.channel.topic_of(&key)).collect()
+        key.topics(&self.providers.channel)
     }
 
     async fn look(&self, conn: &mut PgConnection, look: &Look<Queued, Args>) -> pg::Result<Looked<ClaimedStep>> {
@@ -122,8 +113,10 @@ impl Claim for Deliveries {
         let (mut claimed, mut again) = (Vec::new(), None);
         // What was claimed goes back if anything after it fails.
         let mut unheard = Vec::new();
+        let late = Instant::now() + LOOKING;
         for round in 0..=ROUNDS_MAX {
-            if free.is_empty() || round == ROUNDS_MAX {
+            let enough = free.is_empty() || !claimed.is_empty() && Instant::now() >= late;
+            if enough || round == ROUNDS_MAX {
                 again = Some(Duration::ZERO);
                 break;
             }
@@ -132,6 +125,7 @@ impl Claim for Deliveries {
                 Ok(deliveries) => deliveries,
                 Err(error) => {
                     tracing::warn!(error = pg::causes(&error), "nothing can be received for now");
+                    is_sound(conn).await?;
                     again = Some(AWAY);
                     break;
                 }
@@ -168,9 +162,13 @@ impl Claim for Deliveries {
                 free.push_front(seats[place]);
             }
             self.providers.ack_soon(dropped);
+            if back.is_empty() {
+                continue;
+            }
             // Put back at once: who is rung finds them.
-            if let Err(error) = queue.release(back).await {
+            if let Err(error) = queue.release(Some(&mut *conn), back).await {
                 tracing::debug!(error = pg::causes(&error), "messages were not put back; they come back by themselves");
+                is_sound(conn).await?;
             }
         }
         unheard.into_iter().for_each(Unheard::heard);
@@ -184,15 +182,24 @@ impl Claim for Deliveries {
 
     async fn give_back(&self, conn: &mut PgConnection, steps: &[ClaimedStep]) -> pg::Result<()> {
         self.lost.give_back(conn, steps).await?;
-        let tokens: Vec<_> = steps.iter().map(|step| step.token).collect();
-        self.providers.ended(&tokens);
+        locked(&self.given).extend(steps.iter().map(|step| step.token));
         Ok(())
+    }
+
+    fn given_back(&self) {
+        self.providers.ended(&std::mem::take(&mut *locked(&self.given)));
     }
 
     async fn sweep(&self, _: &mut PgConnection, keys: &[Queued]) -> pg::Result<Vec<usize>> {
         // What a queue has, who looks knows best.
         Ok((0..keys.len()).collect())
     }
+}
+
+/// Fails, as something that passes, if a connection is of no use any more. Through a pooler a look is one transaction: what its queue failed with has ended it, with all that was claimed.
+async fn is_sound(conn: &mut PgConnection) -> pg::Result<()> {
+    let asked = sqlx::raw_sql("select 1").execute(conn).await;
+    asked.map(|_| ()).map_err(|error| sqlx::Error::Io(io::Error::other(error)).into())
 }
 
 /// What was received and is not decided about. Dropped, it goes back: who looked was too slow, or the database away.

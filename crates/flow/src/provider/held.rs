@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -23,8 +24,14 @@ type Key = (Uuid, i32, i64);
 #[derive(Default)]
 pub(crate) struct Held {
     steps: Mutex<Steps>,
-    /// To be acked. Whoever puts the first in acks all that come while it does.
-    ended: Mutex<Vec<(Provider, Receipt)>>,
+    ended: Mutex<Ended>,
+}
+
+/// To be acked: by one task, for as long as there are some, all at once that came while it acked those before.
+#[derive(Default)]
+struct Ended {
+    receipts: Vec<(Provider, Receipt)>,
+    acking: Option<JoinHandle<()>>,
 }
 
 #[derive(Default)]
@@ -82,10 +89,9 @@ impl Providers {
             return;
         }
         let mut ended = locked(&self.held.ended);
-        let first = ended.is_empty();
-        ended.extend(receipts);
-        if first {
-            tokio::spawn(ack(self.clone()));
+        ended.receipts.extend(receipts);
+        if ended.acking.as_ref().is_none_or(JoinHandle::is_finished) {
+            ended.acking = Some(tokio::spawn(ack(self.clone())));
         }
     }
 
@@ -97,7 +103,7 @@ impl Providers {
         let providers = self.clone();
         tokio::spawn(async move {
             let Ok(queue) = providers.get(provider) else { return };
-            if let Err(error) = queue.release(receipts).await {
+            if let Err(error) = queue.release(None, receipts).await {
                 tracing::debug!(error = pg::causes(&error), "messages were not put back; they come back by themselves");
             }
         });
@@ -106,12 +112,17 @@ impl Providers {
 
 async fn ack(providers: Arc<Providers>) {
     loop {
+        let receipts = {
+            let mut ended = locked(&providers.held.ended);
+            if ended.receipts.is_empty() {
+                ended.acking = None;
+                return;
+            }
+            std::mem::take(&mut ended.receipts)
+        };
         let mut by_provider: HashMap<Provider, Vec<Receipt>> = HashMap::new();
-        for (provider, receipt) in std::mem::take(&mut *locked(&providers.held.ended)) {
+        for (provider, receipt) in receipts {
             by_provider.entry(provider).or_default().push(receipt);
-        }
-        if by_provider.is_empty() {
-            return;
         }
         for (provider, receipts) in by_provider {
             let Ok(queue) = providers.get(provider) else { continue };

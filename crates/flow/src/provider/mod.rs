@@ -6,7 +6,7 @@
 //! that comes twice, late or never costs a look or some time, and nothing else.
 
 pub(crate) mod deliver;
-pub(crate) mod events;
+mod events;
 pub(crate) mod held;
 #[cfg(feature = "pgmq")]
 mod pgmq;
@@ -30,7 +30,7 @@ use wake::{Channel, Consumer};
 
 use crate::error::Error;
 use crate::namespace::Provider;
-use events::Events;
+use crate::notice::Notices;
 use held::Held;
 
 /// Letters of a queue's name that tell people what it is for; with the hash it fits what PGMQ allows, which is 47.
@@ -127,7 +127,7 @@ pub(crate) enum Mark {
     #[cfg(feature = "pgmq")]
     Message { queue: String, id: i64 },
     #[cfg(feature = "rabbitmq")]
-    Tag(Box<lapin::message::Delivery>),
+    Tag { delivery: Box<lapin::message::Delivery>, link: std::sync::Weak<rabbitmq::Link> },
 }
 
 /// What was sent to a queue.
@@ -150,10 +150,10 @@ pub trait QueueProvider: Send + Sync {
     /// Returns when it can be used, or says why it cannot.
     async fn ready(&self) -> Result<(), QueueError>;
 
-    /// Sends messages, and returns when the queue has all of them for good. After an error it may have some.
+    /// Sends messages, and returns when the queue has all of them for good. After an error it may have some. The tables take none.
     async fn publish(&self, messages: &[StepMessage]) -> Result<Vec<Sent>, QueueError>;
 
-    /// Receives what is there of these sources now, at most so many; does not wait. `conn` is a connection that who asks has anyway.
+    /// Receives what is there of these sources now, at most so many; does not wait. `conn` is a connection that who asks has anyway. What was received before something failed is no error.
     async fn receive(
         &self,
         conn: &mut PgConnection,
@@ -164,8 +164,8 @@ pub trait QueueProvider: Send + Sync {
     /// Ends messages that have done their work. One that is not there any more is no error.
     async fn ack(&self, receipts: Vec<Receipt>) -> Result<(), QueueError>;
 
-    /// Puts messages back, to be received again at once.
-    async fn release(&self, receipts: Vec<Receipt>) -> Result<(), QueueError>;
+    /// Puts messages back, to be received again at once. `conn` is the connection by which they were received, if that is still at hand: through a pooler it has them locked until it commits.
+    async fn release(&self, conn: Option<&mut PgConnection>, receipts: Vec<Receipt>) -> Result<(), QueueError>;
 }
 
 /// A queue that says when there is something, so that nobody has to ask.
@@ -200,20 +200,20 @@ impl Providers {
         schema: &Schema,
         options: &ProviderOptions,
         channel: Channel,
-        events: &Consumer<Events>,
+        notices: &Consumer<Notices>,
     ) -> Providers {
         #[cfg(feature = "pgmq")]
-        let pgmq = Some(Arc::new(pgmq::Pgmq::new(db, schema, options.publish_lease, events.clone())) as _);
+        let pgmq = Some(Arc::new(pgmq::Pgmq::new(db, schema, options.publish_lease, notices.clone())) as _);
         #[cfg(not(feature = "pgmq"))]
         let pgmq = None;
         #[cfg(feature = "rabbitmq")]
         let rabbitmq = options
             .amqp_url
             .clone()
-            .map(|url| Arc::new(rabbitmq::Rabbitmq::new(url, schema.name(), events.clone())) as _);
+            .map(|url| Arc::new(rabbitmq::Rabbitmq::new(url, schema.name(), notices.clone())) as _);
         #[cfg(not(feature = "rabbitmq"))]
         let rabbitmq = None;
-        let table = Arc::new(table::Table::new(schema, events.clone()));
+        let table = Arc::new(table::Table::new(schema, notices.clone()));
         Providers { held: Held::default(), table, pgmq, rabbitmq, channel }
     }
 

@@ -15,12 +15,13 @@ use sqlx::PgConnection;
 use tokio::sync::OnceCell;
 use wake::Consumer;
 
-use super::events::{self, Events};
+use super::events;
 use super::{
     Delivery, EventDrivenQueueProvider, Mark, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source,
     StepMessage, queue_name,
 };
 use crate::namespace::Provider;
+use crate::notice::Notices;
 
 const NAME: &str = "PGMQ";
 
@@ -33,7 +34,7 @@ pub(super) struct Pgmq {
     installed: OnceCell<PGMQueueExt>,
     /// The queues that are there.
     known: Mutex<HashSet<String>>,
-    events: Consumer<Events>,
+    notices: Consumer<Notices>,
 }
 
 fn failed(what: &'static str) -> impl Fn(PgmqError) -> QueueError {
@@ -41,14 +42,14 @@ fn failed(what: &'static str) -> impl Fn(PgmqError) -> QueueError {
 }
 
 impl Pgmq {
-    pub(super) fn new(db: &Database, schema: &Schema, lease: Duration, events: Consumer<Events>) -> Pgmq {
+    pub(super) fn new(db: &Database, schema: &Schema, lease: Duration, notices: Consumer<Notices>) -> Pgmq {
         Pgmq {
             db: db.clone(),
             schema: schema.name().to_owned(),
             invisible: lease.as_secs().clamp(1, i32::MAX as u64) as i32,
             installed: OnceCell::new(),
             known: Mutex::default(),
-            events,
+            notices,
         }
     }
 
@@ -100,36 +101,56 @@ impl Pgmq {
         Ok(sent)
     }
 
+    /// Adds what is in the queue of a source, until there are `most`.
     async fn read(
         &self,
         conn: &mut PgConnection,
-        sources: &[Source],
+        source: &Source,
         most: usize,
-    ) -> Result<Vec<Delivery>, QueueError> {
+        deliveries: &mut Vec<Delivery>,
+    ) -> Result<(), QueueError> {
         let queues = self.installed().await?;
-        let mut deliveries = Vec::new();
-        for source in sources {
-            let left = most.saturating_sub(deliveries.len());
-            if left == 0 {
-                break;
-            }
-            let queue = queue_name(&self.schema, source);
-            self.open(conn, &queue).await?;
-            let read = queues.read_batch_with_cxn(&queue, self.invisible, left as i32, &mut *conn);
-            let read: Vec<Message<Value, Value>> = read.await.map_err(failed("could not be read"))?;
-            for Message { msg_id: id, message, .. } in read {
-                let receipt = Receipt(Mark::Message { queue: queue.clone(), id });
-                match serde_json::from_value(message) {
-                    Ok(message) => deliveries.push(Delivery { message, receipt }),
-                    Err(error) => {
-                        tracing::warn!(queue, id, %error, "dropped a message of PGMQ that is none of this engine's");
-                        let dropped = queues.delete_with_cxn(&queue, id, &mut *conn).await;
-                        dropped.map_err(failed("could not drop a message"))?;
-                    }
+        let queue = queue_name(&self.schema, source);
+        self.open(conn, &queue).await?;
+        let left = most.saturating_sub(deliveries.len());
+        let read = queues.read_batch_with_cxn(&queue, self.invisible, left as i32, &mut *conn);
+        let read: Vec<Message<Value, Value>> = read.await.map_err(failed("could not be read"))?;
+        let mut strangers = Vec::new();
+        for Message { msg_id: id, message, .. } in read {
+            let receipt = Receipt(Mark::Message { queue: queue.clone(), id });
+            match serde_json::from_value(message) {
+                Ok(message) => deliveries.push(Delivery { message, receipt }),
+                Err(error) => {
+                    tracing::warn!(queue, id, %error, "dropped a message of PGMQ that is none of this engine's");
+                    strangers.push(id);
                 }
             }
         }
-        Ok(deliveries)
+        if !strangers.is_empty() {
+            let dropped = queues.delete_batch_with_cxn(&queue, &strangers, &mut *conn).await;
+            dropped.map_err(failed("could not drop a message"))?;
+        }
+        Ok(())
+    }
+
+    async fn put_back(&self, conn: &mut PgConnection, receipts: Vec<Receipt>) -> Result<(), QueueError> {
+        let queues = self.installed().await?;
+        for Receipt(mark) in receipts {
+            if let Mark::Message { queue, id } = mark {
+                let put = queues.set_vt_with_cxn::<_, Value, Value>(&queue, id, 0, &mut *conn).await;
+                put.map_err(failed("could not put a message back"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends messages of one queue.
+    async fn delete(&self, queue: &str, ids: &[i64]) -> Result<(), QueueError> {
+        let queues = self.installed().await?;
+        let mut session = self.session().await?;
+        let deleted = queues.delete_batch_with_cxn(queue, ids, &mut *session).await;
+        deleted.map_err(failed("could not end messages"))?;
+        session.finish().await.map_err(|error| QueueError::new(NAME, "could not end messages", error))
     }
 }
 
@@ -153,7 +174,21 @@ impl QueueProvider for Pgmq {
         sources: &[Source],
         most: usize,
     ) -> Result<Vec<Delivery>, QueueError> {
-        self.read(conn, sources, most).await.inspect_err(|_| self.forget())
+        let mut deliveries = Vec::new();
+        for source in sources {
+            if deliveries.len() >= most {
+                break;
+            }
+            if let Err(error) = self.read(conn, source, most, &mut deliveries).await {
+                self.forget();
+                // What is here is not to be lost. Through a pooler it is not here: it was read in a transaction that has failed.
+                if deliveries.is_empty() || self.db.has_pooler() {
+                    return Err(error);
+                }
+                break;
+            }
+        }
+        Ok(deliveries)
     }
 
     async fn ack(&self, receipts: Vec<Receipt>) -> Result<(), QueueError> {
@@ -163,24 +198,20 @@ impl QueueProvider for Pgmq {
                 by_queue.entry(queue).or_default().push(id);
             }
         }
-        let queues = self.installed().await?;
-        let mut session = self.session().await?;
+        let mut ended = Ok(());
         for (queue, ids) in by_queue {
-            let deleted = queues.delete_batch_with_cxn(&queue, &ids, &mut *session).await;
-            deleted.map_err(failed("could not end messages"))?;
+            // Each by itself: a queue that somebody has dropped is no reason to keep the messages of others.
+            ended = ended.and(self.delete(&queue, &ids).await);
         }
-        session.finish().await.map_err(|error| QueueError::new(NAME, "could not end messages", error))
+        ended
     }
 
-    async fn release(&self, receipts: Vec<Receipt>) -> Result<(), QueueError> {
-        let queues = self.installed().await?;
-        let mut session = self.session().await?;
-        for Receipt(mark) in receipts {
-            if let Mark::Message { queue, id } = mark {
-                let put = queues.set_vt_with_cxn::<_, Value, Value>(&queue, id, 0, &mut *session).await;
-                put.map_err(failed("could not put a message back"))?;
-            }
+    async fn release(&self, conn: Option<&mut PgConnection>, receipts: Vec<Receipt>) -> Result<(), QueueError> {
+        if let Some(conn) = conn {
+            return self.put_back(conn, receipts).await;
         }
+        let mut session = self.session().await?;
+        self.put_back(&mut session, receipts).await?;
         session.finish().await.map_err(|error| QueueError::new(NAME, "could not put messages back", error))
     }
 }
@@ -191,6 +222,6 @@ impl EventDrivenQueueProvider for Pgmq {
     }
 
     fn create_event_stream(&self, namespace: &str) -> BoxStream<'static, QueueEvent> {
-        events::stream(&self.events, namespace)
+        events::stream(&self.notices, namespace)
     }
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use pg::{Schema, Sql};
 use sqlx::{PgConnection, Row};
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
+use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep};
 use wake::{Channel, Claim, Claimed, Look, Looked, Topic};
 
@@ -115,37 +116,59 @@ impl Claim for Publishes {
     }
 }
 
-/// A publisher, which ends when this is dropped.
-struct Publisher(JoinHandle<()>);
+/// Publishers at work. Dropped, they end.
+pub(crate) struct Publishing {
+    end: Option<oneshot::Sender<()>>,
+    task: JoinHandle<()>,
+}
 
-impl Drop for Publisher {
+impl Publishing {
+    /// Begins to send whatever is due.
+    pub(crate) fn start(flow: &Flow) -> Publishing {
+        let (end, ended) = oneshot::channel();
+        Publishing { end: Some(end), task: tokio::spawn(flow.clone().publish(ended)) }
+    }
+
+    /// Ends them, and returns when they have: what they had taken and not sent is on its way back then.
+    pub(crate) async fn stop(mut self) {
+        self.end = None;
+        if let Err(error) = (&mut self.task).await {
+            tracing::warn!(%error, "steps were not sent to the end");
+        }
+    }
+}
+
+impl Drop for Publishing {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 
 impl Flow {
+    async fn publish(self, ended: oneshot::Receiver<()>) {
+        let mut publishers = JoinSet::new();
+        tokio::select! {
+            () = self.keep_publishers(&mut publishers) => {}
+            _ = ended => {}
+        }
+        publishers.shutdown().await;
+    }
+
     /// Keeps a publisher for each namespace that has another queue than the tables, as they are set and from when that changes.
-    pub(crate) async fn publish(&self) {
-        let mut known = loop {
-            match self.inner.known_namespaces().await {
-                Ok(known) => break known,
-                Err(error) => {
-                    tracing::warn!(error = pg::causes(&error), "namespaces could not be read for now");
-                    sleep(PAUSE_MAX).await;
-                }
-            }
-        };
-        let mut publishers: HashMap<Outlet, Publisher> = HashMap::new();
+    async fn keep_publishers(&self, publishers: &mut JoinSet<()>) {
+        let mut known = self.inner.namespaces_at_last().await;
+        let mut running: HashMap<Outlet, AbortHandle> = HashMap::new();
         loop {
             let wanted = outlets(&known.borrow_and_update());
-            publishers.retain(|outlet, _| wanted.contains(outlet));
+            for (_, ended) in running.extract_if(|outlet, _| !wanted.contains(outlet)) {
+                ended.abort();
+            }
+            while publishers.try_join_next().is_some() {}
             for outlet in wanted {
                 match self.inner.providers.get(outlet.provider) {
                     Ok(queue) => {
-                        let queue = queue.clone();
-                        let run = || Publisher(tokio::spawn(self.clone().run_publisher(outlet.clone(), queue)));
-                        publishers.entry(outlet.clone()).or_insert_with(run);
+                        let run = self.clone().run_publisher(outlet.clone(), queue.clone());
+                        running.entry(outlet).or_insert_with(|| publishers.spawn(run));
                     }
                     Err(error) => tracing::warn!(namespace = outlet.namespace, %error, "its steps are not sent here"),
                 }

@@ -2,9 +2,11 @@
 //!
 //! Messages are fetched when somebody waits for them, as many as are waited for: none lies unacked in a process that has no use for it, however many are under way there. Whoever
 //! sends rings, so nobody asks in vain. A connection that is lost is made anew by whoever needs it next; what was received by it and not acked comes again, and is dropped where it was claimed.
+//! That is also how nothing lies unacked for ever: a connection by which something could not be acked, or by which something may have come that nobody heard of, is left.
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,18 +15,21 @@ use lapin::options::{
     BasicAckOptions, BasicGetOptions, BasicNackOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
-use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties};
+use lapin::{Acker, BasicProperties, Channel, Confirmation, Connection, ConnectionProperties};
 use sqlx::PgConnection;
+use tokio::runtime::Handle;
 use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use wake::Consumer;
 
-use super::events::{self, Events};
+use super::events;
 use super::{
     Delivery, EventDrivenQueueProvider, Mark, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source,
     StepMessage, queue_name,
 };
+use crate::lost::locked;
 use crate::namespace::Provider;
+use crate::notice::Notices;
 
 const NAME: &str = "RabbitMQ";
 /// A message that survives a restart.
@@ -37,22 +42,28 @@ const PRIORITY_ZERO: i16 = 4;
 const SENDING: Duration = Duration::from_secs(30);
 /// How long it may take to be there, or to answer, before it counts as away.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long messages are fetched, each by a round trip, once there are some: these are claimed then, and the rest is fetched after that.
+const FETCHING: Duration = Duration::from_secs(1);
+/// What a connection is closed with: nothing is wrong with it that the server could know.
+const GOODBYE: u16 = 200;
 
 pub(super) struct Rabbitmq {
     url: String,
     schema: String,
     link: Mutex<Option<Arc<Link>>>,
-    events: Consumer<Events>,
+    notices: Consumer<Notices>,
 }
 
 /// A connection.
-struct Link {
-    connection: Connection,
+pub(crate) struct Link {
+    connection: Arc<Connection>,
     /// For what is sent, and for what is received.
     sends: Channel,
     receives: Channel,
     /// The queues that it has declared.
     declared: std::sync::Mutex<HashSet<String>>,
+    /// Nobody uses it any more.
+    left: AtomicBool,
 }
 
 fn failed(what: &'static str) -> impl Fn(lapin::Error) -> QueueError {
@@ -61,34 +72,160 @@ fn failed(what: &'static str) -> impl Fn(lapin::Error) -> QueueError {
 
 impl Link {
     async fn open(url: &str) -> lapin::Result<Link> {
-        let connection = Connection::connect(url, ConnectionProperties::default()).await?;
+        let connection = Arc::new(Connection::connect(url, ConnectionProperties::default()).await?);
         let sends = connection.create_channel().await?;
         sends.confirm_select(ConfirmSelectOptions::default()).await?;
         let receives = connection.create_channel().await?;
-        Ok(Link { connection, sends, receives, declared: std::sync::Mutex::default() })
+        Ok(Link { connection, sends, receives, declared: std::sync::Mutex::default(), left: AtomicBool::new(false) })
     }
 
     fn is_alive(&self) -> bool {
-        self.connection.status().connected() && self.sends.status().connected() && self.receives.status().connected()
+        let connected = || self.sends.status().connected() && self.receives.status().connected();
+        !self.left.load(Ordering::Relaxed) && self.connection.status().connected() && connected()
+    }
+
+    /// Leaves it for good: what was received by it and not acked comes again.
+    fn leave(&self) {
+        if self.left.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let connection = self.connection.clone();
+        let close = async move { timeout(PATIENCE, connection.close(GOODBYE, "left".into())).await };
+        // Without a runtime everything ends, connections included.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(close);
+        }
+    }
+
+    /// What is asked of the server. If it takes too long, this is left.
+    async fn ask<T>(&self, what: &'static str, asked: impl Future<Output = lapin::Result<T>>) -> Result<T, QueueError> {
+        match timeout(PATIENCE, asked).await {
+            Ok(answer) => answer.map_err(failed(what)),
+            Err(late) => {
+                self.leave();
+                Err(QueueError::new(NAME, what, late))
+            }
+        }
     }
 
     /// Makes a queue, if this connection has not yet. Answers whether it has now.
-    async fn declare(&self, queue: &str) -> lapin::Result<bool> {
-        let declared = || self.declared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if declared().contains(queue) {
+    async fn declare(&self, queue: &str) -> Result<bool, QueueError> {
+        if locked(&self.declared).contains(queue) {
             return Ok(false);
         }
-        let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
-        let mut arguments = FieldTable::default();
-        arguments.insert("x-max-priority".into(), AMQPValue::ShortShortUInt(PRIORITY_MAX));
-        self.sends.queue_declare(queue.into(), durable, arguments).await?;
-        Ok(declared().insert(queue.to_owned()))
+        let declare = async {
+            // The server closes the channel by which it refuses a queue: that is nobody else's.
+            let channel = self.connection.create_channel().await?;
+            let durable = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+            let mut arguments = FieldTable::default();
+            arguments.insert("x-max-priority".into(), AMQPValue::ShortShortUInt(PRIORITY_MAX));
+            channel.queue_declare(queue.into(), durable, arguments).await
+        };
+        self.ask("could not make a queue", declare).await?;
+        Ok(locked(&self.declared).insert(queue.to_owned()))
+    }
+
+    /// Sends messages, and returns when the server has them.
+    async fn send(&self, schema: &str, messages: &[StepMessage]) -> Result<Vec<Sent>, QueueError> {
+        let mut confirms = Vec::with_capacity(messages.len());
+        let mut sent: Vec<Sent> = Vec::new();
+        for message in messages {
+            let source = Source { namespace: message.namespace.clone(), step: message.step.clone() };
+            let queue = queue_name(schema, &source);
+            let created = self.declare(&queue).await?;
+            let body = serde_json::to_vec(message).map_err(|error| QueueError::new(NAME, "could not send", error))?;
+            let properties =
+                BasicProperties::default().with_delivery_mode(PERSISTENT).with_priority(priority(message.priority));
+            // A queue that somebody has deleted is not to swallow it.
+            let mandatory = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+            let published = self.sends.basic_publish("".into(), queue.as_str().into(), mandatory, &body, properties);
+            confirms.push(self.ask("could not send", published).await?);
+            if !sent.iter().any(|sent| sent.queue == queue) {
+                sent.push(Sent { queue, created, newest: None });
+            }
+        }
+        for confirm in confirms {
+            match self.ask("did not confirm", confirm).await? {
+                Confirmation::Ack(None) => {}
+                _ => {
+                    // The next one makes its queue again.
+                    locked(&self.declared).clear();
+                    return Err(QueueError::new(NAME, "did not confirm", "a message was refused or had no queue"));
+                }
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Adds what is in a queue, one by one, until there are `most`, or some and it is late.
+    async fn fetch(
+        self: &Arc<Self>,
+        queue: &str,
+        most: usize,
+        late: Instant,
+        deliveries: &mut Vec<Delivery>,
+    ) -> Result<(), QueueError> {
+        self.declare(queue).await?;
+        while is_fetching(deliveries, most, late) {
+            let got = self.receives.basic_get(queue.into(), BasicGetOptions::default());
+            let Some(got) = self.ask("could not be read", got).await? else { break };
+            let mut delivery = Box::new(got.delivery);
+            match serde_json::from_slice(&std::mem::take(&mut delivery.data)) {
+                Ok(message) => {
+                    let receipt = Receipt(Mark::Tag { delivery, link: Arc::downgrade(self) });
+                    deliveries.push(Delivery { message, receipt });
+                }
+                Err(error) => {
+                    tracing::warn!(queue, %error, "dropped a message of RabbitMQ that is none of this engine's");
+                    let dropped = delivery.acker.ack(BasicAckOptions::default());
+                    self.ask("could not drop a message", dropped).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_fetching(deliveries: &[Delivery], most: usize, late: Instant) -> bool {
+    deliveries.len() < most && (deliveries.is_empty() || Instant::now() < late)
+}
+
+/// For as long as something is asked that must be heard to its end. Dropped before that, its connection is left: what came by it unheard comes again.
+struct Hearing<'a>(Option<&'a Link>);
+
+impl Hearing<'_> {
+    fn heard(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Hearing<'_> {
+    fn drop(&mut self) {
+        if let Some(link) = self.0 {
+            link.leave();
+        }
+    }
+}
+
+/// What is said of a message at last.
+#[derive(Clone, Copy)]
+enum Last {
+    Ack,
+    PutBack,
+}
+
+impl Last {
+    async fn say(self, acker: &Acker) -> lapin::Result<bool> {
+        match self {
+            Last::Ack => acker.ack(BasicAckOptions::default()).await,
+            Last::PutBack => acker.nack(BasicNackOptions { requeue: true, ..BasicNackOptions::default() }).await,
+        }
     }
 }
 
 impl Rabbitmq {
-    pub(super) fn new(url: String, schema: &str, events: Consumer<Events>) -> Rabbitmq {
-        Rabbitmq { url, schema: schema.to_owned(), link: Mutex::default(), events }
+    pub(super) fn new(url: String, schema: &str, notices: Consumer<Notices>) -> Rabbitmq {
+        Rabbitmq { url, schema: schema.to_owned(), link: Mutex::default(), notices }
     }
 
     /// The connection; a new one if there is none that works.
@@ -97,73 +234,31 @@ impl Rabbitmq {
         if let Some(link) = link.as_ref().filter(|link| link.is_alive()) {
             return Ok(link.clone());
         }
-        *link = None;
-        let opened = in_time("could not be reached", Link::open(&self.url)).await?;
+        if let Some(broken) = link.take() {
+            broken.leave();
+        }
+        let what = "could not be reached";
+        let opened = match timeout(PATIENCE, Link::open(&self.url)).await {
+            Ok(opened) => opened.map_err(failed(what))?,
+            Err(late) => return Err(QueueError::new(NAME, what, late)),
+        };
         Ok(link.insert(Arc::new(opened)).clone())
     }
 
-    /// Leaves the connection: it has failed, or what it knows is not so any more.
-    async fn leave(&self) {
-        *self.link.lock().await = None;
-    }
-
-    async fn send(&self, messages: &[StepMessage]) -> Result<Vec<Sent>, QueueError> {
-        let link = self.link().await?;
-        let mut confirms = Vec::with_capacity(messages.len());
-        let mut sent: Vec<Sent> = Vec::new();
-        for message in messages {
-            let source = Source { namespace: message.namespace.clone(), step: message.step.clone() };
-            let queue = queue_name(&self.schema, &source);
-            let created = in_time("could not make a queue", link.declare(&queue)).await?;
-            let body = serde_json::to_vec(message).map_err(|error| QueueError::new(NAME, "could not send", error))?;
-            let properties =
-                BasicProperties::default().with_delivery_mode(PERSISTENT).with_priority(priority(message.priority));
-            // A queue that somebody has deleted is not to swallow it.
-            let mandatory = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
-            let published = link.sends.basic_publish("".into(), queue.as_str().into(), mandatory, &body, properties);
-            confirms.push(in_time("could not send", published).await?);
-            if !sent.iter().any(|sent| sent.queue == queue) {
-                sent.push(Sent { queue, created, newest: None });
+    /// Says something of messages at last. What came by a connection that is not there any more comes again by itself.
+    async fn last(&self, last: Last, receipts: Vec<Receipt>) -> Result<(), QueueError> {
+        let mut said = Ok(());
+        for Receipt(mark) in receipts {
+            let Mark::Tag { delivery, link } = mark else { continue };
+            let Some(link) = link.upgrade().filter(|link| link.is_alive()) else { continue };
+            let hearing = Hearing(Some(&link));
+            match link.ask("could not end a message", last.say(&delivery.acker)).await {
+                Ok(_) => hearing.heard(),
+                // Nor can the others be that came by it: they come again with this one.
+                Err(error) => said = said.and(Err(error)),
             }
         }
-        for confirm in confirms {
-            match in_time("did not confirm", confirm).await? {
-                Confirmation::Ack(None) => {}
-                _ => return Err(QueueError::new(NAME, "did not confirm", "a message was refused or had no queue")),
-            }
-        }
-        Ok(sent)
-    }
-
-    async fn fetch(&self, sources: &[Source], most: usize) -> Result<Vec<Delivery>, QueueError> {
-        let link = self.link().await?;
-        let mut deliveries = Vec::new();
-        for source in sources {
-            let queue = queue_name(&self.schema, source);
-            in_time("could not make a queue", link.declare(&queue)).await?;
-            while deliveries.len() < most {
-                let got = link.receives.basic_get(queue.as_str().into(), BasicGetOptions::default());
-                let Some(got) = in_time("could not be read", got).await? else { break };
-                let mut delivery = Box::new(got.delivery);
-                match serde_json::from_slice(&std::mem::take(&mut delivery.data)) {
-                    Ok(message) => deliveries.push(Delivery { message, receipt: Receipt(Mark::Tag(delivery)) }),
-                    Err(error) => {
-                        tracing::warn!(queue, %error, "dropped a message of RabbitMQ that is none of this engine's");
-                        let dropped = delivery.acker.ack(BasicAckOptions::default());
-                        in_time("could not drop a message", dropped).await?;
-                    }
-                }
-            }
-        }
-        Ok(deliveries)
-    }
-}
-
-/// What is asked of the server, unless it takes too long.
-async fn in_time<T>(what: &'static str, asked: impl Future<Output = lapin::Result<T>>) -> Result<T, QueueError> {
-    match timeout(PATIENCE, asked).await {
-        Ok(answer) => answer.map_err(failed(what)),
-        Err(late) => Err(QueueError::new(NAME, what, late)),
+        said
     }
 }
 
@@ -182,12 +277,11 @@ impl QueueProvider for Rabbitmq {
     }
 
     async fn publish(&self, messages: &[StepMessage]) -> Result<Vec<Sent>, QueueError> {
-        let sent = timeout(SENDING, self.send(messages)).await;
-        let sent = sent.unwrap_or_else(|late| Err(QueueError::new(NAME, "took too long to confirm", late)));
-        if sent.is_err() {
-            self.leave().await;
-        }
-        sent
+        let link = self.link().await?;
+        timeout(SENDING, link.send(&self.schema, messages)).await.unwrap_or_else(|late| {
+            link.leave();
+            Err(QueueError::new(NAME, "took too long to confirm", late))
+        })
     }
 
     async fn receive(
@@ -196,30 +290,30 @@ impl QueueProvider for Rabbitmq {
         sources: &[Source],
         most: usize,
     ) -> Result<Vec<Delivery>, QueueError> {
-        let received = self.fetch(sources, most).await;
-        if received.is_err() {
-            self.leave().await;
+        let link = self.link().await?;
+        let hearing = Hearing(Some(&link));
+        let (late, mut deliveries, mut fetched) = (Instant::now() + FETCHING, Vec::new(), Ok(()));
+        for source in sources {
+            if !is_fetching(&deliveries, most, late) || !link.is_alive() {
+                break;
+            }
+            // A queue that fails is no reason to lose what others have brought, nor to keep it from being brought.
+            let queue = queue_name(&self.schema, source);
+            fetched = fetched.and(link.fetch(&queue, most, late, &mut deliveries).await);
         }
-        received
+        hearing.heard();
+        match fetched {
+            Err(error) if deliveries.is_empty() => Err(error),
+            _ => Ok(deliveries),
+        }
     }
 
     async fn ack(&self, receipts: Vec<Receipt>) -> Result<(), QueueError> {
-        for Receipt(mark) in receipts {
-            if let Mark::Tag(delivery) = mark {
-                in_time("could not end a message", delivery.acker.ack(BasicAckOptions::default())).await?;
-            }
-        }
-        Ok(())
+        self.last(Last::Ack, receipts).await
     }
 
-    async fn release(&self, receipts: Vec<Receipt>) -> Result<(), QueueError> {
-        let again = BasicNackOptions { requeue: true, ..BasicNackOptions::default() };
-        for Receipt(mark) in receipts {
-            if let Mark::Tag(delivery) = mark {
-                in_time("could not put a message back", delivery.acker.nack(again)).await?;
-            }
-        }
-        Ok(())
+    async fn release(&self, _: Option<&mut PgConnection>, receipts: Vec<Receipt>) -> Result<(), QueueError> {
+        self.last(Last::PutBack, receipts).await
     }
 }
 
@@ -229,6 +323,6 @@ impl EventDrivenQueueProvider for Rabbitmq {
     }
 
     fn create_event_stream(&self, namespace: &str) -> BoxStream<'static, QueueEvent> {
-        events::stream(&self.events, namespace)
+        events::stream(&self.notices, namespace)
     }
 }

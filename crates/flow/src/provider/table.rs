@@ -6,23 +6,24 @@ use pg::{Schema, Sql};
 use sqlx::{PgConnection, Row};
 use wake::Consumer;
 
-use super::events::{self, Events};
+use super::events;
 use super::{
     Delivery, EventDrivenQueueProvider, Mark, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source, StepMessage,
 };
 use crate::namespace::Provider;
+use crate::notice::Notices;
 
 const NAME: &str = "the step table";
 
 /// Nothing is sent, so nothing can be lost; a claim takes what is due. To receive is to see what a claim would find.
 pub(super) struct Table {
     receive: Sql,
-    events: Consumer<Events>,
+    notices: Consumer<Notices>,
 }
 
 impl Table {
-    pub(super) fn new(schema: &Schema, events: Consumer<Events>) -> Table {
-        Table { receive: schema.sql(include_str!("../../sql/receive_steps.sql")), events }
+    pub(super) fn new(schema: &Schema, notices: Consumer<Notices>) -> Table {
+        Table { receive: schema.sql(include_str!("../../sql/receive_steps.sql")), notices }
     }
 }
 
@@ -37,7 +38,8 @@ impl QueueProvider for Table {
     }
 
     async fn publish(&self, _: &[StepMessage]) -> Result<Vec<Sent>, QueueError> {
-        Ok(Vec::new())
+        // What is thrown away must not seem to be kept.
+        Err(QueueError::new(NAME, "takes no messages", "a step comes to be with its task"))
     }
 
     async fn receive(
@@ -73,7 +75,7 @@ impl QueueProvider for Table {
         Ok(())
     }
 
-    async fn release(&self, _: Vec<Receipt>) -> Result<(), QueueError> {
+    async fn release(&self, _: Option<&mut PgConnection>, _: Vec<Receipt>) -> Result<(), QueueError> {
         Ok(())
     }
 }
@@ -84,6 +86,6 @@ impl EventDrivenQueueProvider for Table {
     }
 
     fn create_event_stream(&self, namespace: &str) -> BoxStream<'static, QueueEvent> {
-        events::stream(&self.events, namespace)
+        events::stream(&self.notices, namespace)
     }
 }

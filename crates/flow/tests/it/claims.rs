@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use flow::{Claimant, Refused, Said, StepState};
+use pg::testing::eventually;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::fixture::{Fixture, PATIENCE, submission, worker};
+use crate::fixture::{Fixture, NAMESPACE, PATIENCE, submission, worker};
 
 /// A worker that waits is woken by a submission, and by what a step makes ready.
 /// It waits before there is anything, with a patience that polling alone would not meet.
@@ -250,4 +251,22 @@ async fn a_claim_that_nobody_heard_of_delays_nobody() {
     let claimed = there.claim(&deaf, 1, Some(Instant::now() + PATIENCE)).await.expect("a claim");
     cut.happened().await;
     assert_eq!(claimed.first().map(|step| step.attempt), Some(1));
+}
+
+/// Whoever names so many namespaces and steps that they cannot be told apart one by one is woken all the same.
+/// It waits before there is anything, and the engine's own polls are far off.
+#[tokio::test]
+async fn who_names_too_much_is_woken_all_the_same() {
+    let flow = Fixture::with("[{name: a}]").await;
+    let names = |own: &str| (0..200).map(|number| format!("{own}{number}")).chain([own.to_owned()]).collect();
+    let wide = Claimant { namespaces: names(NAMESPACE), steps: Some(names("a")), ..worker() };
+    assert!(flow.claim(&wide, 1, None).await.expect("a claim").is_empty());
+    let waiting = flow.flow.clone();
+    let waiting = tokio::spawn(async move { waiting.claim(&wide, 1, Some(Instant::now() + PATIENCE)).await });
+    eventually("it waits", async || {
+        flow.health().consumers.iter().any(|one| one.intentions > 0 && &*one.name == "steps")
+    })
+    .await;
+    flow.task().await;
+    assert_eq!(waiting.await.expect("no panic").expect("a claim").remove(0).name, "a");
 }

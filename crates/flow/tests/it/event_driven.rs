@@ -8,8 +8,8 @@ use flow::event_driven::{
     EventSource, Failed, HealthStatus, Mode, NamespaceCoordinator, RoutingRule, TaskReadyEvent, outside_channel,
 };
 use flow::{
-    EventDrivenOrchestrator, EventRouter, Flow, Handlers, NamespaceChange, OrchestrationConfig, OrchestrationMode,
-    Step, Submission, WorkerPool,
+    Claimant, EventDrivenOrchestrator, EventRouter, Flow, Handlers, NamespaceChange, OrchestrationConfig,
+    OrchestrationMode, Step, Submission, WorkerPool,
 };
 use pg::Database;
 use pg::testing::{TestDb, eventually};
@@ -18,7 +18,7 @@ use sqlx::postgres::PgListener;
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
-use crate::fixture::{Elsewhere, Fixture, NAMESPACE, PATIENCE, submission};
+use crate::fixture::{Elsewhere, Fixture, NAMESPACE, PATIENCE, submission, worker};
 
 /// Handlers for the callables `a` and `b`.
 fn handlers() -> Handlers {
@@ -389,4 +389,42 @@ async fn an_orchestrator_that_sleeps_asks_nothing() {
         role.calls().await == before
     })
     .await;
+}
+
+/// A step that nobody here waits for is not forgotten, whoever else waits in its namespace. One that is waited for, and that nobody was told of, is.
+/// A step is made due behind everybody's back: while a worker waits for another name, and while one waits for its own.
+#[tokio::test]
+async fn what_nobody_here_waits_for_is_not_forgotten() {
+    let flow = Fixture::with("[{name: a}]").await;
+    let config = OrchestrationConfig {
+        fallback_interval: Duration::from_millis(20),
+        // It asks for as long after the last look.
+        fallback_after: Duration::from_secs(60),
+        ..OrchestrationConfig::default()
+    };
+    let orchestrator = started(&flow, config);
+    let waiting = |step: &str| {
+        let (flow, claimant) = (flow.flow.clone(), Claimant { steps: Some(vec![step.to_owned()]), ..worker() });
+        tokio::spawn(async move { flow.claim(&claimant, 1, Some(Instant::now() + PATIENCE * 2)).await })
+    };
+    let due = async |at: &str| {
+        let sql = flow.db.schema().sql(&format!("update {{schema}}.step s set due_at = {at}"));
+        sqlx::query(&sql).execute(flow.db.database().pool()).await.expect("an update");
+    };
+    flow.task().await;
+    due("now() - interval '2 min'").await;
+    let other = waiting("b");
+    eventually("it was asked for", async || orchestrator.metrics().fallback_polls > 3).await;
+    assert_eq!(orchestrator.metrics().fallback_found, 0);
+    due("'infinity'").await;
+    let own = waiting("a");
+    eventually("both wait", async || {
+        let consumers = flow.health().consumers;
+        consumers.iter().any(|one| &*one.name == "steps" && one.intentions == 2)
+    })
+    .await;
+    due("now() - interval '2 min'").await;
+    assert_eq!(own.await.expect("no panic").expect("a claim").remove(0).name, "a");
+    assert!(orchestrator.metrics().fallback_found >= 1);
+    other.abort();
 }

@@ -10,7 +10,7 @@ use flow::{
 };
 use futures_util::StreamExt as _;
 use pg::Database;
-use pg::testing::{Proxy, TestDb, eventually};
+use pg::testing::{Proxy, TestDb, eventually, pooler};
 use serde_json::json;
 use sqlx::postgres::PgListener;
 use tokio::time::{Instant, timeout};
@@ -39,7 +39,7 @@ impl Through {
 /// A flow whose namespace is handed out through a queue, and who sends.
 struct Queued {
     flow: Fixture,
-    _orchestrator: EventDrivenOrchestrator,
+    orchestrator: EventDrivenOrchestrator,
     through: Through,
 }
 
@@ -58,8 +58,8 @@ impl Queued {
         let flow = Flow::open(db.database().clone(), db.schema().clone(), options).await.expect("open a flow");
         let flow = Fixture { db, flow };
         flow.template("t", steps).await;
-        let _orchestrator = flow.orchestrate();
-        let queued = Queued { flow, _orchestrator, through: through.clone() };
+        let orchestrator = flow.orchestrate();
+        let queued = Queued { flow, orchestrator, through: through.clone() };
         queued.change(through.provider).await;
         queued
     }
@@ -85,6 +85,16 @@ impl Queued {
         })
         .await;
         taken
+    }
+
+    /// Returns when so many steps that nobody has claimed were taken to be sent.
+    async fn sent(&self, count: i64) {
+        let sql = self.db.schema().sql("select count(*) from {schema}.step s where s.published is not null");
+        eventually("they were sent", async || {
+            let sent: i64 = sqlx::query_scalar(&sql).fetch_one(self.db.database().pool()).await.expect("a count");
+            sent == count
+        })
+        .await;
     }
 
     /// Completes every step that comes until all tasks are complete, as several workers do.
@@ -153,8 +163,10 @@ async fn a_message_twice_counts_once(through: &Through) {
     let taken = flow.messages(1).await;
     let message: StepMessage = taken[0].message.clone();
     assert_eq!((message.task, message.attempt, message.step.as_str()), (task, 0, "a"));
-    flow.queue().publish(&[message.clone(), message.clone(), message]).await.expect("sent");
-    flow.queue().release(taken.into_iter().map(|delivery| delivery.receipt).collect()).await.expect("put back");
+    let sent = flow.queue().publish(&[message.clone(), message.clone(), message]).await;
+    assert_eq!(sent.is_ok(), through.provider != Provider::Table, "the tables take no messages");
+    let receipts = taken.into_iter().map(|delivery| delivery.receipt).collect();
+    flow.queue().release(None, receipts).await.expect("put back");
     let step = flow.next().await;
     assert!(flow.now(10).await.is_empty());
     flow.complete(&step, json!(1)).await;
@@ -216,13 +228,8 @@ async fn another_queue_takes_over(through: &Through) {
     let flow = Queued::with(through, LONG, "[{name: a}]").await;
     let tasks = flow.tasks(6).await;
     let under_way = [flow.next().await, flow.next().await];
-    let sent = flow.db.schema().sql("select count(*) from {schema}.step s where s.published is not null");
     if through.provider != Provider::Table {
-        eventually("the rest was sent", async || {
-            let sent: i64 = sqlx::query_scalar(&sent).fetch_one(flow.db.database().pool()).await.expect("a count");
-            sent == 4
-        })
-        .await;
+        flow.sent(4).await;
     }
     let other = if through.provider == Provider::Table { Provider::Pgmq } else { Provider::Table };
     flow.change(other).await;
@@ -389,6 +396,91 @@ async fn rabbitmq_may_crash_and_come_back() {
     }
 }
 
+/// A worker on two queues takes from both while both have work, and takes nothing only to give it back.
+/// One namespace is in the tables, one in PGMQ, and all of it is there before the worker begins, so that it never has to wait.
+#[tokio::test]
+async fn a_worker_takes_from_two_queues_in_turn() {
+    const TASKS: usize = 20;
+    let flow = Queued::with(&Through { provider: Provider::Pgmq, amqp_url: None }, LONG, "[{name: a}]").await;
+    let other = "name: t\nnamespace_name: other\nidentity_strategy: always_unique\nsteps: [{name: a}]\n";
+    flow.register(other).await.expect("a template");
+    for _ in 0..TASKS {
+        flow.task().await;
+        let other = flow::Submission::new("other", "t", "1.0.0", json!({}));
+        flow.submit(other).await.expect("a task");
+    }
+    flow.sent(TASKS as i64).await;
+    let both = Claimant { namespaces: vec![NAMESPACE.to_owned(), "other".to_owned()], ..worker() };
+    let mut turns = Vec::new();
+    for _ in 0..2 * TASKS {
+        let claimed = flow.claim(&both, 1, Some(Instant::now() + PATIENCE)).await.expect("a claim");
+        flow.complete(&claimed[0], json!(1)).await;
+        turns.push(claimed[0].namespace.clone());
+    }
+    assert!(turns[..TASKS].iter().any(|namespace| *namespace != turns[0]), "{turns:?}");
+    let sql = flow.db.schema().sql("select count(*) from {schema}.attempt a where a.outcome <> 'c'");
+    let back: i64 = sqlx::query_scalar(&sql).fetch_one(flow.db.database().pool()).await.expect("a count");
+    assert_eq!(back, 0);
+}
+
+/// Through a pooler, where a look is one transaction, whoever finds no room puts the message back and does not wait for itself.
+/// A limit of one is full, and there is another message: asked for, the answer is that there is nothing. It comes when there is room.
+#[tokio::test]
+async fn a_full_limit_holds_nobody_up_through_a_pooler() {
+    let db = TestDb::new().await;
+    let Some(pooler) = pooler(&db).await else { return };
+    let through = pg::Options { pooler: true, ..pg::Options::default() };
+    let database = Database::connect_lazy(pooler.url(), through).expect("a pool");
+    Flow::open(db.database().clone(), db.schema().clone(), Options::default()).await.expect("the schema");
+    let flow = Flow::open(database, db.schema().clone(), Options::default()).await.expect("open a flow");
+    let flow = Fixture { db, flow };
+    flow.template("t", "[{name: a}]").await;
+    let _orchestrator = flow.orchestrate();
+    let change = NamespaceChange { provider: Some(Provider::Pgmq), ..NamespaceChange::default() };
+    flow.put_namespace(NAMESPACE, &change).await.expect("changed");
+    flow.limit(NAMESPACE, Some("a"), Some(1)).await.expect("limited");
+    flow.task().await;
+    let first = flow.next().await;
+    let other = flow.task().await;
+    let queue = flow.provider(Provider::Pgmq).expect("a queue");
+    let source = [Source { namespace: NAMESPACE.to_owned(), step: "a".to_owned() }];
+    eventually("the other was sent", async || {
+        let mut conn = flow.db.database().pool().acquire().await.expect("a connection");
+        let seen = queue.receive(&mut conn, &source, 1).await.expect("messages");
+        let there = !seen.is_empty();
+        let receipts = seen.into_iter().map(|delivery| delivery.receipt).collect();
+        queue.release(Some(&mut conn), receipts).await.expect("put back");
+        there
+    })
+    .await;
+    assert!(flow.now(1).await.is_empty());
+    flow.complete(&first, json!(1)).await;
+    let second = flow.next().await;
+    assert_eq!(second.token.task, other);
+    flow.complete(&second, json!(1)).await;
+    assert_eq!(flow.attempts(other).await, [(1, "c".to_owned())]);
+}
+
+/// A name that no step has makes no queue, however often it is asked for; the steps that there are come to who waits for both.
+#[tokio::test]
+async fn a_name_that_no_step_has_makes_no_queue() {
+    let flow = Queued::with(&Through { provider: Provider::Pgmq, amqp_url: None }, LONG, "[{name: a}]").await;
+    let of = |steps: &[&str]| Claimant { steps: Some(steps.iter().map(|&step| step.to_owned()).collect()), ..worker() };
+    assert!(flow.claim(&of(&["b", "c"]), 1, None).await.expect("a claim").is_empty());
+    flow.task().await;
+    let step = flow.claim(&of(&["a", "b"]), 1, Some(Instant::now() + PATIENCE)).await.expect("a claim").remove(0);
+    assert_eq!(step.name, "a");
+    flow.complete(&step, json!(1)).await;
+    // Names of queues begin with the schema.
+    let sql = "select count(*) from pgmq.meta m where m.queue_name like left($1, 30) || '%'";
+    let queues: i64 = sqlx::query_scalar(sql)
+        .bind(flow.db.schema().name())
+        .fetch_one(flow.db.database().pool())
+        .await
+        .expect("a count");
+    assert_eq!(queues, 1);
+}
+
 /// A namespace cannot be given a queue that this server does not have.
 #[tokio::test]
 async fn a_queue_that_is_not_there_is_refused() {
@@ -418,4 +510,56 @@ async fn messages_of_pgmq_are_announced() {
         let queue = payload.get("queue").or(payload.get("queue_name")).and_then(|queue| queue.as_str());
         assert!(queue.is_some_and(|queue| queue.len() <= 47), "{payload}");
     }
+}
+
+/// Listeners outside are told of steps that can be claimed, those that were sent through another queue included.
+/// One has been sent for an hour ahead when another becomes ready: both are told of.
+#[tokio::test]
+async fn what_was_sent_is_told_of_as_ready() {
+    let through = Through { provider: Provider::Pgmq, amqp_url: None };
+    let flow = Queued::with(&through, LONG, "[{name: a}, {name: b}, {name: c, dependencies: [a]}]").await;
+    let change = NamespaceChange { announces: Some(true), ..NamespaceChange::default() };
+    flow.put_namespace(NAMESPACE, &change).await.expect("changed");
+    let mut listener = PgListener::connect_with(flow.db.database().pool()).await.expect("a listener");
+    let channel = flow::event_driven::outside_channel(flow.db.schema().name(), "step_ready", Some(NAMESPACE));
+    listener.listen(&channel).await.expect("listening");
+    flow.task().await;
+    flow.sent(2).await;
+    let first = Claimant { steps: Some(vec!["a".to_owned()]), ..worker() };
+    let step = flow.claim(&first, 1, Some(Instant::now() + PATIENCE)).await.expect("a claim").remove(0);
+    flow.complete(&step, json!(1)).await;
+    let told = async {
+        loop {
+            let told = listener.recv().await.expect("a notification");
+            let payload: serde_json::Value = serde_json::from_str(told.payload()).expect("JSON");
+            if payload["triggered_by"] == "step_transition" {
+                return payload;
+            }
+        }
+    };
+    let told = timeout(PATIENCE, told).await.expect("in time");
+    assert_eq!((&told["ready_steps"], &told["step_names"]), (&json!(2), &json!(["b", "c"])));
+}
+
+/// Whoever shuts down while steps are being sent leaves none behind: they are due for others when it has closed.
+/// PGMQ takes nothing, because somebody has locked its table; the lease of being sent is an hour.
+#[tokio::test]
+async fn a_shutdown_gives_back_what_is_being_sent() {
+    let flow = Queued::with(&Through { provider: Provider::Pgmq, amqp_url: None }, LONG, "[{name: a}]").await;
+    let before = flow.task().await;
+    flow.work(&[before]).await;
+    let pool = flow.db.database().pool();
+    let sql = "select m.queue_name from pgmq.meta m where m.queue_name like left($1, 30) || '%'";
+    let queue: String = sqlx::query_scalar(sql).bind(flow.db.schema().name()).fetch_one(pool).await.expect("a queue");
+    let mut locked = pool.begin().await.expect("a transaction");
+    let lock = pg::Schema::new("pgmq").expect("a schema").sql(&format!("lock table {{schema}}.\"q_{queue}\""));
+    sqlx::query(&lock).execute(&mut *locked).await.expect("locked");
+    flow.task().await;
+    flow.sent(1).await;
+    flow.orchestrator.shutdown().await;
+    flow.flow.close().await;
+    let sql =
+        flow.db.schema().sql("select count(*) from {schema}.step s where s.published is null and s.due_at <= now()");
+    let due: i64 = sqlx::query_scalar(&sql).fetch_one(pool).await.expect("a count");
+    assert_eq!(due, 1);
 }
