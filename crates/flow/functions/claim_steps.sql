@@ -8,7 +8,7 @@
 -- Rows:   one per step, see functions/hand_out.sql; then one of nulls but for next_due_ms, the lanes and up to where each has been read.
 -- Rings:  who watches one of their tasks.
 -- Locks:  limits, in order; then steps, skip locked.
--- Index:  step_due of each lane forwards; then primary keys.
+-- Index:  step_due of each lane forwards; then primary keys. Beside 1 000 000 finished tasks a claim of one step reads 108 pages, in 0.3 ms; of 500 steps from 5 002 lanes 70 ms, 20 of them for the lanes.
 -- Commit: is not waited for to be on disk. A crash of the database may forget the newest claims, and their steps are due again at once: what is said under them is refused.
 create or replace function {schema}.claim_steps(
     namespaces text[], names text[], left_out text[], known integer[], floors_us bigint[], claim bigint, wants integer[], workers text[], leases_ms bigint[]
