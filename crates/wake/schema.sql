@@ -35,13 +35,15 @@ $function$;
 
 CREATE OR REPLACE FUNCTION {schema}.ring(channels text[], payloads text[])
  RETURNS void
- LANGUAGE sql
+ LANGUAGE plpgsql
 AS $function$
-    select pg_notify(channel,
+begin
+    perform pg_notify(channel,
                      case when payload ~ '^\+[0-9]{1,15}$'
                           then ((extract(epoch from now()) * 1000)::bigint + substr(payload, 2)::bigint)::text
                           else payload end)
-    from unnest(channels, payloads) as rung (channel, payload)
+    from unnest(channels, payloads) as rung (channel, payload);
+end
 $function$;
 
 CREATE OR REPLACE FUNCTION {schema}.ring_by_trigger()

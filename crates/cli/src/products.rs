@@ -25,6 +25,9 @@ const FLUSH_WITHIN: Duration = Duration::from_secs(2);
 /// itself.
 const END_WITHIN: Duration = Duration::from_secs(2);
 
+/// How long a look that is under way may take to end: as long as a slow database needs, and not as long as a broker that hangs.
+const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+
 /// Every part's tables, in the order in which they depend on each other. What several products stand on is there once.
 fn components(schema: &Schema) -> Vec<Component> {
     let mut components = PostgresProvider::components(schema);
@@ -73,7 +76,10 @@ impl Products {
 
     /// Answers whoever waits, and refuses further waits: what follows can then be waited for.
     pub(crate) async fn close(&self) {
-        tokio::join!(self.queues.close(), self.flow.close());
+        let closed = async { tokio::join!(self.queues.close(), self.flow.close()) };
+        if timeout(CLOSE_WITHIN, closed).await.is_err() {
+            tracing::warn!("a look did not end in time: what it claims is due again when its lease ends");
+        }
     }
 
     /// Ends everything in order, while the database can still be used: what nobody has sent or done goes back, then what was

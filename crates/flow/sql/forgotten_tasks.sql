@@ -6,7 +6,12 @@
 select t.id, n.name as namespace, t.priority, t.state::text as state, (extract(epoch from t.updated_at) * 1000000)::bigint as updated_at_us, count(*) as ready, array_agg(distinct l.name) as names
 from unnest($1::text[], $2::text[]) as w (namespace, name)
 join {schema}.namespace n on n.name = w.namespace
-join {schema}.step_lane l on l.namespace_id = n.id and (w.name is null or l.name = w.name)
+cross join lateral (
+    select l.* from {schema}.step_lane l where w.name is not null and l.namespace_id = n.id and l.name = w.name
+    union all
+    select l.* from {schema}.step_lane l where w.name is null and l.namespace_id = n.id
+    offset 0
+) l
 cross join lateral (
     select s.task_id, s.due_at from {schema}.step s
     where s.lane_id = l.id and s.due_at <= now() - $3::bigint * interval '1 ms' and s.due_at < 'infinity'

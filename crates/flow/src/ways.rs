@@ -4,15 +4,18 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::select_all;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use wake::Claimed;
 
 use crate::claim::{Args, ClaimedStep, Key};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::flow::Flow;
 use crate::lost::begin_anywhere;
 use crate::namespace::{Known, Mode, Provider};
 use crate::provider::deliver::Queued;
+
+/// How long one queue is asked before the next: a broker that hangs does not hold back what lies elsewhere.
+const TURN: Duration = Duration::from_millis(250);
 
 /// How the namespaces of one claim are claimed.
 #[derive(Debug, PartialEq, Eq)]
@@ -151,7 +154,17 @@ impl Flow {
         let mut ways: Vec<&Way> = ways.iter().collect();
         begin_anywhere(&mut ways);
         for way in ways {
-            let claimed = self.claim_now(way, key, want, args).await?;
+            let claim = self.claim_now(way, key, want, args);
+            let claimed = if waits && way.waited {
+                match timeout(TURN, claim).await {
+                    Ok(Ok(claimed)) => claimed,
+                    // It is waited for afterwards, beside the others, and that wait bears what passes.
+                    Err(_) | Ok(Err(Error::Wake(wake::Error::Unavailable { .. }))) => continue,
+                    Ok(Err(error)) => return Err(error),
+                }
+            } else {
+                claim.await?
+            };
             // What is here is not to be lost while another is asked.
             if !claimed.is_empty() {
                 self.count(waits && way.waited, &claimed);

@@ -115,7 +115,7 @@ impl Coordination {
 
     /// Stops all of them, side by side; none is started any more.
     pub(super) async fn stop_all(&self) {
-        self.stopped.store(true, Relaxed);
+        self.refuse();
         let all: Vec<_> = self.all().drain().map(|(_, coordinator)| coordinator).collect();
         futures_util::future::join_all(all.iter().map(|coordinator| coordinator.stop(self.config.grace))).await;
     }
@@ -124,9 +124,14 @@ impl Coordination {
         self.stopped.load(Relaxed)
     }
 
+    /// None is started any more, and nothing else.
+    pub(super) fn refuse(&self) {
+        self.stopped.store(true, Relaxed);
+    }
+
     /// None is started any more.
     pub(super) fn close(&self) {
-        self.stopped.store(true, Relaxed);
+        self.refuse();
         self.all().clear();
     }
 }

@@ -96,6 +96,7 @@ impl EventDrivenOrchestrator {
     /// Stops for good: handlers may go on for as long as the config says, and what is not done by then is given back. Returns when it has, and when whatever was being sent through another queue is on its way
     /// back: [`Flow::close`] waits for that.
     pub async fn shutdown(&self) {
+        self.shared.refuse();
         let started = self.leave();
         if let Some(Started { tasks, publishing }) = started {
             for task in tasks {

@@ -193,18 +193,21 @@ impl FallbackPoller {
         let mut found = found.iter().map(Standing::of).collect::<sqlx::Result<Vec<_>>>()?;
         // Who leaves some out does not wait for them; nor does who has gone by now.
         let is_wanted = |task: &Standing| task.names.iter().any(|name| inner.waiting.is_for(&task.namespace, name));
+        // Behind as many as are read at most there may be one that is waited for: whoever waits looks once more.
+        let mut keys: BTreeSet<String> = if found.len() as i64 >= FOUND_MAX {
+            found.iter().map(|task| of_namespace(&task.namespace)).collect()
+        } else {
+            BTreeSet::new()
+        };
         found.retain(|task| self.shared.router.is_some() || is_wanted(task));
-        if found.is_empty() {
+        if found.is_empty() && keys.is_empty() {
             return Ok(0);
         }
         inner.meter.found.add(found.len() as u64);
-        let keys: BTreeSet<String> = found
-            .iter()
-            .flat_map(|task| {
-                let steps = task.names.iter().map(|name| of_step(&task.namespace, name));
-                steps.chain([of_namespace(&task.namespace)])
-            })
-            .collect();
+        keys.extend(found.iter().flat_map(|task| {
+            let steps = task.names.iter().map(|name| of_step(&task.namespace, name));
+            steps.chain([of_namespace(&task.namespace)])
+        }));
         inner.wake.ring(&[inner.steps_channel.ring_keys(keys.iter().map(String::as_str))]);
         for task in &found {
             self.shared.offer(task.event(EventSource::FallbackPoller), None);
