@@ -590,7 +590,10 @@ begin
         -- Found by halves: a template may have 10 000 steps, and each its lane.
         cross join lateral (select width_bucket(l.id, known) as place) w
         cross join lateral (select coalesce(case when known[w.place] = l.id then to_timestamp(floors_us[w.place] / 1000000::float8) end, '-infinity') as floor offset 0) k
-        left join lateral (select s.due_at from {schema}.step s where s.lane_id = l.id and s.due_at >= k.floor and s.due_at < 'infinity' order by s.due_at limit 1) f on true
+        left join lateral (
+            select s.due_at from {schema}.step s
+            where s.lane_id = l.id and s.due_at >= k.floor and s.due_at < 'infinity' and s.due_at <= case k.floor when '-infinity' then 'infinity' else now() end order by s.due_at limit 1
+        ) f on true
         order by l.priority desc, f.due_at
     ) l;
     if array_remove(spaces || limits, null) <> '{}' then
@@ -637,7 +640,10 @@ begin
                 update {schema}.step_limit m set running = m.running + taken - before where m.id in (spaces[place], limits[place]);
                 continue when taken - before = room and taken < cardinality(seats);
             end if;
-            first := (select s.due_at from {schema}.step s where s.lane_id = places[place] and s.due_at >= first and s.due_at < 'infinity' order by s.due_at limit 1);
+            first := (
+                select s.due_at from {schema}.step s
+                where s.lane_id = places[place] and s.due_at >= first and s.due_at < 'infinity' and s.due_at <= case floors[place] when '-infinity' then 'infinity' else now() end
+                order by s.due_at limit 1);
         end if;
         soonest := least(soonest, first);
         -- Nobody is left who could take one.

@@ -1,7 +1,7 @@
 -- Claims the steps that have been due longest in some namespaces, those of a higher priority first, with all that their handlers need; and says when the next is due.
 -- Source: namespaces by name; steps by name, or all of them but those that are left out.
 -- Floors: of the lanes that the process knows (in order), from where to read them, in microseconds of the Unix epoch; null: everything. An old transaction keeps what was claimed in front of
---         each lane, and without a floor every look would wade through it.
+--         each lane, and the leases that have ended early behind now, and without a floor every look would wade through both. So what is due later is told by looks without one only.
 -- Fence:  a number that no other claim has. Who never hears the answer finds the steps by it: see sql/lost_claims.sql.
 -- Seats:  `wants`: steps at most; `workers`: who; `leases_ms`: for how long. Each seat gets a step before any gets a second.
 -- Limits: a lane that has one gives no more than that allows. What is due beyond it is rung by whatever makes room: see functions/free_slots.sql.
@@ -56,7 +56,10 @@ begin
         -- Found by halves: a template may have 10 000 steps, and each its lane.
         cross join lateral (select width_bucket(l.id, known) as place) w
         cross join lateral (select coalesce(case when known[w.place] = l.id then to_timestamp(floors_us[w.place] / 1000000::float8) end, '-infinity') as floor offset 0) k
-        left join lateral (select s.due_at from {schema}.step s where s.lane_id = l.id and s.due_at >= k.floor and s.due_at < 'infinity' order by s.due_at limit 1) f on true
+        left join lateral (
+            select s.due_at from {schema}.step s
+            where s.lane_id = l.id and s.due_at >= k.floor and s.due_at < 'infinity' and s.due_at <= case k.floor when '-infinity' then 'infinity' else now() end order by s.due_at limit 1
+        ) f on true
         order by l.priority desc, f.due_at
     ) l;
     if array_remove(spaces || limits, null) <> '{}' then
@@ -103,7 +106,10 @@ begin
                 update {schema}.step_limit m set running = m.running + taken - before where m.id in (spaces[place], limits[place]);
                 continue when taken - before = room and taken < cardinality(seats);
             end if;
-            first := (select s.due_at from {schema}.step s where s.lane_id = places[place] and s.due_at >= first and s.due_at < 'infinity' order by s.due_at limit 1);
+            first := (
+                select s.due_at from {schema}.step s
+                where s.lane_id = places[place] and s.due_at >= first and s.due_at < 'infinity' and s.due_at <= case floors[place] when '-infinity' then 'infinity' else now() end
+                order by s.due_at limit 1);
         end if;
         soonest := least(soonest, first);
         -- Nobody is left who could take one.
