@@ -481,7 +481,7 @@ begin
         for attempt in 1..2 loop
             if source_partition is null then
                 soonest := (select c.due_at from {schema}.cursor c
-                            where c.consumer_id = own and c.due_at >= bound and c.due_at < 'infinity' and (floor_us is null or c.due_at <= now())
+                            where c.consumer_id = own and c.due_at >= bound and c.due_at < 'infinity' and c.due_at <= case when floor_us is null then 'infinity' else now() end
                             order by c.due_at limit 1);
             else
                 soonest := (select n.due_at from {schema}.partition p

@@ -3,7 +3,7 @@
 -- Seats:  `leases`: what each lease is called; `leases_ms`: for how long, null for what the queue says; `batches`: messages at most, `most` by the greediest, and not more than so many
 --         segments of a partition, and of as few that their bytes are just `room`; `widths`: partitions at most. Each seat gets a partition before any gets a second.
 -- Group:  `mode`, `since`: where it begins if it does not exist yet; `waited_ms`: for how long it has been waited for, see functions/subscribe.sql.
--- Floor:  what was due before it is not read, and neither is what is due later than now: see crates/wake/src/floor.rs.
+-- Floor:  what was due before it is not read, and neither is what is due later than now, where the leases lie that ended early: see crates/wake/src/floor.rs. Both are bounds of the index.
 -- Rows:   one per segment and seat, in order, with the messages of the seat and when they became due; then one of nulls but for next_due_ms and, if nothing was left that is
 --         due, the time in due_us. None at all: there is no such queue.
 -- Locks:  cursors, skip locked; of a partition that turns out to be empty its row, skip locked.
@@ -126,7 +126,7 @@ begin
         for attempt in 1..2 loop
             if source_partition is null then
                 soonest := (select c.due_at from {schema}.cursor c
-                            where c.consumer_id = own and c.due_at >= bound and c.due_at < 'infinity' and (floor_us is null or c.due_at <= now())
+                            where c.consumer_id = own and c.due_at >= bound and c.due_at < 'infinity' and c.due_at <= case when floor_us is null then 'infinity' else now() end
                             order by c.due_at limit 1);
             else
                 soonest := (select n.due_at from {schema}.partition p
