@@ -613,7 +613,7 @@ begin
         if room > 0 then
             for mine in
                 select s.task_id, s.ordinal, s.slot, s.state, s.due_at, s.fence, s.attempt, s.worker, s.ready_at, s.since
-                from {schema}.step s where s.lane_id = places[place] and s.due_at >= floors[place] and s.due_at <= now() and s.due_at < 'infinity' order by s.due_at
+                from {schema}.step s where s.lane_id = places[place] and s.due_at >= first and s.due_at <= now() and s.due_at < 'infinity' order by s.due_at
                 limit room for update skip locked
             loop
                 taken := taken + 1;
@@ -945,7 +945,16 @@ CREATE OR REPLACE FUNCTION {schema}.land(flight uuid, outcomes text[], channels 
  RETURNS integer
  LANGUAGE plpgsql
 AS $function$
+declare
+    seconds float8 := extract(epoch from clock_timestamp());
+    good_until float8 := nullif(current_setting('reveille.plans_good_until', true), '');
 begin
+    if good_until is null or good_until < seconds then
+        perform set_config('reveille.plans_good_until', (seconds + 10)::text, false);
+        if good_until is not null then
+            execute 'discard plans';
+        end if;
+    end if;
     if flight is not null then
         insert into {schema}.flight (id, outcomes) values (flight, outcomes);
     end if;

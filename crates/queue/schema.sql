@@ -740,7 +740,16 @@ CREATE OR REPLACE FUNCTION {schema}.land(flight uuid, outcomes text[], channels 
  RETURNS integer
  LANGUAGE plpgsql
 AS $function$
+declare
+    seconds float8 := extract(epoch from clock_timestamp());
+    good_until float8 := nullif(current_setting('reveille.plans_good_until', true), '');
 begin
+    if good_until is null or good_until < seconds then
+        perform set_config('reveille.plans_good_until', (seconds + 10)::text, false);
+        if good_until is not null then
+            execute 'discard plans';
+        end if;
+    end if;
     if flight is not null then
         insert into {schema}.flight (id, outcomes) values (flight, outcomes);
     end if;

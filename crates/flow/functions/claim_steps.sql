@@ -79,7 +79,7 @@ begin
         if room > 0 then
             for mine in
                 select s.task_id, s.ordinal, s.slot, s.state, s.due_at, s.fence, s.attempt, s.worker, s.ready_at, s.since
-                from {schema}.step s where s.lane_id = places[place] and s.due_at >= floors[place] and s.due_at <= now() and s.due_at < 'infinity' order by s.due_at
+                from {schema}.step s where s.lane_id = places[place] and s.due_at >= first and s.due_at <= now() and s.due_at < 'infinity' order by s.due_at
                 limit room for update skip locked
             loop
                 taken := taken + 1;

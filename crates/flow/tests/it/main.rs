@@ -18,6 +18,7 @@ mod listing;
 mod manual;
 mod meddling;
 mod namespaces;
+mod pages;
 mod providers;
 mod rabbitmq;
 mod reading;

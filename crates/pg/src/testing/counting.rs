@@ -99,4 +99,13 @@ impl CountingRole {
         let statements = self.statements().await;
         statements.iter().filter(|(query, _)| query.to_lowercase().contains(&fragment)).map(|(_, calls)| calls).sum()
     }
+
+    /// How many pages the statements of this role have read whose text contains `fragment`, and the functions that they call.
+    pub async fn pages_matching(&self, fragment: &str) -> i64 {
+        let pages = "select coalesce(sum(s.shared_blks_hit + s.shared_blks_read), 0)::bigint from pg_stat_statements s \
+                     join pg_roles r on r.oid = s.userid where r.rolname = $1 and strpos(s.query, $2) > 0";
+        let mut observer = self.observer.lock().await;
+        let read = sqlx::query_scalar(pages).bind(&self.name).bind(fragment).fetch_one(&mut *observer).await;
+        read.expect("read pg_stat_statements")
+    }
 }

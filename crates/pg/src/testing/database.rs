@@ -59,6 +59,20 @@ impl TestDb {
         &self.schema
     }
 
+    /// Lets the server know how large the tables of the schema are now, as it finds out by itself after a minute or so.
+    ///
+    /// # Panics
+    /// If it cannot.
+    pub async fn analyze(&self) {
+        let sql = "do $$ declare name text; begin \
+                   for name in select format('%I.%I', n.nspname, c.relname) from pg_class c join pg_namespace n on n.oid = c.relnamespace \
+                               where n.nspname = {name} and c.relkind = 'r' \
+                   loop execute 'analyze ' || name; end loop; end $$";
+        let name = format!("$name${}$name$", self.schema.name());
+        let sql = sql.replace("{name}", &name);
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(self.database.pool()).await.expect("analyze the tables");
+    }
+
     /// The server's URL, for a pool with other options. Do not print it.
     pub fn url(&self) -> &str {
         &self.url

@@ -9,6 +9,7 @@ mod groups;
 mod maintenance;
 mod messages;
 mod order;
+mod pages;
 mod pops;
 mod resources;
 mod retention;

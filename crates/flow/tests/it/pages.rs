@@ -1,0 +1,128 @@
+//! How much the hot statements read: pages, which unlike time are the same on every machine.
+
+use std::collections::BTreeSet;
+
+use flow::{ClaimedStep, Ended, Flow, Options, Said};
+use futures_util::future::join_all;
+use pg::Database;
+use pg::testing::{CountingRole, TestDb, eventually};
+use serde_json::json;
+
+use crate::fixture::Fixture;
+
+/// A flow whose statements are counted. It has one connection, so that a plan is made once.
+async fn counted() -> Option<(Fixture, CountingRole)> {
+    let db = TestDb::new().await;
+    let role = db.counting_role().await?;
+    let one = pg::Options { max_connections: 1, ..pg::Options::default() };
+    let database = Database::connect_lazy(role.url(), one).expect("a pool");
+    let flow = Flow::open(database, db.schema().clone(), Options::default()).await.expect("open a flow");
+    Some((Fixture { db, flow }, role))
+}
+
+/// Completes steps, all at once.
+async fn complete(flow: &Flow, steps: &[ClaimedStep]) {
+    let said = |step: &ClaimedStep| Ended { token: step.token, said: Said::Complete(json!(1)) };
+    let settled = flow.settle(steps.iter().map(said).collect()).await.expect("an answer");
+    assert!(settled.len() == steps.len() && settled.iter().all(Result::is_ok), "{settled:?}");
+}
+
+/// What single steps of a chain of two cost, from submit to end: pages that submitting, claiming and ending have read.
+async fn one_task(flow: &Fixture, role: &CountingRole) -> [i64; 3] {
+    let read = async || {
+        let pages = async |statement: &str| role.pages_matching(statement).await;
+        [pages("submit_tasks").await, pages("claim_steps").await, pages("settle_steps").await]
+    };
+    let before = read().await;
+    flow.task().await;
+    for name in ["a", "b"] {
+        let steps = flow.now(1).await;
+        assert_eq!(steps[0].name, name);
+        complete(flow, &steps).await;
+    }
+    let after = read().await;
+    [0, 1, 2].map(|at| after[at] - before[at])
+}
+
+/// A plan that was made while the tables were small, and known to be, is as good when they have grown.
+/// They are analyzed after the first task, and grow until the one that is measured.
+#[tokio::test]
+async fn a_step_costs_the_same_when_the_tables_have_grown() {
+    const GROWN: usize = 3_000;
+    let Some((flow, role)) = counted().await else { return };
+    flow.template("t", "[{name: a}, {name: b, dependencies: [a]}]").await;
+    one_task(&flow, &role).await;
+    flow.db.analyze().await;
+    let small = one_task(&flow, &role).await;
+    for _ in 0..GROWN / 500 {
+        join_all((0..500).map(|_| flow.task())).await;
+        for _ in 0..2 {
+            let steps = flow.now(500).await;
+            assert_eq!(steps.len(), 500);
+            complete(&flow, &steps).await;
+        }
+    }
+    eventually("a plan that fits the tables", async || {
+        let grown = one_task(&flow, &role).await;
+        println!("from {small:?} to {grown:?} pages");
+        small.into_iter().zip(grown).all(|(small, grown)| small > 0 && grown > 0 && grown < small + 200)
+    })
+    .await;
+}
+
+/// What a step of a wide task costs does not depend on how wide it is: to submit it, to hand it out, and to end it.
+/// The tables are new, and nothing is known about them: a plan that looks steps up by their task alone seems as good as any.
+#[tokio::test]
+async fn a_step_costs_the_same_in_a_wide_task() {
+    const WIDE: usize = 1_000;
+    const PAGES: i64 = 100;
+    let Some((flow, role)) = counted().await else { return };
+    let names: Vec<String> = (0..WIDE).map(|step| format!("s{step}")).collect();
+    let branches: Vec<String> = names.iter().map(|name| format!("{{name: {name}, dependencies: [a]}}")).collect();
+    flow.template(
+        "t",
+        &format!("[{{name: a}}, {}, {{name: z, dependencies: [{}]}}]", branches.join(", "), names.join(", ")),
+    )
+    .await;
+    flow.task().await;
+    let pages = role.pages_matching("submit_tasks").await;
+    assert!((1..PAGES * WIDE as i64).contains(&pages), "{pages} pages to submit {WIDE} steps");
+
+    assert_eq!(flow.run().await, ["a"]);
+    let before = (role.pages_matching("claim_steps").await, role.pages_matching("settle_steps").await);
+    let steps = flow.now(WIDE / 5).await;
+    assert_eq!(steps.len(), WIDE / 5);
+    complete(&flow, &steps).await;
+    let claimed = role.pages_matching("claim_steps").await - before.0;
+    let ended = role.pages_matching("settle_steps").await - before.1;
+    let most = PAGES * steps.len() as i64;
+    assert!((1..most).contains(&claimed), "{claimed} pages to claim {} steps", steps.len());
+    assert!((1..most).contains(&ended), "{ended} pages to end {} steps", steps.len());
+}
+
+/// Somebody's old transaction keeps every version of every step, and looks do not wade through them: neither through what was claimed, nor
+/// through the leases that have ended before their time.
+#[tokio::test]
+async fn what_an_old_transaction_keeps_is_not_read() {
+    const TASKS: usize = 3_000;
+    let Some((flow, role)) = counted().await else { return };
+    flow.template("t", "[{name: a}]").await;
+    let mut old = flow.db.database().pool().begin().await.expect("a transaction");
+    sqlx::query("set transaction isolation level repeatable read").execute(&mut *old).await.expect("its level");
+    sqlx::query("select txid_current()").execute(&mut *old).await.expect("its number");
+    for _ in 0..TASKS / 500 {
+        join_all((0..500).map(|_| flow.task())).await;
+        complete(&flow, &flow.now(500).await).await;
+    }
+    // Now and then one of them has to read everything.
+    let mut looks = BTreeSet::new();
+    for _ in 0..20 {
+        let before = role.pages_matching("claim_steps").await;
+        assert!(flow.now(1).await.is_empty());
+        looks.insert(role.pages_matching("claim_steps").await - before);
+    }
+    let (least, most) = (looks.first().copied().expect("looks"), looks.last().copied().expect("looks"));
+    println!("a look reads {least} to {most} pages");
+    assert!((1..30).contains(&least), "{looks:?}");
+    old.rollback().await.expect("it ends");
+}
