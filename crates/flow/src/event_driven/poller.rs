@@ -64,6 +64,16 @@ impl Waiting {
         all
     }
 
+    /// What rings those who wait for something in one of these namespaces.
+    fn keys(&self, namespaces: &[&str]) -> BTreeSet<String> {
+        let all = locked(&self.0);
+        let of = |key: &Key| {
+            let within = key.namespaces.iter().filter(|namespace| namespaces.contains(&namespace.as_str()));
+            within.flat_map(|namespace| key.keys_in(namespace)).collect::<Vec<_>>()
+        };
+        all.keys().flat_map(of).collect()
+    }
+
     fn is_for(&self, namespace: &str, step: &str) -> bool {
         locked(&self.0).keys().any(|key| key.is_for(namespace, step))
     }
@@ -194,16 +204,13 @@ impl FallbackPoller {
         // Who leaves some out does not wait for them; nor does who has gone by now.
         let is_wanted = |task: &Standing| task.names.iter().any(|name| inner.waiting.is_for(&task.namespace, name));
         // Behind as many as are read at most there may be one that is waited for: whoever waits looks once more.
-        let mut keys: BTreeSet<String> = if found.len() as i64 >= FOUND_MAX {
-            found.iter().map(|task| of_namespace(&task.namespace)).collect()
-        } else {
-            BTreeSet::new()
-        };
+        let is_full = found.len() as i64 >= FOUND_MAX;
         found.retain(|task| self.shared.router.is_some() || is_wanted(task));
-        if found.is_empty() && keys.is_empty() {
+        if found.is_empty() && !is_full {
             return Ok(0);
         }
         inner.meter.found.add(found.len() as u64);
+        let mut keys: BTreeSet<String> = if is_full { inner.waiting.keys(&namespaces) } else { BTreeSet::new() };
         keys.extend(found.iter().flat_map(|task| {
             let steps = task.names.iter().map(|name| of_step(&task.namespace, name));
             steps.chain([of_namespace(&task.namespace)])

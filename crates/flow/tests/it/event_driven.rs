@@ -11,6 +11,7 @@ use flow::{
     Claimant, EventDrivenOrchestrator, EventRouter, Flow, Handlers, NamespaceChange, OrchestrationConfig,
     OrchestrationMode, Step, Submission, WorkerPool,
 };
+use futures_util::future::join_all;
 use pg::Database;
 use pg::testing::{TestDb, eventually};
 use serde_json::{Value, json};
@@ -426,5 +427,47 @@ async fn what_nobody_here_waits_for_is_not_forgotten() {
     due("now() - interval '2 min'").await;
     assert_eq!(own.await.expect("no panic").expect("a claim").remove(0).name, "a");
     assert!(orchestrator.metrics().fallback_found >= 1);
+    other.abort();
+}
+
+/// More forgotten tasks than are read at once, none of which anybody here waits for, do not hide the one that somebody waits for.
+/// More names are waited for than are asked about one by one, so that all of the namespace are asked about; the step is made due behind everybody's back.
+#[tokio::test]
+async fn many_forgotten_tasks_hide_none() {
+    let flow = Fixture::with("[{name: a}]").await;
+    flow.template("u", "[{name: b}]").await;
+    let config = OrchestrationConfig {
+        fallback_interval: Duration::from_millis(50),
+        fallback_after: Duration::from_secs(60),
+        ..OrchestrationConfig::default()
+    };
+    let orchestrator = started(&flow, config);
+    join_all((0..100).map(|_| flow.task())).await;
+    flow.submit(submission("u", json!({}))).await.expect("a task");
+    let due = async |step: &str, at: &str| {
+        let lane = "(select l.id from {schema}.step_lane l where l.name = $1)";
+        let sql = flow.db.schema().sql(&format!("update {{schema}}.step s set due_at = {at} where s.lane_id = {lane}"));
+        let done = sqlx::query(&sql).bind(step).execute(flow.db.database().pool()).await.expect("an update");
+        assert!(done.rows_affected() > 0, "{step}");
+    };
+    due("a", "now() - interval '3 min'").await;
+    due("b", "'infinity'").await;
+    let waiting = |prefix: &str, also: &str| {
+        let names = (0..600).map(|number| format!("{prefix}{number}")).chain([also.to_owned()]).collect();
+        let (flow, claimant) = (flow.flow.clone(), Claimant { steps: Some(names), ..worker() });
+        tokio::spawn(async move { flow.claim(&claimant, 1, Some(Instant::now() + PATIENCE * 2)).await })
+    };
+    let (other, own) = (waiting("x", "c"), waiting("y", "b"));
+    eventually("both wait", async || {
+        let consumers = flow.health().consumers;
+        consumers.iter().any(|one| &*one.name == "steps" && one.intentions == 2)
+    })
+    .await;
+    // Nothing else makes them look as often.
+    let looks = flow.claims().looks;
+    eventually("they look whenever they are asked for", async || flow.claims().looks > looks + 10).await;
+    due("b", "now() - interval '2 min'").await;
+    assert_eq!(own.await.expect("no panic").expect("a claim").remove(0).name, "b");
+    assert_eq!(orchestrator.metrics().fallback_found, 0, "it was not among those that were read");
     other.abort();
 }
