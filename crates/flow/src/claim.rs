@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pg::{Schema, Sql};
+use pg::{Database, Schema, Sql};
 use serde_json::value::RawValue;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wake::{Channel, Claim, Floors, Look, Looked, Reading, Topic};
 
@@ -26,6 +27,10 @@ pub(crate) const NAMES_MAX: usize = 1_000;
 const TOPICS_MAX: usize = 10_000;
 /// Sources whose lanes are remembered; beyond it all are forgotten, and read from their beginning once.
 const SOURCES_MAX: usize = 1_000;
+/// For how long after a step was found it is not waited for a look that reads everything: see [`Floors::leave_behind`].
+const BUSY: Duration = Duration::from_millis(500);
+/// How long reading what lies before floors may take.
+const BEHIND_MAX: Duration = Duration::from_secs(30);
 /// The longest lease, and the shortest.
 pub(crate) const LEASE_MAX: Duration = Duration::from_secs(86_400);
 pub(crate) const LEASE_MIN: Duration = Duration::from_millis(100);
@@ -176,12 +181,17 @@ impl Key {
         self.steps.as_ref().filter(few).map(Vec::as_slice)
     }
 
-    /// What rings who waits for it. Whoever rings for a step rings for its namespace, too.
-    pub(crate) fn topics(&self, channel: &Channel) -> Vec<Topic> {
-        let keys = self.namespaces.iter().flat_map(|namespace| match self.names() {
+    /// What rings who waits for its steps in one of its namespaces.
+    pub(crate) fn keys_in(&self, namespace: &str) -> Vec<String> {
+        match self.names() {
             None => vec![of_namespace(namespace)],
             Some(steps) => steps.iter().map(|step| of_step(namespace, step)).collect(),
-        });
+        }
+    }
+
+    /// What rings who waits for it. Whoever rings for a step rings for its namespace, too.
+    pub(crate) fn topics(&self, channel: &Channel) -> Vec<Topic> {
+        let keys = self.namespaces.iter().flat_map(|namespace| self.keys_in(namespace));
         keys.map(|key| channel.topic_of(&key)).collect()
     }
 }
@@ -197,25 +207,42 @@ pub(crate) struct Args {
 pub(crate) struct Claims {
     channel: Channel,
     meter: Arc<Meter>,
+    db: Database,
     /// Of lanes.
-    floors: Floors<i32>,
-    /// The lanes of each source, as far as they are known, in order.
-    lanes: Mutex<HashMap<Key, Vec<i32>>>,
+    floors: Arc<Floors<i32>>,
+    sources: Mutex<HashMap<Key, Source>>,
     /// Claims whose answers were not heard.
     lost: Arc<Lost>,
     claim: Sql,
+    behind: Sql,
+    /// Who reads what lies before floors; they are ended with this, and only one of them asks the database at a time.
+    behind_tasks: Mutex<JoinSet<()>>,
+    one_behind: Arc<tokio::sync::Mutex<()>>,
     sweep: Sql,
 }
 
+/// What is known of a source.
+#[derive(Clone, Default)]
+struct Source {
+    /// In order.
+    lanes: Vec<i32>,
+    /// When the last step was found.
+    found_at: Option<Instant>,
+}
+
 impl Claims {
-    pub(crate) fn new(schema: &Schema, channel: Channel, lost: Arc<Lost>, meter: Arc<Meter>) -> Claims {
+    pub(crate) fn new(db: Database, schema: &Schema, channel: Channel, lost: Arc<Lost>, meter: Arc<Meter>) -> Claims {
         Claims {
             channel,
             meter,
-            floors: Floors::new(),
-            lanes: Mutex::default(),
+            db,
+            floors: Arc::new(Floors::narrow()),
+            sources: Mutex::default(),
             lost,
             claim: schema.sql(include_str!("../sql/claim_steps.sql")),
+            behind: schema.sql(include_str!("../sql/behind_floors.sql")),
+            behind_tasks: Mutex::default(),
+            one_behind: Arc::default(),
             sweep: schema.sql(include_str!("../sql/due_namespaces.sql")),
         }
     }
@@ -233,10 +260,14 @@ impl Claim for Claims {
     async fn look(&self, conn: &mut PgConnection, look: &Look<Key, Args>) -> pg::Result<Looked<ClaimedStep>> {
         self.lost.give_back_lost(conn).await?;
         let seats = &look.seats;
-        let known = locked(&self.lanes).get(&look.key).cloned().unwrap_or_default();
+        let Source { lanes: known, found_at } = locked(&self.sources).get(&look.key).cloned().unwrap_or_default();
         let began = Instant::now();
-        let readings: HashMap<i32, Reading> =
-            known.iter().map(|lane| (*lane, self.floors.begin(lane, began))).collect();
+        let busy_until = found_at.map_or(began, |found_at| began.max(found_at + BUSY));
+        if busy_until > began {
+            self.look_behind(&known, began);
+        }
+        let begin = |lane: &i32| (*lane, self.floors.begin_busy(lane, busy_until, began));
+        let readings: HashMap<i32, Reading> = known.iter().map(begin).collect();
         let unheard = self.lost.unheard();
         let query = sqlx::query(&self.claim)
             .bind(&look.key.namespaces)
@@ -254,7 +285,9 @@ impl Claim for Claims {
         if steps.is_empty() && next_due_ms.is_some_and(|ms| ms <= 0.0) {
             self.meter.conflicts.add(1);
         }
-        let again = self.reached(&look.key, &readings, began, last)?.map(|again| again.as_secs_f64() * 1_000.0);
+        let found_at = if steps.is_empty() { found_at } else { Some(began) };
+        let again =
+            self.reached(&look.key, found_at, &readings, began, last)?.map(|again| again.as_secs_f64() * 1_000.0);
         let mut looked = Looked::next_due_ms(next_due_ms.into_iter().chain(again).reduce(f64::min));
         for row in steps {
             let step = read(row)?;
@@ -296,10 +329,11 @@ impl Claim for Claims {
 }
 
 impl Claims {
-    /// Remembers the lanes of a source and up to where each has been read. Answers when one of them must be read from its beginning at the latest.
+    /// Remembers the lanes of a source and up to where each has been read. Answers when one of them must be read from further before at the latest.
     fn reached(
         &self,
         key: &Key,
+        found_at: Option<Instant>,
         readings: &HashMap<i32, Reading>,
         began: Instant,
         row: &PgRow,
@@ -315,14 +349,51 @@ impl Claims {
             again = again.into_iter().chain(sweep).min();
         }
         lanes.sort_unstable();
-        let mut known = locked(&self.lanes);
-        if known.len() >= SOURCES_MAX {
-            known.clear();
-        }
-        if known.get(key) != Some(&lanes) {
-            known.insert(key.clone(), lanes);
+        let mut known = locked(&self.sources);
+        match known.get_mut(key) {
+            Some(source) => *source = Source { lanes, found_at },
+            None => {
+                if known.len() >= SOURCES_MAX {
+                    known.clear();
+                }
+                known.insert(key.clone(), Source { lanes, found_at });
+            }
         }
         Ok(again)
+    }
+
+    /// Reads what lies before the floors of lanes, beside the looks, where it is time to and takes long.
+    fn look_behind(&self, lanes: &[i32], now: Instant) {
+        let behind = self.floors.leave_behind(lanes, now);
+        if behind.is_empty() {
+            return;
+        }
+        let (db, sql, floors, one) =
+            (self.db.clone(), self.behind.clone(), self.floors.clone(), self.one_behind.clone());
+        let mut tasks = locked(&self.behind_tasks);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(async move {
+            let _one = one.lock().await;
+            let (lanes, floors_us): (Vec<i32>, Vec<i64>) = behind.into_iter().unzip();
+            let found = async {
+                let mut session = db.session().await?;
+                let began = Instant::now();
+                let query = sqlx::query_as(&sql).bind(&lanes).bind(&floors_us);
+                let found: HashMap<i32, i64> = query.fetch_all(&mut *session).await?.into_iter().collect();
+                session.finish().await?;
+                Ok((found, began.elapsed()))
+            };
+            match pg::within(BEHIND_MAX, found).await {
+                Ok((found, took)) => {
+                    let now = Instant::now();
+                    lanes.iter().for_each(|lane| floors.found_behind(lane, found.get(lane).copied(), took, now));
+                }
+                // Who left it to this does it itself when it is time to again.
+                Err(error) => {
+                    tracing::warn!(error = pg::causes(&error), "steps that were passed over could not be looked for")
+                }
+            }
+        });
     }
 }
 

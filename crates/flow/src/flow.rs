@@ -168,7 +168,7 @@ impl Flow {
                 Submits::new(schema, news.clone(), channel.clone(), overdue_channel.clone()),
                 flying.clone(),
             ),
-            claims: wake.consumer("steps", Claims::new(schema, channel.clone(), lost, meter.clone())),
+            claims: wake.consumer("steps", Claims::new(db.clone(), schema, channel.clone(), lost, meter.clone())),
             acts: wake.flights(
                 "operate",
                 Acts::new(schema, news.clone(), channel.clone(), watch_channel.clone(), overdue_channel.clone()),

@@ -89,7 +89,7 @@ impl Pops {
             ids: Ids::of(schema.name()),
             lost: Mutex::default(),
             held,
-            floors: Floors::new(),
+            floors: Floors::narrow(),
             claim: schema.sql(include_str!("../sql/claim.sql")),
             due_queues: schema.sql(include_str!("../sql/due_queues.sql")),
             release: schema.sql(include_str!("../sql/release.sql")),
