@@ -470,6 +470,24 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.age_plans()
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+    seconds float8 := extract(epoch from clock_timestamp());
+    good_until float8 := nullif(current_setting('reveille.plans_good_until', true), '');
+begin
+    if good_until between seconds and seconds + 10 then
+        return;
+    end if;
+    perform set_config('reveille.plans_good_until', (seconds + 10)::text, false);
+    if good_until is not null then
+        execute 'discard plans';
+    end if;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.claim_instances(wanted integer, lease_ms bigint, min_version bigint, max_version bigint, floor_us bigint)
  RETURNS TABLE(next_due_ms double precision, due_us bigint, instance_id text, lock_token uuid, attempt integer, messages text[], orchestration_name text, orchestration_version text, execution_id bigint, generation bigint, last_event_id bigint, had_executions boolean, blocked boolean)
  LANGUAGE plpgsql
@@ -489,6 +507,7 @@ declare
     soonest timestamptz;
     freed   timestamptz;
 begin
+    perform {schema}.age_plans();
     -- A claim lost in a crash of the server is a turn taken twice, of which one is acked: its commit need not be flushed.
     perform set_config('synchronous_commit', 'off', true);
 
@@ -629,6 +648,7 @@ declare
     holder    text;
     soonest   timestamptz;
 begin
+    perform {schema}.age_plans();
     -- A claim lost in a crash of the server is an activity executed twice, which is allowed: its commit need not be flushed.
     perform set_config('synchronous_commit', 'off', true);
     -- Who may take an activity of a session changes from look to look, so what one passes by is not for another to pass by.
@@ -870,16 +890,8 @@ CREATE OR REPLACE FUNCTION {schema}.land(flight uuid, outcomes text[], channels 
  RETURNS integer
  LANGUAGE plpgsql
 AS $function$
-declare
-    seconds float8 := extract(epoch from clock_timestamp());
-    good_until float8 := nullif(current_setting('reveille.plans_good_until', true), '');
 begin
-    if good_until is null or good_until < seconds then
-        perform set_config('reveille.plans_good_until', (seconds + 10)::text, false);
-        if good_until is not null then
-            execute 'discard plans';
-        end if;
-    end if;
+    perform {schema}.age_plans();
     if flight is not null then
         insert into {schema}.flight (id, outcomes) values (flight, outcomes);
     end if;

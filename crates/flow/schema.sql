@@ -355,6 +355,24 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.age_plans()
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+    seconds float8 := extract(epoch from clock_timestamp());
+    good_until float8 := nullif(current_setting('reveille.plans_good_until', true), '');
+begin
+    if good_until between seconds and seconds + 10 then
+        return;
+    end if;
+    perform set_config('reveille.plans_good_until', (seconds + 10)::text, false);
+    if good_until is not null then
+        execute 'discard plans';
+    end if;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.age_tasks(tasks uuid[])
  RETURNS void
  LANGUAGE plpgsql
@@ -577,6 +595,7 @@ declare
     tasks   uuid[] := '{}';
     steps   integer[] := '{}';
 begin
+    perform {schema}.age_plans();
     -- Whoever makes a limit counts what is under way: before this, or after it.
     lock table {schema}.step in row exclusive mode;
     select array_agg(l.id), coalesce(array_agg((extract(epoch from case when l.due then l.due_at else now() end) * 1000000)::bigint), '{}'), min(l.due_at) filter (where not l.due),
@@ -945,16 +964,8 @@ CREATE OR REPLACE FUNCTION {schema}.land(flight uuid, outcomes text[], channels 
  RETURNS integer
  LANGUAGE plpgsql
 AS $function$
-declare
-    seconds float8 := extract(epoch from clock_timestamp());
-    good_until float8 := nullif(current_setting('reveille.plans_good_until', true), '');
 begin
-    if good_until is null or good_until < seconds then
-        perform set_config('reveille.plans_good_until', (seconds + 10)::text, false);
-        if good_until is not null then
-            execute 'discard plans';
-        end if;
-    end if;
+    perform {schema}.age_plans();
     if flight is not null then
         insert into {schema}.flight (id, outcomes) values (flight, outcomes);
     end if;

@@ -349,6 +349,24 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.age_plans()
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+declare
+    seconds float8 := extract(epoch from clock_timestamp());
+    good_until float8 := nullif(current_setting('reveille.plans_good_until', true), '');
+begin
+    if good_until between seconds and seconds + 10 then
+        return;
+    end if;
+    perform set_config('reveille.plans_good_until', (seconds + 10)::text, false);
+    if good_until is not null then
+        execute 'discard plans';
+    end if;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.backlog(partitions bigint[])
  RETURNS integer[]
  LANGUAGE sql
@@ -398,6 +416,7 @@ declare
     served  boolean := false;
     ignored text;
 begin
+    perform {schema}.age_plans();
     select q.id, q.lease_seconds * 1000::bigint as lease_ms, q.delayed_processing_seconds = 0 and q.window_buffer_seconds = 0 as plain, k.id as consumer_id,
            (select m.enabled from {schema}.maintenance m where m.name = 'pop') as closed into source
     from {schema}.queue q
@@ -740,16 +759,8 @@ CREATE OR REPLACE FUNCTION {schema}.land(flight uuid, outcomes text[], channels 
  RETURNS integer
  LANGUAGE plpgsql
 AS $function$
-declare
-    seconds float8 := extract(epoch from clock_timestamp());
-    good_until float8 := nullif(current_setting('reveille.plans_good_until', true), '');
 begin
-    if good_until is null or good_until < seconds then
-        perform set_config('reveille.plans_good_until', (seconds + 10)::text, false);
-        if good_until is not null then
-            execute 'discard plans';
-        end if;
-    end if;
+    perform {schema}.age_plans();
     if flight is not null then
         insert into {schema}.flight (id, outcomes) values (flight, outcomes);
     end if;

@@ -18,20 +18,30 @@ create table {schema}.migration (
 CREATE UNIQUE INDEX migration_function ON {schema}.migration USING btree (component, name) WHERE (number IS NULL);
 CREATE UNIQUE INDEX migration_number ON {schema}.migration USING btree (component, number) WHERE (number IS NOT NULL);
 
-CREATE OR REPLACE FUNCTION {schema}.land(flight uuid, outcomes text[], channels text[], payloads text[])
- RETURNS integer
+CREATE OR REPLACE FUNCTION {schema}.age_plans()
+ RETURNS void
  LANGUAGE plpgsql
 AS $function$
 declare
     seconds float8 := extract(epoch from clock_timestamp());
     good_until float8 := nullif(current_setting('reveille.plans_good_until', true), '');
 begin
-    if good_until is null or good_until < seconds then
-        perform set_config('reveille.plans_good_until', (seconds + 10)::text, false);
-        if good_until is not null then
-            execute 'discard plans';
-        end if;
+    if good_until between seconds and seconds + 10 then
+        return;
     end if;
+    perform set_config('reveille.plans_good_until', (seconds + 10)::text, false);
+    if good_until is not null then
+        execute 'discard plans';
+    end if;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.land(flight uuid, outcomes text[], channels text[], payloads text[])
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+begin
+    perform {schema}.age_plans();
     if flight is not null then
         insert into {schema}.flight (id, outcomes) values (flight, outcomes);
     end if;

@@ -31,6 +31,7 @@ declare
     soonest timestamptz;
     freed   timestamptz;
 begin
+    perform {schema}.age_plans();
     -- A claim lost in a crash of the server is a turn taken twice, of which one is acked: its commit need not be flushed.
     perform set_config('synchronous_commit', 'off', true);
 

@@ -34,6 +34,7 @@ declare
     holder    text;
     soonest   timestamptz;
 begin
+    perform {schema}.age_plans();
     -- A claim lost in a crash of the server is an activity executed twice, which is allowed: its commit need not be flushed.
     perform set_config('synchronous_commit', 'off', true);
     -- Who may take an activity of a session changes from look to look, so what one passes by is not for another to pass by.

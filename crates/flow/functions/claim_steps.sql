@@ -43,6 +43,7 @@ declare
     tasks   uuid[] := '{}';
     steps   integer[] := '{}';
 begin
+    perform {schema}.age_plans();
     -- Whoever makes a limit counts what is under way: before this, or after it.
     lock table {schema}.step in row exclusive mode;
     select array_agg(l.id), coalesce(array_agg((extract(epoch from case when l.due then l.due_at else now() end) * 1000000)::bigint), '{}'), min(l.due_at) filter (where not l.due),

@@ -8,10 +8,10 @@ use pg::{Database, Schema, Sql};
 use serde_json::value::RawValue;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wake::{Channel, Claim, Floors, Look, Looked, Reading, Topic};
 
+use crate::behind::Behind;
 use crate::error::{Error, Result};
 use crate::event_driven::Meter;
 use crate::flow::Flow;
@@ -29,8 +29,6 @@ const TOPICS_MAX: usize = 10_000;
 const SOURCES_MAX: usize = 1_000;
 /// For how long after a step was found it is not waited for a look that reads everything: see [`Floors::leave_behind`].
 const BUSY: Duration = Duration::from_millis(500);
-/// How long reading what lies before floors may take.
-const BEHIND_MAX: Duration = Duration::from_secs(30);
 /// The longest lease, and the shortest.
 pub(crate) const LEASE_MAX: Duration = Duration::from_secs(86_400);
 pub(crate) const LEASE_MIN: Duration = Duration::from_millis(100);
@@ -207,17 +205,13 @@ pub(crate) struct Args {
 pub(crate) struct Claims {
     channel: Channel,
     meter: Arc<Meter>,
-    db: Database,
     /// Of lanes.
     floors: Arc<Floors<i32>>,
+    behind: Behind,
     sources: Mutex<HashMap<Key, Source>>,
     /// Claims whose answers were not heard.
     lost: Arc<Lost>,
     claim: Sql,
-    behind: Sql,
-    /// Who reads what lies before floors; they are ended with this, and only one of them asks the database at a time.
-    behind_tasks: Mutex<JoinSet<()>>,
-    one_behind: Arc<tokio::sync::Mutex<()>>,
     sweep: Sql,
 }
 
@@ -232,17 +226,15 @@ struct Source {
 
 impl Claims {
     pub(crate) fn new(db: Database, schema: &Schema, channel: Channel, lost: Arc<Lost>, meter: Arc<Meter>) -> Claims {
+        let floors = Arc::new(Floors::narrow());
         Claims {
             channel,
             meter,
-            db,
-            floors: Arc::new(Floors::narrow()),
+            behind: Behind::new(db, schema, floors.clone()),
+            floors,
             sources: Mutex::default(),
             lost,
             claim: schema.sql(include_str!("../sql/claim_steps.sql")),
-            behind: schema.sql(include_str!("../sql/behind_floors.sql")),
-            behind_tasks: Mutex::default(),
-            one_behind: Arc::default(),
             sweep: schema.sql(include_str!("../sql/due_namespaces.sql")),
         }
     }
@@ -264,7 +256,7 @@ impl Claim for Claims {
         let began = Instant::now();
         let busy_until = found_at.map_or(began, |found_at| began.max(found_at + BUSY));
         if busy_until > began {
-            self.look_behind(&known, began);
+            self.behind.read(&known, began);
         }
         let begin = |lane: &i32| (*lane, self.floors.begin_busy(lane, busy_until, began));
         let readings: HashMap<i32, Reading> = known.iter().map(begin).collect();
@@ -360,40 +352,6 @@ impl Claims {
             }
         }
         Ok(again)
-    }
-
-    /// Reads what lies before the floors of lanes, beside the looks, where it is time to and takes long.
-    fn look_behind(&self, lanes: &[i32], now: Instant) {
-        let behind = self.floors.leave_behind(lanes, now);
-        if behind.is_empty() {
-            return;
-        }
-        let (db, sql, floors, one) =
-            (self.db.clone(), self.behind.clone(), self.floors.clone(), self.one_behind.clone());
-        let mut tasks = locked(&self.behind_tasks);
-        while tasks.try_join_next().is_some() {}
-        tasks.spawn(async move {
-            let _one = one.lock().await;
-            let (lanes, floors_us): (Vec<i32>, Vec<i64>) = behind.into_iter().unzip();
-            let found = async {
-                let mut session = db.session().await?;
-                let began = Instant::now();
-                let query = sqlx::query_as(&sql).bind(&lanes).bind(&floors_us);
-                let found: HashMap<i32, i64> = query.fetch_all(&mut *session).await?.into_iter().collect();
-                session.finish().await?;
-                Ok((found, began.elapsed()))
-            };
-            match pg::within(BEHIND_MAX, found).await {
-                Ok((found, took)) => {
-                    let now = Instant::now();
-                    lanes.iter().for_each(|lane| floors.found_behind(lane, found.get(lane).copied(), took, now));
-                }
-                // Who left it to this does it itself when it is time to again.
-                Err(error) => {
-                    tracing::warn!(error = pg::causes(&error), "steps that were passed over could not be looked for")
-                }
-            }
-        });
     }
 }
 

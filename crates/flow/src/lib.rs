@@ -8,6 +8,7 @@
 
 mod analytics;
 mod audit;
+mod behind;
 mod catalog;
 mod claim;
 mod decision;

@@ -6,8 +6,7 @@
 -- Floor:  what was due before it is not read, and neither is what is due later than now, where the leases lie that ended early: see crates/wake/src/floor.rs. Both are bounds of the index.
 -- Rows:   one per segment and seat, in order, with the messages of the seat and when they became due; then one of nulls but for next_due_ms and, if nothing was left that is
 --         due, the time in due_us. None at all: there is no such queue.
--- Locks:  cursors, skip locked; of a partition that turns out to be empty its row, skip locked.
--- Index:  cursor_due forwards; then primary keys.
+-- Locks:  cursors by cursor_due forwards, skip locked; of a partition that turns out to be empty its row, skip locked. Everything else is found by primary keys.
 -- Commit: is not waited for to be on disk, unless a group is made. A crash of the database may forget the newest leases, and their messages come again, as if the leases had ended: an ack of
 --         them is refused. Nothing that anybody was told to be stored or done depends on it: a push or an ack that comes later takes all before it to the disk.
 -- Cost:   80 us, and 10 us a seat. The usual case is here, as a loop of small statements: half of what a statement costs is making its plan ready, and one for all seats needs 40 us
@@ -43,6 +42,7 @@ declare
     served  boolean := false;
     ignored text;
 begin
+    perform {schema}.age_plans();
     select q.id, q.lease_seconds * 1000::bigint as lease_ms, q.delayed_processing_seconds = 0 and q.window_buffer_seconds = 0 as plain, k.id as consumer_id,
            (select m.enabled from {schema}.maintenance m where m.name = 'pop') as closed into source
     from {schema}.queue q

@@ -21,8 +21,8 @@ use tokio::time::Instant;
 
 /// How far before the last claim it is still read: longer than nearly every commit takes. What was done within it is waded through.
 const MARGIN: Duration = Duration::from_millis(200);
-/// The same of most looks where many follow on each other: longer than a commit takes as a rule.
-const NARROW: Duration = Duration::from_millis(25);
+/// The same of most looks where many follow on each other: longer than a write takes as a rule, from the time it notes as due to its commit.
+const NARROW: Duration = Duration::from_millis(50);
 /// What came no longer ago than this is surely not before the wider floor: the other half of the margin is for the commit that brought it.
 pub const RECENT: Duration = Duration::from_millis(MARGIN.as_millis() as u64 / 2);
 /// A look that reads far is followed by looks that do not for this many times as long as it took: it costs a twentieth of the time at most.
@@ -54,7 +54,7 @@ impl Sweep {
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Default)]
 struct Floor {
     /// By the database's clock, in microseconds of the Unix epoch.
     due_us: i64,
@@ -62,7 +62,7 @@ struct Floor {
     behind: Option<(i64, Instant)>,
     /// Until when who is busy leaves it to somebody else to read everything.
     left_until: Option<Instant>,
-    /// That has not been heard of yet.
+    /// That is under way.
     is_left: bool,
     /// Of everything, then of each margin but the last, which is what is read else.
     sweeps: Vec<Sweep>,
@@ -173,19 +173,19 @@ impl<K: Eq + Hash + Clone> Floors<K> {
         if floors.len() >= GROUPS_MAX && !floors.contains_key(key) {
             floors.clear();
         }
+        let mut again = reading.next_sweep;
         let fresh = || {
             let sweeps = vec![Sweep { at: now, rest: REST_SHORTEST }; self.margins.len()];
-            claimed_us.or(now_us).filter(|_| reading.level == 0).map(|due_us| Floor {
-                due_us,
-                behind: None,
-                left_until: None,
-                is_left: false,
-                sweeps,
-            })
+            let due_us = claimed_us.or(now_us).filter(|_| reading.level == 0)?;
+            Some(Floor { due_us, sweeps, ..Floor::default() })
         };
         if let Some(mut floor) = floors.remove(key).or_else(fresh) {
             floor.due_us = claimed_us.or(now_us).unwrap_or(floor.due_us);
             floor.behind.take_if(|(_, found_at)| *found_at < reading.since);
+            if floor.behind.is_some() {
+                // It was found while this look was under way.
+                again = Some(Duration::ZERO);
+            }
             if reading.level == 0 {
                 (floor.left_until, floor.is_left) = (None, false);
             }
@@ -199,12 +199,12 @@ impl<K: Eq + Hash + Clone> Floors<K> {
             }
             floors.insert(key.clone(), floor);
         }
-        reading.next_sweep
+        again
     }
 
     /// Of the groups of somebody who is busy those whose turn it is to read everything, where that takes long. They go on with their floors, and what
-    /// lies before these, which is answered, is read beside their looks; then [`found_behind`](Self::found_behind) is told. Who has not been
-    /// heard of at their next turn is not waited for. And who is not busy any more reads everything itself: only then it knows what is due later.
+    /// lies before these, which is answered, is read beside their looks; then [`found_behind`](Self::found_behind) is told, or
+    /// [`not_read`](Self::not_read). Who is not busy any more reads everything itself: only then it knows what is due later.
     pub fn leave_behind<'a>(&self, keys: impl IntoIterator<Item = &'a K>, now: Instant) -> Vec<(K, i64)>
     where
         K: 'a,
@@ -215,9 +215,11 @@ impl<K: Eq + Hash + Clone> Floors<K> {
             let Some(floor) = floors.get_mut(key) else { continue };
             let Sweep { at, rest } = floor.sweeps[0];
             let is_due = at <= now && floor.left_until.is_none_or(|left_until| left_until <= now);
-            if is_due && rest > REST_DEAR && !floor.is_left {
-                (floor.is_left, floor.left_until) = (true, Some(now + rest));
-                behind.push((key.clone(), floor.due_us - self.margins[0].as_micros() as i64));
+            if is_due && rest > REST_DEAR {
+                floor.left_until = Some(now + rest);
+                if !std::mem::replace(&mut floor.is_left, true) {
+                    behind.push((key.clone(), floor.due_us - self.margins[0].as_micros() as i64));
+                }
             }
         }
         behind
@@ -230,6 +232,13 @@ impl<K: Eq + Hash + Clone> Floors<K> {
             floor.is_left = false;
             let known_us = floor.behind.map(|(behind_us, _)| behind_us);
             floor.behind = found_us.into_iter().chain(known_us).min().map(|behind_us| (behind_us, now));
+        }
+    }
+
+    /// What lies before the floor of a group was not read: its next look does it.
+    pub fn not_read(&self, key: &K) {
+        if let Some(floor) = self.known().floors.get_mut(key) {
+            (floor.is_left, floor.left_until) = (false, None);
         }
     }
 
@@ -273,7 +282,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_second_margin_makes_the_first_rare() {
         let floors = Floors::narrow();
-        let (claimed, narrow, wide) = (Some(5_000_000), Some(4_975_000), Some(4_800_000));
+        let (claimed, narrow, wide) = (Some(5_000_000), Some(4_950_000), Some(4_800_000));
         let ms = Duration::from_millis;
         let look = async |took: u64| {
             let reading = floors.begin(&"key", Instant::now());
@@ -304,7 +313,7 @@ mod tests {
     }
 
     /// Who is busy leaves it to somebody else to read everything where that takes long, and reads what was found there: once, also if a look was under
-    /// way when it was found. Who is not busy reads everything itself, and so does everybody while nothing is heard of who was to do it.
+    /// way when it was found. Who is not busy reads everything itself, and so does everybody if who was to do it could not.
     #[tokio::test(start_paused = true)]
     async fn who_is_busy_does_not_wait_for_everything() {
         let floors = Floors::new();
@@ -326,7 +335,7 @@ mod tests {
         tokio::time::advance(ms(40)).await;
         floors.found_behind(&"key", found, ms(40), Instant::now());
         let again = floors.end(&"key", under_way, claimed, None, Instant::now());
-        assert_eq!(again, Some(ms(100)), "when it is not busy any more");
+        assert_eq!(again, Some(Duration::ZERO), "it has not seen what was found meanwhile");
         tokio::time::advance(ms(1)).await;
         let next = floors.begin_busy(&"key", soon, Instant::now());
         assert_eq!(next.floor_us, found);
@@ -339,9 +348,11 @@ mod tests {
         assert_eq!(floors.leave_behind([&"key"], Instant::now()), [("key", 4_800_000)]);
         assert_eq!(floors.begin_busy(&"key", later, Instant::now()).next_sweep, Some(ms(800)), "twenty times 40");
         tokio::time::advance(ms(800)).await;
-        assert_eq!(floors.leave_behind([&"key"], Instant::now()), [], "it was not heard of");
+        assert_eq!(floors.leave_behind([&"key"], Instant::now()), [], "it is under way");
+        assert_eq!(floors.begin_busy(&"key", later, Instant::now()).floor_us, floor);
+        floors.not_read(&"key");
         let itself = floors.begin_busy(&"key", later, Instant::now());
-        assert_eq!(itself.floor_us, None);
+        assert_eq!(itself.floor_us, None, "nobody has done it");
         floors.end(&"key", itself, claimed, None, Instant::now());
         tokio::time::advance(ms(800)).await;
         assert_eq!(floors.leave_behind([&"key"], Instant::now()).len(), 0, "it took no time, and is not dear any more");

@@ -141,6 +141,11 @@ impl Wake {
         self.hub.ring_elsewhere(rings);
     }
 
+    /// Rings the waiters of this process only: what is true for others they find out themselves.
+    pub fn ring_here(&self, rings: &[Ring]) {
+        self.hub.ring_here(rings, Instant::now());
+    }
+
     /// Channels and payloads to pass to `{schema}.ring` inside the caller's own transaction, which rings exactly if that
     /// transaction commits.
     pub fn notifications(rings: &[Ring]) -> (Vec<String>, Vec<String>) {
@@ -170,6 +175,7 @@ impl Wake {
             functions: &[
                 Function { name: "ring", sql: include_str!("../functions/ring.sql") },
                 Function { name: "ring_by_trigger", sql: include_str!("../functions/ring_by_trigger.sql") },
+                Function { name: "age_plans", sql: include_str!("../functions/age_plans.sql") },
                 Function { name: "land", sql: include_str!("../functions/land.sql") },
             ],
             vars: Vec::new(),

@@ -5,6 +5,7 @@
 //!
 //! **What it costs.** One statement at most each interval, and none while nothing happens: it asks only about steps that somebody in this process waits for, or routes events of, and only if this process has looked for
 //! steps or heard an event since it last found nothing. So a process that sleeps sends no statement; what another process commits while this one sleeps, and no notification reaches it, is left to the engine.
+//! While more tasks lie forgotten than it reads at once, it cannot tell whether somebody here waits for one of the others, and whoever waits in their namespaces looks at each interval.
 //! When the database fails it several times in a row, it pauses.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -65,10 +66,10 @@ impl Waiting {
     }
 
     /// What rings those who wait for something in one of these namespaces.
-    fn keys(&self, namespaces: &[&str]) -> BTreeSet<String> {
+    fn keys(&self, namespaces: &BTreeSet<&str>) -> BTreeSet<String> {
         let all = locked(&self.0);
         let of = |key: &Key| {
-            let within = key.namespaces.iter().filter(|namespace| namespaces.contains(&namespace.as_str()));
+            let within = key.namespaces.iter().filter(|namespace| namespaces.contains(namespace.as_str()));
             within.flat_map(|namespace| key.keys_in(namespace)).collect::<Vec<_>>()
         };
         all.keys().flat_map(of).collect()
@@ -210,12 +211,17 @@ impl FallbackPoller {
             return Ok(0);
         }
         inner.meter.found.add(found.len() as u64);
-        let mut keys: BTreeSet<String> = if is_full { inner.waiting.keys(&namespaces) } else { BTreeSet::new() };
-        keys.extend(found.iter().flat_map(|task| {
+        let ring = |keys: BTreeSet<String>| [inner.steps_channel.ring_keys(keys.iter().map(String::as_str))];
+        if is_full {
+            inner.wake.ring_here(&ring(inner.waiting.keys(&namespaces.iter().copied().collect())));
+        }
+        let of = |task: &Standing| {
             let steps = task.names.iter().map(|name| of_step(&task.namespace, name));
-            steps.chain([of_namespace(&task.namespace)])
-        }));
-        inner.wake.ring(&[inner.steps_channel.ring_keys(keys.iter().map(String::as_str))]);
+            steps.chain([of_namespace(&task.namespace)]).collect::<Vec<_>>()
+        };
+        if !found.is_empty() {
+            inner.wake.ring(&ring(found.iter().flat_map(of).collect()));
+        }
         for task in &found {
             self.shared.offer(task.event(EventSource::FallbackPoller), None);
         }

@@ -2,7 +2,8 @@
 //!
 //! The pool is our own, made from a URL ([`Database::connect`]), or the application's ([`Database::from_pool`]). It may lead
 //! through a transaction-mode pooler, and its URL may name several hosts of which one is the primary; [`Database::session`]
-//! hides the difference. Nothing is assumed about a connection's session and nothing is left in it.
+//! hides the difference. Nothing is assumed about a connection's session, and nothing is left in it but the time
+//! at which its plans are made anew.
 //!
 //! There is no ping before a connection is used. A connection that died while idle shows itself by
 //! [`Error::Interrupted`](crate::Error::Interrupted), once; then the other idle ones are tested before their next use.
@@ -108,7 +109,8 @@ impl Database {
         })))
     }
 
-    /// Uses the application's own pool, which leads to the server directly. Nothing of its sessions is assumed or changed.
+    /// Uses the application's own pool, which leads to the server directly. Nothing of its sessions is assumed, and nothing changed
+    /// but that their plans are made anew now and then.
     pub fn from_pool(pool: PgPool) -> Database {
         let direct = Address::of(&pool.connect_options());
         Database::around(pool, false, Some(direct))
