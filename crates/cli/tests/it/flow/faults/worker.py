@@ -13,8 +13,10 @@ spec = importlib.util.spec_from_file_location("example", path)
 example = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(example)
 
+# Python handles a signal in its main thread, which nothing wakes if the system gave it to another: so one waits for it.
 go_on = threading.Event()
-signal.signal(signal.SIGUSR1, lambda *_: go_on.set())
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+threading.Thread(target=lambda: signal.sigwait({signal.SIGUSR1}) and go_on.set(), daemon=True).start()
 
 
 def hold(step):
