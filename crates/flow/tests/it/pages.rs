@@ -1,7 +1,5 @@
 //! How much the hot statements read: pages, which unlike time are the same on every machine.
 
-use std::collections::BTreeSet;
-
 use flow::{ClaimedStep, Ended, Flow, Options, Said};
 use futures_util::future::join_all;
 use pg::Database;
@@ -104,6 +102,7 @@ async fn a_step_costs_the_same_in_a_wide_task() {
 /// through the leases that have ended before their time.
 #[tokio::test]
 async fn what_an_old_transaction_keeps_is_not_read() {
+    const LOOKS: i64 = 100;
     const TASKS: usize = 3_000;
     let Some((flow, role)) = counted().await else { return };
     flow.template("t", "[{name: a}]").await;
@@ -114,15 +113,13 @@ async fn what_an_old_transaction_keeps_is_not_read() {
         join_all((0..500).map(|_| flow.task())).await;
         complete(&flow, &flow.now(500).await).await;
     }
-    // Now and then one of them has to read everything.
-    let mut looks = BTreeSet::new();
-    for _ in 0..20 {
-        let before = role.pages_matching("/* claim_steps */").await;
+    // One of twenty may have to read everything, which is three times as much and more.
+    let before = role.pages_matching("/* claim_steps */").await;
+    for _ in 0..LOOKS {
         assert!(flow.now(1).await.is_empty());
-        looks.insert(role.pages_matching("/* claim_steps */").await - before);
     }
-    let (least, most) = (looks.first().copied().expect("looks"), looks.last().copied().expect("looks"));
-    println!("a look reads {least} to {most} pages");
-    assert!((1..30).contains(&least), "{looks:?}");
+    let pages = role.pages_matching("/* claim_steps */").await - before;
+    println!("{LOOKS} looks read {pages} pages");
+    assert!((1..LOOKS * 60).contains(&pages), "{pages}");
     old.rollback().await.expect("it ends");
 }

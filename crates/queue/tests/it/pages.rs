@@ -1,6 +1,5 @@
 //! How much a pop reads: pages, which unlike time are the same on every machine.
 
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 use futures_util::future::join_all;
@@ -61,6 +60,7 @@ async fn a_message_costs_the_same_when_the_tables_have_grown() {
 /// through the leases that have ended before their time.
 #[tokio::test]
 async fn what_an_old_transaction_keeps_is_not_read() {
+    const LOOKS: i64 = 100;
     const PARTITIONS: usize = 250;
     const ROUNDS: usize = 12;
     let Some((db, queues, role)) = counted().await else { return };
@@ -70,15 +70,13 @@ async fn what_an_old_transaction_keeps_is_not_read() {
     for _ in 0..ROUNDS {
         through(&queues, &role, 0..PARTITIONS).await;
     }
-    // Now and then one of them has to read everything.
-    let mut looks = BTreeSet::new();
-    for _ in 0..20 {
-        let before = role.pages_matching(".claim(").await;
+    // One of twenty may have to read everything, which is three times as much and more.
+    let before = role.pages_matching(".claim(").await;
+    for _ in 0..LOOKS {
         assert!(now(&queues, of("q", "g", 1)).await.is_none());
-        looks.insert(role.pages_matching(".claim(").await - before);
     }
-    let (least, most) = (looks.first().copied().expect("looks"), looks.last().copied().expect("looks"));
-    println!("a look reads {least} to {most} pages");
-    assert!((1..30).contains(&least), "{looks:?}");
+    let pages = role.pages_matching(".claim(").await - before;
+    println!("{LOOKS} looks read {pages} pages");
+    assert!((1..LOOKS * 60).contains(&pages), "{pages}");
     old.rollback().await.expect("it ends");
 }
