@@ -19,16 +19,14 @@ pub(crate) struct Behind {
     db: Database,
     floors: Arc<Floors<i32>>,
     sql: Sql,
-    /// What is under way. It ends with this.
+    /// What is under way: one at most, which ends with this.
     tasks: Mutex<JoinSet<()>>,
-    /// Only one of them asks the database at a time.
-    one: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Behind {
     pub(crate) fn new(db: Database, schema: &Schema, floors: Arc<Floors<i32>>) -> Behind {
         let sql = schema.sql(include_str!("../sql/behind_floors.sql"));
-        Behind { db, floors, sql, tasks: Mutex::default(), one: Arc::default() }
+        Behind { db, floors, sql, tasks: Mutex::default() }
     }
 
     /// Begins with it, for those of these lanes whose turn it is. Whatever is found there the next look reads.
@@ -37,15 +35,14 @@ impl Behind {
         if behind.is_empty() {
             return;
         }
-        let Ok(one) = self.one.clone().try_lock_owned() else {
-            // Whoever comes while others are read for reads everything itself.
-            return behind.iter().for_each(|(lane, _)| self.floors.not_read(lane));
-        };
-        let (db, floors, sql) = (self.db.clone(), self.floors.clone(), self.sql.clone());
         let mut tasks = locked(&self.tasks);
         while tasks.try_join_next().is_some() {}
+        if !tasks.is_empty() {
+            // Whoever comes while others are read for reads everything itself.
+            return behind.iter().for_each(|(lane, _)| self.floors.not_read(lane));
+        }
+        let (db, floors, sql) = (self.db.clone(), self.floors.clone(), self.sql.clone());
         tasks.spawn(async move {
-            let _one = one;
             let (lanes, floors_us): (Vec<i32>, Vec<i64>) = behind.into_iter().unzip();
             let found = async {
                 let mut session = db.session().await?;
