@@ -579,10 +579,9 @@ declare
     seats   integer[] := array(select w.seat::integer from unnest(wants) with ordinality as w (want, seat), generate_series(1, w.want) as round order by round, w.seat limit 1000);
     taken   integer := 0;
     room    integer;
-    before  integer;
+    got     integer;
     first   timestamptz;
     soonest timestamptz;
-    mine    record;
     ignored text := set_config('synchronous_commit', 'off', true);
     -- The lanes in which something is due, those of a higher priority first: from where they are read, the first step of each, and their limits.
     places  integer[];
@@ -594,6 +593,7 @@ declare
     -- What is claimed.
     tasks   uuid[] := '{}';
     steps   integer[] := '{}';
+    whose   integer[] := '{}';
 begin
     perform {schema}.age_plans();
     -- Whoever makes a limit counts what is under way: before this, or after it.
@@ -628,36 +628,39 @@ begin
             -- It is rung when there is room again.
             continue when room <= 0 and taken < cardinality(seats);
         end if;
-        before := taken;
+        got := 0;
         if room > 0 then
-            for mine in
-                select s.task_id, s.ordinal, s.slot, s.state, s.due_at, s.fence, s.attempt, s.worker, s.ready_at, s.since
+            with mine as materialized (
+                select s.ctid as tid, s.task_id, s.slot, s.state, s.due_at, s.fence, s.attempt, s.worker, s.ready_at, s.since
                 from {schema}.step s where s.lane_id = places[place] and s.due_at >= first and s.due_at <= now() and s.due_at < 'infinity' order by s.due_at
                 limit room for update skip locked
-            loop
-                taken := taken + 1;
-                if mine.state = 'i' then
-                    -- Whoever had it is not heard of any more.
-                    insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ready_at, claimed_at, ended_at)
-                    values (mine.task_id, mine.ordinal, mine.fence, mine.attempt, 'l', mine.worker, mine.ready_at, mine.since, mine.due_at);
-                end if;
+            ), claimed as (
                 update {schema}.step s
-                set state = 'i', fence = claim, published = null, attempt = s.attempt + 1, since = now(), worker = workers[seats[taken]],
+                set state = 'i', fence = claim, published = null, attempt = s.attempt + 1, since = now(), worker = workers[seats[m.place]],
                     ready_at = case when s.state in ('w', 'i') then s.due_at else s.ready_at end,
-                    due_at = now() + least(leases_ms[seats[taken]], d.timeout_ms) * interval '1 ms',
+                    due_at = now() + least(leases_ms[seats[m.place]], d.timeout_ms) * interval '1 ms',
                     -- Whoever dies with the last attempt, or with room that others wait for, leaves it to the engine.
                     lane_id = case when s.attempt + 1 < d.max_attempts and not limited then s.lane_id else 0 end
-                from {schema}.definition d
-                where s.task_id = mine.task_id and s.ordinal = mine.ordinal
-                  and d.template_id = (select t.template_id from {schema}.task t where t.id = mine.task_id) and d.ordinal = mine.slot;
-                tasks := tasks || mine.task_id;
-                steps := steps || mine.ordinal;
-            end loop;
+                from (select taken + (row_number() over (order by m.due_at))::integer as place, m.* from mine m) m
+                cross join lateral (select t.template_id from {schema}.task t where t.id = m.task_id offset 0) t
+                cross join lateral (select d.max_attempts, d.timeout_ms from {schema}.definition d where d.template_id = t.template_id and d.ordinal = m.slot offset 0) d
+                -- Locked, it stays where it is. One that has moved since this began is not seen there, and left to the next look.
+                where s.ctid = m.tid
+                returning m.*, s.ordinal
+            ), lost as (
+                -- Whoever had it is not heard of any more.
+                insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ready_at, claimed_at, ended_at)
+                select c.task_id, c.ordinal, c.fence, c.attempt, 'l', c.worker, c.ready_at, c.since, c.due_at from claimed c where c.state = 'i'
+            )
+            select count(*), coalesce(max(c.place), taken), tasks || array_agg(c.task_id order by c.place), steps || array_agg(c.ordinal order by c.place),
+                   whose || array_agg(seats[c.place] order by c.place)
+            into got, taken, tasks, steps, whose
+            from claimed c;
         end if;
-        if taken > before then
+        if got > 0 then
             if limited then
-                update {schema}.step_limit m set running = m.running + taken - before where m.id in (spaces[place], limits[place]);
-                continue when taken - before = room and taken < cardinality(seats);
+                update {schema}.step_limit m set running = m.running + got where m.id in (spaces[place], limits[place]);
+                continue when got = room and taken < cardinality(seats);
             end if;
             first := (
                 select s.due_at from {schema}.step s
@@ -671,7 +674,7 @@ begin
 
     if taken > 0 then
         perform pg_notify('{schema}_flow_watch', t.id::text) from {schema}.task t where t.id = any (tasks) and t.watched_until > now() and pg_notification_queue_usage() < 0.9;
-        return query select null::float8, null::integer[], null::bigint[], h.* from {schema}.hand_out(tasks, steps, seats, leases_ms) h;
+        return query select null::float8, null::integer[], null::bigint[], h.* from {schema}.hand_out(tasks, steps, whose, leases_ms) h;
     end if;
     next_due_ms := case when soonest is not null then greatest(extract(epoch from soonest - now()) * 1000, 0) end;
     return next;
@@ -893,40 +896,44 @@ AS $function$
 #variable_conflict use_column
 begin
     return query
-    with claimed as materialized (
-        select n.place::integer, t.template_id, s.*
+    select seats[c.place] - 1, least(leases_ms[seats[c.place]], d.timeout_ms), c.task_id, c.ordinal, c.fence, c.attempt, g.template_id,
+           g.slot, c.part, n.name, d.name, d.name || case when c.part is null then '' else '_' || to_char(c.part, 'FM9999000') end, d.callable, d.initialization, d.max_attempts, d.timeout_ms,
+           k.context, k.correlation_id, x.input, x.checkpoint, '{' || coalesce(r.results, '') || '}', c.guarded
+    from (
+        select t.template_id, s.slot, array_agg(n.place::integer) as places, array_agg(n.task_id) as tasks, array_agg(n.ordinal) as ordinals,
+               array_agg(s.fence) as fences, array_agg(s.attempt) as attempts, array_agg(s.part) as parts, array_agg(s.lane_id = 0) as guarded
         from unnest(tasks, steps) with ordinality as n (task_id, ordinal, place)
         cross join lateral (select s.* from {schema}.step s where s.task_id = n.task_id and s.ordinal = n.ordinal offset 0) s
-        join {schema}.task t on t.id = n.task_id
-    )
-    select seats[c.place] - 1, least(leases_ms[seats[c.place]], d.timeout_ms), c.task_id, c.ordinal, c.fence, c.attempt, c.template_id,
-           c.slot, c.part, n.name, d.name, d.name || case when c.part is null then '' else '_' || to_char(c.part, 'FM9999000') end, d.callable, d.initialization, d.max_attempts, d.timeout_ms,
-           k.context, k.correlation_id, x.input, x.checkpoint, r.results, c.lane_id = 0
-    from claimed c
-    cross join lateral (select d.* from {schema}.definition d where d.template_id = c.template_id and d.ordinal = c.slot offset 0) d
-    join {schema}.template t on t.id = c.template_id
-    join {schema}.namespace n on n.id = t.namespace_id
-    join {schema}.task_detail k on k.task_id = c.task_id
-    left join lateral (select x.input, x.checkpoint from {schema}.step_data x where x.task_id = c.task_id and x.ordinal = c.ordinal offset 0) x on true
+        cross join lateral (select t.template_id from {schema}.task t where t.id = n.task_id offset 0) t
+        group by t.template_id, s.slot
+    ) g
+    cross join lateral (select d.* from {schema}.definition d where d.template_id = g.template_id and d.ordinal = g.slot offset 0) d
+    cross join lateral (select n.name from {schema}.template t join {schema}.namespace n on n.id = t.namespace_id where t.id = g.template_id offset 0) n
     cross join lateral (
         with recursive before (slot) as (
             select p.slot from unnest(d.parents) as p (slot)
             union
             select p.slot from before b
-            cross join lateral (select o.parents from {schema}.definition o where o.template_id = c.template_id and o.ordinal = b.slot offset 0) o
+            cross join lateral (select o.parents from {schema}.definition o where o.template_id = g.template_id and o.ordinal = b.slot offset 0) o
             cross join unnest(o.parents) as p (slot)
         )
-        select coalesce(json_object_agg(o.name || case when s.part is null then '' else '_' || to_char(s.part, 'FM9999000') end,
-                                        coalesce(a.result::json, json_build_object('error', a.error::json))), '{}')::text as results
+        select array_agg(b.slot) as slots, array_agg(o.name) as names, array_agg(o.kind) as kinds
         from before b
-        cross join lateral (select o.name, o.kind from {schema}.definition o where o.template_id = c.template_id and o.ordinal = b.slot offset 0) o
+        cross join lateral (select o.name, o.kind from {schema}.definition o where o.template_id = g.template_id and o.ordinal = b.slot offset 0) o
+    ) b
+    cross join lateral unnest(g.places, g.tasks, g.ordinals, g.fences, g.attempts, g.parts, g.guarded) as c (place, task_id, ordinal, fence, attempt, part, guarded)
+    cross join lateral (select k.context, k.correlation_id from {schema}.task_detail k where k.task_id = c.task_id offset 0) k
+    left join lateral (select x.input, x.checkpoint from {schema}.step_data x where x.task_id = c.task_id and x.ordinal = c.ordinal offset 0) x on true
+    cross join lateral (
+        select string_agg(to_json(p.name || case when s.part is null then '' else '_' || to_char(s.part, 'FM9999000') end)::text || ':' || coalesce(a.result, '{"error":' || a.error || '}'), ',') as results
+        from unnest(b.slots, b.names, b.kinds) as p (slot, name, kind)
         cross join lateral (
-            select s.ordinal, s.part, s.fence from {schema}.step s where s.task_id = c.task_id and s.ordinal = b.slot
+            select s.ordinal, s.part, s.fence from {schema}.step s where s.task_id = c.task_id and s.ordinal = p.slot
             union all
             -- The parts beyond the first have numbers beyond the template's.
             select s.ordinal, s.part, s.fence from {schema}.step s
-            where o.kind = 'w' and s.task_id = c.task_id and s.slot = b.slot
-              and s.ordinal > (select l.ordinal from {schema}.definition l where l.template_id = c.template_id order by l.ordinal desc limit 1)
+            where p.kind = 'w' and s.task_id = c.task_id and s.slot = p.slot
+              and s.ordinal > (select l.ordinal from {schema}.definition l where l.template_id = g.template_id order by l.ordinal desc limit 1)
             offset 0
         ) s
         cross join lateral (
