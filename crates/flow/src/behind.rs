@@ -65,3 +65,42 @@ impl Behind {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pg::testing::TestDb;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Flow, Options, Submission};
+
+    /// A step that lies before its lane's floor is found beside the looks, and the next look reads from there. A floor that nothing lies before stays.
+    #[tokio::test]
+    async fn what_lies_before_a_floor_is_found() {
+        let db = TestDb::new().await;
+        let flow = Flow::open(db.database().clone(), db.schema().clone(), Options::default()).await.expect("a flow");
+        flow.register("{name: t, namespace_name: n, steps: [{name: a}]}").await.expect("a template");
+        flow.submit(Submission::new("n", "t", "1.0.0", json!({}))).await.expect("a task");
+        let due = db.schema().sql("select lane_id, (extract(epoch from due_at) * 1000000)::bigint from {schema}.step");
+        let (lane, due_us): (i32, i64) = sqlx::query_as(&due).fetch_one(db.database().pool()).await.expect("a step");
+
+        // Whoever reads everything has to wade for seconds, and what was claimed last is an hour later.
+        let (empty, claimed_us) = (lane + 1, due_us + 3_600_000_000);
+        let floors = Arc::new(Floors::new());
+        let mut now = Instant::now();
+        for lane in [lane, empty].repeat(2) {
+            let everything = floors.begin_unbounded(now);
+            now += Duration::from_secs(10);
+            floors.end(&lane, everything, Some(claimed_us), None, now);
+        }
+        now += Duration::from_secs(10);
+        let behind = Behind::new(db.database().clone(), db.schema(), floors.clone());
+        behind.read(&[lane, empty], now);
+        let mut under_way = std::mem::take(&mut *locked(&behind.tasks));
+        under_way.join_next().await.expect("it is read").expect("nobody panics");
+
+        let floor = |lane| floors.begin_busy(&lane, now + Duration::from_secs(1), now).floor_us;
+        assert_eq!(floor(lane), Some(due_us));
+        assert!(floor(empty).is_some_and(|floor_us| floor_us > due_us));
+    }
+}

@@ -99,12 +99,19 @@ pub struct Seat<A> {
     pub args: Arc<A>,
     /// How long it has waited.
     pub waited: Duration,
+    /// Whether it stays if there is nothing for it. If not, this look is its only one.
+    pub waits: bool,
 }
 
 impl<K, A> Look<K, A> {
     /// What all seats together want.
     pub fn wanted(&self) -> usize {
         self.seats.iter().fold(0, |all, seat| all.saturating_add(seat.want))
+    }
+
+    /// Whether all seats stay if there is nothing for them.
+    pub fn waits(&self) -> bool {
+        self.seats.iter().all(|seat| seat.waits)
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) struct Seat<W> {
     pub(crate) since: Instant,
     sight: Sight,
     /// Whether it stays after a look that had nothing for it.
-    waits: bool,
+    pub(crate) waits: bool,
     /// It has neither taken part in a look nor been put to sleep on what another found.
     fresh: bool,
 }

@@ -128,6 +128,7 @@ impl<C: Claim> Inner<C> {
             want: seat.want,
             args: seat.waiter.args.clone(),
             waited: now.saturating_duration_since(seat.since),
+            waits: seat.waits,
         });
         let ahead = if self.claims_ahead() { entry.ahead.room(now) } else { 0 };
         let look = Look { key: entry.key.clone(), seats: seats.collect(), ahead };
@@ -160,7 +161,7 @@ impl<C: Claim> Inner<C> {
             }
             Err(_) => {
                 for (index, seat) in look.seats.iter().enumerate() {
-                    let alone = Seat { want: seat.want, args: seat.args.clone(), waited: seat.waited };
+                    let alone = Seat { args: seat.args.clone(), ..*seat };
                     match self.look_once(line, &Look { key: look.key.clone(), seats: vec![alone], ahead: 0 }).await {
                         Ok(looked) => {
                             landed.items.extend(looked.items.into_iter().map(|(_, item)| (index, item)));

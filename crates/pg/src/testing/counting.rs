@@ -76,6 +76,15 @@ impl CountingRole {
         &self.database
     }
 
+    /// Another pool, of one connection: a plan is made once.
+    ///
+    /// # Panics
+    /// If there cannot be one.
+    pub fn one_connection(&self) -> Database {
+        let one = crate::Options { max_connections: 1, ..crate::Options::default() };
+        Database::connect_lazy(&self.url, one).expect("a pool of one connection")
+    }
+
     /// Every statement that this role has sent, with the number of times; in order of the text.
     ///
     /// Constants are shown as parameters. `BEGIN`, `COMMIT` and `LISTEN` are statements too; what functions run inside

@@ -73,6 +73,17 @@ impl TestDb {
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(self.database.pool()).await.expect("analyze the tables");
     }
 
+    /// A transaction that keeps whatever is updated or deleted from now on, as a forgotten one does: it has a number and a snapshot.
+    ///
+    /// # Panics
+    /// If it cannot begin.
+    pub async fn old_transaction(&self) -> sqlx::Transaction<'static, sqlx::Postgres> {
+        let mut old = self.database.pool().begin().await.expect("begin a transaction");
+        let keep = "set transaction isolation level repeatable read; select pg_current_xact_id()";
+        sqlx::raw_sql(keep).execute(&mut *old).await.expect("take a number and a snapshot");
+        old
+    }
+
     /// The server's URL, for a pool with other options. Do not print it.
     pub fn url(&self) -> &str {
         &self.url
