@@ -17,6 +17,7 @@ mod queue;
 mod report;
 mod serve;
 mod server;
+mod sitting;
 mod standings;
 mod stats;
 mod wake;

@@ -450,6 +450,31 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.await_task(task uuid, lasts_ms bigint)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET jit TO 'off'
+AS $function$
+declare
+    wanted  timestamptz := now() + lasts_ms * interval '1 ms';
+    ignored text := set_config('synchronous_commit', 'off', true);
+begin
+    perform {schema}.age_plans();
+    begin
+        ignored := set_config('lock_timeout', '200ms', true);
+        update {schema}.task t set awaited_until = now() + 2 * lasts_ms * interval '1 ms'
+        where t.id = task and t.state = 'o' and coalesce(t.awaited_until, '-infinity') < wanted;
+    exception when lock_not_available then
+        null;
+    end;
+    return (select case when t.state <> 'o' then 'e' when t.awaited_until >= wanted then 'm' else 'l' end from {schema}.task t where t.id = task);
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.backoff_ms(kind "char", base_ms integer, max_ms integer, attempt integer, jitter real)
  RETURNS bigint
  LANGUAGE sql

@@ -4,16 +4,28 @@ use std::time::Instant;
 
 use traffic::Latencies;
 
-use crate::{Engine, Outcome, Result};
+use crate::{Board, Engine, Outcome, Result};
 
-/// One after the other.
-pub(crate) async fn measure(engine: &impl Engine, samples: usize) -> Result<Outcome> {
-    let mut latencies = Vec::with_capacity(samples);
+/// One after the other: until whoever submitted it can know that it is done, and until its last step has run.
+pub(crate) async fn measure(engine: &impl Engine, board: &Board, samples: usize) -> Result<Outcome> {
+    let (mut done, mut ran) = (Vec::with_capacity(samples), Vec::with_capacity(samples));
     for _ in 0..samples {
+        let tasks = board.tasks() + 1;
         let begun = Instant::now();
-        let ticket = engine.submit().await?;
-        engine.done(ticket).await?;
-        latencies.push(begun.elapsed());
+        let is_done = async {
+            let ticket = engine.submit().await?;
+            engine.done(ticket).await?;
+            Result::Ok(begun.elapsed())
+        };
+        let has_run = async {
+            board.reach(tasks).await?;
+            Result::Ok(begun.elapsed())
+        };
+        let (is_done, has_run) = tokio::try_join!(is_done, has_run)?;
+        done.push(is_done);
+        ran.push(has_run);
     }
-    Ok(Outcome::latencies(&Latencies::of(latencies)))
+    let mut outcome = Outcome::latencies(&Latencies::of(done));
+    outcome.figures.extend(Latencies::of(ran).p50_ms.map(|p50_ms| ("ran_p50_ms".to_owned(), p50_ms)));
+    Ok(outcome)
 }

@@ -25,7 +25,7 @@ impl<E: Engine> Round for Shared<E> {
     async fn measure(&mut self) -> Result<Outcome> {
         match self.workload.measure {
             Measure::Rate { in_flight, seconds } => rate::measure(&self.engine, &self.board, in_flight, seconds).await,
-            Measure::Latency { samples } => latency::measure(&self.engine, samples).await,
+            Measure::Latency { samples } => latency::measure(&self.engine, &self.board, samples).await,
         }
     }
 }
@@ -41,7 +41,7 @@ pub async fn play(
     orders: impl AsyncBufRead + Unpin,
     says: impl AsyncWrite + Unpin,
 ) -> Result<()> {
-    latency::measure(&engine, (WARM_UP / workload.shape.size()).max(1)).await?;
+    latency::measure(&engine, &board, (WARM_UP / workload.shape.size()).max(1)).await?;
     command(Shared { workload, engine, board }, orders, says).await
 }
 

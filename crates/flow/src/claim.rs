@@ -255,14 +255,12 @@ impl Claim for Claims {
         let Source { lanes: known, found_at } = locked(&self.sources).get(&look.key).cloned().unwrap_or_default();
         let began = Instant::now();
         let busy_until = found_at.map_or(began, |found_at| began.max(found_at + BUSY));
-        let begin = |lane: &i32| match look.waits() {
-            true => self.floors.begin_busy(lane, busy_until, began),
-            false => self.floors.begin_at_once(lane, began),
-        };
-        if look.waits() && busy_until > began {
+        if busy_until > began {
             self.behind.read(&known, began);
         }
-        let readings: HashMap<i32, Reading> = known.iter().map(|lane| (*lane, begin(lane))).collect();
+        let begin = if look.waits() { Floors::begin_busy } else { Floors::begin_at_once };
+        let begin = |lane: &i32| (*lane, begin(&self.floors, lane, busy_until, began));
+        let readings: HashMap<i32, Reading> = known.iter().map(begin).collect();
         let unheard = self.lost.unheard();
         let query = sqlx::query(&self.claim)
             .bind(&look.key.namespaces)

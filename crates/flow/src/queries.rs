@@ -101,6 +101,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "submit_tasks", sql: include_str!("../functions/submit_tasks.sql") },
     Function { name: "free_slots", sql: include_str!("../functions/free_slots.sql") },
     Function { name: "limit_steps", sql: include_str!("../functions/limit_steps.sql") },
+    Function { name: "await_task", sql: include_str!("../functions/await_task.sql") },
     Function { name: "hand_out", sql: include_str!("../functions/hand_out.sql") },
     Function { name: "claim_steps", sql: include_str!("../functions/claim_steps.sql") },
     Function { name: "publish_steps", sql: include_str!("../functions/publish_steps.sql") },

@@ -152,11 +152,14 @@ impl Flow {
     /// # Errors
     /// The database's.
     pub async fn task(&self, task: Uuid) -> Result<Option<Task>> {
-        let rows = self.inner.db.ask("read a task", || sqlx::query(&self.inner.sql.task_detail).bind(task)).await?;
-        let Some(detail) = rows.first() else { return Ok(None) };
+        let detail = async || {
+            let query = || sqlx::query(&self.inner.sql.task_detail).bind(task);
+            Ok(self.inner.db.ask("read a task", query).await?)
+        };
+        // What does not change and what does: at once, and not one after the other.
+        let (details, rows) = tokio::try_join!(detail(), self.inner.step_rows(task, None))?;
+        let (Some(detail), Some(head)) = (details.first(), rows.first()) else { return Ok(None) };
         let Some(kept) = self.inner.numbered(detail.try_get("template_id")?).await? else { return Ok(None) };
-        let rows = self.inner.step_rows(task, None).await?;
-        let Some(head) = rows.first() else { return Ok(None) };
         let mut counts = StepCounts::default();
         let mut steps = Vec::with_capacity(rows.len());
         for row in &rows {

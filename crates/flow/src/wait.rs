@@ -1,7 +1,7 @@
 //! Waiting for a task, woken and not polled.
 //!
 //! A task that nobody watches costs no notification, and one whose end is waited for only that of its end. So whoever waits marks it first, and looks then: a change that comes after the mark sees it and rings, and one that came before is
-//! seen by the look. A claim does not lock the task, and may just not see a mark that was made beside it: whoever wants to hear of every move looks once more, a moment later.
+//! seen by the look. Who waits for the end does both at once. A claim does not lock the task, and may just not see a mark that was made beside it: whoever wants to hear of every move looks once more, a moment later.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -55,10 +55,18 @@ pub(crate) struct Args {
     turn: u64,
 }
 
+/// What who waits is told.
+#[derive(Debug, Clone)]
+pub(crate) enum Told {
+    NoTask,
+    Ended,
+    Moved(Arc<Known>),
+}
+
 /// Watching tasks, through the same engine that waits for steps.
 pub(crate) struct Watches {
     channel: Channel,
-    ended: Sql,
+    await_task: Sql,
     history: Sql,
     sweep: Sql,
 }
@@ -67,7 +75,7 @@ impl Watches {
     pub(crate) fn new(schema: &Schema, channel: Channel) -> Watches {
         Watches {
             channel,
-            ended: schema.sql(include_str!("../sql/task_ended.sql")),
+            await_task: schema.sql(include_str!("../sql/await_task.sql")),
             history: schema.sql(include_str!("../sql/task_history.sql")),
             sweep: schema.sql(include_str!("../sql/watched_tasks.sql")),
         }
@@ -78,20 +86,27 @@ impl Claim for Watches {
     type Key = Key;
     type Args = Args;
     /// That it has happened, and what. Nothing is taken, so there is nothing to give back.
-    type Item = Option<Arc<Known>>;
+    type Item = Told;
 
     fn topics(&self, key: &Key) -> Vec<Topic> {
         vec![self.channel.topic_of(&key.task.to_string())]
     }
 
-    async fn look(&self, conn: &mut PgConnection, look: &Look<Key, Args>) -> pg::Result<Looked<Self::Item>> {
+    async fn look(&self, conn: &mut PgConnection, look: &Look<Key, Args>) -> pg::Result<Looked<Told>> {
         let task = look.key.task;
         if !look.key.moves {
-            let ended: Option<bool> = sqlx::query_scalar(&self.ended).bind(task).fetch_optional(conn).await?;
+            let asked = sqlx::query_scalar(&self.await_task).bind(task).bind(MARK.as_millis() as i64);
+            let stands: Option<String> = asked.fetch_one(conn).await?;
+            let told = match stands.as_deref() {
+                Some("m") => return Ok(Looked::new(None)),
+                // It is as with a row that was skipped: looked for again, soon.
+                Some("l") => return Ok(Looked::new(Some(Duration::ZERO))),
+                Some(_) => Told::Ended,
+                None => Told::NoTask,
+            };
             let mut looked = Looked::new(None);
-            let told = if ended.unwrap_or_default() { look.seats.len() } else { 0 };
             // Nothing is taken by being told: it is there for the next one at once.
-            (0..told).for_each(|seat| looked.give(seat, None, Some(Duration::ZERO)));
+            (0..look.seats.len()).for_each(|seat| looked.give(seat, told.clone(), Some(Duration::ZERO)));
             return Ok(looked);
         }
         let rows = sqlx::query(&self.history).bind(task).fetch_all(conn).await?;
@@ -102,13 +117,13 @@ impl Claim for Watches {
         let mut looked = Looked::new([again, next].into_iter().flatten().min());
         for (place, seat) in look.seats.iter().enumerate() {
             if known.over || !known.after(seat.args.seen.as_ref()).is_empty() {
-                looked.give(place, Some(known.clone()), Some(Duration::ZERO));
+                looked.give(place, Told::Moved(known.clone()), Some(Duration::ZERO));
             }
         }
         Ok(looked)
     }
 
-    async fn give_back(&self, _: &mut PgConnection, _: &[Self::Item]) -> pg::Result<()> {
+    async fn give_back(&self, _: &mut PgConnection, _: &[Told]) -> pg::Result<()> {
         Ok(())
     }
 
@@ -133,6 +148,7 @@ impl Flow {
     /// Nothing is taken: dropping the future changes nothing.
     pub async fn wait(&self, task: Uuid, deadline: Instant) -> Result<Option<Task>> {
         match self.inner.watch(Key { task, moves: false }, None, deadline).await? {
+            Some(Told::NoTask) => Err(Error::NoTask { task }),
             Some(_) => self.task(task).await,
             None => Ok(None),
         }
@@ -147,26 +163,20 @@ impl Flow {
     /// # Cancel safety
     /// Nothing is taken: dropping the future changes nothing.
     pub async fn watch(&self, task: Uuid, after: Option<TransitionId>, deadline: Instant) -> Result<News> {
-        let known = self.inner.watch(Key { task, moves: true }, after, deadline).await?.flatten();
-        Ok(match known {
-            Some(known) => News { transitions: known.after(after.as_ref()).to_vec(), over: known.over },
-            None => News { transitions: Vec::new(), over: false },
+        Ok(match self.inner.watch(Key { task, moves: true }, after, deadline).await? {
+            Some(Told::Moved(known)) => News { transitions: known.after(after.as_ref()).to_vec(), over: known.over },
+            _ => News { transitions: Vec::new(), over: false },
         })
     }
 }
 
 impl Inner {
     /// `None`: nothing happened by the deadline.
-    async fn watch(
-        &self,
-        key: Key,
-        seen: Option<TransitionId>,
-        deadline: Instant,
-    ) -> Result<Option<Option<Arc<Known>>>> {
+    async fn watch(&self, key: Key, seen: Option<TransitionId>, deadline: Instant) -> Result<Option<Told>> {
         loop {
             let task = key.task;
-            let mark = || sqlx::query(&self.sql.mark_watched).bind(task).bind(MARK.as_millis() as i64).bind(key.moves);
-            if self.db.ask("mark a task as watched", mark).await?.is_empty() {
+            let mark = || sqlx::query(&self.sql.mark_watched).bind(task).bind(MARK.as_millis() as i64);
+            if key.moves && self.db.ask("mark a task as watched", mark).await?.is_empty() {
                 return Err(Error::NoTask { task });
             }
             let args = Args { seen, turn: TURNS.fetch_add(1, Relaxed) };

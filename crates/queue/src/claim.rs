@@ -175,8 +175,8 @@ impl Claim for Pops {
         match look.key.source.parts() {
             [Some(queue), None, ..] => {
                 let now = Instant::now();
-                let begin = if look.waits() { Floors::begin } else { Floors::begin_at_once };
-                let reading = begin(&self.floors, &look.key, now);
+                let begin = if look.waits() { Floors::begin_busy } else { Floors::begin_at_once };
+                let reading = begin(&self.floors, &look.key, now, now);
                 self.take(conn, look, (queue, None), reading.floor_us, &mut found).await?;
                 let (oldest, now) = (found.oldest_us, found.now_us);
                 let sweep = self.floors.end(&look.key, reading, oldest, now, Instant::now());

@@ -138,8 +138,8 @@ impl<K: Eq + Hash + Clone> Floors<K> {
     }
 
     /// The same of somebody who does not wait, and so has no later look to find what this one passes over: with the widest margin at least.
-    pub fn begin_at_once(&self, key: &K, now: Instant) -> Reading {
-        self.begin_within(key, 1, now, now)
+    pub fn begin_at_once(&self, key: &K, until: Instant, now: Instant) -> Reading {
+        self.begin_within(key, 1, until, now)
     }
 
     /// With so many margins at most.

@@ -51,11 +51,7 @@ async fn a_second_margin_makes_the_first_rare() {
     tokio::time::advance(ms(79)).await;
     assert_eq!(look(0).await, (narrow, Some(ms(1))));
     tokio::time::advance(ms(1)).await;
-    assert_eq!(
-        look(10).await,
-        (wide, Some(ms(120))),
-        "once more after a hundred milliseconds, however long it takes"
-    );
+    assert_eq!(look(10).await, (wide, Some(ms(120))), "once more after a hundred milliseconds, however long it takes");
     tokio::time::advance(ms(99)).await;
     assert_eq!(look(0).await, (narrow, Some(ms(1))));
 }
@@ -64,13 +60,13 @@ async fn a_second_margin_makes_the_first_rare() {
 #[tokio::test(start_paused = true)]
 async fn who_does_not_wait_reads_with_the_first_margin() {
     let floors = Floors::narrow();
-    let first = floors.begin_at_once(&"key", Instant::now());
+    let first = floors.begin_at_once(&"key", Instant::now(), Instant::now());
     assert_eq!(first.floor_us, None);
     floors.end(&"key", first, Some(5_000_000), None, Instant::now());
     assert_eq!(floors.begin(&"key", Instant::now()).floor_us, Some(4_950_000));
-    assert_eq!(floors.begin_at_once(&"key", Instant::now()).floor_us, Some(4_800_000));
+    assert_eq!(floors.begin_at_once(&"key", Instant::now(), Instant::now()).floor_us, Some(4_800_000));
     tokio::time::advance(REST_SHORTEST).await;
-    assert_eq!(floors.begin_at_once(&"key", Instant::now()).floor_us, None);
+    assert_eq!(floors.begin_at_once(&"key", Instant::now(), Instant::now()).floor_us, None);
 }
 
 /// Who is busy leaves it to somebody else to read everything where that takes long, and reads what was found there: once, also if a look was under

@@ -68,7 +68,9 @@ async fn a_part_that_fails_means_what_the_template_says() {
         flow.complete(&workers[1], json!("two")).await;
         if goes_on {
             let sum = flow.next().await;
-            assert_eq!(read(&sum.results)["rows_002"], json!("two"));
+            let results = read(&sum.results);
+            assert_eq!(results["rows_002"], json!("two"));
+            assert!(results["rows_001"]["error"]["message"].is_string(), "{results}");
             flow.complete(&sum, json!(0)).await;
         }
         assert_eq!(flow.standing(task).await.0, if goes_on { "c" } else { "e" }, "{strategy}");

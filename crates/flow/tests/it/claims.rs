@@ -6,6 +6,7 @@ use flow::{Claimant, Refused, Said, StepState};
 use pg::testing::eventually;
 use serde_json::json;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use crate::fixture::{Fixture, NAMESPACE, PATIENCE, submission, worker};
 
@@ -269,4 +270,36 @@ async fn who_names_too_much_is_woken_all_the_same() {
     .await;
     flow.task().await;
     assert_eq!(waiting.await.expect("no panic").expect("a claim").remove(0).name, "a");
+}
+
+/// In one look everybody gets steps under their own name and for their own time, also where they come from several lanes.
+/// The statement is called by hand: which claims travel together is not for a test to say.
+#[tokio::test]
+async fn everybody_in_a_look_has_their_own_name_and_time() {
+    let flow = Fixture::with("[{name: a}, {name: b}]").await;
+    flow.task().await;
+    flow.task().await;
+    let (names, leases) = (["first", "second"], [10_000_i64, 20_000]);
+    let sql = flow.db.schema().sql(
+        "select c.seat, c.lease_ms, c.task_id, c.ordinal \
+         from {schema}.claim_steps(array[$1], null, '{}', '{}', '{}', 1, array[2, 1], $2, $3) c where c.task_id is not null",
+    );
+    let claim = sqlx::query_as(&sql).bind(NAMESPACE).bind(names).bind(leases);
+    let pool = flow.db.database().pool();
+    let claimed: Vec<(i32, i64, Uuid, i32)> = claim.fetch_all(pool).await.expect("a claim");
+    assert_eq!(
+        claimed.iter().map(|step| step.0).collect::<Vec<_>>(),
+        [0, 1, 0],
+        "each gets one before any gets a second"
+    );
+    assert_ne!(claimed[0].3, claimed[2].3, "of two lanes");
+    let sql = flow.db.schema().sql(
+        "select s.worker, (extract(epoch from s.due_at - s.since) * 1000)::bigint from {schema}.step s \
+         where s.task_id = $1 and s.ordinal = $2",
+    );
+    for (seat, lease_ms, task, ordinal) in claimed {
+        let of: (String, i64) = sqlx::query_as(&sql).bind(task).bind(ordinal).fetch_one(pool).await.expect("a step");
+        let (name, lease) = (names[seat as usize], leases[seat as usize]);
+        assert_eq!((lease_ms, of.0.as_str(), of.1), (lease, name, lease));
+    }
 }

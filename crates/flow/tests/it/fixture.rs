@@ -23,7 +23,7 @@ pub(crate) struct Fixture {
 /// The same as another process has it: the same tables, and nothing in common in memory.
 pub(crate) struct Elsewhere {
     pub(crate) flow: Flow,
-    _way: Proxy,
+    pub(crate) way: Proxy,
 }
 
 impl Elsewhere {
@@ -32,7 +32,7 @@ impl Elsewhere {
         let way = Proxy::start(db).await;
         let database = Database::connect_lazy(way.url(), pg::Options::default()).expect("a pool through a proxy");
         let flow = Flow::open(database, db.schema().clone(), Options::default()).await.expect("open a flow");
-        Elsewhere { flow, _way: way }
+        Elsewhere { flow, way }
     }
 }
 

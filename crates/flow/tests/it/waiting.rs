@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use flow::{Error, Flow, News, TaskState, Transition};
+use futures_util::future::join_all;
+use pg::testing::eventually;
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::fixture::{Elsewhere, Fixture, PATIENCE};
+use crate::fixture::{Elsewhere, Fixture, PATIENCE, submission};
 
 fn patience() -> Instant {
     Instant::now() + PATIENCE
@@ -22,7 +24,7 @@ async fn waiting(flow: &Flow, task: Uuid) -> JoinHandle<TaskState> {
         let ended = waiter.wait(task, patience()).await.expect("an answer");
         ended.expect("it has ended").summary.status
     });
-    pg::testing::eventually("somebody waits", async || waiters(flow) > before).await;
+    eventually("somebody waits", async || waiters(flow) > before).await;
     waiting
 }
 
@@ -131,6 +133,56 @@ async fn a_task_that_nobody_watches_rings_nobody() {
     assert_eq!((count(watched), count(awaited)), (4, 1), "two claims and two ends; the last end");
 }
 
+async fn awaited(flow: &Fixture, task: Uuid, sql: &str) -> bool {
+    let sql = flow.db.schema().sql(sql);
+    let rows = sqlx::query(&sql).bind(task).fetch_all(flow.db.database().pool()).await.expect("an answer");
+    !rows.is_empty()
+}
+
+/// A mark that a crash of the database has forgotten is made again as soon as who waits hears again, and the end of the task rings.
+#[tokio::test]
+async fn a_mark_that_was_lost_is_made_again() {
+    const MARKED: &str = "select from {schema}.task t where t.id = $1 and t.awaited_until > now()";
+    let flow = Fixture::with("[{name: a}]").await;
+    let elsewhere = Elsewhere::start(&flow.db).await;
+    let task = flow.task().await;
+    let there = waiting(&elsewhere.flow, task).await;
+    eventually("it is marked", async || awaited(&flow, task, MARKED).await).await;
+    awaited(&flow, task, "update {schema}.task t set awaited_until = null where t.id = $1").await;
+    elsewhere.way.cut();
+    eventually("it is marked again", async || awaited(&flow, task, MARKED).await).await;
+    flow.waves().await;
+    assert_eq!(there.await.expect("no panic"), TaskState::Complete);
+}
+
+/// Somebody who holds tasks keeps those waiting who wait for them, and nobody else; when it lets go, their end is told.
+/// There are more of them than looks at once.
+#[tokio::test]
+async fn a_task_that_is_held_delays_its_own_waits_only() {
+    const HELD: usize = 10;
+    let flow = Fixture::with("[{name: a}]").await;
+    let tasks = join_all((0..HELD).map(|_| flow.task())).await;
+    let mut holder = flow.db.database().pool().begin().await.expect("a transaction");
+    let hold = flow.db.schema().sql("select from {schema}.task t where t.id = any ($1) for update");
+    sqlx::query(&hold).bind(&tasks).execute(&mut *holder).await.expect("they are held");
+    let mut waits = Vec::new();
+    for task in &tasks {
+        waits.push(waiting(&flow, *task).await);
+    }
+    let other = flow.submit(submission("t", json!({}))).await.expect("a task").task_uuid;
+    let others = waiting(&flow, other).await;
+    let steps = flow.now(HELD + 1).await;
+    let step = steps.iter().find(|step| step.token.task == other).expect("its step");
+    flow.complete(step, json!(1)).await;
+    assert_eq!(others.await.expect("no panic"), TaskState::Complete);
+    let end = flow.db.schema().sql("update {schema}.task t set state = 'c', ended_at = now() where t.id = any ($1)");
+    sqlx::query(&end).bind(&tasks).execute(&mut *holder).await.expect("they end");
+    holder.commit().await.expect("it lets go");
+    for wait in waits {
+        assert_eq!(wait.await.expect("no panic"), TaskState::Complete);
+    }
+}
+
 fn told(news: &News) -> Vec<String> {
     let name = |one: &Transition| format!("{}:{}", one.step.as_deref().unwrap_or("task"), one.to);
     news.transitions.iter().map(name).collect()
@@ -153,7 +205,7 @@ async fn every_move_is_told() {
         let after = seen.last().map(|one| one.id);
         let watcher = elsewhere.flow.clone();
         let watching = tokio::spawn(async move { watcher.watch(task, after, patience()).await.expect("news") });
-        pg::testing::eventually("somebody watches", async || waiters(&elsewhere.flow) == 1).await;
+        eventually("somebody watches", async || waiters(&elsewhere.flow) == 1).await;
         let expected: &[&str] = match place {
             0 => &["a:in_progress", "task:steps_in_process"],
             1 => &[

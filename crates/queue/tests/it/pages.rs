@@ -13,7 +13,8 @@ use crate::fixture::{end, message, now, of};
 async fn counted() -> Option<(TestDb, Queues, CountingRole)> {
     let db = TestDb::new().await;
     let role = db.counting_role().await?;
-    let queues = Queues::open(role.one_connection(), db.schema().clone(), Options::default()).await.expect("open queues");
+    let queues =
+        Queues::open(role.one_connection(), db.schema().clone(), Options::default()).await.expect("open queues");
     Some((db, queues, role))
 }
 
