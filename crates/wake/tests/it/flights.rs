@@ -263,3 +263,28 @@ async fn round_trips_of_many_callers_leave_nothing_behind() {
     callers.join_all().await;
     assert_eq!(Stranger::of(&db).await.jobs().await, 0);
 }
+
+/// A connection makes its plans anew when a table has grown to twice its size, and not while none has.
+/// What plans were made for is what the connection keeps; the time to look is always over here.
+#[tokio::test]
+async fn plans_are_made_anew_for_tables_that_have_grown() {
+    let db = TestDb::new().await;
+    start(db.database(), db.schema(), options()).await;
+    let mut stranger = Stranger::of(&db).await;
+    let look =
+        db.schema().sql("select set_config('reveille.plans_good_until', '0', false), {schema}.age_plans()::text");
+    let mut made_for = async || -> String {
+        sqlx::query(&look).execute(&mut stranger.conn).await.expect("a look");
+        let kept = sqlx::query_scalar("select current_setting('reveille.plans_made_for')");
+        kept.fetch_one(&mut stranger.conn).await.expect("what is kept")
+    };
+    let small = made_for().await;
+    assert_eq!(made_for().await, small);
+    let grow = db.schema().sql(
+        "insert into {schema}.flight (id, outcomes) select gen_random_uuid(), array[repeat('x', 1000)] from generate_series(1, 100)",
+    );
+    sqlx::query(&grow).execute(db.database().pool()).await.expect("it grows");
+    let grown = made_for().await;
+    assert_ne!(grown, small);
+    assert_eq!(made_for().await, grown);
+}
