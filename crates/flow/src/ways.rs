@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::select_all;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use wake::Claimed;
 
 use crate::claim::{Args, ClaimedStep, Key};
@@ -14,7 +14,8 @@ use crate::lost::begin_anywhere;
 use crate::namespace::{Known, Mode, Provider};
 use crate::provider::deliver::Queued;
 
-/// How long one queue is asked before the next: a broker that hangs does not hold back what lies elsewhere.
+/// How long a broker is asked before the next queue: one that hangs does not hold back what lies elsewhere. What is in the database is there as soon as anything is, and a look
+/// that is given up gives back what it took.
 const TURN: Duration = Duration::from_millis(250);
 
 /// How the namespaces of one claim are claimed.
@@ -106,7 +107,7 @@ impl Flow {
         let (waited, asked): (Vec<Way>, Vec<Way>) = ways.all.iter().cloned().partition(|way| way.waited);
         // Who has but one thing to wait for looks by waiting, and does not if it is known that nothing is there.
         if deadline.is_none() || !asked.is_empty() || waited.len() > 1 {
-            let claimed = self.claim_in_turn(&ways.all, key, want, args, deadline.is_some()).await?;
+            let claimed = self.claim_in_turn(&ways.all, key, want, args, deadline).await?;
             if !claimed.is_empty() {
                 return Ok(claimed);
             }
@@ -130,7 +131,7 @@ impl Flow {
                     return std::future::pending().await;
                 }
                 sleep(ways.pause).await;
-                let claimed = self.claim_in_turn(&asked, key, want, args, true).await?;
+                let claimed = self.claim_in_turn(&asked, key, want, args, Some(deadline)).await?;
                 if !claimed.is_empty() {
                     return Ok(claimed);
                 }
@@ -149,14 +150,17 @@ impl Flow {
         key: &Key,
         want: usize,
         args: &Args,
-        waits: bool,
+        deadline: Option<Instant>,
     ) -> Result<Vec<ClaimedStep>> {
         let mut ways: Vec<&Way> = ways.iter().collect();
         begin_anywhere(&mut ways);
         for way in ways {
             let claim = self.claim_now(way, key, want, args);
-            let claimed = if waits && way.waited {
-                match timeout(TURN, claim).await {
+            let waits = deadline.filter(|_| way.waited);
+            let claimed = if let Some(deadline) = waits {
+                let turn = Instant::now() + TURN;
+                let until = if way.provider == Provider::Rabbitmq { turn } else { turn.max(deadline) };
+                match timeout_at(until, claim).await {
                     Ok(Ok(claimed)) => claimed,
                     // It is waited for afterwards, beside the others, and that wait bears what passes.
                     Err(_) | Ok(Err(Error::Wake(wake::Error::Unavailable { .. }))) => continue,
@@ -167,7 +171,7 @@ impl Flow {
             };
             // What is here is not to be lost while another is asked.
             if !claimed.is_empty() {
-                self.count(waits && way.waited, &claimed);
+                self.count(waits.is_some(), &claimed);
                 return Ok(claimed);
             }
         }

@@ -397,8 +397,7 @@ async fn rabbitmq_may_crash_and_come_back() {
 }
 
 /// A worker on two queues takes from both while both have work, and takes nothing only to give it back.
-/// One namespace is in the tables, one in PGMQ, and all of it is there before the worker begins, so that it never has to wait: unless the machine is so busy
-/// that a look takes longer than its turn, and what it took then goes back.
+/// One namespace is in the tables, one in PGMQ, and all of it is there before the worker begins, so that it never has to wait.
 #[tokio::test]
 async fn a_worker_takes_from_two_queues_in_turn() {
     const TASKS: usize = 20;
@@ -421,7 +420,7 @@ async fn a_worker_takes_from_two_queues_in_turn() {
     assert!(turns[..TASKS].iter().any(|namespace| *namespace != turns[0]), "{turns:?}");
     let sql = flow.db.schema().sql("select count(*) from {schema}.attempt a where a.outcome <> 'c'");
     let back: i64 = sqlx::query_scalar(&sql).fetch_one(flow.db.database().pool()).await.expect("a count");
-    assert!(back < TASKS as i64 / 2, "{back} of {} went back", 2 * TASKS);
+    assert_eq!(back, 0);
 }
 
 /// Through a pooler, where a look is one transaction, whoever finds no room puts the message back and does not wait for itself.
