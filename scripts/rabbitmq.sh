@@ -48,8 +48,8 @@ start() {
     echo '[].' >"$folder/advanced.config"
     if is_root; then chown -R rabbitmq "$folder"; fi
     in_folder "$programs/rabbitmq-server" -detached >/dev/null 2>&1 </dev/null
-    if ! in_folder "$programs/rabbitmqctl" wait "$folder/pid" --timeout 60 >"$folder/log/wait.log" 2>&1 ||
-        ! in_folder "$programs/rabbitmqctl" await_startup --timeout 60 >>"$folder/log/wait.log" 2>&1; then
+    if ! in_folder "$programs/rabbitmqctl" wait "$folder/pid" --timeout 120 >"$folder/log/wait.log" 2>&1 ||
+        ! in_folder "$programs/rabbitmqctl" await_startup --timeout 120 >>"$folder/log/wait.log" 2>&1; then
         cat "$folder/log/wait.log" >&2
         tail -n 20 "$folder/log/server.log" >&2 2>/dev/null || true
         exit 1
