@@ -680,8 +680,8 @@ begin
                 set state = 'i', fence = claim, published = null, attempt = s.attempt + 1, since = now(), worker = workers[seats[m.place]],
                     ready_at = case when s.state in ('w', 'i') then s.due_at else s.ready_at end,
                     due_at = now() + least(leases_ms[seats[m.place]], d.timeout_ms) * interval '1 ms',
-                    -- Whoever dies with the last attempt, or with room that others wait for, leaves it to the engine.
-                    lane_id = case when s.attempt + 1 < d.max_attempts and not limited then s.lane_id else 0 end
+                    -- Whoever dies with the last attempt, or with room that others wait for, leaves it to the engine. So does a lease that ends with the timeout: the engine ends that attempt.
+                    lane_id = case when s.attempt + 1 < d.max_attempts and not limited and coalesce(d.timeout_ms > leases_ms[seats[m.place]], true) then s.lane_id else 0 end
                 from (select taken + (row_number() over (order by m.due_at))::integer as place, m.* from mine m) m
                 cross join lateral (select t.template_id from {schema}.task t where t.id = m.task_id offset 0) t
                 cross join lateral (select d.max_attempts, d.timeout_ms from {schema}.definition d where d.template_id = t.template_id and d.ordinal = m.slot offset 0) d
@@ -1138,7 +1138,7 @@ begin
         select t.state, t.template_id, t.failed into mine from {schema}.task t where t.id = of_task for update skip locked;
     end if;
     perform from {schema}.step s
-    where mine.state is not null and s.task_id = of_task and (s.slot = of_slot and s.part is not distinct from of_part or s.state = 'i'
+    where mine.state is not null and s.task_id = of_task and (s.slot = of_slot and s.part is not distinct from of_part or s.state in ('i', 'x')
           or s.ordinal = any ((select d.children from {schema}.definition d where d.template_id = mine.template_id and d.ordinal = of_slot)::integer[]))
     order by s.ordinal for update;
     select s.ordinal, s.state, s.fence, s.attempt, s.worker, s.ready_at, s.since, d.kind, d.children, d.failure_strategy into target
@@ -1150,8 +1150,6 @@ begin
         when mine.state is null then case when exists (select from {schema}.task t where t.id = of_task) then 'locked' else '-' end
         when target.ordinal is null then '?'
         when mine.state in ('c', 'x', 'm') then concat('t', mine.state)
-        -- It took too long, and what was left of it was cancelled: nothing can come of one step.
-        when mine.state = 'e' and exists (select from {schema}.step s where s.task_id = of_task and s.state = 'x') then concat('t', mine.state)
         when target.state::text <> all (allowed) then concat('s', target.state)
         when verb = 'c' and target.state = 'm' and target.kind in ('d', 'b') then 'd'
         when verb = 'r' and passed and exists (select from {schema}.step s where s.task_id = of_task and s.ordinal = any (target.children) and s.state not in ('a', 'p', 'r', 's')) then 'b'
@@ -1163,6 +1161,9 @@ begin
         return;
     end if;
 
+    if mine.state = 'e' then
+        perform {schema}.revive_steps(of_task, target.ordinal, who, why);
+    end if;
     below := least(0, (select min(a.fence) from {schema}.attempt a where a.task_id = of_task and a.ordinal = target.ordinal)) - 1;
     insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ready_at, claimed_at, result, reason)
     select of_task, target.ordinal, target.fence, target.attempt, 'x', target.worker, target.ready_at, target.since, null, null where target.state = 'i'
@@ -1340,8 +1341,9 @@ AS $function$
 #variable_conflict use_column
 declare
     mine    integer;
+    lasts   text;
     locked  boolean[] := array_fill(false, array[cardinality(tasks)]);
-    renewed boolean[] := array_fill(false, array[cardinality(tasks)]);
+    renewed text[] := array_fill(null::text, array[cardinality(tasks)]);
 begin
     if checkpoints is null then
         perform set_config('synchronous_commit', 'off', true);
@@ -1356,20 +1358,24 @@ begin
         locked[place] := found;
         continue when not found;
         update {schema}.step s
-        set due_at = greatest(s.due_at, least(now() + leases_ms[place] * interval '1 ms', s.since + d.timeout_ms * interval '1 ms'))
+        set due_at = greatest(s.due_at, least(now() + leases_ms[place] * interval '1 ms', s.since + d.timeout_ms * interval '1 ms')),
+            -- A lease that ends with the timeout is the engine's to end: see functions/claim_steps.sql.
+            lane_id = case when now() + leases_ms[place] * interval '1 ms' >= s.since + d.timeout_ms * interval '1 ms' then 0 else s.lane_id end
         from {schema}.definition d
         where s.task_id = tasks[place] and s.ordinal = ordinals[place] and s.fence = fences[place] and s.state = 'i'
           and d.template_id = (select t.template_id from {schema}.task t where t.id = tasks[place]) and d.ordinal = mine
-          and (d.timeout_ms is null or s.since + d.timeout_ms * interval '1 ms' > now());
-        renewed[place] := found;
-        if found and checkpoints[place] is not null then
+          and (d.timeout_ms is null or s.since + d.timeout_ms * interval '1 ms' > now())
+        returning 'o' || case when s.due_at >= s.since + d.timeout_ms * interval '1 ms' then ceil(extract(epoch from s.due_at - now()) * 1000)::bigint::text else '' end
+        into lasts;
+        renewed[place] := lasts;
+        if lasts is not null and checkpoints[place] is not null then
             insert into {schema}.step_data as k (task_id, ordinal, checkpoint) values (tasks[place], ordinals[place], checkpoints[place])
             on conflict (task_id, ordinal) do update set checkpoint = excluded.checkpoint;
         end if;
     end loop;
     outcomes := array(
         select case
-            when renewed[n.place] then 'o'
+            when renewed[n.place] is not null then renewed[n.place]
             when not locked[n.place] and exists (select from {schema}.step s where s.task_id = n.task_id and s.ordinal = n.ordinal and s.fence = n.fence and s.state = 'i') then null
             else 's' end
         from unnest(tasks, ordinals, fences) with ordinality as n (task_id, ordinal, fence, place) order by n.place);
@@ -1387,16 +1393,34 @@ AS $function$
     set due_at = case s.state when 'i' then s.due_at else now() end, state = case s.state when 'p' then 'r' else s.state end, lane_id = n.lane_id,
         ready_at = case s.state when 'i' then s.ready_at else now() end, since = case s.state when 'p' then now() else s.since end
     from (
-        select o.task_id, o.ordinal, d.max_attempts, l.id as lane_id, l.space_limit_id is null and l.name_limit_id is null as unlimited
+        select o.task_id, o.ordinal, d.max_attempts, d.timeout_ms, l.id as lane_id, l.space_limit_id is null and l.name_limit_id is null as unlimited
         from {schema}.task t
         cross join lateral (select o.task_id, o.ordinal, o.slot from {schema}.step o where o.task_id = t.id and o.state in ('p', 'r', 'w', 'i') offset 0) o
-        cross join lateral (select d.name, d.max_attempts from {schema}.definition d where d.template_id = t.template_id and d.ordinal = o.slot offset 0) d
+        cross join lateral (select d.name, d.max_attempts, d.timeout_ms from {schema}.definition d where d.template_id = t.template_id and d.ordinal = o.slot offset 0) d
         cross join lateral (select l.* from {schema}.step_lane l where l.namespace_id = t.namespace_id and l.name = d.name and l.priority = t.priority offset 0) l
         where t.id = any (tasks) and t.failed = 0 and t.state = 'o'
         offset 0
     ) n
     where s.task_id = n.task_id and s.ordinal = n.ordinal
-      and (s.due_at = 'infinity' and (s.state in ('p', 'r') and s.waiting = 0 or s.state = 'w') or s.state = 'i' and s.lane_id = 0 and s.attempt < n.max_attempts and n.unlimited)
+      and (s.due_at = 'infinity' and (s.state in ('p', 'r') and s.waiting = 0 or s.state = 'w') or s.state = 'i' and s.lane_id = 0 and s.attempt < n.max_attempts and n.unlimited and coalesce(s.due_at < s.since + n.timeout_ms * interval '1 ms', true))
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.revive_steps(of_task uuid, target integer, who text, why text)
+ RETURNS void
+ LANGUAGE sql
+ SET search_path TO 'reveille_own'
+AS $function$
+    insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ended_at, reason)
+    select s.task_id, s.ordinal, f.lowest - n.below, s.attempt, n.outcome::"char", n.worker, n.ended_at, n.reason
+    from {schema}.step s
+    cross join lateral (
+        select least(0, min(a.fence)) as lowest from {schema}.attempt a where a.task_id = s.task_id and a.ordinal = s.ordinal
+    ) f
+    cross join lateral (values (1, 'x', null, s.since, null), (2, 'r', who, now(), why)) as n (below, outcome, worker, ended_at, reason)
+    where s.task_id = of_task and s.state = 'x' and (s.ordinal <> target or n.outcome = 'x');
+    update {schema}.step s
+    set state = 'p', due_at = 'infinity', since = now(), attempt = 0, published = null
+    where s.task_id = of_task and s.state = 'x'
 $function$;
 
 CREATE OR REPLACE FUNCTION {schema}.ring(channels text[], payloads text[])
@@ -1441,6 +1465,8 @@ declare
     steps    integer[];
     slots    integer[];
     verdicts text[];
+    -- Of attempts that took too long: the timeout.
+    timeouts bigint[];
     member   record;
     opened   record;
     -- What goes on: see functions/advance_tasks.sql.
@@ -1462,35 +1488,43 @@ begin
 
     -- The steps that are still of who presents them, and what becomes of each.
     select array_agg(n.place order by n.task_id, n.ordinal), array_agg(n.task_id order by n.task_id, n.ordinal), array_agg(n.ordinal order by n.task_id, n.ordinal),
-           array_agg(n.slot order by n.task_id, n.ordinal), array_agg(n.verdict order by n.task_id, n.ordinal), bool_or(n.publishes)
-    into places, mine, steps, slots, verdicts, publishes
+           array_agg(n.slot order by n.task_id, n.ordinal), array_agg(n.verdict order by n.task_id, n.ordinal),
+           array_agg(n.timeout_ms order by n.task_id, n.ordinal), bool_or(n.publishes)
+    into places, mine, steps, slots, verdicts, timeouts, publishes
     from (
         select n.place::integer, s.task_id, s.ordinal, s.slot, case
             when n.verb = 'c' then 'c'
             when n.verb in ('g', 'y') then 'r'
-            when n.verb = 'l' and s.attempt < d.max_attempts then 'l'
-            when n.verb = 'f' and s.attempt < d.max_attempts then 'w'
+            when n.verb = 'l' and s.attempt < d.max_attempts and coalesce(s.since + d.timeout_ms * interval '1 ms' > now(), true) then 'l'
+            when n.verb in ('f', 'l') and s.attempt < d.max_attempts then 'w'
             when d.failure_strategy in ('c', 'i') then 'p'
             else 'e' end as verdict,
+            case when n.verb = 'l' and s.since + d.timeout_ms * interval '1 ms' <= now() then d.timeout_ms end as timeout_ms,
             d.success_events <> '{}' or d.failure_events <> '{}' as publishes
         -- Said twice in one flight, it is heard once; a worker's word before the engine's.
         from (select distinct on (m.task_id, m.ordinal, m.fence) m.*
               from unnest(tasks, ordinals, fences, verbs) with ordinality as m (task_id, ordinal, fence, verb, place)
               order by m.task_id, m.ordinal, m.fence, m.verb = 'l', m.place) n
         cross join lateral (
-            select s.task_id, s.ordinal, s.slot, s.attempt from {schema}.step s
+            select s.task_id, s.ordinal, s.slot, s.attempt, s.since from {schema}.step s
             where s.task_id = n.task_id and s.ordinal = n.ordinal and s.fence = n.fence and s.state = 'i' and (n.verb <> 'l' or s.due_at <= now())
             for update
         ) s
         join {schema}.task t on t.id = n.task_id
         cross join lateral (select d.* from {schema}.definition d where d.template_id = t.template_id and d.ordinal = s.slot offset 0) d
-        where n.task_id = any (locked)
+        -- What a worker says after the timeout does not count: the engine ends the attempt.
+        where n.task_id = any (locked) and (n.verb = 'l' or d.timeout_ms is null or s.since + d.timeout_ms * interval '1 ms' > now())
     ) n;
 
     if places is not null then
+        for i in 1 .. cardinality(places) loop
+            continue when timeouts[i] is null;
+            verbs[places[i]] := 't';
+            bodies[places[i]] := json_build_object('message', format('the attempt took longer than its timeout of %s ms', timeouts[i]), 'type', 'timeout', 'retryable', true);
+        end loop;
         insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ready_at, claimed_at, result, error)
         select s.task_id, s.ordinal, s.fence, s.attempt,
-               (case when n.verdict = 'r' or verbs[n.place] = 'l' then verbs[n.place] when n.verdict = 'w' then 'f' when n.verdict = 'p' then 'e' else n.verdict end)::"char",
+               (case when verbs[n.place] = 't' then case n.verdict when 'w' then 't' else 'T' end when n.verdict = 'r' or verbs[n.place] = 'l' then verbs[n.place] when n.verdict = 'w' then 'f' when n.verdict = 'p' then 'e' else n.verdict end)::"char",
                s.worker, s.ready_at, s.since,
                case when n.verdict = 'c' then bodies[n.place] end, case when n.verdict in ('w', 'p', 'e') then bodies[n.place] end
         from unnest(places, mine, steps, verdicts) as n (place, task_id, ordinal, verdict)
@@ -1675,11 +1709,11 @@ begin
     where n.verdict in ('c', 'e', 'p')
     order by n.place, e.place;
 
-    select array_agg(n.task_id), array_agg(n.ordinal), array_agg(case n.verdict when 'p' then 'part_failed' else 'retries_exhausted' end) into of_tasks, of_steps, of_reasons
+    select array_agg(n.task_id), array_agg(n.ordinal), array_agg(case when n.verdict = 'p' then 'part_failed' when n.verb = 'F' then 'not_retryable' else 'retries_exhausted' end) into of_tasks, of_steps, of_reasons
     from unnest(tasks, ordinals, slots, verdicts, verbs) as n (task_id, ordinal, slot, verdict, verb)
     join {schema}.task t on t.id = n.task_id
     cross join lateral (select d.* from {schema}.definition d where d.template_id = t.template_id and d.ordinal = n.slot offset 0) d
-    where n.verdict = 'e' and n.verb in ('f', 'l') or n.verdict = 'p' and d.failure_strategy = 'i';
+    where n.verdict = 'e' or n.verdict = 'p' and d.failure_strategy = 'i';
     if of_tasks is not null then
         perform {schema}.investigate(of_tasks, of_steps, of_reasons);
     end if;

@@ -87,8 +87,8 @@ begin
                 set state = 'i', fence = claim, published = null, attempt = s.attempt + 1, since = now(), worker = workers[seats[m.place]],
                     ready_at = case when s.state in ('w', 'i') then s.due_at else s.ready_at end,
                     due_at = now() + least(leases_ms[seats[m.place]], d.timeout_ms) * interval '1 ms',
-                    -- Whoever dies with the last attempt, or with room that others wait for, leaves it to the engine.
-                    lane_id = case when s.attempt + 1 < d.max_attempts and not limited then s.lane_id else 0 end
+                    -- Whoever dies with the last attempt, or with room that others wait for, leaves it to the engine. So does a lease that ends with the timeout: the engine ends that attempt.
+                    lane_id = case when s.attempt + 1 < d.max_attempts and not limited and coalesce(d.timeout_ms > leases_ms[seats[m.place]], true) then s.lane_id else 0 end
                 from (select taken + (row_number() over (order by m.due_at))::integer as place, m.* from mine m) m
                 cross join lateral (select t.template_id from {schema}.task t where t.id = m.task_id offset 0) t
                 cross join lateral (select d.max_attempts, d.timeout_ms from {schema}.definition d where d.template_id = t.template_id and d.ordinal = m.slot offset 0) d

@@ -2,6 +2,7 @@
 -- verb:     r: it is reset, m: resolved manually, c: completed with the result `body`. allowed: the states it may be in for that.
 -- chosen, inputs: what the result says of what is behind it, see functions/follow.sql. limit_ms: how long a task that goes on may take from now, null for ever.
 -- dry:      changes nothing, and says what would have been refused.
+-- Late:     a task that took too long goes on with all that was cancelled of it, and has its time again.
 -- Outcomes: null: somebody else has the task. -: there is no task. ?: there is no step. t and a letter: the task is over. s and a letter: the step is there.
 --           b: what went on without it has begun. d: what is behind it was decided before.
 --           Otherwise = and the step's state before and after and the task's, + if what follows became ready, and * if any step of the task may have.
@@ -35,7 +36,7 @@ begin
         select t.state, t.template_id, t.failed into mine from {schema}.task t where t.id = of_task for update skip locked;
     end if;
     perform from {schema}.step s
-    where mine.state is not null and s.task_id = of_task and (s.slot = of_slot and s.part is not distinct from of_part or s.state = 'i'
+    where mine.state is not null and s.task_id = of_task and (s.slot = of_slot and s.part is not distinct from of_part or s.state in ('i', 'x')
           or s.ordinal = any ((select d.children from {schema}.definition d where d.template_id = mine.template_id and d.ordinal = of_slot)::integer[]))
     order by s.ordinal for update;
     select s.ordinal, s.state, s.fence, s.attempt, s.worker, s.ready_at, s.since, d.kind, d.children, d.failure_strategy into target
@@ -47,8 +48,6 @@ begin
         when mine.state is null then case when exists (select from {schema}.task t where t.id = of_task) then 'locked' else '-' end
         when target.ordinal is null then '?'
         when mine.state in ('c', 'x', 'm') then concat('t', mine.state)
-        -- It took too long, and what was left of it was cancelled: nothing can come of one step.
-        when mine.state = 'e' and exists (select from {schema}.step s where s.task_id = of_task and s.state = 'x') then concat('t', mine.state)
         when target.state::text <> all (allowed) then concat('s', target.state)
         when verb = 'c' and target.state = 'm' and target.kind in ('d', 'b') then 'd'
         when verb = 'r' and passed and exists (select from {schema}.step s where s.task_id = of_task and s.ordinal = any (target.children) and s.state not in ('a', 'p', 'r', 's')) then 'b'
@@ -60,6 +59,9 @@ begin
         return;
     end if;
 
+    if mine.state = 'e' then
+        perform {schema}.revive_steps(of_task, target.ordinal, who, why);
+    end if;
     below := least(0, (select min(a.fence) from {schema}.attempt a where a.task_id = of_task and a.ordinal = target.ordinal)) - 1;
     insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ready_at, claimed_at, result, reason)
     select of_task, target.ordinal, target.fence, target.attempt, 'x', target.worker, target.ready_at, target.since, null, null where target.state = 'i'

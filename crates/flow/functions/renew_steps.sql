@@ -1,5 +1,5 @@
 -- Makes the leases of steps last, and keeps how far they have come, if that is said. No lease gets shorter, and no attempt lasts longer than its step's timeout.
--- Outcomes: o: it lasts. s: the step is not this claim's any more, or its time is over: whoever works on it should stop. null: somebody else has the step for the moment.
+-- Outcomes: o: it lasts. o and a number: it lasts for so many milliseconds, until the step's timeout, and the engine has to be there then. s: the step is not this claim's any more, or its time is over: whoever works on it should stop. null: somebody else has the step for the moment.
 -- Locks:    the steps, in order, skip locked; `patient` waits. Whoever settles has the task and then waits for steps, so nobody who has a step may wait for another.
 -- Commit:   is not waited for to be on disk, unless a checkpoint is kept.
 create or replace function {schema}.renew_steps(
@@ -12,8 +12,9 @@ as $$
 #variable_conflict use_column
 declare
     mine    integer;
+    lasts   text;
     locked  boolean[] := array_fill(false, array[cardinality(tasks)]);
-    renewed boolean[] := array_fill(false, array[cardinality(tasks)]);
+    renewed text[] := array_fill(null::text, array[cardinality(tasks)]);
 begin
     if checkpoints is null then
         perform set_config('synchronous_commit', 'off', true);
@@ -28,20 +29,24 @@ begin
         locked[place] := found;
         continue when not found;
         update {schema}.step s
-        set due_at = greatest(s.due_at, least(now() + leases_ms[place] * interval '1 ms', s.since + d.timeout_ms * interval '1 ms'))
+        set due_at = greatest(s.due_at, least(now() + leases_ms[place] * interval '1 ms', s.since + d.timeout_ms * interval '1 ms')),
+            -- A lease that ends with the timeout is the engine's to end: see functions/claim_steps.sql.
+            lane_id = case when now() + leases_ms[place] * interval '1 ms' >= s.since + d.timeout_ms * interval '1 ms' then 0 else s.lane_id end
         from {schema}.definition d
         where s.task_id = tasks[place] and s.ordinal = ordinals[place] and s.fence = fences[place] and s.state = 'i'
           and d.template_id = (select t.template_id from {schema}.task t where t.id = tasks[place]) and d.ordinal = mine
-          and (d.timeout_ms is null or s.since + d.timeout_ms * interval '1 ms' > now());
-        renewed[place] := found;
-        if found and checkpoints[place] is not null then
+          and (d.timeout_ms is null or s.since + d.timeout_ms * interval '1 ms' > now())
+        returning 'o' || case when s.due_at >= s.since + d.timeout_ms * interval '1 ms' then ceil(extract(epoch from s.due_at - now()) * 1000)::bigint::text else '' end
+        into lasts;
+        renewed[place] := lasts;
+        if lasts is not null and checkpoints[place] is not null then
             insert into {schema}.step_data as k (task_id, ordinal, checkpoint) values (tasks[place], ordinals[place], checkpoints[place])
             on conflict (task_id, ordinal) do update set checkpoint = excluded.checkpoint;
         end if;
     end loop;
     outcomes := array(
         select case
-            when renewed[n.place] then 'o'
+            when renewed[n.place] is not null then renewed[n.place]
             when not locked[n.place] and exists (select from {schema}.step s where s.task_id = n.task_id and s.ordinal = n.ordinal and s.fence = n.fence and s.state = 'i') then null
             else 's' end
         from unnest(tasks, ordinals, fences) with ordinality as n (task_id, ordinal, fence, place) order by n.place);

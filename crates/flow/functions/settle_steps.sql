@@ -1,5 +1,6 @@
 -- Ends attempts, each fenced by the claim it belongs to, and goes on with their tasks.
--- verbs:    c: complete. f: failed, to be tried again if an attempt is left. F: failed for good. l: its lease has ended.
+-- verbs:    c: complete. f: failed, to be tried again if an attempt is left. F: failed for good. l: its lease has ended, by itself or because the attempt reached the step's timeout.
+--           A timeout counts as a failure that is tried again after the backoff; whatever a worker reports after it is refused.
 --           y: yielded after a checkpoint, g: given back; these two are not charged.
 -- bodies:   the result, the error, the checkpoint. delays_ms: the handler's own pause before the next attempt; null: the template's.
 -- chosen:   the places of the steps that a decision chose. inputs: of the parts that a batchable step asks for. `…_lasts` says where those of each member end.
@@ -25,6 +26,8 @@ declare
     steps    integer[];
     slots    integer[];
     verdicts text[];
+    -- Of attempts that took too long: the timeout.
+    timeouts bigint[];
     member   record;
     opened   record;
     -- What goes on: see functions/advance_tasks.sql.
@@ -46,35 +49,43 @@ begin
 
     -- The steps that are still of who presents them, and what becomes of each.
     select array_agg(n.place order by n.task_id, n.ordinal), array_agg(n.task_id order by n.task_id, n.ordinal), array_agg(n.ordinal order by n.task_id, n.ordinal),
-           array_agg(n.slot order by n.task_id, n.ordinal), array_agg(n.verdict order by n.task_id, n.ordinal), bool_or(n.publishes)
-    into places, mine, steps, slots, verdicts, publishes
+           array_agg(n.slot order by n.task_id, n.ordinal), array_agg(n.verdict order by n.task_id, n.ordinal),
+           array_agg(n.timeout_ms order by n.task_id, n.ordinal), bool_or(n.publishes)
+    into places, mine, steps, slots, verdicts, timeouts, publishes
     from (
         select n.place::integer, s.task_id, s.ordinal, s.slot, case
             when n.verb = 'c' then 'c'
             when n.verb in ('g', 'y') then 'r'
-            when n.verb = 'l' and s.attempt < d.max_attempts then 'l'
-            when n.verb = 'f' and s.attempt < d.max_attempts then 'w'
+            when n.verb = 'l' and s.attempt < d.max_attempts and coalesce(s.since + d.timeout_ms * interval '1 ms' > now(), true) then 'l'
+            when n.verb in ('f', 'l') and s.attempt < d.max_attempts then 'w'
             when d.failure_strategy in ('c', 'i') then 'p'
             else 'e' end as verdict,
+            case when n.verb = 'l' and s.since + d.timeout_ms * interval '1 ms' <= now() then d.timeout_ms end as timeout_ms,
             d.success_events <> '{}' or d.failure_events <> '{}' as publishes
         -- Said twice in one flight, it is heard once; a worker's word before the engine's.
         from (select distinct on (m.task_id, m.ordinal, m.fence) m.*
               from unnest(tasks, ordinals, fences, verbs) with ordinality as m (task_id, ordinal, fence, verb, place)
               order by m.task_id, m.ordinal, m.fence, m.verb = 'l', m.place) n
         cross join lateral (
-            select s.task_id, s.ordinal, s.slot, s.attempt from {schema}.step s
+            select s.task_id, s.ordinal, s.slot, s.attempt, s.since from {schema}.step s
             where s.task_id = n.task_id and s.ordinal = n.ordinal and s.fence = n.fence and s.state = 'i' and (n.verb <> 'l' or s.due_at <= now())
             for update
         ) s
         join {schema}.task t on t.id = n.task_id
         cross join lateral (select d.* from {schema}.definition d where d.template_id = t.template_id and d.ordinal = s.slot offset 0) d
-        where n.task_id = any (locked)
+        -- What a worker says after the timeout does not count: the engine ends the attempt.
+        where n.task_id = any (locked) and (n.verb = 'l' or d.timeout_ms is null or s.since + d.timeout_ms * interval '1 ms' > now())
     ) n;
 
     if places is not null then
+        for i in 1 .. cardinality(places) loop
+            continue when timeouts[i] is null;
+            verbs[places[i]] := 't';
+            bodies[places[i]] := json_build_object('message', format('the attempt took longer than its timeout of %s ms', timeouts[i]), 'type', 'timeout', 'retryable', true);
+        end loop;
         insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ready_at, claimed_at, result, error)
         select s.task_id, s.ordinal, s.fence, s.attempt,
-               (case when n.verdict = 'r' or verbs[n.place] = 'l' then verbs[n.place] when n.verdict = 'w' then 'f' when n.verdict = 'p' then 'e' else n.verdict end)::"char",
+               (case when verbs[n.place] = 't' then case n.verdict when 'w' then 't' else 'T' end when n.verdict = 'r' or verbs[n.place] = 'l' then verbs[n.place] when n.verdict = 'w' then 'f' when n.verdict = 'p' then 'e' else n.verdict end)::"char",
                s.worker, s.ready_at, s.since,
                case when n.verdict = 'c' then bodies[n.place] end, case when n.verdict in ('w', 'p', 'e') then bodies[n.place] end
         from unnest(places, mine, steps, verdicts) as n (place, task_id, ordinal, verdict)

@@ -62,12 +62,18 @@ pub enum Outcome {
     FailedForGood,
     /// The worker was not heard of any more.
     LeaseEnded,
+    /// It took longer than the step's timeout, and the step is tried again.
+    TimedOut,
+    /// It took longer than the step's timeout, and the step failed.
+    TimedOutForGood,
     /// The worker gave it back.
     GivenBack,
     /// The worker came as far as its checkpoint.
     Yielded,
     /// A person took it away.
     TakenAway,
+    /// The step was cancelled because its task took too long; the task was resumed since.
+    Cancelled,
     /// A person said what came of the step.
     CompletedManually,
     /// A person dealt with the step by other means.
@@ -85,10 +91,13 @@ impl Outcome {
             "f" => Outcome::Failed,
             "e" => Outcome::FailedForGood,
             "l" => Outcome::LeaseEnded,
+            "t" => Outcome::TimedOut,
+            "T" => Outcome::TimedOutForGood,
             "g" => Outcome::GivenBack,
             "y" => Outcome::Yielded,
             "m" => Outcome::ResolvedManually,
             "r" => Outcome::Reset,
+            "x" if fence < 0 => Outcome::Cancelled,
             "x" => Outcome::TakenAway,
             _ => Outcome::InProgress,
         }

@@ -139,6 +139,9 @@ fn of_step(task: &TaskRow, step: &StepRow) -> Vec<Transition> {
                 'c' => chain.go(Complete, tried.ended_at, who),
                 'f' => chain.go(WaitingForRetry, tried.ended_at, who),
                 'e' => chain.go(Error, tried.ended_at, who),
+                // It took too long: no report came.
+                't' => chain.leap(WaitingForRetry, tried.ended_at, who),
+                'T' => chain.leap(Error, tried.ended_at, who),
                 // It is ready again at once, unless its task has failed meanwhile.
                 'g' | 'y' => chain.go(Pending, tried.ended_at, who),
                 'l' => lapse(&mut chain, step, tried, next),
@@ -152,6 +155,8 @@ fn of_step(task: &TaskRow, step: &StepRow) -> Vec<Transition> {
                 'c' => chain.leap(Complete, tried.ended_at, Some(tried)),
                 'm' => chain.leap(ResolvedManually, tried.ended_at, Some(tried)),
                 'r' => chain.leap(Pending, tried.ended_at, Some(tried)),
+                // The task took too long, and was resumed later.
+                'x' => chain.leap(Cancelled, tried.ended_at, None),
                 _ => {}
             }
         }
@@ -238,22 +243,31 @@ fn of_task(task: &TaskRow, steps: &[StepRow], moves: &[Transition]) -> Vec<Trans
     let spared: std::collections::HashMap<u32, bool> =
         steps.iter().map(|step| (step.ordinal as u32 + 1, step.spared)).collect();
     let mut counts = StepCounts::default();
+    let mut cancelled = 0;
     for moment in moves.chunk_by(|one, other| one.id.micros == other.id.micros) {
         for one in moment {
             let Some(to) = StepState::named(one.to) else { continue };
             let spared = spared.get(&one.id.place).copied().unwrap_or_default();
+            cancelled += i32::from(to == StepState::Cancelled);
+            cancelled -= i32::from(one.from == Some(StepState::Cancelled.name()));
             match one.from.and_then(StepState::named) {
                 None => counts.add(to, spared),
                 Some(from) => counts.shift(from, to, spared),
             }
         }
+        let time = moment[0].id.time();
+        let is_over = counts.complete + counts.dropped == counts.total;
+        // What is left was cancelled, and yet something became of the task after that.
+        let went_on = cancelled > 0 && task.ended_at.is_none_or(|at| at > time);
         let now = match () {
             () if counts.failed > 0 && counts.in_progress == 0 => TaskState::Error,
             // How it ended is said by its own row.
-            () if counts.complete + counts.dropped == counts.total && task.ended.is_some() => continue,
+            () if is_over && task.ended.is_some() && !went_on => continue,
+            // It took too long, and was resumed later.
+            () if is_over && went_on => TaskState::Error,
             () => counts.open_state(),
         };
-        chain.reach(now, moment[0].id.time());
+        chain.reach(now, time);
     }
     if let (Some(ended), Some(ended_at)) = (task.ended, task.ended_at) {
         chain.reach(ended, ended_at);

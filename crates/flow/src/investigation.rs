@@ -31,7 +31,7 @@ pub struct Investigation {
     pub version: String,
     /// The step that it is about, if it is about one.
     pub step: Option<String>,
-    /// `retries_exhausted`, `part_failed`, `max_duration`, or `too_long_` and a state.
+    /// `retries_exhausted`, `not_retryable`, `part_failed`, `max_duration`, or `too_long_` and a state.
     pub reason: String,
     /// How the task stood then.
     #[schema(value_type = Value)]

@@ -121,6 +121,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "follow", sql: include_str!("../functions/follow.sql") },
     Function { name: "settle_steps", sql: include_str!("../functions/settle_steps.sql") },
     Function { name: "public_state", sql: include_str!("../functions/public_state.sql") },
+    Function { name: "revive_steps", sql: include_str!("../functions/revive_steps.sql") },
     Function { name: "operate_step", sql: include_str!("../functions/operate_step.sql") },
     Function { name: "end_task", sql: include_str!("../functions/end_task.sql") },
     Function { name: "advance_schedules", sql: include_str!("../functions/advance_schedules.sql") },

@@ -247,19 +247,20 @@ impl TaskSummary {
         counts: &StepCounts,
     ) -> sqlx::Result<TaskSummary> {
         let created_at = detail.try_get("created_at")?;
+        let ended = task_state(letter);
         Ok(TaskSummary {
             task_uuid,
-            status: task_state(letter).unwrap_or_else(|| counts.open_state()),
+            status: ended.unwrap_or_else(|| counts.open_state()),
             total_steps: counts.total,
             pending_steps: counts.pending + counts.ready + counts.waiting_for_retry,
             in_progress_steps: counts.in_progress,
             completed_steps: counts.complete,
             failed_steps: counts.failed,
             ready_steps: counts.ready,
-            execution_status: counts.execution_status(),
-            recommended_action: counts.recommended_action(),
+            execution_status: counts.execution_status(ended),
+            recommended_action: counts.recommended_action(ended),
             completion_percentage: counts.completion_percentage(),
-            health_status: counts.health_status(),
+            health_status: counts.health_status(ended),
             name: String::new(),
             namespace: String::new(),
             version: String::new(),

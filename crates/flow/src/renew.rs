@@ -36,7 +36,13 @@ impl Flow {
         for Alive { token, lease, .. } in &alive {
             self.inner.providers.held.extend(token, *lease);
         }
-        Ok(try_join_all(alive.into_iter().map(|alive| self.inner.renewals.submit(alive))).await?)
+        let renewed = try_join_all(alive.into_iter().map(|alive| self.inner.renewals.submit(alive))).await?;
+        // The engine has to be there when an attempt reaches its timeout.
+        let timeout = renewed.iter().filter_map(|renewed| *renewed.as_ref().ok()?).min();
+        self.inner.wake.ring(
+            &timeout.map(|timeout| self.inner.leases_channel.ring().after(timeout)).into_iter().collect::<Vec<_>>(),
+        );
+        Ok(renewed.into_iter().map(|renewed| renewed.map(drop)).collect())
     }
 }
 
@@ -54,7 +60,8 @@ impl Renewals {
 impl Flight for Renewals {
     type Member = Alive;
     type Key = (Uuid, i32);
-    type Outcome = std::result::Result<(), Refused>;
+    /// After how long the attempt reaches its timeout, if its lease lasts until then.
+    type Outcome = std::result::Result<Option<Duration>, Refused>;
     /// What is said again is heard again.
     const KEPT: bool = false;
 
@@ -85,6 +92,7 @@ impl Flight for Renewals {
     }
 
     fn outcome(&self, _: &Alive, text: &str) -> Self::Outcome {
-        if text == "o" { Ok(()) } else { Err(Refused::Lost) }
+        let rest = text.strip_prefix('o').ok_or(Refused::Lost)?;
+        Ok(rest.parse().ok().map(Duration::from_millis))
     }
 }

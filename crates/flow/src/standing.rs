@@ -40,6 +40,12 @@ pub enum ExecutionStatus {
     AllComplete,
     /// Nothing can be done now.
     WaitingForDependencies,
+    /// The task took longer than its template allows. What was left of it is cancelled; it can be resumed.
+    TimedOut,
+    /// An operator cancelled the task.
+    Cancelled,
+    /// An operator dealt with the task by other means.
+    ResolvedManually,
 }
 
 /// What to do about it.
@@ -68,6 +74,8 @@ pub enum HealthStatus {
     Blocked,
     /// A step failed and will be tried again.
     Recovering,
+    /// An operator cancelled the task: it is not going to be done.
+    Cancelled,
 }
 
 impl StepCounts {
@@ -98,8 +106,18 @@ impl StepCounts {
         }
     }
 
-    /// How the task stands. What comes first counts: a failure hides ready steps, ready steps hide what is under way.
-    pub fn execution_status(&self) -> ExecutionStatus {
+    /// How the task stands. `ended` is the state in which it ended; `None` while it is open. What comes first counts: a failure hides ready steps, ready steps hide what is under way.
+    ///
+    /// The end of a task is more than the sum of its steps: steps that were cancelled are over, but the task is not complete.
+    pub fn execution_status(&self, ended: Option<TaskState>) -> ExecutionStatus {
+        match ended {
+            Some(TaskState::Complete) => return ExecutionStatus::AllComplete,
+            Some(TaskState::Cancelled) => return ExecutionStatus::Cancelled,
+            Some(TaskState::ResolvedManually) => return ExecutionStatus::ResolvedManually,
+            // An error without a failed step: the task took too long.
+            Some(TaskState::Error) if self.failed == 0 => return ExecutionStatus::TimedOut,
+            _ => {}
+        }
         if self.failed > 0 {
             ExecutionStatus::BlockedByFailures
         } else if self.ready > 0 {
@@ -114,24 +132,26 @@ impl StepCounts {
     }
 
     /// What to do about it.
-    pub fn recommended_action(&self) -> RecommendedAction {
-        match self.execution_status() {
-            ExecutionStatus::BlockedByFailures => RecommendedAction::HandleFailures,
+    pub fn recommended_action(&self, ended: Option<TaskState>) -> RecommendedAction {
+        match self.execution_status(ended) {
+            ExecutionStatus::BlockedByFailures | ExecutionStatus::TimedOut => RecommendedAction::HandleFailures,
             ExecutionStatus::HasReadySteps => RecommendedAction::ExecuteReadySteps,
             ExecutionStatus::Processing => RecommendedAction::WaitForCompletion,
-            ExecutionStatus::AllComplete => RecommendedAction::FinalizeTask,
+            ExecutionStatus::AllComplete | ExecutionStatus::Cancelled | ExecutionStatus::ResolvedManually => {
+                RecommendedAction::FinalizeTask
+            }
             ExecutionStatus::WaitingForDependencies => RecommendedAction::WaitForDependencies,
         }
     }
 
     /// How worried to be.
-    pub fn health_status(&self) -> HealthStatus {
-        if self.failed > 0 {
-            HealthStatus::Blocked
-        } else if self.waiting_for_retry > 0 {
-            HealthStatus::Recovering
-        } else {
-            HealthStatus::Healthy
+    pub fn health_status(&self, ended: Option<TaskState>) -> HealthStatus {
+        match self.execution_status(ended) {
+            ExecutionStatus::BlockedByFailures | ExecutionStatus::TimedOut => HealthStatus::Blocked,
+            ExecutionStatus::Cancelled => HealthStatus::Cancelled,
+            ExecutionStatus::AllComplete | ExecutionStatus::ResolvedManually => HealthStatus::Healthy,
+            _ if self.waiting_for_retry > 0 => HealthStatus::Recovering,
+            _ => HealthStatus::Healthy,
         }
     }
 
@@ -176,14 +196,14 @@ mod tests {
         };
         let mut seen = Vec::new();
         for take in 0..4 {
-            seen.push(counts.execution_status());
+            seen.push(counts.execution_status(None));
             *[&mut counts.failed, &mut counts.ready, &mut counts.in_progress, &mut counts.waiting_for_retry][take] = 0;
         }
         use ExecutionStatus::*;
         assert_eq!(seen, [BlockedByFailures, HasReadySteps, Processing, WaitingForDependencies]);
         let done = StepCounts { total: 3, complete: 2, dropped: 1, ..StepCounts::default() };
-        assert_eq!((done.execution_status(), done.completion_percentage()), (AllComplete, 66.67));
-        assert_eq!(StepCounts::default().execution_status(), AllComplete, "a task without steps");
+        assert_eq!((done.execution_status(None), done.completion_percentage()), (AllComplete, 66.67));
+        assert_eq!(StepCounts::default().execution_status(None), AllComplete, "a task without steps");
         assert_eq!(StepCounts::default().completion_percentage(), 100.0);
     }
 
@@ -192,14 +212,41 @@ mod tests {
     fn health_tells_recovery_from_failure() {
         let retrying = StepCounts { total: 2, waiting_for_retry: 1, pending: 1, ..StepCounts::default() };
         assert_eq!(
-            (retrying.health_status(), retrying.open_state()),
+            (retrying.health_status(None), retrying.open_state()),
             (HealthStatus::Recovering, TaskState::WaitingForRetry)
         );
         let failed = StepCounts { failed: 1, pending: 0, ..retrying };
         assert_eq!(
-            (failed.health_status(), failed.open_state()),
+            (failed.health_status(None), failed.open_state()),
             (HealthStatus::Blocked, TaskState::BlockedByFailures)
         );
+    }
+
+    /// The end of a task counts before its steps: cancelled steps are over, but not done, and a failure that an operator dealt with blocks nothing.
+    #[test]
+    fn the_end_of_a_task_counts_before_its_steps() {
+        use ExecutionStatus::*;
+        let cut_off = StepCounts { total: 2, dropped: 2, ..StepCounts::default() };
+        let failed = StepCounts { total: 2, failed: 1, dropped: 1, ..StepCounts::default() };
+        let done = StepCounts { total: 2, complete: 2, ..StepCounts::default() };
+        for (ended, counts, status, action, health) in [
+            (TaskState::Error, cut_off, TimedOut, RecommendedAction::HandleFailures, HealthStatus::Blocked),
+            (TaskState::Error, failed, BlockedByFailures, RecommendedAction::HandleFailures, HealthStatus::Blocked),
+            (TaskState::Cancelled, cut_off, Cancelled, RecommendedAction::FinalizeTask, HealthStatus::Cancelled),
+            (TaskState::Cancelled, failed, Cancelled, RecommendedAction::FinalizeTask, HealthStatus::Cancelled),
+            (
+                TaskState::ResolvedManually,
+                failed,
+                ResolvedManually,
+                RecommendedAction::FinalizeTask,
+                HealthStatus::Healthy,
+            ),
+            (TaskState::Complete, done, AllComplete, RecommendedAction::FinalizeTask, HealthStatus::Healthy),
+        ] {
+            let ended = Some(ended);
+            let shown = (counts.execution_status(ended), counts.recommended_action(ended), counts.health_status(ended));
+            assert_eq!(shown, (status, action, health), "{ended:?} {counts:?}");
+        }
     }
 
     proptest! {
@@ -208,8 +255,8 @@ mod tests {
         fn the_action_answers_the_status(ready in 0..3_u32, in_progress in 0..3_u32, retry in 0..3_u32, complete in 0..3_u32, failed in 0..3_u32, pending in 0..3_u32) {
             let total = ready + in_progress + retry + complete + failed + pending;
             let counts = StepCounts { total, pending, ready, in_progress, waiting_for_retry: retry, complete, failed, dropped: 0 };
-            prop_assert_eq!(counts.recommended_action() == RecommendedAction::HandleFailures, failed > 0);
-            prop_assert_eq!(counts.recommended_action() == RecommendedAction::FinalizeTask, complete == total);
+            prop_assert_eq!(counts.recommended_action(None) == RecommendedAction::HandleFailures, failed > 0);
+            prop_assert_eq!(counts.recommended_action(None) == RecommendedAction::FinalizeTask, complete == total);
             prop_assert!(!counts.open_state().is_terminal());
             prop_assert!((0.0..=100.0).contains(&counts.completion_percentage()));
         }

@@ -186,7 +186,8 @@ impl StepState {
             | (EnqueuedAsErrorForOrchestration, WaitingForRetry | Error)
             | (Pending | Enqueued | InProgress, WaitingForRetry | Error)
             | (WaitingForRetry, Pending) => true,
-            (Error, Pending) => by == By::Operator,
+            // Reset, or resumed with its task.
+            (Error | Cancelled, Pending) => by == By::Operator,
             (_, Cancelled) => by == By::Operator && !self.is_terminal(),
             (_, ResolvedManually | Complete) => by == By::Operator && self != to,
             _ => false,

@@ -27,7 +27,11 @@ const PAGE: u64 = 20;
 const SOMEBODY: &str = "http";
 
 pub(super) fn routes() -> OpenApiRouter<Flow> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(one, cancel, resolve)).routes(routes!(summary))
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(one, cancel, resolve))
+        .routes(routes!(summary))
+        .routes(routes!(resume))
 }
 
 /// Which tasks. Everything that is not given does not matter.
@@ -236,4 +240,38 @@ pub(super) async fn resolve(
         What::Cancel => flow.cancel(task, who).await?,
         What::ResolveManually => flow.resolve(task, who).await?,
     }))
+}
+
+/// Who resumes a task, and why.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = ResumeRequest)]
+struct Resume {
+    /// What the history calls whoever does it.
+    #[schema(value_type = Person)]
+    by: String,
+    /// For whoever reads it later.
+    #[schema(value_type = Option<Label>)]
+    reason: Option<String>,
+}
+
+/// Lets a task go on that ended as an error: by failures, or because it took too long. Its limits count from now.
+#[utoipa::path(
+    post, path = "/tasks/{task_uuid}/resume", tag = "tasks", params(("task_uuid" = Id, Path, description = "The task")),
+    request_body = Resume,
+    responses(
+        (status = 200, description = "The task as it is now", body = TaskSummary),
+        (status = 400, description = "A parameter is invalid; nothing was changed", body = Failure),
+        (status = 404, description = "There is no such task", body = Failure),
+        (status = 409, description = "The task has not ended as an error", body = Failure),
+    )
+)]
+pub(super) async fn resume(
+    State(flow): State<Flow>,
+    Path(task): Path<String>,
+    body: Body,
+) -> Result<Json<TaskSummary>, Refusal> {
+    let task = uuid("task_uuid", &task)?;
+    let Resume { by, reason } = body.json()?;
+    Ok(Json(flow.resume(task, Who { name: by, reason }).await?))
 }

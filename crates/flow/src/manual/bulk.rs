@@ -101,17 +101,32 @@ pub enum BulkOperation {
     CancelTask,
     /// As [`Flow::resolve`].
     ResolveTask,
+    /// As [`Flow::resume`].
+    ResumeTask,
+}
+
+/// What an operation is about.
+pub(super) enum Each {
+    /// A step.
+    Step(Operation),
+    /// A task that ends there.
+    End(TaskState),
+    /// A task that goes on.
+    Resume,
 }
 
 impl BulkOperation {
-    /// What it means for a step, or where it leads a task.
-    fn each(&self) -> Result<Operation, TaskState> {
+    /// What it means for a step, or for a task.
+    fn each(&self) -> Each {
         match self {
-            BulkOperation::ResetForRetry => Ok(Operation::ResetForRetry),
-            BulkOperation::ResolveManually => Ok(Operation::ResolveManually),
-            BulkOperation::CompleteManually { result } => Ok(Operation::CompleteManually { result: result.clone() }),
-            BulkOperation::CancelTask => Err(TaskState::Cancelled),
-            BulkOperation::ResolveTask => Err(TaskState::ResolvedManually),
+            BulkOperation::ResetForRetry => Each::Step(Operation::ResetForRetry),
+            BulkOperation::ResolveManually => Each::Step(Operation::ResolveManually),
+            BulkOperation::CompleteManually { result } => {
+                Each::Step(Operation::CompleteManually { result: result.clone() })
+            }
+            BulkOperation::CancelTask => Each::End(TaskState::Cancelled),
+            BulkOperation::ResolveTask => Each::End(TaskState::ResolvedManually),
+            BulkOperation::ResumeTask => Each::Resume,
         }
     }
 }
@@ -221,13 +236,17 @@ impl Flow {
     }
 
     /// What a request is about.
-    async fn operable(&self, BulkRequest { filter, operation, limit, .. }: &BulkRequest) -> Result<Vec<PgRow>> {
+    pub(super) async fn operable(
+        &self,
+        BulkRequest { filter, operation, limit, .. }: &BulkRequest,
+    ) -> Result<Vec<PgRow>> {
         let sql = &self.inner.sql;
         let operation = operation.each();
         let states = match &operation {
-            Err(to) => tasks_before(*to),
+            Each::End(to) => tasks_before(*to),
+            Each::Resume => vec!["e".to_owned()],
             // What is done is not undone by the hundred.
-            Ok(operation) => {
+            Each::Step(operation) => {
                 let meant = |letter: &String| match of_letter(STEPS, letter.chars().next()) {
                     Some(StepState::Error) => true,
                     Some(StepState::Complete | StepState::ResolvedManually) | None => false,
@@ -236,8 +255,9 @@ impl Flow {
                 steps_before(operation.to()).into_iter().filter(meant).collect()
             }
         };
+        let steps = matches!(operation, Each::Step(_));
         let query = || {
-            let sql = if operation.is_ok() { &sql.operable_steps } else { &sql.operable_tasks };
+            let sql = if steps { &sql.operable_steps } else { &sql.operable_tasks };
             let query = sqlx::query(sql)
                 .bind(&filter.namespace)
                 .bind(&filter.name)
@@ -249,25 +269,33 @@ impl Flow {
                 .bind(filter.created_before)
                 .bind(&filter.tasks)
                 .bind(states.clone());
-            let query = if operation.is_ok() { query.bind(filter.step_name.is_none()) } else { query };
+            let query = if steps { query.bind(filter.step_name.is_none()) } else { query };
             query.bind(*limit as i64).bind(REMAINING_MAX)
         };
         Ok(self.inner.db.ask("find what an operation is about", query).await?)
     }
 
     /// Does it with one, and says why not, if it could not.
-    async fn one(
+    pub(super) async fn one(
         &self,
         row: &PgRow,
-        operation: &Result<Operation, TaskState>,
+        operation: &Each,
         who: &Who,
         manner: Manner,
     ) -> Result<(BulkItem, Option<Error>)> {
         let task = row.try_get("id")?;
         let mut item = BulkItem { task_uuid: task, step_name: None };
         let act = match operation {
-            Err(to) => Ok(Act::Task(TaskAct { task, to: *to })),
-            Ok(operation) => {
+            Each::End(to) => Ok(Act::Task(TaskAct { task, to: *to })),
+            Each::Resume if manner == Manner::Preview => return Ok((item, None)),
+            Each::Resume => {
+                return match Box::pin(self.resume(task, who.clone())).await {
+                    Ok(_) => Ok((item, None)),
+                    Err(error @ (Error::NoTask { .. } | Error::NotAllowed { .. })) => Ok((item, Some(error))),
+                    Err(error) => Err(error),
+                };
+            }
+            Each::Step(operation) => {
                 let kept = self.inner.numbered(row.try_get("template_id")?).await?.ok_or(Error::NoTask { task })?;
                 let at = (row.try_get::<i32, _>("slot")? as usize, row.try_get("part")?);
                 item.step_name = Some(super::public(&kept.template, at.0, at.1));

@@ -6,6 +6,7 @@
 
 mod act;
 mod bulk;
+mod resume;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

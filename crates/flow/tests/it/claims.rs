@@ -170,7 +170,8 @@ async fn who_is_alive_keeps_its_step() {
 /// However often a worker says that it is alive, an attempt ends with the step's timeout.
 #[tokio::test]
 async fn a_timeout_bounds_what_is_alive() {
-    let flow = Fixture::with("[{name: a, timeout_seconds: 0.5}]").await;
+    let flow = Fixture::with("[{name: a, timeout_seconds: 0.5, retry: {backoff: none}}]").await;
+    let _orchestrator = flow.orchestrate();
     flow.task().await;
     let step = flow.next().await;
     let lease = Duration::from_secs(60);

@@ -27,6 +27,7 @@ mod schedules;
 mod schema;
 mod sound;
 mod submissions;
+mod task_ends;
 mod waiting;
 mod worker_ends;
 mod worker_graphs;

@@ -1,0 +1,249 @@
+//! How tasks end other than by being done: too late, or by an operator; and how an attempt ends that takes too long.
+
+use std::time::Duration;
+
+use flow::{
+    Claimant, ExecutionStatus, HealthStatus, InvestigationFilter, Operation, Outcome, RecommendedAction, Refused, Said,
+    TaskFilter, TaskState,
+};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::fixture::{Fixture, NAMESPACE, read, worker};
+use crate::manual::who;
+
+/// A step whose attempts may take so long, and that is tried again a minute after a failure.
+fn timed(seconds: &str, attempts: u32) -> String {
+    format!(
+        "[{{name: a, timeout_seconds: {seconds}, retry: {{max_attempts: {attempts}, backoff: linear, backoff_base_ms: 60000, jitter: 0}}}}]"
+    )
+}
+
+impl Fixture {
+    /// How a task is shown: by itself, and in a list.
+    async fn shown_task(&self, task: Uuid) -> (TaskState, ExecutionStatus, RecommendedAction, HealthStatus) {
+        let alone = self.flow.task(task).await.expect("an answer").expect("a task").summary;
+        let listed = self.tasks(&TaskFilter::default(), None, 100).await.expect("a list").tasks;
+        let listed = listed.into_iter().find(|one| one.task_uuid == task).expect("it is listed");
+        let of = |task: &flow::TaskSummary| {
+            (task.status, task.execution_status, task.recommended_action, task.health_status)
+        };
+        assert_eq!(of(&alone), of(&listed));
+        of(&alone)
+    }
+
+    /// Sets the clock of a task back: everything about it happened so much earlier.
+    async fn age(&self, task: Uuid, seconds: i32) {
+        let interval = format!("interval '{seconds} s'");
+        for sql in [
+            format!("update {{schema}}.step set since = since - {interval} where task_id = $1"),
+            format!(
+                "update {{schema}}.task set created_at = created_at - {interval}, updated_at = updated_at - {interval},
+                 due_at = due_at - {interval} where id = $1"
+            ),
+        ] {
+            let sql = self.db.schema().sql(sql.leak());
+            sqlx::query(&sql).bind(task).execute(self.db.database().pool()).await.expect("an older task");
+        }
+    }
+
+    /// A task of two steps that took longer than it may while a worker had the first.
+    async fn late() -> (Fixture, Uuid) {
+        let flow = Fixture::new().await;
+        let text = format!(
+            "name: t\nnamespace_name: {NAMESPACE}\nidentity_strategy: always_unique\nlifecycle: {{max_duration_minutes: 1}}\n\
+             steps: [{{name: a}}, {{name: b, dependencies: [a]}}]\n"
+        );
+        flow.register(&text).await.expect("a template");
+        let task = flow.task().await;
+        flow.next().await;
+        flow.age(task, 61).await;
+        let _orchestrator = flow.orchestrate();
+        pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "e").await;
+        (flow, task)
+    }
+}
+
+/// A task that was cut off does not say that everything is complete and healthy: it says what happened to it.
+/// One task is cancelled, one takes too long, and one fails and is resolved manually.
+#[tokio::test]
+async fn an_ended_task_says_how_it_ended() {
+    let (flow, late) = Fixture::late().await;
+    let shown = (TaskState::Error, ExecutionStatus::TimedOut, RecommendedAction::HandleFailures, HealthStatus::Blocked);
+    assert_eq!(flow.shown_task(late).await, shown);
+
+    let cancelled = flow.task().await;
+    flow.cancel(cancelled, who()).await.expect("it is cancelled");
+    let shown =
+        (TaskState::Cancelled, ExecutionStatus::Cancelled, RecommendedAction::FinalizeTask, HealthStatus::Cancelled);
+    assert_eq!(flow.shown_task(cancelled).await, shown);
+
+    let resolved = flow.task().await;
+    flow.fail(&flow.next().await, false).await;
+    let shown = (
+        TaskState::Error,
+        ExecutionStatus::BlockedByFailures,
+        RecommendedAction::HandleFailures,
+        HealthStatus::Blocked,
+    );
+    assert_eq!(flow.shown_task(resolved).await, shown);
+    flow.resolve(resolved, who()).await.expect("it is resolved");
+    let shown = (
+        TaskState::ResolvedManually,
+        ExecutionStatus::ResolvedManually,
+        RecommendedAction::FinalizeTask,
+        HealthStatus::Healthy,
+    );
+    assert_eq!(flow.shown_task(resolved).await, shown);
+}
+
+/// An attempt that takes too long is recorded as timed out, with an error, and the next one waits for the backoff.
+/// The lease is longer than the timeout, and the engine is the only one that can notice.
+#[tokio::test]
+async fn a_timed_out_attempt_is_recorded_and_backs_off() {
+    let flow = Fixture::with(&timed("0.3", 2)).await;
+    let _orchestrator = flow.orchestrate();
+    let task = flow.task().await;
+    let step = flow.next().await;
+    pg::testing::eventually("the attempt ends", async || flow.states(task).await["a"] == "w").await;
+    let audit = flow.audit(task, "a").await.expect("an answer").expect("a step");
+    assert_eq!(audit.iter().map(|attempt| attempt.outcome).collect::<Vec<_>>(), [Outcome::TimedOut]);
+    let error = read(audit[0].error.as_ref().expect("an error"));
+    assert_eq!((&error["type"], &error["retryable"]), (&json!("timeout"), &json!(true)), "{error}");
+    assert_eq!(error["message"], "the attempt took longer than its timeout of 300 ms");
+    let pause = flow.db.schema().sql(
+        "select round(extract(epoch from s.due_at - s.since) * 1000)::bigint from {schema}.step s where s.task_id = $1",
+    );
+    let pause: i64 = sqlx::query_scalar(&pause).bind(task).fetch_one(flow.db.database().pool()).await.expect("a pause");
+    assert_eq!(pause, 60_000);
+    assert!(flow.now(1).await.is_empty());
+    assert_eq!(flow.say(&step, Said::Complete(json!(1))).await, Err(Refused::Lost));
+    let shown = flow.flow.task(task).await.expect("an answer").expect("a task");
+    assert_eq!(read(shown.steps[0].last_error.as_ref().expect("an error"))["type"], "timeout");
+    assert_eq!(shown.summary.health_status, HealthStatus::Recovering);
+    let moves = flow.transitions(task).await.expect("an answer").expect("a task");
+    let moves: Vec<&str> = moves.iter().filter(|one| one.step.is_some()).map(|one| one.to).collect();
+    assert_eq!(moves, ["pending", "enqueued", "in_progress", "waiting_for_retry"]);
+}
+
+/// A lease that was shorter than the timeout, and is renewed beyond it, ends with the timeout all the same.
+#[tokio::test]
+async fn a_renewed_attempt_times_out() {
+    let flow = Fixture::with(&timed("0.6", 2)).await;
+    let _orchestrator = flow.orchestrate();
+    let task = flow.task().await;
+    let short = Claimant { lease: Duration::from_millis(500), ..worker() };
+    let step = flow.claim(&short, 1, None).await.expect("a claim").remove(0);
+    let alive = flow::Alive { token: step.token, lease: Duration::from_secs(60), checkpoint: None };
+    assert_eq!(flow.heartbeat(vec![alive]).await.expect("an answer"), [Ok(())]);
+    pg::testing::eventually("the attempt ends", async || flow.states(task).await["a"] == "w").await;
+    assert_eq!(flow.attempts(task).await, [(1, "t".to_owned())]);
+}
+
+/// A worker that dies before the timeout is no timeout: its step is ready again at once, without a backoff.
+#[tokio::test]
+async fn a_lost_lease_is_no_timeout() {
+    let flow = Fixture::with(&timed("30", 2)).await;
+    let task = flow.task().await;
+    let short = Claimant { lease: Duration::from_millis(100), ..worker() };
+    flow.claim(&short, 1, None).await.expect("a claim").remove(0);
+    assert_eq!(flow.next().await.attempt, 2);
+    assert_eq!(flow.attempts(task).await, [(1, "l".to_owned())]);
+}
+
+/// Whatever a worker reports after the timeout is refused, even if nobody has noticed the timeout yet: no orchestrator runs.
+#[tokio::test]
+async fn a_report_after_the_timeout_is_refused() {
+    let flow = Fixture::with(&timed("30", 2)).await;
+    let task = flow.task().await;
+    let step = flow.next().await;
+    flow.age(task, 31).await;
+    let checkpoint = serde_json::value::to_raw_value(&7).expect("JSON");
+    for said in [
+        Said::Complete(json!(1)),
+        Said::Failed(crate::fixture::failure(false)),
+        Said::Yielded(checkpoint),
+        Said::GivenBack,
+    ] {
+        let words = format!("{said:?}");
+        assert_eq!(flow.say(&step, said).await, Err(Refused::Lost), "{words}");
+    }
+    assert_eq!(flow.standing(task).await, ("o".to_owned(), 1));
+    assert_eq!(flow.states(task).await["a"], "i", "the engine ends it");
+}
+
+/// A last attempt that takes too long fails the step, with the timeout as its error, and is put on the list.
+#[tokio::test]
+async fn a_last_attempt_that_times_out_fails() {
+    let flow = Fixture::with(&timed("30", 1)).await;
+    let task = flow.task().await;
+    flow.next().await;
+    flow.age(task, 31).await;
+    let due = flow.db.schema().sql("update {schema}.step set due_at = now() where task_id = $1");
+    sqlx::query(&due).bind(task).execute(flow.db.database().pool()).await.expect("it is due");
+    let _orchestrator = flow.orchestrate();
+    pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "e").await;
+    let audit = flow.audit(task, "a").await.expect("an answer").expect("a step");
+    assert_eq!(audit[0].outcome, Outcome::TimedOutForGood);
+    let entry = flow.investigations(&InvestigationFilter::default(), 10).await.expect("a list").remove(0);
+    assert_eq!((entry.task_uuid, entry.reason.as_str()), (task, "retries_exhausted"));
+    assert_eq!(read(&entry.snapshot)["error"]["type"], "timeout");
+}
+
+/// A task that took too long can be resumed: what was cancelled comes back, it has its time again, and it can be completed. Its history keeps all of that.
+#[tokio::test]
+async fn a_task_that_took_too_long_can_be_resumed() {
+    let (flow, task) = Fixture::late().await;
+    assert_eq!(flow.states(task).await.into_values().collect::<Vec<_>>(), ["x", "x"]);
+    let resumed = flow.resume(task, who()).await.expect("it goes on");
+    assert_eq!((resumed.status, resumed.execution_status), (TaskState::EnqueuingSteps, ExecutionStatus::HasReadySteps));
+    flow.sound(task, "the resumption").await;
+    let sql = flow.db.schema().sql(
+        "select t.due_at between now() + interval '50 s' and now() + interval '60 s' from {schema}.task t where t.id = $1",
+    );
+    let extended: bool =
+        sqlx::query_scalar(&sql).bind(task).fetch_one(flow.db.database().pool()).await.expect("a time");
+    assert!(extended, "it has its minute again");
+    assert_eq!(flow.waves().await, [["a"], ["b"]]);
+    assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+    let moves = flow.transitions(task).await.expect("an answer").expect("a task");
+    let of = |step: Option<&str>| -> Vec<&str> {
+        moves.iter().filter(|one| one.step.as_deref() == step).map(|one| one.to).collect()
+    };
+    assert_eq!(of(Some("a"))[..5], ["pending", "enqueued", "in_progress", "cancelled", "pending"]);
+    assert_eq!(of(Some("b"))[..3], ["pending", "cancelled", "pending"]);
+    assert!(of(None).contains(&"error"), "{:?}", of(None));
+    assert_eq!(of(None).last(), Some(&"complete"));
+    let refused = flow.resume(task, who()).await.expect_err("it is complete");
+    assert!(matches!(refused, flow::Error::NotAllowed { operation: "resume", .. }), "{refused}");
+}
+
+/// An operation on one step lets a task go on that took too long, whichever operation it is.
+#[tokio::test]
+async fn an_operation_on_a_step_resumes_a_late_task() {
+    for operation in
+        [Operation::ResetForRetry, Operation::ResolveManually, Operation::CompleteManually { result: json!("by hand") }]
+    {
+        let (flow, task) = Fixture::late().await;
+        let reset = operation == Operation::ResetForRetry;
+        flow.operate(task, "a", operation, who()).await.expect("it goes on");
+        flow.sound(task, "the operation").await;
+        let waves = flow.waves().await;
+        assert_eq!(waves.concat(), if reset { vec!["a", "b"] } else { vec!["b"] });
+        assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+    }
+}
+
+/// A task in which a step failed is resumed with that step, and everything that failed with it.
+#[tokio::test]
+async fn a_failed_task_can_be_resumed() {
+    let flow = Fixture::with("[{name: a}, {name: b}, {name: c, dependencies: [a, b]}]").await;
+    let task = flow.task().await;
+    let steps = flow.now(2).await;
+    flow.fail(&steps[0], false).await;
+    flow.fail(&steps[1], false).await;
+    flow.resume(task, who()).await.expect("it goes on");
+    flow.sound(task, "the resumption").await;
+    assert_eq!(flow.waves().await, [vec!["a", "b"], vec!["c"]]);
+    assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+}
