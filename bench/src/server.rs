@@ -214,9 +214,9 @@ fn log_in_as(url: &str, role: &str, password: &str) -> String {
 
 async fn start_private(major: Option<u32>) -> Result<Cluster> {
     let wanted = major.map_or_else(Wanted::default, Wanted::exactly);
-    // The same mirror as that of `reveille up`.
-    let releases_url = std::env::var("REVEILLE_PG_RELEASES").ok().filter(|url| !url.is_empty());
-    let what = Download { wanted, releases_url, into: None };
+    // The same archive as that of `reveille up`.
+    let archive = std::env::var_os("REVEILLE_PG_ARCHIVE").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let what = Download { wanted, archive, into: None };
     let installation = embedded::obtain(what, |progress| eprintln!("{progress}")).await?;
     let folder: PathBuf = std::env::temp_dir().join(format!("reveille-bench-{:08x}", fastrand::u32(..)));
     eprintln!("starting PostgreSQL {} in {}", installation.version, folder.display());

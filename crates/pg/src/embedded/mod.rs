@@ -21,8 +21,6 @@ mod error;
 mod home;
 mod installation;
 mod launch;
-#[cfg(feature = "download")]
-mod mirror;
 mod places;
 mod postmaster;
 mod settings;

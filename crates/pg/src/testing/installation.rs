@@ -40,7 +40,7 @@ async fn find_or_download() -> Result<Installation, Error> {
         Err(Error::NotFound { .. }) => {
             // Test processes start together; one fetches it for all.
             let _lock = Folder::open().await.lock("download").await;
-            let what = Download { wanted, releases_url: variable("REVEILLE_PG_RELEASES"), into: None };
+            let what = Download { wanted, archive: variable("REVEILLE_PG_ARCHIVE").map(PathBuf::from), into: None };
             embedded::obtain(what, |progress| eprintln!("{progress}")).await
         }
         found => found,

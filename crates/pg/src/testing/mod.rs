@@ -14,7 +14,7 @@
 //! | `DATABASE_URL` | test on this server; start nothing |
 //! | `REVEILLE_TEST_PG` | the major version of the server to start, e.g. `18` |
 //! | `REVEILLE_PG_BIN` | the folder of PostgreSQL programs to start it with |
-//! | `REVEILLE_PG_RELEASES` | a mirror to download PostgreSQL from where none is installed |
+//! | `REVEILLE_PG_ARCHIVE` | an archive of PostgreSQL to use where none is installed |
 //! | `REVEILLE_TEST_SKIPPED` | a file that names the tests that were skipped |
 //! | `REVEILLE_UPDATE_SNAPSHOTS` | `1` writes snapshots of schemas instead of comparing them |
 //!

@@ -51,7 +51,7 @@ async fn programs(settings: &Embedded, dir: &Path) -> Finding {
                 unsupported(&Installation::all().await),
                 looked.iter().map(|place| place.display().to_string()).collect::<Vec<_>>().join(", ")
             ),
-            "`reveille up` downloads PostgreSQL when it can reach the internet; or install it (Debian, Ubuntu: \
+            "`reveille up` downloads PostgreSQL if this machine has `npm` and a network; or install it (Debian, Ubuntu: \
              `apt-get install postgresql`; Fedora: `dnf install postgresql-server`; macOS: `brew install \
              postgresql@17`); or set DATABASE_URL to a PostgreSQL that runs elsewhere",
         ),

@@ -1,6 +1,11 @@
 //! The private PostgreSQL of `reveille up`: found or downloaded, started, and watched.
 
-use std::{convert::Infallible, path::Path, pin::pin, time::Duration};
+use std::{
+    convert::Infallible,
+    path::{Path, PathBuf},
+    pin::pin,
+    time::Duration,
+};
 
 use pg::{
     embedded::{self, Cluster, Download, Installation, Settings, Wanted},
@@ -11,7 +16,7 @@ use tokio::time::{sleep, timeout};
 
 use super::say;
 use crate::{
-    config::{Embedded, redact},
+    config::Embedded,
     error::{Error, explain},
     shutdown::Shutdown,
 };
@@ -30,7 +35,7 @@ pub(super) async fn start(settings: &Embedded, data_dir: &Path, shutdown: &Shutd
     let exact = embedded::data_major(data_dir)?;
     let wanted = Wanted { exact, bin_dir: settings.pg_bin.clone(), ..Wanted::default() };
     // A task of its own, because unpacking keeps its thread busy.
-    let mut obtaining = tokio::spawn(obtain(wanted, settings.pg_releases().map(str::to_owned)));
+    let mut obtaining = tokio::spawn(obtain(wanted, settings.pg_archive.clone()));
     let installation = tokio::select! {
         obtained = &mut obtaining => obtained.expect("it is not aborted and does not panic")?,
         () = shutdown.requested() => {
@@ -61,12 +66,12 @@ pub(super) async fn start(settings: &Embedded, data_dir: &Path, shutdown: &Shutd
 }
 
 /// A PostgreSQL on this machine, downloaded if there was none.
-async fn obtain(wanted: Wanted, releases_url: Option<String>) -> Result<Installation, Error> {
+async fn obtain(wanted: Wanted, archive: Option<PathBuf>) -> Result<Installation, Error> {
     match Installation::find(wanted.clone()).await {
         Err(embedded::Error::NotFound { wanted: versions, .. }) => {
             say(format_args!("PostgreSQL {versions} is not installed here: downloading it, once"));
-            let what = Download { wanted, releases_url, into: None };
-            Ok(embedded::download(what, |progress| say(redact(&progress.to_string()))).await?)
+            let what = Download { wanted, archive, into: None };
+            Ok(embedded::download(what, say).await?)
         }
         found => Ok(found?),
     }

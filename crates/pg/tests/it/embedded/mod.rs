@@ -1,7 +1,6 @@
 //! A private server: made, started, attached to, stopped, and found again after every kind of accident.
 
 mod download;
-mod mirror;
 mod owner;
 mod started_by_hand;
 
