@@ -3,6 +3,8 @@
 
 # Arguments of `reveille up`, e.g. make up ARGS="--listen 127.0.0.1:7000"
 ARGS ?=
+# Optional parts of `reveille` to build, e.g. make up FEATURES=pgmq,rabbitmq
+FEATURES ?=
 # The major version of PostgreSQL to test on, e.g. make test PG=18
 PG ?=
 # A named part of the tests, e.g. make test SUITE=core (see .config/nextest.toml)
@@ -17,7 +19,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s%s\n", $$1, $$2 }' Makefile
 
 up: ## run PostgreSQL and Reveille on this machine; Ctrl-C stops both (ARGS="--listen …")
-	@exec scripts/up.sh $(ARGS)
+	@FEATURES='$(FEATURES)' exec scripts/up.sh $(ARGS)
 
 test: ## run all tests on a real PostgreSQL (PG=18 chooses its version, SUITE=core a part)
 	@PG='$(PG)' SUITE='$(SUITE)' exec scripts/test.sh

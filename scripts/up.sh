@@ -1,5 +1,6 @@
 #!/bin/sh
 # What `make up` does: a PostgreSQL, the binary, and `reveille up` in the foreground.
+# FEATURES: optional parts to build, e.g. pgmq,rabbitmq.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -11,5 +12,5 @@ fi
 scripts/postgres.sh
 # The release build: what a newcomer measures first should be what it can do. Cargo knows where it is, and becomes it, as
 # this shell becomes Cargo: Ctrl-C reaches it and nobody else.
-cargo build --release --package reveille
-exec cargo run --release --quiet --package reveille -- up "$@"
+cargo build --release --package reveille --features "${FEATURES:-}"
+exec cargo run --release --quiet --package reveille --features "${FEATURES:-}" -- up "$@"

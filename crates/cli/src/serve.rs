@@ -73,7 +73,7 @@ impl Settings {
     ) -> Result<Self, Error> {
         let max_body_bytes = server.max_body_bytes();
         let products =
-            products::Settings { queue: queue.options()?, retention: queue.retention(), flow: flow.options() };
+            products::Settings { queue: queue.options()?, retention: queue.retention(), flow: flow.options()? };
         let (pool_size, shutdown_delay) = (database.pool_size(), server.shutdown_delay);
         Ok(Self { pool_size, shutdown_delay, max_body_bytes, products })
     }

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::SecretUrl;
+use crate::error::Error;
 
 /// How workers wait, and how templates are read.
 #[derive(Clone, Debug, Args)]
@@ -22,10 +23,17 @@ pub struct Flow {
 
 impl Flow {
     /// The options of task graphs.
-    pub fn options(&self) -> flow::Options {
+    ///
+    /// # Errors
+    /// If RabbitMQ is asked for and this build has none.
+    pub fn options(&self) -> Result<flow::Options, Error> {
+        if self.flow_amqp_url.is_some() && !flow::ProviderOptions::HAS_RABBITMQ {
+            let source = "this build has no RabbitMQ: build `reveille` with `--features rabbitmq`".into();
+            return Err(Error::Setting { key: "--flow-amqp-url", source });
+        }
         let wake = wake::Options { max_intentions: self.flow_max_intentions as usize, ..wake::Options::default() };
         let amqp_url = self.flow_amqp_url.as_ref().map(|url| url.reveal().to_owned());
         let providers = flow::ProviderOptions { amqp_url, ..flow::ProviderOptions::default() };
-        flow::Options { wake, environment: self.flow_environment.clone(), providers, ..flow::Options::default() }
+        Ok(flow::Options { wake, environment: self.flow_environment.clone(), providers, ..flow::Options::default() })
     }
 }

@@ -53,6 +53,11 @@ impl Default for ProviderOptions {
     }
 }
 
+impl ProviderOptions {
+    /// Whether this build can talk to RabbitMQ: the feature `rabbitmq`.
+    pub const HAS_RABBITMQ: bool = cfg!(feature = "rabbitmq");
+}
+
 impl fmt::Debug for ProviderOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let amqp = self.amqp_url.is_some();
@@ -224,11 +229,11 @@ impl Providers {
     pub(crate) fn get(&self, kind: Provider) -> Result<&Arc<dyn EventDrivenQueueProvider>, Error> {
         let (found, reason) = match kind {
             Provider::Table => (Some(&self.table), ""),
-            Provider::Pgmq => (self.pgmq.as_ref(), "this server was built without PGMQ"),
+            Provider::Pgmq => (self.pgmq.as_ref(), "this server was built without PGMQ (cargo feature `pgmq`)"),
             Provider::Rabbitmq if cfg!(feature = "rabbitmq") => {
                 (self.rabbitmq.as_ref(), "this server knows no RabbitMQ: give it the address of one")
             }
-            Provider::Rabbitmq => (None, "this server was built without RabbitMQ"),
+            Provider::Rabbitmq => (None, "this server was built without RabbitMQ (cargo feature `rabbitmq`)"),
         };
         found.ok_or_else(|| Error::invalid("provider", reason))
     }
