@@ -7,6 +7,7 @@
 //! The machine it runs on is rarely quiet, so a figure alone says little: systems that are compared run in turns within one
 //! run, several rounds, and what is reported is a median with its spread, and ratios.
 
+mod attack;
 mod connection;
 mod durable;
 mod flow;
@@ -58,6 +59,9 @@ const QUEUE_LIMITS: Limits = Limits { quick: Duration::from_secs(40 * 60), full:
 /// A quick run takes five minutes, a full one three quarters of an hour; more rounds take longer.
 const FLOW_LIMITS: Limits = Limits { quick: Duration::from_secs(30 * 60), full: Duration::from_secs(4 * 3_600) };
 
+/// All attacks take about three minutes, after the build of the server.
+const ATTACK_LIMITS: Limits = Limits { quick: Duration::from_secs(40 * 60), full: Duration::from_secs(40 * 60) };
+
 /// Measures Reveille against its targets and its peers.
 #[derive(Parser)]
 #[command(name = "reveille-bench", version)]
@@ -76,6 +80,8 @@ enum Command {
     Queue(queue::QueueRun),
     /// Task graphs, in process and over HTTP: how fast, at what price, and against their peers.
     Flow(flow::FlowRun),
+    /// Attacks on a running server: peak memory and the worst health answer of each. Fails if one of them succeeds.
+    Attack(Run),
     /// The second process of workloads that need one.
     #[command(hide = true)]
     WakeSender(wake::SenderArguments),
@@ -134,6 +140,9 @@ fn main() -> ExitCode {
     let done = match arguments.command {
         Command::Wake(run) => {
             measure(&runtime, &run, WAKE_LIMITS, async |server, report| wake::run(server, &run, report).await)
+        }
+        Command::Attack(run) => {
+            measure(&runtime, &run, ATTACK_LIMITS, async |server, report| attack::run(server, &run, report).await)
         }
         Command::Durable(run) => measure_durable(&runtime, &run),
         Command::Queue(run) => measure_queue(&runtime, &run),
