@@ -5,6 +5,7 @@
 //! connection that rings for busy channels, and the memory of which notifications are echoes of our own.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -86,6 +87,8 @@ pub(crate) struct Hub {
     pub(crate) patient: Semaphore,
     /// Ends with the hub, and its tasks with it.
     closing: watch::Sender<()>,
+    /// Notifications of other processes, and times the listener came back after a gap in which some may have been lost.
+    heard: AtomicU64,
 }
 
 struct State {
@@ -161,6 +164,7 @@ impl Hub {
             alone: Semaphore::new(alone),
             patient: Semaphore::new(alone),
             closing: watch::Sender::new(()),
+            heard: AtomicU64::new(0),
         });
         hub.runtime.spawn(ringer::run(Arc::downgrade(&hub), hub.ringer.clone(), options.ring_window, hub.closed()));
         hubs.insert(key, Arc::downgrade(&hub));
@@ -183,6 +187,10 @@ impl Hub {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn heard_so_far(&self) -> u64 {
+        self.heard.load(Ordering::Relaxed)
     }
 
     pub(crate) fn listener_state(&self) -> ListenerState {
@@ -381,6 +389,7 @@ impl Hub {
         if own {
             return;
         }
+        self.heard.fetch_add(1, Ordering::Relaxed);
         self.spread_doubt(channel, now);
         match read(kind, payload) {
             Heard::All => self.ring_from_elsewhere(channel, None),
@@ -418,6 +427,7 @@ impl Hub {
 
     /// The listener hears all channels on a new connection, or new channels on its old one: everybody looks once.
     pub(crate) fn hears(&self, clock: Option<Clock>) {
+        self.heard.fetch_add(1, Ordering::Relaxed);
         let (bells, hearing) = {
             let mut state = self.state();
             state.epoch += 1;

@@ -50,6 +50,7 @@ mod plane;
 mod reason;
 mod ringer;
 mod share;
+mod snapshot;
 mod timer;
 mod underway;
 
@@ -70,6 +71,7 @@ pub use hub::ListenerState;
 pub use metrics::{Counts, METRICS, Metric};
 pub use options::{AggressiveOn, BROADCAST_CAP, Listening, Options, Strategy};
 pub use pace::TRAILING;
+pub use snapshot::{Aged, READ_WITHIN, Snapshot};
 
 use hub::Hub;
 
@@ -156,6 +158,15 @@ impl Wake {
     /// away should bound it.
     pub async fn flush(&self) {
         self.hub.flush().await;
+    }
+
+    /// A number that grows with every statement of this process and every notification of another one. While it stays the
+    /// same nothing has changed that this process could know of: what was read from the database can be answered from memory.
+    ///
+    /// Observers read through [`Database::observer`], so that they do not count as activity themselves. A process that cannot
+    /// hear polls, and every poll counts.
+    pub fn activity(&self) -> u64 {
+        self.db.activity() + self.hub.heard_so_far()
     }
 
     /// How the engine is doing.

@@ -18,6 +18,7 @@ mod within;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use sqlx::PgPool;
@@ -40,7 +41,14 @@ const MAX_LIFETIME: Duration = Duration::from_secs(30 * 60);
 
 /// A pool of connections to one database. Cheap to clone; all clones are one pool.
 #[derive(Clone)]
-pub struct Database(Arc<Inner>);
+pub struct Database(Arc<Inner>, Counted);
+
+/// Whether the connections that a handle takes are counted as activity.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    Yes,
+    No,
+}
 
 struct Inner {
     pool: PgPool,
@@ -52,6 +60,8 @@ struct Inner {
     /// `None` with a pooler and no URL around it.
     dedicated: Option<Startup>,
     acquire_timeout: Duration,
+    /// How often a connection was taken from the pool.
+    activity: AtomicU64,
 }
 
 impl Database {
@@ -99,14 +109,16 @@ impl Database {
             }
             None => (route.clone(), (!options.pooler).then_some(startup)),
         };
-        Ok(Database(Arc::new(Inner {
+        let inner = Inner {
             pool,
             pooler: options.pooler,
             route: Some(route),
             direct,
             dedicated,
             acquire_timeout: options.acquire_timeout,
-        })))
+            activity: AtomicU64::new(0),
+        };
+        Ok(Database(Arc::new(inner), Counted::Yes))
     }
 
     /// Uses the application's own pool, which leads to the server directly. Nothing of its sessions is assumed, and nothing changed
@@ -135,7 +147,9 @@ impl Database {
         let address = direct.unwrap_or_else(|| Address::of(&pool.connect_options()));
         let acquire_timeout = pool.options().get_acquire_timeout();
         let direct = Route::new(address, &startup);
-        Database(Arc::new(Inner { pool, pooler, route: None, direct, dedicated, acquire_timeout }))
+        let activity = AtomicU64::new(0);
+        let inner = Inner { pool, pooler, route: None, direct, dedicated, acquire_timeout, activity };
+        Database(Arc::new(inner), Counted::Yes)
     }
 
     /// The pool itself, for what sqlx can do and this type does not.
@@ -181,6 +195,19 @@ impl Database {
     /// Which database this is, as `user@host:port/database` of the direct address: a stable key without any secret.
     pub fn identity(&self) -> String {
         self.0.direct.address().identity()
+    }
+
+    /// How often a connection was taken from the pool so far. While this number stays the same, this process has sent no statement, so
+    /// whatever it read before is still what it would read, unless another process has written.
+    pub fn activity(&self) -> u64 {
+        self.0.activity.load(Ordering::Relaxed)
+    }
+
+    /// The same pool for statements that only observe: connections taken through this handle do not count as
+    /// [`activity`](Self::activity). Without it, two observers that each read after activity would wake each other for ever.
+    #[must_use]
+    pub fn observer(&self) -> Database {
+        Database(self.0.clone(), Counted::No)
     }
 
     /// Closes the pool and waits until its connections are closed. Sessions in use are waited for.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
@@ -12,7 +13,7 @@ use sqlx::query::Query;
 use sqlx::{Connection, PgConnection, PgTransaction, Postgres};
 
 use super::route::Route;
-use super::{Database, suspicion};
+use super::{Counted, Database, suspicion};
 use crate::retry::{Policy, retry};
 use crate::{Error, Result};
 
@@ -65,6 +66,27 @@ impl Database {
         .await
     }
 
+    /// The rows of a statement that only reads and must not become a burden: the server itself ends it after `limit`, and it is sent
+    /// once.
+    ///
+    /// # Errors
+    /// The database's; [`Error::Interrupted`] or a cancelled statement when `limit` is over.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves a statement that ends by itself within `limit`.
+    pub async fn ask_within(&self, limit: Duration, query: Query<'_, Postgres, PgArguments>) -> Result<Vec<PgRow>> {
+        // The server's limit comes first; this one is for a server that has gone silent.
+        super::within(limit * 2, async {
+            let mut transaction = self.begin().await?;
+            let setting = sqlx::query("select set_config('statement_timeout', $1, true)");
+            setting.bind(limit.as_millis().to_string()).execute(&mut *transaction).await?;
+            let rows = query.fetch_all(&mut *transaction).await?;
+            transaction.rollback().await?;
+            Ok(rows)
+        })
+        .await
+    }
+
     /// A transaction on a connection from the pool. Dropping it rolls back.
     ///
     /// # Errors
@@ -92,6 +114,9 @@ impl Database {
     where
         F: Future<Output = sqlx::Result<T>>,
     {
+        if self.1 == Counted::Yes {
+            self.0.activity.fetch_add(1, Ordering::Relaxed);
+        }
         let server = |error| self.failed_to_connect(error);
         match self.0.route.as_ref().filter(|route| route.has_alternatives()) {
             // The driver's future for this is some kilobytes large: not inside every future that asks for a session.
