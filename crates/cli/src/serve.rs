@@ -96,7 +96,7 @@ impl Server {
         let Settings { pool_size, shutdown_delay, max_body_bytes, products } = settings;
         let folding = tokio::spawn(metrics.clone().fold());
         let products = Products::start(&database, &schema, products);
-        let reachable: Arc<dyn Check> = Arc::new(Reachable { database: database.clone(), pool_size });
+        let reachable: Arc<dyn Check> = Arc::new(Reachable { database: database.observer(), pool_size });
         let app = App::new(metrics)
             .max_body(max_body_bytes)
             .mount(Router::new(), [reachable])

@@ -29,6 +29,7 @@ mod queues;
 mod removal;
 mod resources;
 mod retention;
+mod round;
 mod seal;
 mod seen;
 mod send;

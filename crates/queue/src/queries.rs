@@ -27,6 +27,8 @@ queries! {
     heads = "heads",
     remove_queue = "remove_queue",
     sweep_removed = "sweep_removed",
+    next_kept = "next_kept",
+    next_waiting = "next_waiting",
     trim = "trim",
     wait_briefly = "wait_briefly",
     seek = "seek",

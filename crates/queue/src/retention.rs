@@ -15,12 +15,13 @@ use std::time::Duration;
 use sqlx::postgres::PgRow;
 use sqlx::{PgTransaction, Row};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tokio::time::{Instant, sleep_until};
 
 use crate::error::Result;
 use crate::place::freed;
 use crate::queues::Queues;
 use crate::removal::{PARTITIONS, SEGMENTS};
+use crate::round::Round;
 
 /// Cursors that are moved in one step.
 const CURSORS: i64 = 200;
@@ -28,12 +29,12 @@ const CURSORS: i64 = 200;
 /// After so many partitions that are held for longer than one waits no other is waited for, until house is kept again.
 const IN_VAIN_MAX: usize = 20;
 
-/// How often house is kept.
+/// How often house is kept at most. While nothing happens in this schema it is kept when the next message has to go, and not before.
 #[derive(Debug, Clone)]
 pub struct RetentionOptions {
-    /// How often messages are removed that were kept long enough. Default 300 s.
+    /// The shortest time between two removals of messages that were kept long enough. Default 300 s.
     pub retention_interval: Duration,
-    /// How often those that have waited too long are. Default 60 s.
+    /// The shortest time between two removals of messages that have waited too long. Default 60 s.
     pub eviction_interval: Duration,
 }
 
@@ -42,6 +43,9 @@ impl Default for RetentionOptions {
         RetentionOptions { retention_interval: Duration::from_secs(300), eviction_interval: Duration::from_secs(60) }
     }
 }
+
+/// No due time is further away than this, far from where arithmetic on times ends: it is asked for again then.
+const LONGEST: Duration = Duration::from_secs(30 * 86_400);
 
 /// House is kept as long as this is not dropped.
 #[derive(Debug)]
@@ -60,6 +64,11 @@ enum Ages {
     Waiting,
 }
 
+/// How long to wait for what is due in so many milliseconds: a millisecond more, because then it must be in the past.
+fn until(ms: f64) -> Duration {
+    if ms <= 0.0 { Duration::ZERO } else { Duration::from_secs_f64(((ms + 1.0) / 1_000.0).min(LONGEST.as_secs_f64())) }
+}
+
 /// A partition, and up to before which offset its messages go.
 type Task = (i64, i64);
 
@@ -70,30 +79,64 @@ impl Queues {
     /// Outside a tokio runtime.
     pub fn keep_house(&self, options: &RetentionOptions) -> Housekeeping {
         let queues = self.clone();
-        // Not all servers that were started together should come at the same moment.
-        let first = |every: Duration| Instant::now() + every.mul_f64(0.5 + fastrand::f64() / 2.0);
-        let every = |every: Duration| {
-            let every = every.max(Duration::from_millis(1));
-            let mut ticks = interval_at(first(every), every);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            ticks
-        };
-        let (mut retention, mut eviction) = (every(options.retention_interval), every(options.eviction_interval));
+        let now = Instant::now();
+        let mut retention = Round::new(options.retention_interval, now);
+        let mut eviction = Round::new(options.eviction_interval, now);
         Housekeeping(tokio::spawn(async move {
             loop {
-                let done = tokio::select! {
-                    _ = retention.tick() => queues.retain().await,
-                    _ = eviction.tick() => queues.evict().await,
-                };
-                match done {
-                    Ok(0) => {}
-                    Ok(messages) => tracing::debug!(messages, "kept house"),
-                    Err(error) => {
-                        tracing::warn!(error = pg::causes(&error), "house could not be kept; it is tried again")
-                    }
+                tokio::select! {
+                    () = sleep_until(retention.next()) => queues.attend(Ages::Kept, &mut retention).await,
+                    () = sleep_until(eviction.next()) => queues.attend(Ages::Waiting, &mut eviction).await,
                 }
             }
         }))
+    }
+
+    /// Keeps house if something has happened since the last time, or if something has become due. While nothing happens this sends
+    /// no statement.
+    async fn attend(&self, ages: Ages, round: &mut Round) {
+        if !round.is_wanted(self.inner.wake.activity(), Instant::now()) {
+            return round.skip(Instant::now());
+        }
+        match self.keep_house_once(ages).await {
+            Ok((messages, activity, due)) => {
+                if messages > 0 {
+                    tracing::debug!(messages, "kept house");
+                }
+                round.end(activity, due, Instant::now());
+            }
+            Err(error) => {
+                tracing::warn!(error = pg::causes(&error), "house could not be kept; it is tried again");
+                round.fail(Instant::now());
+            }
+        }
+    }
+
+    /// How many messages went, when the next one has to, and the activity that this answer takes into account.
+    async fn keep_house_once(&self, ages: Ages) -> Result<(u64, u64, Option<Instant>)> {
+        let (activity, due) = self.next_due(ages).await?;
+        if due.is_none_or(|due| due > Instant::now()) {
+            return Ok((0, activity, due));
+        }
+        let messages = match ages {
+            Ages::Kept => self.retain().await?,
+            Ages::Waiting => self.evict().await?,
+        };
+        let (activity, due) = self.next_due(ages).await?;
+        Ok((messages, activity, due))
+    }
+
+    /// When the next message has to go. The activity is read before the statement, so whatever comes during it counts as new.
+    async fn next_due(&self, ages: Ages) -> Result<(u64, Option<Instant>)> {
+        let inner = &self.inner;
+        let activity = inner.wake.activity();
+        let sql = match ages {
+            Ages::Kept => &inner.sql.next_kept,
+            Ages::Waiting => &inner.sql.next_waiting,
+        };
+        let rows = inner.db.observer().ask("find what has to go next", || sqlx::query(sql)).await?;
+        let next_ms: Option<f64> = rows.first().map(|row| row.try_get(0)).transpose()?.flatten();
+        Ok((activity, next_ms.map(|ms| Instant::now() + until(ms))))
     }
 
     /// Removes once what was kept long enough; how many messages. None if another server is at it.

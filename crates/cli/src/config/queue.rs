@@ -29,11 +29,11 @@ pub struct Queue {
     #[arg(long, env = "USE_PRIORITY_DISPATCH", default_value = "true", value_name = "BOOL",
           action = clap::ArgAction::Set, value_parser = BoolishValueParser::new())]
     use_priority_dispatch: bool,
-    /// Milliseconds between two removals of messages that queues no longer want to keep
+    /// Shortest time in milliseconds between two removals of messages that queues no longer want to keep
     #[arg(long, env = "RETENTION_INTERVAL", default_value = "300000", value_name = "N",
           value_parser = clap::value_parser!(u32).range(10..=86_400_000))]
     retention_interval: u32,
-    /// Milliseconds between two looks for messages that have waited, or lived, longer than their queue wants
+    /// Shortest time in milliseconds between two removals of messages that have waited, or lived, longer than their queue wants
     #[arg(long, env = "EVICTION_INTERVAL", default_value = "60000", value_name = "N",
           value_parser = clap::value_parser!(u32).range(10..=86_400_000))]
     eviction_interval: u32,
@@ -55,7 +55,7 @@ impl Queue {
         Ok(queue::Options { wake, encryption_key, ..queue::Options::default() })
     }
 
-    /// How often house is kept.
+    /// How often house is kept at most.
     pub fn retention(&self) -> queue::RetentionOptions {
         queue::RetentionOptions {
             retention_interval: Duration::from_millis(self.retention_interval.into()),

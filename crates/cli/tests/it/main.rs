@@ -6,6 +6,7 @@ mod doctor;
 mod durable;
 mod flow;
 mod http;
+mod idle;
 mod kept;
 mod migrate;
 mod process;
