@@ -19,6 +19,7 @@ else
 fi
 scripts/postgres.sh "${PG:-}"
 scripts/pgbouncer.sh
+scripts/promtool.sh
 scripts/rabbitmq.sh install || echo "RabbitMQ: its tests will be skipped"
 # What depends on the server's version alone has nothing of Python in it.
 if [ "$SUITE" != core ]; then scripts/python.sh; fi

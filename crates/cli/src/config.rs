@@ -195,7 +195,14 @@ pub struct Server {
     #[arg(long, env = "REVEILLE_MAX_BODY_MB", default_value = "10", value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=MAX_BODY_MB))]
     max_body_mb: u32,
+    /// Queues, consumer groups and namespaces that have metrics of their own, each the largest; the others are summed up
+    #[arg(long, env = "REVEILLE_METRICS_TOP", default_value = "50", value_name = "N",
+          value_parser = clap::value_parser!(u32).range(0..=MAX_METRICS_TOP))]
+    pub metrics_top: u32,
 }
+
+/// A time series per queue and group is kept by whoever scrapes: more than this is a slip.
+const MAX_METRICS_TOP: i64 = 1_000;
 
 /// A body is held in memory, and all of them together have room for one or two of these.
 const MAX_BODY_MB: i64 = 128;

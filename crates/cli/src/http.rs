@@ -7,6 +7,7 @@
 
 mod body;
 mod document;
+mod exposition;
 mod health;
 mod listen;
 mod metrics;
@@ -23,9 +24,10 @@ use axum::{
 };
 
 pub use document::{document, head};
+pub use exposition::{Family, LABEL_MAX};
 pub use health::{Check, Health, Verdict};
 pub use listen::{Connections, Listener, MAX_CONNECTIONS};
-pub use metrics::{METRICS, Metrics};
+pub use metrics::{METRICS, Metrics, Observe};
 
 /// The largest request body any route takes unless it, or the server, sets another limit. A body is held in memory while it is
 /// read; all of them together are bounded in `body.rs`.

@@ -9,6 +9,7 @@
 pub mod commands;
 pub mod config;
 mod error;
+pub mod figures;
 pub mod http;
 mod logging;
 mod products;

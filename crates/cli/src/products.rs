@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use wake::{ListenerState, Metric};
 use web::Face;
 
+use crate::figures::{self, Figures};
 use crate::http::{self, Check, Verdict};
 
 /// How long rings for other processes may take to be sent at the end: a round trip as a rule. Without a database to send them
@@ -46,7 +47,7 @@ pub(crate) fn migrator(schema: &Schema) -> Migrator {
 
 /// The metrics of every part.
 pub(crate) fn metrics() -> impl Iterator<Item = &'static Metric> {
-    wake::METRICS.iter().chain(flow::METRICS)
+    wake::METRICS.iter().chain(flow::METRICS).chain(figures::METRICS)
 }
 
 /// How the products are set up.
@@ -105,6 +106,11 @@ impl Products {
             .beside(flow::http::face(self.flow.clone()))
             .beside(Face::described(http::document()))
             .into_router(max_body_bytes)
+    }
+
+    /// What operators watch of the products, `top` of each kind by themselves.
+    pub(crate) fn figures(&self, database: &pg::Database, top: u32) -> Figures {
+        Figures { database: database.clone(), queues: self.queues.clone(), top }
     }
 
     /// What has to be well for the products to work.

@@ -60,6 +60,8 @@ pub(crate) struct Settings {
     pool_size: u32,
     shutdown_delay: Duration,
     max_body_bytes: usize,
+    /// How many queues, groups and namespaces have metrics of their own.
+    metrics_top: u32,
     products: products::Settings,
 }
 
@@ -75,7 +77,8 @@ impl Settings {
         let products =
             products::Settings { queue: queue.options()?, retention: queue.retention(), flow: flow.options()? };
         let (pool_size, shutdown_delay) = (database.pool_size(), server.shutdown_delay);
-        Ok(Self { pool_size, shutdown_delay, max_body_bytes, products })
+        let metrics_top = server.metrics_top;
+        Ok(Self { pool_size, shutdown_delay, max_body_bytes, metrics_top, products })
     }
 }
 
@@ -93,9 +96,10 @@ impl Server {
     /// Runs until a signal has ended it, or until it turns out that it cannot work. Calls `ready` once, when it can.
     pub(crate) async fn run(self, ready: impl FnOnce()) -> Result<(), Error> {
         let Server { listener, metrics, database, schema, shutdown, settings } = self;
-        let Settings { pool_size, shutdown_delay, max_body_bytes, products } = settings;
+        let Settings { pool_size, shutdown_delay, max_body_bytes, metrics_top, products } = settings;
         let folding = tokio::spawn(metrics.clone().fold());
         let products = Products::start(&database, &schema, products);
+        metrics.observe(Arc::new(products.figures(&database, metrics_top)));
         let reachable: Arc<dyn Check> = Arc::new(Reachable { database: database.observer(), pool_size });
         let app = App::new(metrics)
             .max_body(max_body_bytes)

@@ -46,7 +46,7 @@ mod schema;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-pub use error::{Error, Result, causes, sqlstate};
+pub use error::{Error, Result, causes, error_counts, sqlstate};
 pub use migrate::{Component, Function, Migration, Migrator};
 pub use pool::{Database, Options, Session, within};
 pub use schema::{MAX_IDENTIFIER_BYTES, Schema, Sql};

@@ -9,6 +9,7 @@ use wake::{Channel, Consumer, FlightOptions, Flights, Payload, Wake};
 use crate::ack::Acks;
 use crate::claim::Pops;
 use crate::error::Result;
+use crate::figures::Figures;
 use crate::held::Held;
 use crate::id::Ids;
 use crate::place::Places;
@@ -88,6 +89,7 @@ pub(crate) struct Inner {
     pub(crate) acks: Flights<Acks>,
     pub(crate) sql: Queries,
     pub(crate) started: Instant,
+    pub(crate) figures: wake::Snapshot<Figures>,
 }
 
 impl Queues {
@@ -123,6 +125,7 @@ impl Queues {
             push: push(),
             sql: Queries::new(schema),
             started: Instant::now(),
+            figures: wake::Snapshot::default(),
             db: db.clone(),
             schema: schema.clone(),
             wake,

@@ -4,7 +4,12 @@
 //! histograms pile up until they are folded into their buckets. A scrape does that; because a process that nobody scrapes
 //! must not grow for ever, so does [`Metrics::fold`], now and then.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use axum::{
     extract::State,
@@ -16,6 +21,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 use wake::Metric;
 
+use super::exposition::{self, Family};
 use super::health::Health;
 use crate::{error::Error, products};
 
@@ -52,9 +58,15 @@ const REQUESTS: &str = "reveille_http_requests_total";
 const REQUEST_SECONDS: &str = "reveille_http_request_seconds";
 const CONNECTIONS: &str = "reveille_http_connections";
 
+/// Somebody who is asked for figures with every scrape.
+pub trait Observe: Send + Sync {
+    /// The figures as they are now. Every scrape waits for it.
+    fn observe(&self) -> Pin<Box<dyn Future<Output = Vec<Family>> + Send + '_>>;
+}
+
 /// The collected metrics. Cheap to clone.
 #[derive(Clone)]
-pub struct Metrics(PrometheusHandle);
+pub struct Metrics(PrometheusHandle, Arc<OnceLock<Arc<dyn Observe>>>);
 
 impl Metrics {
     /// Starts collecting what this process records. Once per process.
@@ -74,7 +86,7 @@ impl Metrics {
             }
         }
         gauge!(BUILD_INFO, "version" => env!("CARGO_PKG_VERSION")).set(1.0);
-        Ok(Self(handle))
+        Ok(Self(handle, Arc::default()))
     }
 
     /// Folds samples into their buckets for ever, so that memory stays bounded when nobody scrapes.
@@ -88,16 +100,27 @@ impl Metrics {
         }
     }
 
-    fn render(&self) -> String {
+    /// Asks `observer` with every scrape from now on, once the server has started. The first one counts.
+    pub fn observe(&self, observer: Arc<dyn Observe>) {
+        let _ = self.1.set(observer);
+    }
+
+    async fn render(&self, started: bool) -> String {
+        let figures = match self.1.get().filter(|_| started) {
+            Some(observer) => exposition::write(&observer.observe().await),
+            None => String::new(),
+        };
         self.0.run_upkeep();
-        self.0.render()
+        self.0.render() + &figures
     }
 }
 
 /// `GET /metrics`, `GET /metrics/prometheus`.
 pub(super) async fn scrape(State((metrics, health)): State<(Metrics, Arc<Health>)>) -> Response {
     gauge!(READY).set(if health.last_known_ready() { 1.0 } else { 0.0 });
-    ([(header::CONTENT_TYPE, CONTENT_TYPE)], metrics.render()).into_response()
+    // Before the start there may be no tables to read figures from.
+    let text = metrics.render(health.not_started().is_none()).await;
+    ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response()
 }
 
 /// A request was answered.

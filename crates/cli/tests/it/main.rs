@@ -4,6 +4,7 @@ mod command_line;
 mod described;
 mod doctor;
 mod durable;
+mod figures;
 mod flow;
 mod http;
 mod idle;

@@ -83,7 +83,12 @@ fn fields(source: &File, name: &str) -> Facts {
 /// `docs/metrics.md` lists exactly the metrics of the engine, the products and the server, each with its kind.
 #[test]
 fn every_metric_is_documented() {
-    let all = wake::METRICS.iter().chain(durable::METRICS).chain(flow::METRICS).chain(reveille::http::METRICS);
+    let all = wake::METRICS
+        .iter()
+        .chain(durable::METRICS)
+        .chain(flow::METRICS)
+        .chain(reveille::http::METRICS)
+        .chain(reveille::figures::METRICS);
     let truth: Facts = all.map(|metric| (metric.name.to_owned(), metric.kind.to_owned())).collect();
     assert!(!truth.is_empty());
     report(metrics(file("docs/metrics.md"), &truth));

@@ -26,7 +26,7 @@ metrics! {
     LAG = "reveille_flow_notification_lag_seconds", "histogram", "from a commit of this process to its event: here, and back through PostgreSQL";
     ACTIVE = "reveille_flow_coordinators_active", "gauge", "coordinators of namespaces that run";
     SPAWNED = "reveille_flow_coordinators_spawned_total", "counter", "coordinators that were started";
-    WORKERS = "reveille_flow_coordinator_worker_count", "gauge", "handlers that the workers of coordinators may have at work at a time";
+    WORKERS = "reveille_flow_coordinator_workers", "gauge", "handlers that the workers of coordinators may have at work at a time";
     VIA_EVENT = "reveille_flow_tasks_claimed_via_event_total", "counter", "steps claimed by who waits for them";
     VIA_POLLING = "reveille_flow_tasks_claimed_via_polling_total", "counter", "steps claimed by who asks now and then, or once";
     CONFLICTS = "reveille_flow_claim_conflicts_total", "counter", "claims that found only steps that others were claiming";

@@ -6,6 +6,7 @@
 //! a password.
 
 pub mod sqlstate;
+mod tally;
 
 use std::fmt;
 
@@ -14,6 +15,7 @@ use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use crate::migrate::Refusal;
 use crate::pool::suspicion;
 use sqlstate::Kind;
+pub use tally::error_counts;
 
 /// The result of this crate's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -133,6 +135,10 @@ impl Error {
 
     /// The error of an attempt to get a connection to `server`: whatever broke, nothing had been sent yet.
     pub(crate) fn connecting(server: &str, source: sqlx::Error) -> Error {
+        tally::counted(Error::sorted_connecting(server, source))
+    }
+
+    fn sorted_connecting(server: &str, source: sqlx::Error) -> Error {
         let server = server.to_owned();
         match source {
             sqlx::Error::PoolTimedOut => Error::Exhausted,
@@ -244,6 +250,12 @@ pub fn causes(error: &(dyn std::error::Error + 'static)) -> String {
 /// of getting a connection itself, because only it knows that nothing had been sent.
 impl From<sqlx::Error> for Error {
     fn from(source: sqlx::Error) -> Error {
+        tally::counted(Error::sorted(source))
+    }
+}
+
+impl Error {
+    fn sorted(source: sqlx::Error) -> Error {
         match source {
             sqlx::Error::Database(ref said) => {
                 let Verdict { kind, reason } = classify(&**said);

@@ -4,6 +4,7 @@ mod acks;
 mod configure;
 mod dead_letters;
 mod dedup;
+mod figures;
 mod fixture;
 mod groups;
 mod maintenance;

@@ -7,7 +7,7 @@ mod checker;
 mod clients;
 mod document;
 mod faults;
-mod fixture;
+pub(crate) mod fixture;
 mod leases;
 mod parked;
 mod pops;

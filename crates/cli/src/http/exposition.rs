@@ -1,0 +1,104 @@
+//! Figures in Prometheus' text format.
+//!
+//! What the `metrics` facade records stays for as long as the process lives. Figures come and go with the queues they tell of, so they are
+//! written by themselves, anew with every scrape. Names of queues and groups are users' text of any length: labels are
+//! escaped, and cut to [`LABEL_MAX`].
+
+use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use wake::Metric;
+
+/// Characters of a label's value. A longer name is cut, and ends with a number that tells it from others with the same beginning.
+pub const LABEL_MAX: usize = 120;
+
+/// One metric with all its samples.
+#[derive(Debug, Clone)]
+pub struct Family {
+    metric: Metric,
+    samples: Vec<Sample>,
+}
+
+/// Labels by name, and the value.
+type Sample = (Vec<(&'static str, String)>, f64);
+
+impl Family {
+    /// A metric without samples, which is not written.
+    pub fn new(metric: Metric) -> Self {
+        Self { metric, samples: Vec::new() }
+    }
+
+    /// Adds a sample. An empty label is the same as none.
+    pub fn add<const N: usize>(&mut self, labels: [(&'static str, &str); N], value: f64) {
+        let given = labels.into_iter().filter(|(_, value)| !value.is_empty());
+        self.samples.push((given.map(|(name, value)| (name, cut(value))).collect(), value));
+    }
+
+    /// A metric with one sample.
+    pub fn single(metric: Metric, value: f64) -> Self {
+        let mut family = Self::new(metric);
+        family.add([], value);
+        family
+    }
+}
+
+/// Writes families one after another.
+pub(super) fn write(families: &[Family]) -> String {
+    let mut text = String::new();
+    for Family { metric: Metric { name, kind, about }, samples } in families.iter().filter(|it| !it.samples.is_empty())
+    {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "# HELP {name} {about}\n# TYPE {name} {kind}");
+        for (labels, value) in samples {
+            let labels: Vec<String> =
+                labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escape(value))).collect();
+            let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+            let _ = writeln!(text, "{name}{labels} {value}");
+        }
+    }
+    text
+}
+
+fn cut(value: &str) -> String {
+    match value.char_indices().nth(LABEL_MAX) {
+        None => value.to_owned(),
+        Some(_) => {
+            let mut hasher = DefaultHasher::new();
+            value.hash(&mut hasher);
+            let beginning: String = value.chars().take(LABEL_MAX - 17).collect();
+            format!("{beginning}~{:016x}", hasher.finish())
+        }
+    }
+}
+
+/// As the format wants it: a backslash, a quote and the end of a line have a backslash before them.
+fn escape(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEPTH: Metric = Metric { name: "depth", kind: "gauge", about: "what waits" };
+
+    /// Every sample is a line of the format, whatever is in a name; a metric without samples is left out.
+    #[test]
+    fn names_of_users_do_not_break_the_format() {
+        let mut depth = Family::new(DEPTH);
+        depth.add([("queue", "a\"b\\c\nd"), ("group", "")], 2.0);
+        depth.add([], 0.5);
+        let nothing = Family::new(Metric { name: "nothing", ..DEPTH });
+        let expected = "# HELP depth what waits\n# TYPE depth gauge\ndepth{queue=\"a\\\"b\\\\c\\nd\"} 2\ndepth 0.5\n";
+        assert_eq!(write(&[depth, nothing]), expected);
+    }
+
+    /// Long names are cut to the limit and stay different.
+    #[test]
+    fn long_names_are_cut_and_stay_different() {
+        let (one, other) = (cut(&format!("{}1", "é".repeat(500))), cut(&format!("{}2", "é".repeat(500))));
+        assert_eq!((one.chars().count(), other.chars().count()), (LABEL_MAX, LABEL_MAX));
+        assert_ne!(one, other);
+        assert_eq!(cut(&"é".repeat(LABEL_MAX)), "é".repeat(LABEL_MAX));
+    }
+}

@@ -1,0 +1,113 @@
+//! What Prometheus reads of a server: what operators alert on, in the form that Prometheus wants.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::json;
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+use crate::http::{Answer, eventually, get};
+use crate::process::PATIENCE;
+use crate::queue::fixture::Server;
+use crate::serve::quiet;
+
+/// The value of a sample, by the beginning of its line.
+fn value(metrics: &Answer, sample: &str) -> Option<f64> {
+    let line = metrics.body.lines().find(|line| line.strip_prefix(sample).is_some_and(|rest| rest.starts_with(' ')))?;
+    line.rsplit(' ').next()?.parse().ok()
+}
+
+/// Depth, lag, age and dead letters of a queue and its group, the pool and errors are there, under their documented names, and follow what happens.
+/// Messages are pushed, and one is popped and given up.
+#[tokio::test]
+async fn the_figures_that_operators_alert_on_are_exported() {
+    let server = Server::start().await;
+    let items: Vec<_> = (0..3).map(|n| json!({"queue": "orders", "payload": n})).collect();
+    assert_eq!(server.post("push", &json!({"items": items})).await.status, 201);
+    let popped = server.get("pop/queue/orders?consumerGroup=billing&subscriptionMode=all&batch=1").await.json();
+    let message = &popped["messages"][0];
+    let ack = json!({
+        "transactionId": message["transactionId"], "partitionId": message["partitionId"], "leaseId": message["leaseId"],
+        "status": "dlq", "consumerGroup": "billing", "error": "no such customer",
+    });
+    let acked = server.post("ack", &ack).await;
+    assert!(acked.status < 300, "{acked:?}");
+
+    let address = server.client.address;
+    let dead = r#"reveille_queue_dead_letters{queue="orders"}"#;
+    let metrics = eventually(address, "/metrics", |answer| value(answer, dead) == Some(1.0)).await;
+    let expected = [
+        (r#"reveille_queue_depth{queue="orders"}"#, 2.0),
+        (r#"reveille_queue_partitions{queue="orders"}"#, 1.0),
+        (r#"reveille_queue_group_lag{queue="orders",group="billing"}"#, 2.0),
+        ("reveille_pool_connections_limit", 10.0),
+        (r#"reveille_database_errors_total{kind="exhausted"}"#, 0.0),
+        (r#"reveille_figures_failures_total{product="queue"}"#, 0.0),
+    ];
+    for (sample, expected) in expected {
+        assert_eq!(value(&metrics, sample), Some(expected), "{sample} in\n{}", metrics.body);
+    }
+    for sample in [
+        r#"reveille_queue_oldest_message_seconds{queue="orders"}"#,
+        r#"reveille_queue_group_oldest_message_seconds{queue="orders",group="billing"}"#,
+        r#"reveille_pool_connections{state="idle"}"#,
+    ] {
+        assert!(value(&metrics, sample).is_some_and(|value| value > 0.0), "{sample} in\n{}", metrics.body);
+    }
+    quiet(server.reveille).await;
+}
+
+/// The number of time series does not grow with the number of queues.
+/// Of five queues one may have series of its own; the others are one sample without a name.
+#[tokio::test]
+async fn queues_beyond_the_limit_share_a_sample() {
+    let server = Server::with(&["--metrics-top", "1"]).await;
+    for queue in 1..=5 {
+        let items: Vec<_> = (0..queue).map(|n| json!({"queue": format!("q{queue}"), "payload": n})).collect();
+        assert_eq!(server.post("push", &json!({"items": items})).await.status, 201);
+    }
+    let metrics = eventually(server.client.address, "/metrics", |answer| {
+        value(answer, r#"reveille_queue_depth{queue="q5"}"#) == Some(5.0)
+            && value(answer, "reveille_queue_depth") == Some(10.0)
+    })
+    .await;
+    assert_eq!(metrics.body.lines().filter(|line| line.starts_with("reveille_queue_depth")).count(), 2);
+    quiet(server.reveille).await;
+}
+
+/// promtool, on the path or where `scripts/promtool.sh` puts it.
+fn promtool() -> Option<PathBuf> {
+    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the folder of what is built");
+    let own = built.join("promtool");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).chain([own]).map(|place| place.join("promtool")).find(|it| it.is_file());
+    found.or_else(|| pg::testing::skip("promtool, to check the metrics (scripts/promtool.sh)"))
+}
+
+/// Prometheus' own linter has nothing to say against the metrics of a server that has worked.
+/// Names of a queue that are hard to write down are among them.
+#[tokio::test]
+async fn promtool_accepts_the_metrics() {
+    let Some(promtool) = promtool() else { return };
+    let server = Server::start().await;
+    let name = "a \"quoted\" name \\ with\nlines";
+    let pushed = server.post("push", &json!({"items": [{"queue": name, "payload": 1}]})).await;
+    assert_eq!(pushed.status, 201, "{pushed:?}");
+    let metrics = eventually(server.client.address, "/metrics", |answer| answer.body.contains("quoted")).await;
+    assert!(get(server.client.address, "/health").await.status == 200);
+    let mut checking = Command::new(promtool)
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool runs");
+    let mut input = checking.stdin.take().expect("its input is piped");
+    input.write_all(metrics.body.as_bytes()).await.expect("it reads");
+    drop(input);
+    let checked = tokio::time::timeout(PATIENCE, checking.wait_with_output()).await.expect("in time").expect("it ends");
+    let said = String::from_utf8_lossy(&checked.stdout) + String::from_utf8_lossy(&checked.stderr);
+    assert!(checked.status.success() && said.trim().is_empty(), "{said}");
+    quiet(server.reveille).await;
+}
