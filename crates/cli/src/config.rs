@@ -38,7 +38,10 @@ const ABOUT_MORE: &str = "\
 Reveille wakes work the moment it exists: durable workflows, message queues and task graphs on PostgreSQL.
 
 To try it, `reveille up` starts everything on this machine, PostgreSQL included. To run it on a database you have,
-use `reveille serve`. When something does not work, `reveille doctor` says what and how to fix it.";
+use `reveille serve`. When something does not work, `reveille doctor` says what and how to fix it.
+
+Queues and task graphs are served over HTTP. Durable workflows run inside your own Rust program, with the crate
+reveille-durable on the same database; the server makes their tables and shows them in its metrics, and runs none.";
 
 const UP_EXAMPLES: &str = "\
 Examples:
