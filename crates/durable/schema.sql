@@ -12,6 +12,7 @@ create table {schema}.executions (
     output text,
     constraint executions_pkey PRIMARY KEY (instance_id, execution_id)
 ) with (fillfactor=80);
+CREATE INDEX executions_ended ON {schema}.executions USING btree (completed_at) WHERE ((completed_at IS NOT NULL) AND (status <> 'ContinuedAsNew'::text));
 
 create table {schema}.flight (
     id uuid not null,

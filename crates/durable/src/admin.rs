@@ -35,7 +35,7 @@ impl PostgresProvider {
         texts(operation, &rows)
     }
 
-    async fn delete(&self, ids: Vec<String>, force: bool) -> Result<DeleteInstanceResult, ProviderError> {
+    pub(crate) async fn delete(&self, ids: Vec<String>, force: bool) -> Result<DeleteInstanceResult, ProviderError> {
         const OPERATION: &str = "delete_instances_atomic";
         if ids.is_empty() {
             return Ok(DeleteInstanceResult::default());

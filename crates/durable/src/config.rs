@@ -93,6 +93,8 @@ pub struct Options {
     pub migrations: Migrations,
     /// How many bytes of histories are remembered; `None` means 64 MiB, zero none.
     pub history_cache_bytes: Option<usize>,
+    /// How long instances are kept after they ended, completed or failed; `None` means for ever. An instance goes with all below it; one that has a parent goes with that.
+    pub retention: Option<Duration>,
 }
 
 /// The default of `history_cache_bytes`: some thousand histories of some hundred events.

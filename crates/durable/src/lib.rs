@@ -26,6 +26,7 @@ mod observe;
 mod provider;
 mod queries;
 mod read;
+mod retention;
 mod send;
 mod session;
 mod stored;

@@ -1,8 +1,8 @@
 //! The provider itself: how it is made, and what it holds.
 
 use std::ffi::OsString;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use duroxide::providers::{QueueDepths, SystemMetrics};
@@ -19,6 +19,7 @@ use crate::gauge::{Gauge, Stir};
 use crate::history::Histories;
 use crate::lease::Leases;
 use crate::queries::Queries;
+use crate::retention::Retention;
 use crate::session::Sessions;
 use crate::turn::TurnClaim;
 use crate::wait::Watch;
@@ -73,6 +74,8 @@ pub(crate) struct Inner {
     pub(crate) queue_depths: Gauge<QueueDepths>,
     /// Writes begun here.
     writes: AtomicU64,
+    /// Deletes instances that ended long ago, if it is asked for.
+    retention: OnceLock<Retention>,
 }
 
 /// Where rings go.
@@ -189,7 +192,8 @@ impl PostgresProvider {
         let (turn_floors, work_floors) = (turns.floors.clone(), work.floors.clone());
         let commit = Commit::new(&schema, channels.clone(), blocked, leases.clone(), turn_floors.clone());
         let flying = || FlightOptions { give_up_after: GIVE_UP_AFTER, ..FlightOptions::default() };
-        PostgresProvider {
+        let keep = options.retention;
+        let provider = PostgresProvider {
             inner: Arc::new(Inner {
                 turns: wake.consumer("orchestrations", turns),
                 work: wake.consumer("activities", work),
@@ -211,6 +215,7 @@ impl PostgresProvider {
                 system_metrics: Gauge::default(),
                 queue_depths: Gauge::default(),
                 writes: AtomicU64::new(0),
+                retention: OnceLock::new(),
                 config: options.long_poll,
                 histories,
                 leases,
@@ -220,7 +225,11 @@ impl PostgresProvider {
                 db,
                 schema,
             }),
+        };
+        if let Some(keep) = keep {
+            let _ = provider.inner.retention.set(Retention::start(&provider.inner, keep));
         }
+        provider
     }
 
     /// What this crate and its engine need in a schema, in order.
@@ -280,8 +289,10 @@ impl std::fmt::Debug for PostgresProvider {
     }
 }
 
-const MIGRATIONS: &[Migration] =
-    &[Migration { number: 1, name: "tables", sql: include_str!("../migrations/0001_tables.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { number: 1, name: "tables", sql: include_str!("../migrations/0001_tables.sql") },
+    Migration { number: 2, name: "ended_executions", sql: include_str!("../migrations/0002_ended_executions.sql") },
+];
 
 const FUNCTIONS: &[Function] = &[
     Function { name: "history_changed", sql: include_str!("../functions/history_changed.sql") },

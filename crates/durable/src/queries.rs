@@ -51,6 +51,8 @@ queries! {
     instance_tree = "instance_tree",
     delete_instances = "delete_instances",
     ended_trees = "ended_trees",
+    expired_trees = "expired_trees",
+    next_expiry = "next_expiry",
     prunable = "prunable",
     prune_executions = "prune_executions",
     enqueue_in_transaction = "enqueue_in_transaction",

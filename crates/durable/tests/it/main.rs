@@ -13,6 +13,7 @@ mod observability;
 mod psql;
 mod races;
 mod remembering;
+mod retention;
 mod scenarios;
 mod schema;
 mod seed;
