@@ -14,7 +14,7 @@ create table {schema}.attempt (
     error text,
     reason text,
     constraint attempt_pkey PRIMARY KEY (task_id, ordinal, fence)
-);
+) with (autovacuum_vacuum_scale_factor=0.05);
 
 create table {schema}.definition (
     template_id integer not null,
@@ -38,6 +38,8 @@ create table {schema}.definition (
     constraint definition_pkey PRIMARY KEY (template_id, ordinal),
     constraint definition_template_id_fkey FOREIGN KEY (template_id) REFERENCES {schema}.template(id) ON DELETE CASCADE
 );
+CREATE INDEX definition_callable ON {schema}.definition USING btree (callable);
+CREATE INDEX definition_name ON {schema}.definition USING btree (name);
 
 create table {schema}.domain_event (
     transaction_id xid8 not null default pg_current_xact_id(),
@@ -49,7 +51,8 @@ create table {schema}.domain_event (
     payload text,
     created_at timestamp with time zone not null default now(),
     constraint domain_event_pkey PRIMARY KEY (transaction_id, id)
-);
+) with (autovacuum_vacuum_scale_factor=0.05);
+CREATE INDEX domain_event_task ON {schema}.domain_event USING btree (task_id);
 
 create table {schema}.flight (
     id uuid not null,
@@ -96,6 +99,8 @@ create table {schema}.namespace (
     announces boolean not null default false,
     version bigint not null default 1,
     created_at timestamp with time zone not null default now(),
+    retention_s bigint default 2592000,
+    failed_retention_s bigint default 7776000,
     constraint namespace_name_key UNIQUE (name),
     constraint namespace_pkey PRIMARY KEY (id)
 );
@@ -107,7 +112,14 @@ create table {schema}.namespace_template (
     fallback boolean not null,
     provider "char" not null,
     announces boolean not null,
+    retention_s bigint default 2592000,
+    failed_retention_s bigint default 7776000,
     constraint namespace_template_pkey PRIMARY KEY (name)
+);
+
+create table {schema}.removed_task (
+    task_id uuid not null,
+    constraint removed_task_pkey PRIMARY KEY (task_id)
 );
 
 create table {schema}.schedule (
@@ -212,6 +224,7 @@ create table {schema}.task (
     constraint task_pkey PRIMARY KEY (id)
 ) with (autovacuum_vacuum_scale_factor=0.02, fillfactor=70, vacuum_truncate=off);
 CREATE INDEX task_due ON {schema}.task USING btree (due_at) WHERE (due_at < 'infinity'::timestamp with time zone);
+CREATE INDEX task_ended ON {schema}.task USING btree (namespace_id, state, ended_at) WHERE (ended_at IS NOT NULL);
 CREATE INDEX task_failed ON {schema}.task USING btree (namespace_id, id) WHERE (failed > 0);
 CREATE INDEX task_listed ON {schema}.task USING btree (namespace_id, state, id);
 
@@ -228,7 +241,7 @@ create table {schema}.task_detail (
     idempotency_key text,
     constraint task_detail_identity_key UNIQUE (identity),
     constraint task_detail_pkey PRIMARY KEY (task_id)
-);
+) with (autovacuum_vacuum_scale_factor=0.05);
 CREATE INDEX task_detail_correlation ON {schema}.task_detail USING btree (correlation_id, task_id) WHERE (correlation_id IS NOT NULL);
 
 create table {schema}.task_operation (
@@ -505,7 +518,7 @@ AS $function$
         * case when jitter > 0 then 1 + jitter * (2 * random() - 1) else 1 end))::bigint
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.change_namespace(of_name text, of_description text, of_mode text, of_poll_ms integer, of_fallback boolean, of_provider text, of_announces boolean)
+CREATE OR REPLACE FUNCTION {schema}.change_namespace(of_name text, of_description text, of_mode text, of_poll_ms integer, of_fallback boolean, of_provider text, of_announces boolean, of_retention_s bigint, of_failed_retention_s bigint)
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -517,7 +530,9 @@ begin
     select n.id, n.provider into mine from {schema}.namespace n where n.name = of_name for no key update;
     update {schema}.namespace n
     set description = coalesce(of_description, n.description), mode = coalesce(of_mode::"char", n.mode), poll_ms = coalesce(of_poll_ms, n.poll_ms), fallback = coalesce(of_fallback, n.fallback),
-        provider = coalesce(of_provider::"char", n.provider), announces = coalesce(of_announces, n.announces), version = n.version + 1
+        provider = coalesce(of_provider::"char", n.provider), announces = coalesce(of_announces, n.announces),
+        retention_s = nullif(coalesce(of_retention_s, n.retention_s), -1), failed_retention_s = nullif(coalesce(of_failed_retention_s, n.failed_retention_s), -1),
+        version = n.version + 1
     where n.id = mine.id;
     if of_provider::"char" <> mine.provider then
         perform from {schema}.step s
@@ -848,7 +863,7 @@ begin
     select array_agg(s.task_id), array_agg(s.slot) into left_tasks, left_slots
     from lost l join {schema}.step s on s.task_id = l.task_id and s.ordinal = l.ordinal;
     update {schema}.step s set state = 'x', due_at = 'infinity', since = now() where s.task_id = any (tasks) and s.state in ('p', 'r', 'i', 'w');
-    update {schema}.task t set state = becomes, due_at = 'infinity', updated_at = now(), ended_at = coalesce(t.ended_at, now()) where t.id = any (tasks);
+    update {schema}.task t set state = becomes, due_at = 'infinity', updated_at = now(), ended_at = now() where t.id = any (tasks);
     perform {schema}.free_slots(left_tasks, left_slots);
 end
 $function$;
@@ -1082,7 +1097,7 @@ AS $function$
     on conflict do nothing
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.open_namespace(of_name text, of_template text)
+CREATE OR REPLACE FUNCTION {schema}.open_namespace(of_name text, of_template text, of_description text, of_announces boolean)
  RETURNS boolean
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -1094,8 +1109,9 @@ begin
     if exists (select from {schema}.namespace n where n.name = of_name) then
         return false;
     end if;
-    insert into {schema}.namespace (name, mode, poll_ms, fallback, provider, announces)
-    select of_name, coalesce(t.mode, 'e'), coalesce(t.poll_ms, 1000), coalesce(t.fallback, true), coalesce(t.provider, 't'), coalesce(t.announces, false)
+    insert into {schema}.namespace (name, description, mode, poll_ms, fallback, provider, announces, retention_s, failed_retention_s)
+    select of_name, coalesce(of_description, ''), coalesce(t.mode, 'e'), coalesce(t.poll_ms, 1000), coalesce(t.fallback, true), coalesce(t.provider, 't'),
+           coalesce(of_announces, t.announces, false), case when t.name is null then 2592000 else t.retention_s end, case when t.name is null then 7776000 else t.failed_retention_s end
     from (select) as one left join {schema}.namespace_template t on t.name = of_template
     on conflict do nothing
     returning id, name, description, created_at, announces into made;
@@ -1105,7 +1121,7 @@ begin
     perform {schema}.ring(array['{schema}_flow_namespaces'], array['']);
     if made.announces and pg_notification_queue_usage() < 0.9 then
         perform pg_notify('{schema}_namespace_created', json_build_object(
-            'namespace_id', made.id, 'namespace_name', left(made.name, 1000), 'description', made.description, 'created_at', made.created_at, 'triggered_by', 'namespace_creation')::text);
+            'namespace_id', made.id, 'namespace_name', left(made.name, 1000), 'description', left(made.description, 1000), 'created_at', made.created_at, 'triggered_by', 'namespace_creation')::text);
     end if;
     return true;
 end
@@ -1215,6 +1231,78 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.prune_tasks(most_tasks integer, most_rows integer)
+ RETURNS TABLE(removed integer, more boolean)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET jit TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+    ignored text := set_config('synchronous_commit', 'off', true);
+    expired uuid[];
+    gone    uuid[];
+    deleted bigint;
+    most    bigint := 0;
+begin
+    perform {schema}.age_plans();
+    expired := array(
+        select t.id
+        from {schema}.namespace n
+        cross join lateral (
+            values ('c'::"char", n.retention_s), ('x', n.retention_s), ('m', n.retention_s), ('e', n.failed_retention_s)
+        ) as k (state, keep_s)
+        cross join lateral (
+            select t.id from {schema}.task t
+            where t.namespace_id = n.id and t.state = k.state
+              and t.ended_at is not null and t.ended_at <= now() - k.keep_s * interval '1 s'
+            order by t.ended_at limit most_tasks
+        ) t
+        limit most_tasks);
+    removed := cardinality({schema}.remove_tasks(expired));
+
+    gone := array(
+        select r.task_id from {schema}.removed_task r order by r.task_id limit most_tasks for update skip locked);
+    delete from {schema}.step s
+    where s.ctid = any (array(select o.ctid from {schema}.step o where o.task_id = any (gone) limit most_rows));
+    get diagnostics deleted = row_count;
+    most := greatest(most, deleted);
+    delete from {schema}.step_data x
+    where x.ctid = any (array(select o.ctid from {schema}.step_data o where o.task_id = any (gone) limit most_rows));
+    get diagnostics deleted = row_count;
+    most := greatest(most, deleted);
+    delete from {schema}.attempt a
+    where a.ctid = any (array(select o.ctid from {schema}.attempt o where o.task_id = any (gone) limit most_rows));
+    get diagnostics deleted = row_count;
+    most := greatest(most, deleted);
+    delete from {schema}.task_operation p
+    where p.ctid = any (
+        array(select o.ctid from {schema}.task_operation o where o.task_id = any (gone) limit most_rows));
+    get diagnostics deleted = row_count;
+    most := greatest(most, deleted);
+    delete from {schema}.investigation i
+    where i.ctid = any (
+        array(select o.ctid from {schema}.investigation o where o.task_id = any (gone) limit most_rows));
+    get diagnostics deleted = row_count;
+    most := greatest(most, deleted);
+    delete from {schema}.domain_event e
+    where e.ctid = any (array(select o.ctid from {schema}.domain_event o where o.task_id = any (gone) limit most_rows));
+    get diagnostics deleted = row_count;
+    most := greatest(most, deleted);
+    -- Nothing adds rows of a task that is gone. So where every table had fewer than that, nothing is left.
+    if most < most_rows then
+        delete from {schema}.removed_task r where r.task_id = any (gone);
+    end if;
+    more := most = most_rows or cardinality(gone) = most_tasks or removed = most_tasks;
+    return next;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.public_state(of_task uuid)
  RETURNS text
  LANGUAGE sql
@@ -1295,6 +1383,23 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.put_namespace(of_name text, of_template text, of_description text, of_mode text, of_poll_ms integer, of_fallback boolean, of_provider text, of_announces boolean, of_retention_s bigint, of_failed_retention_s bigint)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+AS $function$
+begin
+    if of_template is not null
+       and not exists (select from {schema}.namespace_template t where t.name = of_template) then
+        return false;
+    end if;
+    perform {schema}.open_namespace(of_name, coalesce(of_template, 'default'), of_description, of_announces);
+    perform {schema}.change_namespace(of_name, of_description, of_mode, of_poll_ms, of_fallback, of_provider,
+                                      of_announces, of_retention_s, of_failed_retention_s);
+    return true;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.register_template(of_namespace text, of_name text, of_version text, of_document text, limits json, definitions json)
  RETURNS TABLE(id integer, namespace_id integer, same boolean, new boolean)
  LANGUAGE plpgsql
@@ -1302,7 +1407,7 @@ CREATE OR REPLACE FUNCTION {schema}.register_template(of_namespace text, of_name
 AS $function$
 #variable_conflict use_column
 begin
-    perform {schema}.open_namespace(of_namespace, 'default');
+    perform {schema}.open_namespace(of_namespace, 'default', null, null);
     select n.id into namespace_id from {schema}.namespace n where n.name = of_namespace;
     insert into {schema}.template (namespace_id, name, version, document, max_duration_ms, max_waiting_ms, max_retry_ms, max_in_process_ms, staleness)
     select register_template.namespace_id, of_name, of_version, of_document, l.max_duration_ms, l.max_waiting_ms, l.max_retry_ms, l.max_in_process_ms, l.staleness::"char"
@@ -1322,8 +1427,34 @@ begin
     from json_to_recordset(definitions) as n (
         ordinal integer, name text, kind text, parents integer[], children integer[], absent boolean, callable text, initialization text, max_attempts integer, backoff text,
         backoff_base_ms integer, max_backoff_ms integer, jitter real, timeout_ms bigint, failure_strategy text, success_events text[], failure_events text[]);
+    -- Whoever claims by callables has to know the new names.
+    update {schema}.namespace n set version = n.version + 1 where n.id = register_template.namespace_id;
+    perform {schema}.ring(array['{schema}_flow_namespaces'], array['']);
     same := true;
     return next;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.remove_tasks(tasks uuid[])
+ RETURNS uuid[]
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET jit TO 'off'
+AS $function$
+declare
+    mine uuid[] := array(
+        select t.id from {schema}.task t where t.id = any (tasks) and t.state <> 'o'
+        order by t.id for update skip locked);
+begin
+    insert into {schema}.removed_task (task_id) select m.id from unnest(mine) as m (id) on conflict do nothing;
+    delete from {schema}.task_detail k where k.task_id = any (mine);
+    delete from {schema}.task t where t.id = any (mine);
+    return mine;
 end
 $function$;
 
@@ -1414,9 +1545,12 @@ AS $function$
     select s.task_id, s.ordinal, f.lowest - n.below, s.attempt, n.outcome::"char", n.worker, n.ended_at, n.reason
     from {schema}.step s
     cross join lateral (
-        select least(0, min(a.fence)) as lowest from {schema}.attempt a where a.task_id = s.task_id and a.ordinal = s.ordinal
+        select least(0, min(a.fence)) as lowest
+        from {schema}.attempt a where a.task_id = s.task_id and a.ordinal = s.ordinal
     ) f
-    cross join lateral (values (1, 'x', null, s.since, null), (2, 'r', who, now(), why)) as n (below, outcome, worker, ended_at, reason)
+    cross join lateral (
+        values (1, 'x', null, s.since, null), (2, 'r', who, now(), why)
+    ) as n (below, outcome, worker, ended_at, reason)
     where s.task_id = of_task and s.state = 'x' and (s.ordinal <> target or n.outcome = 'x');
     update {schema}.step s
     set state = 'p', due_at = 'infinity', since = now(), attempt = 0, published = null

@@ -18,7 +18,7 @@ begin
     select array_agg(s.task_id), array_agg(s.slot) into left_tasks, left_slots
     from lost l join {schema}.step s on s.task_id = l.task_id and s.ordinal = l.ordinal;
     update {schema}.step s set state = 'x', due_at = 'infinity', since = now() where s.task_id = any (tasks) and s.state in ('p', 'r', 'i', 'w');
-    update {schema}.task t set state = becomes, due_at = 'infinity', updated_at = now(), ended_at = coalesce(t.ended_at, now()) where t.id = any (tasks);
+    update {schema}.task t set state = becomes, due_at = 'infinity', updated_at = now(), ended_at = now() where t.id = any (tasks);
     perform {schema}.free_slots(left_tasks, left_slots);
 end
 $$;

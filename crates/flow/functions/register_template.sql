@@ -8,7 +8,7 @@ language plpgsql volatile set search_path = reveille_own
 as $$
 #variable_conflict use_column
 begin
-    perform {schema}.open_namespace(of_namespace, 'default');
+    perform {schema}.open_namespace(of_namespace, 'default', null, null);
     select n.id into namespace_id from {schema}.namespace n where n.name = of_namespace;
     insert into {schema}.template (namespace_id, name, version, document, max_duration_ms, max_waiting_ms, max_retry_ms, max_in_process_ms, staleness)
     select register_template.namespace_id, of_name, of_version, of_document, l.max_duration_ms, l.max_waiting_ms, l.max_retry_ms, l.max_in_process_ms, l.staleness::"char"
@@ -28,6 +28,9 @@ begin
     from json_to_recordset(definitions) as n (
         ordinal integer, name text, kind text, parents integer[], children integer[], absent boolean, callable text, initialization text, max_attempts integer, backoff text,
         backoff_base_ms integer, max_backoff_ms integer, jitter real, timeout_ms bigint, failure_strategy text, success_events text[], failure_events text[]);
+    -- Whoever claims by callables has to know the new names.
+    update {schema}.namespace n set version = n.version + 1 where n.id = register_template.namespace_id;
+    perform {schema}.ring(array[{namespaces}], array['']);
     same := true;
     return next;
 end

@@ -1,4 +1,5 @@
--- Brings back the steps of a task that were cancelled because it took too long: they are pending again, with all their attempts. The history keeps both: when each was cancelled, and who brought it back.
+-- Brings back the steps of a task that were cancelled because it took too long: they are pending again, with all their
+-- attempts. The history keeps both: when each was cancelled, and who brought it back.
 -- target: the step that the caller operates on. The caller writes what became of that one.
 -- Locks:  the caller has those of the task and of these steps.
 -- Cost:   the steps of the task, once.
@@ -9,9 +10,12 @@ as $$
     select s.task_id, s.ordinal, f.lowest - n.below, s.attempt, n.outcome::"char", n.worker, n.ended_at, n.reason
     from {schema}.step s
     cross join lateral (
-        select least(0, min(a.fence)) as lowest from {schema}.attempt a where a.task_id = s.task_id and a.ordinal = s.ordinal
+        select least(0, min(a.fence)) as lowest
+        from {schema}.attempt a where a.task_id = s.task_id and a.ordinal = s.ordinal
     ) f
-    cross join lateral (values (1, 'x', null, s.since, null), (2, 'r', who, now(), why)) as n (below, outcome, worker, ended_at, reason)
+    cross join lateral (
+        values (1, 'x', null, s.since, null), (2, 'r', who, now(), why)
+    ) as n (below, outcome, worker, ended_at, reason)
     where s.task_id = of_task and s.state = 'x' and (s.ordinal <> target or n.outcome = 'x');
     update {schema}.step s
     set state = 'p', due_at = 'infinity', since = now(), attempt = 0, published = null

@@ -1,4 +1,12 @@
 /* put_namespace_template */
--- What namespaces begin with that name this template ($1): mode ($2), pause between questions ($3), fallback ($4), provider ($5), announcements ($6).
-insert into {schema}.namespace_template as t (name, mode, poll_ms, fallback, provider, announces) values ($1, $2::text::"char", $3, $4, $5::text::"char", $6)
-on conflict (name) do update set mode = excluded.mode, poll_ms = excluded.poll_ms, fallback = excluded.fallback, provider = excluded.provider, announces = excluded.announces
+-- What namespaces begin with that name this template ($1): mode ($2), pause between questions ($3), fallback ($4),
+-- provider ($5), announcements ($6), and for how many seconds tasks are kept ($7) and those
+-- that failed ($8); null: for ever.
+insert into {schema}.namespace_template as t (
+    name, mode, poll_ms, fallback, provider, announces, retention_s, failed_retention_s
+)
+values ($1, $2::text::"char", $3, $4, $5::text::"char", $6, $7, $8)
+on conflict (name) do update
+set mode = excluded.mode, poll_ms = excluded.poll_ms, fallback = excluded.fallback, provider = excluded.provider,
+    announces = excluded.announces,
+    retention_s = excluded.retention_s, failed_retention_s = excluded.failed_retention_s

@@ -92,6 +92,9 @@ pub(crate) struct Inner {
     pub(crate) leases_channel: Channel,
     /// Tasks that may have taken too long.
     pub(crate) overdue: Consumer<Due<Uuid>>,
+    /// That tasks have been over for longer than they are kept.
+    pub(crate) retention: Consumer<Due<()>>,
+    pub(crate) retention_channel: Channel,
     pub(crate) watches: Consumer<Watches>,
     pub(crate) schedules: Consumer<Due<DueSchedule>>,
     pub(crate) advances: Flights<Advances>,
@@ -135,6 +138,13 @@ impl Flow {
             find: schema.sql(include_str!("../sql/due_tasks.sql")),
             any: schema.sql(include_str!("../sql/any_due_task.sql")),
             read: |row| row.try_get("id"),
+        };
+        let retention_channel = wake.channel("flow_retention", Payload::Due);
+        let retention = Due {
+            channel: retention_channel.clone(),
+            find: schema.sql(include_str!("../sql/expired_tasks.sql")),
+            any: schema.sql(include_str!("../sql/any_expired_task.sql")),
+            read: |_| Ok(()),
         };
         let schedules = Due {
             channel: schedules_channel.clone(),
@@ -182,6 +192,8 @@ impl Flow {
             renewals: wake.flights("renew", Renewals::new(schema), flying.clone()),
             leases: wake.consumer("leases", leases),
             overdue: wake.consumer("overdue", overdue),
+            retention: wake.consumer("retention", retention),
+            retention_channel,
             leases_channel,
             watches: wake.consumer("watch", Watches::new(schema, watch_channel)),
             schedules: wake.consumer("schedules", schedules),
@@ -233,8 +245,10 @@ impl Flow {
 
     /// Ends every wait, as if its time were up, refuses new ones, and returns when what was claimed for nobody is back.
     pub async fn close(&self) {
-        let Inner { claims, notices, leases, overdue, watches, schedules, publishes, deliveries, .. } = &*self.inner;
-        let own = async { tokio::join!(leases.close(), overdue.close(), schedules.close(), publishes.close()) };
+        let Inner { claims, notices, leases, overdue, retention, .. } = &*self.inner;
+        let Inner { watches, schedules, publishes, deliveries, .. } = &*self.inner;
+        let timers = async { tokio::join!(leases.close(), overdue.close(), retention.close()) };
+        let own = async { tokio::join!(timers, schedules.close(), publishes.close()) };
         tokio::join!(claims.close(), deliveries.close(), watches.close(), notices.close(), own);
     }
 

@@ -9,6 +9,7 @@
 mod analytics;
 mod audit;
 mod behind;
+mod callable;
 mod catalog;
 mod claim;
 mod decision;
@@ -30,6 +31,7 @@ mod lost;
 mod manual;
 mod name;
 mod namespace;
+mod namespace_template;
 mod notice;
 mod orchestrator;
 mod provider;
@@ -37,6 +39,7 @@ mod queries;
 mod read;
 mod register;
 mod renew;
+mod retention;
 mod schedule;
 mod settle;
 mod standing;
@@ -46,6 +49,7 @@ mod template;
 mod templates;
 mod token;
 mod transition;
+mod version;
 mod wait;
 mod ways;
 mod worker;
@@ -71,6 +75,7 @@ pub use manual::{
     Operation, REASON_MAX, Who,
 };
 pub use namespace::{Mode, Namespace, NamespaceChange, NamespaceSettings, Provider};
+pub use namespace_template::NamespaceTemplate;
 pub use provider::{
     Delivery, EventDrivenQueueProvider, ProviderOptions, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source,
     StepMessage,
@@ -78,6 +83,7 @@ pub use provider::{
 pub use read::{Task, TaskStep, TaskSummary};
 pub use register::Registered;
 pub use renew::Alive;
+pub use retention::{FAILED_RETENTION_DEFAULT, RETENTION_DEFAULT};
 pub use schedule::{Missed, Schedule, ScheduleFilter, Scheduled};
 pub use settle::{Ended, Failure, Refused, Said, Settled};
 pub use standing::{ExecutionStatus, HealthStatus, RecommendedAction, StepCounts};

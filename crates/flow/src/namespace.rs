@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use time::OffsetDateTime;
@@ -22,6 +22,7 @@ use crate::flow::{Flow, Inner};
 use crate::letters::letters;
 use crate::name;
 use crate::notice::{self, PAUSE, Subject};
+use crate::retention::{FAILED_RETENTION_DEFAULT, RETENTION_DEFAULT, check_retention};
 
 /// The shortest and the longest pause between questions, in milliseconds.
 const POLL_MS: std::ops::RangeInclusive<u32> = 10..=3_600_000;
@@ -65,6 +66,12 @@ pub struct NamespaceSettings {
     pub provider: Provider,
     /// Whether listeners outside are told of what happens in it.
     pub announces: bool,
+    /// For how many seconds tasks are kept after they are complete, cancelled or resolved; `None`: for ever.
+    #[schema(minimum = 60)]
+    pub retention_seconds: Option<u64>,
+    /// For how many seconds tasks are kept after they failed; `None`: for ever.
+    #[schema(minimum = 60)]
+    pub failed_retention_seconds: Option<u64>,
 }
 
 impl Default for NamespaceSettings {
@@ -75,6 +82,8 @@ impl Default for NamespaceSettings {
             fallback_enabled: true,
             provider: Provider::Table,
             announces: false,
+            retention_seconds: Some(RETENTION_DEFAULT),
+            failed_retention_seconds: Some(FAILED_RETENTION_DEFAULT),
         }
     }
 }
@@ -112,8 +121,21 @@ pub struct NamespaceChange {
     pub provider: Option<Provider>,
     /// Whether listeners outside are told of what happens in it.
     pub announces: Option<bool>,
+    /// For how many seconds tasks are kept after they are complete, cancelled or resolved; null: for ever.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<u64>, minimum = 60)]
+    pub retention_seconds: Option<Option<u64>>,
+    /// For how many seconds tasks are kept after they failed; null: for ever.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<u64>, minimum = 60)]
+    pub failed_retention_seconds: Option<Option<u64>>,
     /// Of a namespace that is not there yet: the template that it begins with.
     pub template: Option<String>,
+}
+
+/// A field that is there: null among what it may be.
+fn present<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<Option<u64>>, D::Error> {
+    Option::deserialize(from).map(Some)
 }
 
 impl Flow {
@@ -129,20 +151,32 @@ impl Flow {
         if let Some(provider) = change.provider {
             inner.providers.get(provider)?;
         }
-        let template = change.template.as_deref().unwrap_or("default");
-        inner.db.ask("open a namespace", || sqlx::query(&inner.sql.open_namespace).bind(name).bind(template)).await?;
+        check_retention("retention_seconds", change.retention_seconds.flatten())?;
+        check_retention("failed_retention_seconds", change.failed_retention_seconds.flatten())?;
+        if let Some(template) = &change.template {
+            crate::name::check("template", template)?;
+        }
         let query = || {
-            sqlx::query(&inner.sql.change_namespace)
+            sqlx::query(&inner.sql.put_namespace)
                 .bind(name)
+                .bind(change.template.as_deref())
                 .bind(change.description.as_deref())
                 .bind(change.mode.map(Mode::letter))
                 .bind(change.poll_ms.map(|ms| ms as i32))
                 .bind(change.fallback_enabled)
                 .bind(change.provider.map(Provider::letter))
                 .bind(change.announces)
+                .bind(change.retention_seconds.map(stored_retention))
+                .bind(change.failed_retention_seconds.map(stored_retention))
         };
-        inner.db.ask("change a namespace", query).await?;
+        let rows = inner.db.ask("make or change a namespace", query).await?;
+        if !rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get::<bool, _>(0)? {
+            let template = change.template.as_deref().unwrap_or_default();
+            return Err(Error::invalid("template", format!("there is no namespace template {template:?}")));
+        }
         inner.ring_namespaces();
+        // Tasks may be due to be removed sooner than before.
+        inner.wake.ring(&[inner.retention_channel.ring()]);
         let all = inner.read_namespaces().await?;
         all.get(name).cloned().ok_or_else(|| Error::from(sqlx::Error::RowNotFound))
     }
@@ -156,27 +190,6 @@ impl Flow {
         all.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(all)
     }
-
-    /// Says how namespaces begin that name this template; `default` is for those that name none.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] for what cannot be meant; else the database's.
-    pub async fn put_namespace_template(&self, name: &str, settings: &NamespaceSettings) -> Result<()> {
-        check_name(name)?;
-        check_poll(Some(settings.poll_ms))?;
-        self.inner.providers.get(settings.provider)?;
-        let query = || {
-            sqlx::query(&self.inner.sql.put_namespace_template)
-                .bind(name)
-                .bind(settings.mode.letter())
-                .bind(settings.poll_ms as i32)
-                .bind(settings.fallback_enabled)
-                .bind(settings.provider.letter())
-                .bind(settings.announces)
-        };
-        self.inner.db.ask("keep a namespace template", query).await?;
-        Ok(())
-    }
 }
 
 pub(crate) fn check_name(namespace: &str) -> Result<()> {
@@ -186,7 +199,12 @@ pub(crate) fn check_name(namespace: &str) -> Result<()> {
     name::check("namespace", namespace)
 }
 
-fn check_poll(ms: Option<u32>) -> Result<()> {
+/// A retention as `put_namespace` takes it.
+fn stored_retention(seconds: Option<u64>) -> i64 {
+    seconds.map_or(-1, |seconds| seconds as i64)
+}
+
+pub(crate) fn check_poll(ms: Option<u32>) -> Result<()> {
     match ms {
         Some(ms) if !POLL_MS.contains(&ms) => Err(Error::invalid(
             "poll_ms",
@@ -320,17 +338,24 @@ async fn follow(inner: Weak<Inner>, mut seen: i64) {
 }
 
 fn read(row: &PgRow) -> sqlx::Result<Namespace> {
-    let letter = |column: &str| row.try_get::<String, _>(column);
     Ok(Namespace {
         name: row.try_get("name")?,
         description: row.try_get("description")?,
-        settings: NamespaceSettings {
-            mode: Mode::of(&letter("mode")?).unwrap_or(Mode::EventDriven),
-            poll_ms: row.try_get::<i32, _>("poll_ms")?.max(1) as u32,
-            fallback_enabled: row.try_get("fallback")?,
-            provider: Provider::of(&letter("provider")?).unwrap_or(Provider::Table),
-            announces: row.try_get("announces")?,
-        },
+        settings: settings(row)?,
         created_at: row.try_get("created_at")?,
+    })
+}
+
+pub(crate) fn settings(row: &PgRow) -> sqlx::Result<NamespaceSettings> {
+    let letter = |column: &str| row.try_get::<String, _>(column);
+    let seconds = |column: &str| Ok::<_, sqlx::Error>(row.try_get::<Option<i64>, _>(column)?.map(|s| s.max(0) as u64));
+    Ok(NamespaceSettings {
+        mode: Mode::of(&letter("mode")?).unwrap_or(Mode::EventDriven),
+        poll_ms: row.try_get::<i32, _>("poll_ms")?.max(1) as u32,
+        fallback_enabled: row.try_get("fallback")?,
+        provider: Provider::of(&letter("provider")?).unwrap_or(Provider::Table),
+        announces: row.try_get("announces")?,
+        retention_seconds: seconds("retention_s")?,
+        failed_retention_seconds: seconds("failed_retention_s")?,
     })
 }

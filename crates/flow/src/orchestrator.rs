@@ -18,8 +18,8 @@ const WAIT: Duration = Duration::from_secs(86_400);
 /// The pause after a failure, which the log tells.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Frees what workers that died have left behind, deals with tasks that take too long and submits what is scheduled, until these tasks are ended.
-pub(crate) fn attend_all(flow: &Flow) -> [JoinHandle<()>; 3] {
+/// Frees what workers that died have left behind, deals with tasks that take too long, removes those that are not kept any longer and submits what is scheduled, until these tasks are ended.
+pub(crate) fn attend_all(flow: &Flow) -> [JoinHandle<()>; 4] {
     let leases = flow.clone();
     let leases = tokio::spawn(async move {
         let end = |tokens| leases.end_leases(tokens);
@@ -35,7 +35,12 @@ pub(crate) fn attend_all(flow: &Flow) -> [JoinHandle<()>; 3] {
         let run = |due| schedules.run_due(due);
         attend("schedules that are due", &schedules.inner.schedules, run).await;
     });
-    [leases, tasks, schedules]
+    let retention = flow.clone();
+    let retention = tokio::spawn(async move {
+        let prune = |due| retention.prune(due);
+        attend("tasks that are not kept any longer", &retention.inner.retention, prune).await;
+    });
+    [leases, tasks, schedules, retention]
 }
 
 impl Flow {

@@ -47,6 +47,10 @@ impl Flow {
             return Err(Error::VersionTaken { namespace, name, version });
         }
         self.inner.catalog.keep(Kept::new(row.try_get("id")?, template));
+        if registered.new {
+            // Whoever claims by callables has to know the new names.
+            self.inner.ring_namespaces();
+        }
         Ok(registered)
     }
 

@@ -28,7 +28,8 @@ pub struct Submission {
     pub name: String,
     /// its namespace,
     pub namespace: String,
-    /// and its version.
+    /// and its version; empty: the newest that is registered.
+    #[serde(default)]
     pub version: String,
     /// What the steps work on.
     #[serde(default)]
@@ -106,8 +107,11 @@ impl Flow {
     /// # Errors
     /// [`Error::Duplicate`] if the same task was made before, [`Error::NoTemplate`], [`Error::Invalid`] for a context that the template does not allow and for everything else that cannot be
     /// meant; else the database's.
-    pub async fn submit(&self, submission: Submission) -> Result<Submitted> {
+    pub async fn submit(&self, mut submission: Submission) -> Result<Submitted> {
         self.inner.follow_namespaces().await;
+        if submission.version.is_empty() {
+            submission.version = self.inner.newest_version(&submission.namespace, &submission.name).await?;
+        }
         let kept = self.inner.allowed(&submission).await?;
         let identity = identity(&kept.template, &submission.context, submission.idempotency_key.as_deref());
         let identity = identity.map_err(|_| {

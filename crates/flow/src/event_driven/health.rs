@@ -14,6 +14,7 @@ const LATELY: Duration = Duration::from_secs(60);
 
 /// How an orchestrator is doing. Nothing here is a reason to send work elsewhere: what is not heard is polled for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = OrchestrationHealth)]
 pub struct HealthStatus {
     /// Whether all is well.
     pub healthy: bool,

@@ -22,6 +22,7 @@ mod mode;
 mod news;
 mod poller;
 mod router;
+mod view;
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
@@ -41,6 +42,7 @@ pub use meter::{EventDrivenMetrics, METRICS};
 pub use mode::{Mode, OrchestrationMode};
 pub use poller::FallbackPoller;
 pub use router::{EventHandler, EventRouter, Failed, NamespacePattern, RoutingRule};
+pub use view::{Orchestration, RoutingRuleView};
 
 pub(crate) use announce::NAMESPACE_CREATED;
 pub(crate) use meter::Meter;

@@ -13,6 +13,7 @@ use crate::namespace::{self, NamespaceChange, check_name};
 
 /// How the steps of all namespaces are claimed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 pub struct OrchestrationMode {
     /// How.
     pub mode: Mode,
@@ -22,7 +23,8 @@ pub struct OrchestrationMode {
 
 /// How the steps of all namespaces are claimed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[schema(as = OrchestrationModeKind)]
 pub enum Mode {
     /// By asking now and then; of namespaces that are made later, too.
     PollingOnly,

@@ -119,6 +119,12 @@ impl News {
         self.everything.fetch_add(usize::from(everything), Relaxed);
     }
 
+    /// The orchestrators of this process that run.
+    pub(crate) fn running(&self) -> Vec<Arc<Coordination>> {
+        let all = self.orchestrators.read().unwrap_or_else(PoisonError::into_inner);
+        all.iter().filter_map(Weak::upgrade).filter(|one| !one.is_stopped()).collect()
+    }
+
     /// One that wanted to hear of all namespaces does not any more.
     pub(crate) fn detach(&self, everything: bool) {
         self.everything.fetch_sub(usize::from(everything), Relaxed);

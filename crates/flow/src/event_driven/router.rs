@@ -99,6 +99,11 @@ impl EventRouter {
         self
     }
 
+    /// The rules, in order.
+    pub(super) fn rules(&self) -> &[RoutingRule] {
+        &self.rules
+    }
+
     /// Hands an event to its handler.
     ///
     /// # Errors

@@ -37,6 +37,9 @@ struct Wish {
     /// On the steps of these names; on all, if it is not given.
     #[schema(value_type = Option<Vec<Label>>, max_items = 1_000)]
     steps: Option<Vec<String>>,
+    /// On the steps that one of these callables carries out, instead of `steps`.
+    #[schema(value_type = Option<Vec<Label>>, min_items = 1, max_items = 1_000)]
+    callables: Option<Vec<String>>,
     /// Steps at most; 1 if it is not given.
     #[schema(minimum = 1, maximum = 1_000)]
     #[serde(default, deserialize_with = "whole")]
@@ -131,7 +134,7 @@ impl<'a> Step<'a> {
     )
 )]
 pub(super) async fn claim(State(flow): State<Flow>, body: Body) -> Result<Response, Refusal> {
-    let Wish { worker, namespaces, steps, max_steps, lease_ms, wait_ms } = body.json()?;
+    let Wish { worker, namespaces, steps, callables, max_steps, lease_ms, wait_ms } = body.json()?;
     let wait_ms = wait_ms.unwrap_or(WAIT_MS);
     if wait_ms > WAIT_MS_MAX {
         return Err(Refusal::bad(format!("wait_ms: it is {wait_ms}; it must be at most {WAIT_MS_MAX}")));
@@ -139,7 +142,12 @@ pub(super) async fn claim(State(flow): State<Flow>, body: Body) -> Result<Respon
     let lease = Duration::from_millis(lease_ms.unwrap_or(LEASE_MS));
     let claimant = Claimant { name: worker, namespaces, steps, lease };
     let deadline = (wait_ms > 0).then(|| Instant::now() + Duration::from_millis(wait_ms));
-    match flow.claim(&claimant, max_steps.unwrap_or(1) as usize, deadline).await {
+    let want = max_steps.unwrap_or(1) as usize;
+    let claimed = match callables {
+        Some(callables) => flow.claim_callables(&claimant, &callables, want, deadline).await,
+        None => flow.claim(&claimant, want, deadline).await,
+    };
+    match claimed {
         Ok(claimed) if !claimed.is_empty() => {
             Ok(Json(Claimed { steps: claimed.iter().map(Step::of).collect() }).into_response())
         }

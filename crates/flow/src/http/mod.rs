@@ -13,6 +13,7 @@ mod form;
 mod limit;
 mod namespace;
 mod openapi;
+mod orchestration;
 mod refusal;
 mod report;
 mod schedule;
@@ -62,6 +63,7 @@ pub fn face(flow: Flow) -> Face {
         .merge(dlq::routes())
         .merge(limit::routes())
         .merge(namespace::routes())
+        .merge(orchestration::routes())
         .merge(schedule::routes())
         .merge(analytics::routes());
     let mut routes = OpenApiRouter::with_openapi(openapi::head()).nest(BASE, api);

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -10,10 +11,15 @@ use web::{Body, Failure, Path, Refusal};
 
 use super::form::Person;
 use crate::flow::Flow;
-use crate::namespace::{Namespace, NamespaceChange};
+use crate::namespace::{Namespace, NamespaceChange, NamespaceSettings};
+use crate::namespace_template::NamespaceTemplate;
 
 pub(super) fn routes() -> OpenApiRouter<Flow> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(put))
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(put))
+        .routes(routes!(templates))
+        .routes(routes!(put_template, delete_template))
 }
 
 /// Namespaces.
@@ -47,4 +53,54 @@ pub(super) async fn put(
 ) -> Result<Json<Namespace>, Refusal> {
     let change: NamespaceChange = body.json()?;
     Ok(Json(flow.put_namespace(&namespace, &change).await?))
+}
+
+/// Namespace templates.
+#[derive(Serialize, ToSchema)]
+pub(super) struct NamespaceTemplates {
+    namespace_templates: Vec<NamespaceTemplate>,
+}
+
+/// What namespaces can begin with: all namespace templates, by name.
+#[utoipa::path(
+    get, path = "/namespace_templates", tag = "namespaces",
+    responses((status = 200, description = "Namespace templates", body = NamespaceTemplates))
+)]
+pub(super) async fn templates(State(flow): State<Flow>) -> Result<Json<NamespaceTemplates>, Refusal> {
+    Ok(Json(NamespaceTemplates { namespace_templates: flow.namespace_templates().await? }))
+}
+
+/// Says how namespaces begin that name this template; `default` is for those that name none. Settings that are not given have their defaults.
+#[utoipa::path(
+    put, path = "/namespace_templates/{name}", tag = "namespaces", request_body = NamespaceSettings,
+    params(("name" = Person, Path, description = "Its name")),
+    responses(
+        (status = 200, description = "The namespace template as it is now", body = NamespaceTemplate),
+        (status = 400, description = "A parameter is invalid; nothing was changed", body = Failure),
+    )
+)]
+pub(super) async fn put_template(
+    State(flow): State<Flow>,
+    Path(name): Path<String>,
+    body: Body,
+) -> Result<Json<NamespaceTemplate>, Refusal> {
+    let settings: NamespaceSettings = body.json()?;
+    flow.put_namespace_template(&name, &settings).await?;
+    Ok(Json(NamespaceTemplate { name, settings }))
+}
+
+/// Deletes a namespace template. Namespaces that began with it stay as they are.
+#[utoipa::path(
+    delete, path = "/namespace_templates/{name}", tag = "namespaces",
+    params(("name" = Person, Path, description = "Its name")),
+    responses(
+        (status = 204, description = "It is deleted"),
+        (status = 404, description = "There is no such namespace template", body = Failure),
+    )
+)]
+pub(super) async fn delete_template(State(flow): State<Flow>, Path(name): Path<String>) -> Result<StatusCode, Refusal> {
+    if flow.delete_namespace_template(&name).await? {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    Err(Refusal::not_found(format!("there is no namespace template {name:?}")))
 }

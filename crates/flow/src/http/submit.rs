@@ -25,8 +25,8 @@ struct Wish {
     /// its namespace,
     #[schema(value_type = Label)]
     namespace: String,
-    /// and its version.
-    #[schema(value_type = Label)]
+    /// and its version; the newest that is registered, by the rules of semantic versions, if it is not given.
+    #[schema(value_type = Label, required = false)]
     version: String,
     /// What the steps work on.
     #[schema(required = false)]
@@ -93,7 +93,10 @@ pub(super) async fn submit(
     State(flow): State<Flow>,
     body: Body,
 ) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Made>), Refusal> {
-    let submission: Submission = body.json()?;
+    let mut submission: Submission = body.json()?;
+    if submission.version.is_empty() {
+        submission.version = flow.inner.newest_version(&submission.namespace, &submission.name).await?;
+    }
     let Submission { name, namespace, version, .. } = submission.clone();
     let task_uuid = flow.submit(submission).await?.task_uuid.to_string();
     let place = (header::LOCATION, format!("{BASE}/tasks/{task_uuid}"));

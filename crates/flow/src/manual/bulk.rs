@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::act::LANES;
 use super::{
-    Act, Answer, Manner, Operation, REASON_MAX, STEPS, StepAct, TaskAct, Who, check, of_letter, steps_before,
+    Act, Answer, Manner, Operation, REASON_MAX, STEPS, StepAct, TASKS, TaskAct, Who, check, of_letter, steps_before,
     tasks_before,
 };
 use crate::error::{Error, Result};
@@ -103,6 +103,8 @@ pub enum BulkOperation {
     ResolveTask,
     /// As [`Flow::resume`].
     ResumeTask,
+    /// Removes tasks that have ended, with everything that belongs to them. Those that have not are left out: cancel them first.
+    DeleteTask,
 }
 
 /// What an operation is about.
@@ -113,6 +115,8 @@ pub(super) enum Each {
     End(TaskState),
     /// A task that goes on.
     Resume,
+    /// A task that is removed.
+    Delete,
 }
 
 impl BulkOperation {
@@ -127,6 +131,7 @@ impl BulkOperation {
             BulkOperation::CancelTask => Each::End(TaskState::Cancelled),
             BulkOperation::ResolveTask => Each::End(TaskState::ResolvedManually),
             BulkOperation::ResumeTask => Each::Resume,
+            BulkOperation::DeleteTask => Each::Delete,
         }
     }
 }
@@ -217,6 +222,9 @@ impl Flow {
         let rows = self.operable(&request).await?;
         let matched = rows.first().map_or(Ok(0), |row| row.try_get::<i64, _>("matched"))? as u64;
         let operation = request.operation.each();
+        if let Each::Delete = operation {
+            return self.delete_many(&rows, matched, &who, request.preview).await;
+        }
         // Collected, so that whoever waits for this may do so in any thread.
         let each: Vec<_> = rows.iter().map(|row| self.one(row, &operation, &who, manner)).collect();
         let all: Vec<_> = stream::iter(each).buffered(LANES).try_collect().await?;
@@ -235,6 +243,22 @@ impl Flow {
         Ok(BulkReport { preview: request.preview, matched, done: items.len() as u64, items, refused, remaining })
     }
 
+    /// Removes tasks that have ended: all in one short transaction, because nothing waits for them.
+    async fn delete_many(&self, rows: &[PgRow], matched: u64, who: &Who, preview: bool) -> Result<BulkReport> {
+        let tasks = rows.iter().map(|row| row.try_get("id")).collect::<sqlx::Result<Vec<Uuid>>>()?;
+        let removed = if preview { tasks.clone() } else { self.remove(&tasks).await? };
+        if !preview && !removed.is_empty() {
+            tracing::info!(tasks = removed.len(), by = who.name, reason = who.reason, "removed tasks");
+        }
+        let remaining = matched - tasks.len() as u64;
+        let (done, held): (Vec<Uuid>, Vec<Uuid>) = tasks.into_iter().partition(|task| removed.contains(task));
+        let items: Vec<_> = done.into_iter().map(|task_uuid| BulkItem { task_uuid, step_name: None }).collect();
+        let reason = || "the task is being changed by another request, or was removed before; try again".to_owned();
+        let refusal = |task_uuid| BulkRefusal { task_uuid, step_name: None, reason: reason() };
+        let refused = held.into_iter().map(refusal).collect();
+        Ok(BulkReport { preview, matched, done: items.len() as u64, items, refused, remaining })
+    }
+
     /// What a request is about.
     pub(super) async fn operable(
         &self,
@@ -245,6 +269,7 @@ impl Flow {
         let states = match &operation {
             Each::End(to) => tasks_before(*to),
             Each::Resume => vec!["e".to_owned()],
+            Each::Delete => TASKS.iter().map(|(letter, _)| letter.to_string()).collect(),
             // What is done is not undone by the hundred.
             Each::Step(operation) => {
                 let meant = |letter: &String| match of_letter(STEPS, letter.chars().next()) {
@@ -287,7 +312,9 @@ impl Flow {
         let mut item = BulkItem { task_uuid: task, step_name: None };
         let act = match operation {
             Each::End(to) => Ok(Act::Task(TaskAct { task, to: *to })),
-            Each::Resume if manner == Manner::Preview => return Ok((item, None)),
+            Each::Resume | Each::Delete if manner == Manner::Preview => return Ok((item, None)),
+            // Removed together: see `delete_many`.
+            Each::Delete => return Ok((item, None)),
             Each::Resume => {
                 return match Box::pin(self.resume(task, who.clone())).await {
                     Ok(_) => Ok((item, None)),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
-use pg::{Database, Schema};
+use pg::{Database, Schema, Sql};
 use pgmq::{Message, PGMQueueExt, PgmqError};
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -20,6 +20,7 @@ use super::{
     Delivery, EventDrivenQueueProvider, Mark, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source,
     StepMessage, queue_name,
 };
+use crate::event_driven::outside_channel;
 use crate::namespace::Provider;
 use crate::notice::Notices;
 
@@ -28,6 +29,7 @@ const NAME: &str = "PGMQ";
 pub(super) struct Pgmq {
     db: Database,
     schema: String,
+    announce_queue: Sql,
     /// For how long a message that was read is invisible, in seconds: as long as one that nobody claims is not sent again.
     invisible: i32,
     /// Installed by the first who needs it.
@@ -46,6 +48,7 @@ impl Pgmq {
         Pgmq {
             db: db.clone(),
             schema: schema.name().to_owned(),
+            announce_queue: schema.sql(include_str!("../../sql/announce_queue.sql")),
             invisible: lease.as_secs().clamp(1, i32::MAX as u64) as i32,
             installed: OnceCell::new(),
             known: Mutex::default(),
@@ -66,14 +69,23 @@ impl Pgmq {
         self.db.session().await.map_err(|error| QueueError::new(NAME, "could not be reached", error))
     }
 
-    /// Makes a queue, if this process has not yet. Answers whether it has now.
-    async fn open(&self, conn: &mut PgConnection, queue: &str) -> Result<bool, QueueError> {
+    /// Makes the queue of a namespace, if this process has not yet, and announces it if nobody had made it before. Answers whether this process has made it now.
+    async fn open(&self, conn: &mut PgConnection, queue: &str, namespace: &str) -> Result<bool, QueueError> {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known().contains(queue) {
             return Ok(false);
         }
         let queues = self.installed().await?;
-        queues.create_with_cxn(queue, conn).await.map_err(failed("could not make a queue"))?;
+        let unreachable = |error: sqlx::Error| QueueError::new(NAME, "could not make a queue", error);
+        let is_new = "select not exists (select from pgmq.meta m where m.queue_name = $1)";
+        let is_new: bool = sqlx::query_scalar(is_new).bind(queue).fetch_one(&mut *conn).await.map_err(unreachable)?;
+        queues.create_with_cxn(queue, &mut *conn).await.map_err(failed("could not make a queue"))?;
+        if is_new {
+            // Whoever makes it announces it, be it a worker that claims before anything was sent.
+            let channel = outside_channel(&self.schema, "pgmq_queue_created", None);
+            let announce = sqlx::query(&self.announce_queue).bind(namespace).bind(queue).bind(channel);
+            announce.execute(conn).await.map_err(unreachable)?;
+        }
         Ok(known().insert(queue.to_owned()))
     }
 
@@ -92,7 +104,7 @@ impl Pgmq {
         let mut session = self.session().await?;
         let mut sent = Vec::with_capacity(by_queue.len());
         for (queue, messages) in by_queue {
-            let created = self.open(&mut session, &queue).await?;
+            let created = self.open(&mut session, &queue, &messages[0].namespace).await?;
             let ids = queues.send_batch_with_cxn(&queue, &messages, &mut *session);
             let newest = ids.await.map_err(failed("could not send"))?.into_iter().max();
             sent.push(Sent { queue, created, newest });
@@ -111,7 +123,7 @@ impl Pgmq {
     ) -> Result<(), QueueError> {
         let queues = self.installed().await?;
         let queue = queue_name(&self.schema, source);
-        self.open(conn, &queue).await?;
+        self.open(conn, &queue, &source.namespace).await?;
         let left = most.saturating_sub(deliveries.len());
         let read = queues.read_batch_with_cxn(&queue, self.invisible, left as i32, &mut *conn);
         let read: Vec<Message<Value, Value>> = read.await.map_err(failed("could not be read"))?;

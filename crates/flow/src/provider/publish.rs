@@ -227,15 +227,13 @@ impl Flow {
         if !announces || outlet.provider != Provider::Pgmq {
             return;
         }
-        for Sent { queue, created, newest } in sent {
+        for Sent { queue, newest, .. } in sent {
             let query = || {
-                sqlx::query(&self.inner.sql.announce_sent)
-                    .bind(&outlet.namespace)
-                    .bind(queue)
-                    .bind(*created)
-                    .bind(*newest)
-                    .bind(outside_channel(self.inner.schema.name(), "pgmq_queue_created", None))
-                    .bind(outside_channel(self.inner.schema.name(), "pgmq_message_ready", Some(&outlet.namespace)))
+                sqlx::query(&self.inner.sql.announce_sent).bind(queue).bind(*newest).bind(outside_channel(
+                    self.inner.schema.name(),
+                    "pgmq_message_ready",
+                    Some(&outlet.namespace),
+                ))
             };
             if let Err(error) = self.inner.db.ask("announce messages", query).await {
                 tracing::debug!(error = pg::causes(&error), "listeners outside were not told");

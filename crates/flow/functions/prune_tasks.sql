@@ -1,0 +1,75 @@
+-- Removes tasks that ended longer ago than their namespace keeps them, `most_tasks` at most, those that ended first;
+-- and deletes what is left of removed tasks, `most_rows` at most of each table.
+-- Answers how many tasks were removed, and whether there is more to do.
+-- Several:  processes may do this at a time: what one holds, another skips.
+-- Locks:    the tasks, skip locked, see functions/remove_tasks.sql. Nothing waits for them: nobody writes to a task
+--           that has ended but an operator.
+-- Index:    task_ended of each namespace and state forwards; removed_task; then the primary keys, task_operation_task,
+--           investigation_task and domain_event_task.
+-- Commit:   is not waited for to be on disk. What a crash forgets is done again.
+create or replace function {schema}.prune_tasks(most_tasks integer, most_rows integer)
+returns table (removed integer, more boolean)
+language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off
+as $$
+#variable_conflict use_column
+declare
+    ignored text := set_config('synchronous_commit', 'off', true);
+    expired uuid[];
+    gone    uuid[];
+    deleted bigint;
+    most    bigint := 0;
+begin
+    perform {schema}.age_plans();
+    expired := array(
+        select t.id
+        from {schema}.namespace n
+        cross join lateral (
+            values ('c'::"char", n.retention_s), ('x', n.retention_s), ('m', n.retention_s), ('e', n.failed_retention_s)
+        ) as k (state, keep_s)
+        cross join lateral (
+            select t.id from {schema}.task t
+            where t.namespace_id = n.id and t.state = k.state
+              and t.ended_at is not null and t.ended_at <= now() - k.keep_s * interval '1 s'
+            order by t.ended_at limit most_tasks
+        ) t
+        limit most_tasks);
+    removed := cardinality({schema}.remove_tasks(expired));
+
+    gone := array(
+        select r.task_id from {schema}.removed_task r order by r.task_id limit most_tasks for update skip locked);
+    delete from {schema}.step s
+    where s.ctid = any (array(select o.ctid from {schema}.step o where o.task_id = any (gone) limit most_rows));
+    get diagnostics deleted = row_count;
+    most := greatest(most, deleted);
+    delete from {schema}.step_data x
+    where x.ctid = any (array(select o.ctid from {schema}.step_data o where o.task_id = any (gone) limit most_rows));
+    get diagnostics deleted = row_count;
+    most := greatest(most, deleted);
+    delete from {schema}.attempt a
+    where a.ctid = any (array(select o.ctid from {schema}.attempt o where o.task_id = any (gone) limit most_rows));
+    get diagnostics deleted = row_count;
+    most := greatest(most, deleted);
+    delete from {schema}.task_operation p
+    where p.ctid = any (
+        array(select o.ctid from {schema}.task_operation o where o.task_id = any (gone) limit most_rows));
+    get diagnostics deleted = row_count;
+    most := greatest(most, deleted);
+    delete from {schema}.investigation i
+    where i.ctid = any (
+        array(select o.ctid from {schema}.investigation o where o.task_id = any (gone) limit most_rows));
+    get diagnostics deleted = row_count;
+    most := greatest(most, deleted);
+    delete from {schema}.domain_event e
+    where e.ctid = any (array(select o.ctid from {schema}.domain_event o where o.task_id = any (gone) limit most_rows));
+    get diagnostics deleted = row_count;
+    most := greatest(most, deleted);
+    -- Nothing adds rows of a task that is gone. So where every table had fewer than that, nothing is left.
+    if most < most_rows then
+        delete from {schema}.removed_task r where r.task_id = any (gone);
+    end if;
+    more := most = most_rows or cardinality(gone) = most_tasks or removed = most_tasks;
+    return next;
+end
+$$;

@@ -1,0 +1,13 @@
+/* any_expired_task */
+-- Whether tasks have ended longer ago than their namespaces keep them, or rows of removed ones are left.
+-- Index: task_ended, the first of each namespace and state; removed_task.
+select exists (select from {schema}.removed_task) or exists (
+    select from {schema}.namespace n
+    cross join lateral (
+        values ('c'::"char", n.retention_s), ('x', n.retention_s), ('m', n.retention_s), ('e', n.failed_retention_s)
+    ) as k (state, keep_s)
+    cross join lateral (
+        select t.ended_at from {schema}.task t
+        where t.namespace_id = n.id and t.state = k.state and t.ended_at is not null order by t.ended_at limit 1
+    ) t
+    where t.ended_at + k.keep_s * interval '1 s' <= now())

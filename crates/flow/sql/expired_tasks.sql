@@ -1,0 +1,24 @@
+/* expired_tasks */
+-- Whether tasks have ended longer ago than their namespaces keep them, or rows of removed ones are left; and in the
+-- last row when the next task may be.
+-- Where none has ended yet, none is due before one that would end now: that is when to look again.
+-- Rows:  one if there are, $1 at most; then one of nulls but for next_due_ms.
+-- Index: task_ended, the first of each namespace and state; removed_task. So it reads as much beside a million ended
+--        tasks as beside a few: retention::looking_for_expired_tasks_reads_a_few_pages.
+with first as materialized (
+    select least(t.ended_at, now()) + k.keep_s * interval '1 s' as due_at
+    from {schema}.namespace n
+    cross join lateral (
+        values ('c'::"char", n.retention_s), ('x', n.retention_s), ('m', n.retention_s), ('e', n.failed_retention_s)
+    ) as k (state, keep_s)
+    left join lateral (
+        select t.ended_at from {schema}.task t
+        where t.namespace_id = n.id and t.state = k.state and t.ended_at is not null order by t.ended_at limit 1
+    ) t on true
+    where k.keep_s is not null
+)
+(select true as due, null::float8 as next_due_ms
+ where exists (select from first f where f.due_at <= now()) or exists (select from {schema}.removed_task)
+ limit $1)
+union all
+select null, (select greatest(extract(epoch from min(f.due_at) - now()) * 1000, 0) from first f having count(*) > 0)
