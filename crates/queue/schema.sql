@@ -38,6 +38,8 @@ create table {schema}.cursor (
     last_lease uuid,
     retries integer not null default 0,
     read_at timestamp with time zone,
+    suspect_until bigint not null default 0,
+    lease_is_single boolean not null default false,
     constraint cursor_pkey PRIMARY KEY (partition_id, consumer_id, version)
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, fillfactor=70, vacuum_truncate=off);
 CREATE INDEX cursor_due ON {schema}.cursor USING btree (consumer_id, due_at) WHERE (due_at < 'infinity'::timestamp with time zone);
@@ -122,6 +124,8 @@ create table {schema}.queue (
     max_wait_time_seconds integer not null default 0,
     revision integer not null default 0,
     created_at timestamp with time zone not null default now(),
+    charge_expired_leases boolean not null default true,
+    consumed_retention_seconds integer not null default 86400,
     constraint queue_pkey PRIMARY KEY (id)
 );
 CREATE UNIQUE INDEX queue_name ON {schema}.queue USING btree (md5(name));
@@ -142,8 +146,8 @@ create table {schema}.segment (
     hashes bigint[] not null,
     ids uuid[] not null,
     transaction_ids text[] storage external not null,
-    trace_ids text[],
-    producers text[],
+    trace_ids text[] storage external,
+    producers text[] storage external,
     payloads bytea[] storage external not null,
     constraint segment_pkey PRIMARY KEY (partition_id, first_offset)
 ) with (autovacuum_vacuum_insert_scale_factor=0.1, toast_tuple_target=8160);
@@ -280,22 +284,11 @@ begin
                 continue;
             end if;
             if verdicts[message.place] = 'd' then
-                begin
-                    insert into {schema}.dead_letter (queue_id, partition_id, consumer, message_offset, message_id, transaction_id, trace_id, producer,
-                                                      encrypted, payload, error, retries, created_at)
-                    select mine.queue_id, s.partition_id, outcomes[member.place], message.message_offset, s.ids[i.i], s.transaction_ids[i.i], s.trace_ids[i.i],
-                           s.producers[i.i], s.encrypted, s.payloads[i.i], message.error, charged, s.created_at
-                    from (select * from {schema}.segment s where s.partition_id = member.partition_id and s.first_offset <= message.message_offset
-                          order by s.first_offset desc limit 1) s
-                    cross join lateral (select (message.message_offset - s.first_offset + 1)::integer as i) i
-                    where s.ids[i.i] is not null;
-                exception when foreign_key_violation then
-                    -- The queue is being deleted, and its dead letters with it.
-                    null;
-                end;
+                perform {schema}.bury(mine.queue_id, member.partition_id, outcomes[member.place], message.message_offset, message.error, charged);
             end if;
             place := message.message_offset + 1;
-            charged := 0;
+            -- What lay in a lease that expired was delivered once, see functions/expire_lease.sql.
+            charged := (place < mine.suspect_until)::integer;
         end loop;
         if done then
             outcomes[member.place] := 'l' || array_to_string(verdicts, '') || outcomes[member.place];
@@ -401,6 +394,27 @@ AS $function$
         where p.queue_id = q.id)
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.bury(queue_id integer, partition_id bigint, consumer text, message_offset bigint, error text, retries integer)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+begin
+    insert into {schema}.dead_letter (queue_id, partition_id, consumer, message_offset, message_id, transaction_id,
+                                      trace_id, producer, encrypted, payload, error, retries, created_at)
+    select bury.queue_id, s.partition_id, bury.consumer, bury.message_offset, s.ids[i.i], s.transaction_ids[i.i],
+           s.trace_ids[i.i], s.producers[i.i], s.encrypted, s.payloads[i.i], bury.error, bury.retries, s.created_at
+    from (select * from {schema}.segment s
+          where s.partition_id = bury.partition_id and s.first_offset <= bury.message_offset
+          order by s.first_offset desc limit 1) s
+    cross join lateral (select (bury.message_offset - s.first_offset + 1)::integer as i) i
+    where s.ids[i.i] is not null;
+exception when foreign_key_violation then
+    -- The queue is being deleted, and its dead letters with it.
+    null;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.claim(source_queue text, source_partition text, group_name text, mode text, since timestamp with time zone, waited_ms bigint, leases uuid[], leases_ms bigint[], batches integer[], most integer, room integer, widths integer[], floor_us bigint)
  RETURNS TABLE(next_due_ms double precision, due_us bigint, seat integer, lease_ms bigint, partition_id bigint, partition_name text, first_offset bigint, created_at timestamp with time zone, encrypted boolean, retries integer, ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[])
  LANGUAGE plpgsql
@@ -424,7 +438,14 @@ declare
     place   bigint;
     last    bigint;
     upto    bigint;
+    charged integer;
+    suspects bigint;
+    found_version bigint;
+    -- Whether the next message is delivered alone.
+    single  boolean;
     bytes   bigint;
+    -- Bytes of the answer per message beside its payload, its partition's name and the ids that clients give: other names, numbers and keys.
+    overhead bigint := 400 + octet_length(source_queue) + octet_length(group_name);
     low     bigint;
     high    bigint;
     -- Seats that have something.
@@ -434,6 +455,7 @@ declare
 begin
     perform {schema}.age_plans();
     select q.id, q.lease_seconds * 1000::bigint as lease_ms, q.delayed_processing_seconds = 0 and q.window_buffer_seconds = 0 as plain, k.id as consumer_id,
+           q.charge_expired_leases as charges,
            (select m.enabled from {schema}.maintenance m where m.name = 'pop') as closed into source
     from {schema}.queue q
     left join {schema}.consumer k on k.queue_id = q.id and md5(k.name) = md5(group_name) and k.name = group_name
@@ -448,26 +470,43 @@ begin
         own := coalesce(source.consumer_id, {schema}.subscribe(source.id, group_name, mode, since, waited_ms));
         if 1 = all (widths) and source_partition is null and source.plain then
             for mine in
-                select c.partition_id, c.version, c.position, c.retries, c.due_at, p.name, p.first_offset
-                from (select c.partition_id, c.version, c.position, c.retries, c.due_at from {schema}.cursor c
+                select c.*, p.name, p.first_offset
+                from (select c.partition_id, c.version, c.position, c.retries, c.due_at, c.lease_id, c.suspect_until from {schema}.cursor c
                       where c.consumer_id = own and c.due_at <= now() and c.due_at >= bound and c.due_at < 'infinity' order by c.due_at
                       limit cardinality(widths) for update skip locked) c
                 join {schema}.partition p on p.id = c.partition_id
             loop
-                -- What lies before the partition's first message was removed.
-                place := greatest(mine.position, mine.first_offset);
+                found_version := mine.version;
+                place := mine.position;
+                charged := mine.retries;
+                suspects := mine.suspect_until;
+                if mine.lease_id is not null and source.charges then
+                    select e.version, e.position, e.retries, e.suspect_until into found_version, place, charged, suspects
+                    from {schema}.expire_lease(own, mine.partition_id) e;
+                end if;
+                if place < mine.first_offset then
+                    -- What lies before the partition's first message was removed.
+                    place := mine.first_offset;
+                    charged := (place < suspects)::integer;
+                end if;
                 last := place + batches[chair + 1];
+                single := source.charges and place < suspects;
+                if single then
+                    last := {schema}.first_live(mine.partition_id, place) + 1;
+                end if;
                 upto := place;
                 bytes := 0;
                 for part in
-                    select s.first_offset, s.next_offset, s.created_at, s.encrypted, s.ids, s.transaction_ids, s.trace_ids, s.producers, s.payloads
+                    select s.first_offset, s.next_offset, s.created_at, s.encrypted, s.ids, s.transaction_ids, s.trace_ids, s.producers, s.payloads,
+                           pg_column_size(s.payloads) + pg_column_size(s.transaction_ids) + coalesce(pg_column_size(s.trace_ids), 0)
+                           + coalesce(pg_column_size(s.producers), 0) + (s.next_offset - s.first_offset) * (overhead + octet_length(mine.name)) as size
                     from {schema}.segment s
                     where s.partition_id = mine.partition_id and s.first_offset < last and s.first_offset >= coalesce(
                         (select f.first_offset from {schema}.segment f
                          where f.partition_id = mine.partition_id and f.first_offset <= place order by f.first_offset desc limit 1), place)
                     order by s.first_offset limit most
                 loop
-                    exit when part.next_offset <= place or bytes >= room;
+                    exit when part.next_offset <= place or upto > place and bytes + part.size > room;
                     seat := chair;
                     due_us := (extract(epoch from greatest(mine.due_at, 'epoch')) * 1000000)::bigint;
                     lease_ms := coalesce(leases_ms[chair + 1], source.lease_ms);
@@ -476,7 +515,7 @@ begin
                     first_offset := greatest(part.first_offset, place);
                     created_at := part.created_at;
                     encrypted := part.encrypted;
-                    retries := case when mine.position < place then 0 else mine.retries end;
+                    retries := charged;
                     if part.first_offset >= place and part.next_offset <= last then
                         ids := part.ids;
                         transaction_ids := part.transaction_ids;
@@ -495,7 +534,7 @@ begin
                     end if;
                     return next;
                     upto := least(part.next_offset, last);
-                    bytes := bytes + pg_column_size(part.payloads);
+                    bytes := bytes + part.size;
                 end loop;
                 if upto = place then
                     perform {schema}.put_off(own, array[mine.partition_id], 0, 0);
@@ -504,10 +543,10 @@ begin
                 chair := chair + 1;
                 reached := mine.due_at;
                 update {schema}.cursor c
-                set version = c.version + 1, read_at = now(), position = place, retries = case when mine.position < place then 0 else mine.retries end,
+                set version = c.version + 1, read_at = now(), position = place, retries = charged, lease_is_single = single or upto = place + 1,
                     due_at = now() + coalesce(leases_ms[chair], source.lease_ms) * interval '1 ms',
                     lease_id = leases[chair], lease_end = upto, last_lease = coalesce(c.lease_id, c.last_lease)
-                where c.partition_id = mine.partition_id and c.consumer_id = own and c.version = mine.version;
+                where c.partition_id = mine.partition_id and c.consumer_id = own and c.version = found_version;
             end loop;
             served := chair > 0;
             -- If everybody has something, little of interest lies before the last of it: what somebody else has locked is found by the next look without a floor.
@@ -527,19 +566,25 @@ begin
             exit when served or soonest is null or soonest > now();
             served := true;
             return query select * from {schema}.lease_partitions(
-                own, source.id, source_partition, leases, leases_ms, batches, room,
+                own, source.id, source_partition, leases, leases_ms, batches, room, overhead,
                 -- Whose turn it is to get a partition: everybody once, then who wants a second.
                 array(select w.seat::integer from unnest(widths) with ordinality as w (width, seat), generate_series(1, w.width) as round order by round, w.seat), bound);
         end loop;
     end if;
     seat := null;
+    -- What the last segment has left in them would be sent a second time.
+    ids := null;
+    transaction_ids := null;
+    trace_ids := null;
+    producers := null;
+    payloads := null;
     due_us := case when soonest is null or soonest > now() then (extract(epoch from now()) * 1000000)::bigint end;
     next_due_ms := case when soonest < 'infinity' then greatest(extract(epoch from soonest - now()) * 1000, 0) end;
     return next;
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.configure(queue text, namespace text, task text, own_namespace text, own_task text, lease_seconds integer, retry_limit integer, retry_delay_ms integer, max_size bigint, ttl_seconds integer, dead_letter_queue boolean, dlq_after_max_retries boolean, priority integer, delayed_processing_seconds integer, window_buffer_seconds integer, retention_seconds integer, completed_retention_seconds integer, retention_enabled boolean, encryption_enabled boolean, max_wait_time_seconds integer)
+CREATE OR REPLACE FUNCTION {schema}.configure(queue text, namespace text, task text, own_namespace text, own_task text, lease_seconds integer, retry_limit integer, retry_delay_ms integer, max_size bigint, ttl_seconds integer, dead_letter_queue boolean, dlq_after_max_retries boolean, priority integer, delayed_processing_seconds integer, window_buffer_seconds integer, retention_seconds integer, completed_retention_seconds integer, retention_enabled boolean, encryption_enabled boolean, max_wait_time_seconds integer, charge_expired_leases boolean, consumed_retention_seconds integer)
  RETURNS SETOF {schema}.queue
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -575,6 +620,8 @@ begin
         retention_enabled = coalesce(configure.retention_enabled, q.retention_enabled),
         encryption_enabled = coalesce(configure.encryption_enabled, q.encryption_enabled),
         max_wait_time_seconds = coalesce(configure.max_wait_time_seconds, q.max_wait_time_seconds),
+        charge_expired_leases = coalesce(configure.charge_expired_leases, q.charge_expired_leases),
+        consumed_retention_seconds = coalesce(configure.consumed_retention_seconds, q.consumed_retention_seconds),
         revision = q.revision + case when configure.namespace <> q.namespace or configure.task <> q.task or configure.encryption_enabled <> q.encryption_enabled
                                      then 1 else 0 end
     where q.id = old.id returning q.* into new;
@@ -685,7 +732,8 @@ begin
         floor := greatest(mine.position, source.first_offset);
         continue when target <= floor;
         ahead := {schema}.due_after(source.id, target, source.delayed_processing_seconds, source.window_buffer_seconds);
-        update {schema}.cursor c set version = c.version + 1, position = target, due_at = ahead, lease_id = null, lease_end = null, retries = 0
+        update {schema}.cursor c set version = c.version + 1, position = target, due_at = ahead, lease_id = null, lease_end = null,
+            retries = (target < c.suspect_until)::integer
         where c.partition_id = mine.partition_id and c.consumer_id = mine.consumer_id and c.version = mine.version;
         queue := source.queue;
         consumer := source.name;
@@ -693,6 +741,56 @@ begin
         due := ahead < 'infinity';
         return next;
     end loop;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.expire_lease(own integer, partition_id bigint)
+ RETURNS {schema}.cursor
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+declare
+    mine     {schema}.cursor;
+    source   record;
+    place    bigint;
+    charged  integer;
+    suspects bigint;
+    buried   boolean := false;
+begin
+    select c.* into mine from {schema}.cursor c
+    where c.partition_id = expire_lease.partition_id and c.consumer_id = own order by c.version desc limit 1;
+    select q.id, q.retry_limit, k.name, p.first_offset into source
+    from {schema}.consumer k
+    join {schema}.queue q on q.id = k.queue_id
+    join {schema}.partition p on p.id = expire_lease.partition_id
+    where k.id = own;
+    if not found or mine.lease_id is null then
+        return mine;
+    end if;
+    suspects := greatest(mine.suspect_until, mine.lease_end);
+    place := {schema}.first_live(expire_lease.partition_id, greatest(mine.position, source.first_offset));
+    -- What was charged to a message that is gone is not charged to the next one.
+    charged := case when place > mine.position then (place < mine.suspect_until)::integer else mine.retries end;
+    if place < mine.lease_end then
+        if mine.lease_is_single and charged >= source.retry_limit then
+            perform {schema}.bury(
+                source.id, expire_lease.partition_id, source.name, place,
+                format('the lease expired without an ack; delivered %s times, retryLimit is %s', charged + 1, source.retry_limit),
+                charged);
+            buried := true;
+            place := place + 1;
+            charged := (place < suspects)::integer;
+        else
+            charged := charged + 1;
+        end if;
+    end if;
+    update {schema}.cursor c
+    set version = c.version + 1, position = place, retries = charged, suspect_until = suspects,
+        -- An ack of a dead letter that comes late is refused, not taken for one that was heard before.
+        lease_id = null, lease_end = null, last_lease = case when not buried then mine.lease_id end
+    where c.partition_id = mine.partition_id and c.consumer_id = mine.consumer_id and c.version = mine.version
+    returning c.* into mine;
+    return mine;
 end
 $function$;
 
@@ -817,7 +915,9 @@ begin
         )
         update {schema}.cursor c
         -- Delays and windows are for whoever looks: it puts off what it must not have yet.
-        set version = c.version + 1, position = c.lease_end, retries = 0, due_at = {schema}.due_after(c.partition_id, c.lease_end, 0, 0),
+        set version = c.version + 1, position = c.lease_end, due_at = {schema}.due_after(c.partition_id, c.lease_end, 0, 0),
+            -- What lay in a lease that expired was delivered once, see functions/expire_lease.sql.
+            retries = (c.lease_end < c.suspect_until)::integer,
             lease_id = null, lease_end = null, last_lease = c.lease_id
         from mine m
         where c.partition_id = m.partition_id and c.consumer_id = m.consumer_id and c.version = m.version
@@ -865,7 +965,7 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.lease_partitions(own integer, source_id integer, source_partition text, leases uuid[], leases_ms bigint[], batches integer[], room integer, turns integer[], bound timestamp with time zone)
+CREATE OR REPLACE FUNCTION {schema}.lease_partitions(own integer, source_id integer, source_partition text, leases uuid[], leases_ms bigint[], batches integer[], room integer, overhead bigint, turns integer[], bound timestamp with time zone)
  RETURNS TABLE(next_due_ms double precision, due_us bigint, seat integer, lease_ms bigint, partition_id bigint, partition_name text, first_offset bigint, created_at timestamp with time zone, encrypted boolean, retries integer, ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[])
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -884,60 +984,85 @@ declare
 begin
     select q.* into source from {schema}.queue q where q.id = source_id;
     -- What is taken, by whom and up to where; and what turned out to have nothing to read yet.
-    with due as materialized (
-        select * from (
-            select c.partition_id, c.version, c.due_at from {schema}.cursor c
-            where source_partition is null and c.consumer_id = own and c.due_at <= now() and c.due_at >= bound and c.due_at < 'infinity'
-            order by c.due_at limit cardinality(turns) * 2 + 16) c
-        union all
-        select n.partition_id, n.version, n.due_at from {schema}.partition p
-        cross join lateral (select c.partition_id, c.version, c.due_at from {schema}.cursor c
-                            where c.partition_id = p.id and c.consumer_id = own order by c.version desc limit 1) n
-        where p.queue_id = source.id and md5(p.name) = md5(source_partition) and p.name = source_partition and n.due_at <= now()
-    ), mine as materialized (
-        select c.partition_id, c.version, d.due_at,
-               -- What lies before was removed meanwhile.
-               greatest(c.position, p.first_offset) as position, case when c.position < p.first_offset then 0 else c.retries end as retries
-        from due d
-        cross join lateral (select c.partition_id, c.version, c.position, c.retries from {schema}.cursor c
-                            where c.partition_id = d.partition_id and c.consumer_id = own and c.version = d.version for update skip locked) c
-        join {schema}.partition p on p.id = c.partition_id
-        limit cardinality(turns)
-    ), readable as materialized (
-        -- Up to where: not more than the batch of whoever wants most, nor `room`, nor what is not old enough.
-        select m.*, r.upto, row_number() over (partition by r.upto is not null order by m.due_at, m.partition_id) as turn
-        from mine m
-        left join lateral (
-            select max(s.next_offset) as upto from (
-                select s.next_offset, sum(pg_column_size(s.payloads)) over (order by s.first_offset) - pg_column_size(s.payloads) as before
-                from {schema}.segment s
-                where s.partition_id = m.partition_id and s.next_offset > m.position and s.first_offset >= coalesce(
-                    (select max(f.first_offset) from {schema}.segment f where f.partition_id = m.partition_id and f.first_offset <= m.position), m.position)
-                  and s.created_at <= now() - source.delayed_processing_seconds * interval '1 s'
-                order by s.first_offset limit (select max(b) from unnest(batches) as b)) s
-            where s.before < room
-        ) r on source.window_buffer_seconds = 0 or now() >= (
-            select s.created_at + source.window_buffer_seconds * interval '1 s' from {schema}.segment s
-            where s.partition_id = m.partition_id order by s.first_offset desc limit 1)
-    ), dealt as (
-        select r.*, turns[r.turn] as seat, coalesce(sum(least(r.upto - r.position, batches[turns[r.turn]]))
-            over (partition by turns[r.turn] order by r.turn rows between unbounded preceding and 1 preceding), 0) as before
-        from readable r where r.upto is not null
-    ), taken as (
-        select d.*, least(d.upto, d.position + batches[d.seat] - d.before)::bigint as last from dealt d where d.before < batches[d.seat]
-    )
-    select (select array_agg(r.partition_id) from readable r where r.upto is null) as idle,
-           array_agg(t.partition_id order by t.turn) as partitions, array_agg(t.version order by t.turn) as versions, array_agg(t.position order by t.turn) as positions,
-           array_agg(t.last order by t.turn) as lasts, array_agg(t.seat order by t.turn) as seats, array_agg(t.retries order by t.turn) as retries, array_agg(t.due_at order by t.turn) as dues
-    into found from taken t;
+    for attempt in 1..4 loop
+        with due as materialized (
+            select * from (
+                select c.partition_id, c.version, c.due_at from {schema}.cursor c
+                where source_partition is null and c.consumer_id = own and c.due_at <= now() and c.due_at >= bound and c.due_at < 'infinity'
+                order by c.due_at limit cardinality(turns) * 2 + 16) c
+            union all
+            select n.partition_id, n.version, n.due_at from {schema}.partition p
+            cross join lateral (select c.partition_id, c.version, c.due_at from {schema}.cursor c
+                                where c.partition_id = p.id and c.consumer_id = own order by c.version desc limit 1) n
+            where p.queue_id = source.id and md5(p.name) = md5(source_partition) and p.name = source_partition and n.due_at <= now()
+        ), mine as materialized (
+            select c.partition_id, c.version, d.due_at,
+                   -- What lies before was removed meanwhile.
+                   greatest(c.position, p.first_offset) as position,
+                   case when c.position < p.first_offset then (p.first_offset < c.suspect_until)::integer else c.retries end as retries,
+                   source.charge_expired_leases and greatest(c.position, p.first_offset) < c.suspect_until as suspect,
+                   source.charge_expired_leases and c.lease_id is not null as expired, octet_length(p.name) as name_bytes
+            from due d
+            cross join lateral (select c.partition_id, c.version, c.position, c.retries, c.suspect_until, c.lease_id from {schema}.cursor c
+                                where c.partition_id = d.partition_id and c.consumer_id = own and c.version = d.version for update skip locked) c
+            join {schema}.partition p on p.id = c.partition_id
+            limit cardinality(turns)
+        ), readable as materialized (
+            -- Up to where: not more than the batch of whoever wants most, nor `room`, nor what is not old enough.
+            select m.*, r.upto, r.bytes, row_number() over (partition by r.upto is not null order by m.due_at, m.partition_id) as turn
+            from (select * from mine m where not m.expired) m
+            left join lateral (
+                select max(s.next_offset) as upto, max(s.upto_bytes) as bytes from (
+                    select s.next_offset, sum(s.size) over (order by s.first_offset) as upto_bytes, row_number() over (order by s.first_offset) as nth
+                    from (
+                        select s.first_offset, s.next_offset,
+                               pg_column_size(s.payloads) + pg_column_size(s.transaction_ids) + coalesce(pg_column_size(s.trace_ids), 0)
+                               + coalesce(pg_column_size(s.producers), 0) + (s.next_offset - s.first_offset) * (overhead + m.name_bytes) as size
+                        from {schema}.segment s
+                        where s.partition_id = m.partition_id and s.next_offset > m.position and s.first_offset >= coalesce(
+                            (select max(f.first_offset) from {schema}.segment f where f.partition_id = m.partition_id and f.first_offset <= m.position), m.position)
+                          and s.first_offset < m.position + (select max(b) from unnest(batches) as b)
+                          and s.created_at <= now() - source.delayed_processing_seconds * interval '1 s'
+                        order by s.first_offset limit (select max(b) from unnest(batches) as b)) s) s
+                where s.upto_bytes <= room or s.nth = 1
+            ) r on source.window_buffer_seconds = 0 or now() >= (
+                select s.created_at + source.window_buffer_seconds * interval '1 s' from {schema}.segment s
+                where s.partition_id = m.partition_id order by s.first_offset desc limit 1)
+        ), dealt as (
+            select r.*, turns[r.turn] as seat, coalesce(sum(least(r.upto - r.position, batches[turns[r.turn]]))
+                       over (partition by turns[r.turn] order by r.turn rows between unbounded preceding and 1 preceding), 0) as before,
+                   sum(r.bytes) over (partition by turns[r.turn] order by r.turn) as upto_bytes,
+                   first_value(r.suspect) over (partition by turns[r.turn] order by r.turn) as is_for_suspect,
+                   row_number() over (partition by turns[r.turn] order by r.turn) as nth
+            from readable r where r.upto is not null
+        ), taken as (
+            select d.*, case when d.suspect then least(d.upto, {schema}.first_live(d.partition_id, d.position) + 1)
+                             else least(d.upto, d.position + batches[d.seat] - d.before) end::bigint as last
+            from dealt d
+            -- A message that is delivered alone is alone in its lease: the partitions that the seat leaves are for the next claim.
+            where d.before < batches[d.seat] and case when d.is_for_suspect then d.nth = 1 else not d.suspect end
+              and (d.upto_bytes <= room or d.nth = 1)
+        )
+        select (select array_agg(m.partition_id) from mine m where m.expired) as expired,
+               (select array_agg(r.partition_id) from readable r where r.upto is null) as idle,
+               array_agg(t.partition_id order by t.turn) as partitions, array_agg(t.version order by t.turn) as versions, array_agg(t.position order by t.turn) as positions,
+               array_agg(t.last order by t.turn) as lasts, array_agg(t.seat order by t.turn) as seats, array_agg(t.retries order by t.turn) as retries, array_agg(t.due_at order by t.turn) as dues,
+               array_agg(t.suspect or t.last = t.position + 1 and c.partitions = 1 order by t.turn) as singles
+        into found from taken t
+        cross join lateral (select count(*) as partitions from taken o where o.seat = t.seat) c;
+        -- An expired lease is ended first, and its partition is read as it is then. What others release meanwhile may be expired too: after the last attempt that is for the next claim.
+        exit when found.expired is null or attempt = 4;
+        perform {schema}.expire_lease(own, e.id) from unnest(found.expired) as e (id);
+    end loop;
     if found.partitions is not null then
         return query
         with leased as (
             update {schema}.cursor c
             set version = c.version + 1, read_at = now(), last_lease = coalesce(c.lease_id, c.last_lease),
-                position = t.position, retries = t.retries, lease_id = leases[t.seat], lease_end = t.last,
+                position = t.position, retries = t.retries, lease_id = leases[t.seat], lease_end = t.last, lease_is_single = t.single,
                 due_at = now() + coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint) * interval '1 ms'
-            from unnest(found.partitions, found.versions, found.positions, found.lasts, found.seats, found.retries) as t (partition_id, version, position, last, seat, retries)
+            from unnest(found.partitions, found.versions, found.positions, found.lasts, found.seats, found.retries, found.singles)
+                as t (partition_id, version, position, last, seat, retries, single)
             where c.partition_id = t.partition_id and c.consumer_id = own and c.version = t.version
         )
         select null::float8, (extract(epoch from greatest(t.due_at, 'epoch')) * 1000000)::bigint, t.seat - 1, coalesce(leases_ms[t.seat], source.lease_seconds * 1000::bigint), t.partition_id, p.name,
@@ -1267,7 +1392,8 @@ begin
         continue when target is null;
         ahead := {schema}.due_after(source.id, target, source.delayed_processing_seconds, source.window_buffer_seconds);
         update {schema}.cursor c
-        set version = c.version + 1, position = target, due_at = ahead, lease_id = null, lease_end = null, last_lease = null, retries = 0
+        set version = c.version + 1, position = target, due_at = ahead, lease_id = null, lease_end = null, last_lease = null, retries = 0,
+            suspect_until = 0
         where c.partition_id = mine.partition_id and c.consumer_id = mine.consumer_id and c.version = mine.version;
         partition_id := source.id;
         consumer := source.name;

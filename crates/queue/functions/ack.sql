@@ -115,22 +115,11 @@ begin
                 continue;
             end if;
             if verdicts[message.place] = 'd' then
-                begin
-                    insert into {schema}.dead_letter (queue_id, partition_id, consumer, message_offset, message_id, transaction_id, trace_id, producer,
-                                                      encrypted, payload, error, retries, created_at)
-                    select mine.queue_id, s.partition_id, outcomes[member.place], message.message_offset, s.ids[i.i], s.transaction_ids[i.i], s.trace_ids[i.i],
-                           s.producers[i.i], s.encrypted, s.payloads[i.i], message.error, charged, s.created_at
-                    from (select * from {schema}.segment s where s.partition_id = member.partition_id and s.first_offset <= message.message_offset
-                          order by s.first_offset desc limit 1) s
-                    cross join lateral (select (message.message_offset - s.first_offset + 1)::integer as i) i
-                    where s.ids[i.i] is not null;
-                exception when foreign_key_violation then
-                    -- The queue is being deleted, and its dead letters with it.
-                    null;
-                end;
+                perform {schema}.bury(mine.queue_id, member.partition_id, outcomes[member.place], message.message_offset, message.error, charged);
             end if;
             place := message.message_offset + 1;
-            charged := 0;
+            -- What lay in a lease that expired was delivered once, see functions/expire_lease.sql.
+            charged := (place < mine.suspect_until)::integer;
         end loop;
         if done then
             outcomes[member.place] := 'l' || array_to_string(verdicts, '') || outcomes[member.place];

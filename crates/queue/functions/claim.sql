@@ -1,7 +1,9 @@
 -- Leases the partitions that have been due longest to the seats that ask, and says when the next is due.
 -- Source: a queue, and one partition of it or any.
 -- Seats:  `leases`: what each lease is called; `leases_ms`: for how long, null for what the queue says; `batches`: messages at most, `most` by the greediest, and not more than so many
---         segments of a partition, and of as few that their bytes are just `room`; `widths`: partitions at most. Each seat gets a partition before any gets a second.
+--         segments of a partition; `widths`: partitions at most. Each seat gets a partition before any gets a second.
+-- Room:   bytes of the answer to each seat: payloads and everything else that is told of each message. A segment that does not fit is left for the next claim, unless it is the first: a
+--         segment has 256 kB or one message. Sizes are read from the segments' rows; the payloads of what is left are not read.
 -- Group:  `mode`, `since`: where it begins if it does not exist yet; `waited_ms`: for how long it has been waited for, see functions/subscribe.sql.
 -- Floor:  what was due before it is not read, and neither is what is due later than now, where the leases lie that ended early: see crates/wake/src/floor.rs. Both are bounds of the index.
 -- Rows:   one per segment and seat, in order, with the messages of the seat and when they became due; then one of nulls but for next_due_ms and, if nothing was left that is
@@ -9,6 +11,8 @@
 -- Locks:  cursors by cursor_due forwards, skip locked; of a partition that turns out to be empty its row, skip locked. Everything else is found by primary keys.
 -- Commit: is not waited for to be on disk, unless a group is made. A crash of the database may forget the newest leases, and their messages come again, as if the leases had ended: an ack of
 --         them is refused. Nothing that anybody was told to be stored or done depends on it: a push or an ack that comes later takes all before it to the disk.
+-- Expiry: a cursor that is due and has a lease was not acked in time: see functions/expire_lease.sql. What such a lease held is leased one message at a time, and a seat that gets such
+--         a message gets nothing else.
 -- Cost:   80 us, and 10 us a seat. The usual case is here, as a loop of small statements: half of what a statement costs is making its plan ready, and one for all seats needs 40 us
 --         more for that. Everything else is in lease_partitions.
 create or replace function {schema}.claim(
@@ -34,7 +38,14 @@ declare
     place   bigint;
     last    bigint;
     upto    bigint;
+    charged integer;
+    suspects bigint;
+    found_version bigint;
+    -- Whether the next message is delivered alone.
+    single  boolean;
     bytes   bigint;
+    -- Bytes of the answer per message beside its payload, its partition's name and the ids that clients give: other names, numbers and keys.
+    overhead bigint := 400 + octet_length(source_queue) + octet_length(group_name);
     low     bigint;
     high    bigint;
     -- Seats that have something.
@@ -44,6 +55,7 @@ declare
 begin
     perform {schema}.age_plans();
     select q.id, q.lease_seconds * 1000::bigint as lease_ms, q.delayed_processing_seconds = 0 and q.window_buffer_seconds = 0 as plain, k.id as consumer_id,
+           q.charge_expired_leases as charges,
            (select m.enabled from {schema}.maintenance m where m.name = 'pop') as closed into source
     from {schema}.queue q
     left join {schema}.consumer k on k.queue_id = q.id and md5(k.name) = md5(group_name) and k.name = group_name
@@ -58,26 +70,43 @@ begin
         own := coalesce(source.consumer_id, {schema}.subscribe(source.id, group_name, mode, since, waited_ms));
         if 1 = all (widths) and source_partition is null and source.plain then
             for mine in
-                select c.partition_id, c.version, c.position, c.retries, c.due_at, p.name, p.first_offset
-                from (select c.partition_id, c.version, c.position, c.retries, c.due_at from {schema}.cursor c
+                select c.*, p.name, p.first_offset
+                from (select c.partition_id, c.version, c.position, c.retries, c.due_at, c.lease_id, c.suspect_until from {schema}.cursor c
                       where c.consumer_id = own and c.due_at <= now() and c.due_at >= bound and c.due_at < 'infinity' order by c.due_at
                       limit cardinality(widths) for update skip locked) c
                 join {schema}.partition p on p.id = c.partition_id
             loop
-                -- What lies before the partition's first message was removed.
-                place := greatest(mine.position, mine.first_offset);
+                found_version := mine.version;
+                place := mine.position;
+                charged := mine.retries;
+                suspects := mine.suspect_until;
+                if mine.lease_id is not null and source.charges then
+                    select e.version, e.position, e.retries, e.suspect_until into found_version, place, charged, suspects
+                    from {schema}.expire_lease(own, mine.partition_id) e;
+                end if;
+                if place < mine.first_offset then
+                    -- What lies before the partition's first message was removed.
+                    place := mine.first_offset;
+                    charged := (place < suspects)::integer;
+                end if;
                 last := place + batches[chair + 1];
+                single := source.charges and place < suspects;
+                if single then
+                    last := {schema}.first_live(mine.partition_id, place) + 1;
+                end if;
                 upto := place;
                 bytes := 0;
                 for part in
-                    select s.first_offset, s.next_offset, s.created_at, s.encrypted, s.ids, s.transaction_ids, s.trace_ids, s.producers, s.payloads
+                    select s.first_offset, s.next_offset, s.created_at, s.encrypted, s.ids, s.transaction_ids, s.trace_ids, s.producers, s.payloads,
+                           pg_column_size(s.payloads) + pg_column_size(s.transaction_ids) + coalesce(pg_column_size(s.trace_ids), 0)
+                           + coalesce(pg_column_size(s.producers), 0) + (s.next_offset - s.first_offset) * (overhead + octet_length(mine.name)) as size
                     from {schema}.segment s
                     where s.partition_id = mine.partition_id and s.first_offset < last and s.first_offset >= coalesce(
                         (select f.first_offset from {schema}.segment f
                          where f.partition_id = mine.partition_id and f.first_offset <= place order by f.first_offset desc limit 1), place)
                     order by s.first_offset limit most
                 loop
-                    exit when part.next_offset <= place or bytes >= room;
+                    exit when part.next_offset <= place or upto > place and bytes + part.size > room;
                     seat := chair;
                     due_us := (extract(epoch from greatest(mine.due_at, 'epoch')) * 1000000)::bigint;
                     lease_ms := coalesce(leases_ms[chair + 1], source.lease_ms);
@@ -86,7 +115,7 @@ begin
                     first_offset := greatest(part.first_offset, place);
                     created_at := part.created_at;
                     encrypted := part.encrypted;
-                    retries := case when mine.position < place then 0 else mine.retries end;
+                    retries := charged;
                     if part.first_offset >= place and part.next_offset <= last then
                         ids := part.ids;
                         transaction_ids := part.transaction_ids;
@@ -105,7 +134,7 @@ begin
                     end if;
                     return next;
                     upto := least(part.next_offset, last);
-                    bytes := bytes + pg_column_size(part.payloads);
+                    bytes := bytes + part.size;
                 end loop;
                 if upto = place then
                     perform {schema}.put_off(own, array[mine.partition_id], 0, 0);
@@ -114,10 +143,10 @@ begin
                 chair := chair + 1;
                 reached := mine.due_at;
                 update {schema}.cursor c
-                set version = c.version + 1, read_at = now(), position = place, retries = case when mine.position < place then 0 else mine.retries end,
+                set version = c.version + 1, read_at = now(), position = place, retries = charged, lease_is_single = single or upto = place + 1,
                     due_at = now() + coalesce(leases_ms[chair], source.lease_ms) * interval '1 ms',
                     lease_id = leases[chair], lease_end = upto, last_lease = coalesce(c.lease_id, c.last_lease)
-                where c.partition_id = mine.partition_id and c.consumer_id = own and c.version = mine.version;
+                where c.partition_id = mine.partition_id and c.consumer_id = own and c.version = found_version;
             end loop;
             served := chair > 0;
             -- If everybody has something, little of interest lies before the last of it: what somebody else has locked is found by the next look without a floor.
@@ -137,12 +166,18 @@ begin
             exit when served or soonest is null or soonest > now();
             served := true;
             return query select * from {schema}.lease_partitions(
-                own, source.id, source_partition, leases, leases_ms, batches, room,
+                own, source.id, source_partition, leases, leases_ms, batches, room, overhead,
                 -- Whose turn it is to get a partition: everybody once, then who wants a second.
                 array(select w.seat::integer from unnest(widths) with ordinality as w (width, seat), generate_series(1, w.width) as round order by round, w.seat), bound);
         end loop;
     end if;
     seat := null;
+    -- What the last segment has left in them would be sent a second time.
+    ids := null;
+    transaction_ids := null;
+    trace_ids := null;
+    producers := null;
+    payloads := null;
     due_us := case when soonest is null or soonest > now() then (extract(epoch from now()) * 1000000)::bigint end;
     next_due_ms := case when soonest < 'infinity' then greatest(extract(epoch from soonest - now()) * 1000, 0) end;
     return next;

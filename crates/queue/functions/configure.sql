@@ -3,11 +3,15 @@
 -- Rows:  the queue; none if another has a name with the same hash.
 -- Locks: the queue. If its delay or window changes, its partitions, so that no push is under way that goes by the old ones; then the cursors that wait for it, both in
 --        order: they are due, and who looks finds out how long they really have to wait. Those that wait to try again what failed are left: they do not wait for that.
+drop function if exists {schema}.configure(
+    text, text, text, text, text, integer, integer, integer, bigint, integer, boolean, boolean, integer, integer, integer,
+    integer, integer, boolean, boolean, integer);
 create or replace function {schema}.configure(
     queue text, namespace text, task text, own_namespace text, own_task text,
     lease_seconds integer, retry_limit integer, retry_delay_ms integer, max_size bigint, ttl_seconds integer,
     dead_letter_queue boolean, dlq_after_max_retries boolean, priority integer, delayed_processing_seconds integer, window_buffer_seconds integer,
-    retention_seconds integer, completed_retention_seconds integer, retention_enabled boolean, encryption_enabled boolean, max_wait_time_seconds integer
+    retention_seconds integer, completed_retention_seconds integer, retention_enabled boolean, encryption_enabled boolean, max_wait_time_seconds integer,
+    charge_expired_leases boolean, consumed_retention_seconds integer
 ) returns setof {schema}.queue
 language plpgsql volatile set search_path = reveille_own
 as $$
@@ -42,6 +46,8 @@ begin
         retention_enabled = coalesce(configure.retention_enabled, q.retention_enabled),
         encryption_enabled = coalesce(configure.encryption_enabled, q.encryption_enabled),
         max_wait_time_seconds = coalesce(configure.max_wait_time_seconds, q.max_wait_time_seconds),
+        charge_expired_leases = coalesce(configure.charge_expired_leases, q.charge_expired_leases),
+        consumed_retention_seconds = coalesce(configure.consumed_retention_seconds, q.consumed_retention_seconds),
         revision = q.revision + case when configure.namespace <> q.namespace or configure.task <> q.task or configure.encryption_enabled <> q.encryption_enabled
                                      then 1 else 0 end
     where q.id = old.id returning q.* into new;

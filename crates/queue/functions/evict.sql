@@ -32,7 +32,8 @@ begin
         floor := greatest(mine.position, source.first_offset);
         continue when target <= floor;
         ahead := {schema}.due_after(source.id, target, source.delayed_processing_seconds, source.window_buffer_seconds);
-        update {schema}.cursor c set version = c.version + 1, position = target, due_at = ahead, lease_id = null, lease_end = null, retries = 0
+        update {schema}.cursor c set version = c.version + 1, position = target, due_at = ahead, lease_id = null, lease_end = null,
+            retries = (target < c.suspect_until)::integer
         where c.partition_id = mine.partition_id and c.consumer_id = mine.consumer_id and c.version = mine.version;
         queue := source.queue;
         consumer := source.name;

@@ -22,7 +22,9 @@ begin
         )
         update {schema}.cursor c
         -- Delays and windows are for whoever looks: it puts off what it must not have yet.
-        set version = c.version + 1, position = c.lease_end, retries = 0, due_at = {schema}.due_after(c.partition_id, c.lease_end, 0, 0),
+        set version = c.version + 1, position = c.lease_end, due_at = {schema}.due_after(c.partition_id, c.lease_end, 0, 0),
+            -- What lay in a lease that expired was delivered once, see functions/expire_lease.sql.
+            retries = (c.lease_end < c.suspect_until)::integer,
             lease_id = null, lease_end = null, last_lease = c.lease_id
         from mine m
         where c.partition_id = m.partition_id and c.consumer_id = m.consumer_id and c.version = m.version

@@ -40,7 +40,8 @@ begin
         continue when target is null;
         ahead := {schema}.due_after(source.id, target, source.delayed_processing_seconds, source.window_buffer_seconds);
         update {schema}.cursor c
-        set version = c.version + 1, position = target, due_at = ahead, lease_id = null, lease_end = null, last_lease = null, retries = 0
+        set version = c.version + 1, position = target, due_at = ahead, lease_id = null, lease_end = null, last_lease = null, retries = 0,
+            suspect_until = 0
         where c.partition_id = mine.partition_id and c.consumer_id = mine.consumer_id and c.version = mine.version;
         partition_id := source.id;
         consumer := source.name;

@@ -1,5 +1,6 @@
 /* expired */
--- Partitions whose first messages have outlived what their queue wants, and up to before which offset. $1 ages text: `kept`: by `retentionSeconds` and `completedRetentionSeconds`;
+-- Partitions whose first messages have outlived what their queue wants, and up to before which offset. $1 ages text: `kept`: by `retentionSeconds` and `completedRetentionSeconds`, or
+-- by `consumedRetentionSeconds` where `retentionEnabled` is false;
 -- `waiting`: by `ttl`, and by `maxWaitTimeSeconds` where no consumer group reads  $2 after bigint: the partition before  $3 limit bigint
 -- Index: of partition the primary key, from `after` on until there are enough. Of segment the primary key: of each partition of a queue that wants it the first entry, and of those
 -- that have outlived something a search by halves, once; of those the cursors likewise.
@@ -8,7 +9,8 @@ from (
     select q.id, case when $1::text = 'kept' then case when q.retention_enabled then nullif(q.retention_seconds, 0) end
                       else least(nullif(q.ttl_seconds, 0), case when not exists (select from {schema}.consumer k where k.queue_id = q.id)
                                                                 then nullif(q.max_wait_time_seconds, 0) end) end as seconds,
-           case when $1::text = 'kept' and q.retention_enabled then nullif(q.completed_retention_seconds, 0) end as done_seconds
+           case when $1::text = 'kept' then nullif(
+               case when q.retention_enabled then q.completed_retention_seconds else q.consumed_retention_seconds end, 0) end as done_seconds
     from {schema}.queue q
 ) q
 join {schema}.partition p on p.queue_id = q.id

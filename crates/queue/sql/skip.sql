@@ -1,7 +1,7 @@
 /* skip */
 -- Moves on to the first message that was not deleted; what failed before is gone. A lease that has nothing else ends. $1 leases uuid[]
 update {schema}.cursor c
-set version = c.version + 1, position = n.position, retries = 0,
+set version = c.version + 1, position = n.position, retries = (n.position < c.suspect_until)::integer,
     lease_id = case when n.position < c.lease_end then c.lease_id end, lease_end = case when n.position < c.lease_end then c.lease_end end,
     due_at = case when n.position < c.lease_end then c.due_at else now() end
 from (select c.partition_id, c.consumer_id, c.version, {schema}.first_live(c.partition_id, c.position) as position

@@ -1,7 +1,8 @@
 /* take_dead_letters */
--- Locks dead letters to push them again, oldest first. $1 to $8 as in list_dead_letters  $9 after bigint: the id of the last one before  $10 limit bigint
+-- Locks dead letters to push them again, oldest first: their ids and the bytes of their payloads. $1 to $8 as in list_dead_letters  $9 after bigint: the id of the last one before
+-- $10 limit bigint
 -- Locks: the rows, skip locked: what somebody else takes is theirs.
-select d.*, q.name as queue, p.name as partition
+select d.id, octet_length(d.payload)::bigint
 from {schema}.dead_letter d
 join {schema}.queue q on q.id = d.queue_id
 join {schema}.partition p on p.id = d.partition_id

@@ -24,8 +24,9 @@ use crate::pop::{Source, Subscription};
 
 /// Segments of one partition that a seat gets at most.
 const SEGMENTS_MAX: usize = 256;
-/// Bytes of payloads that a seat gets at most, but for a segment: eight megabytes, less if there are many seats.
-const ROOM_MAX: usize = 8 << 20;
+/// Bytes of the answer to one pop, but for a single message that is larger; less if many waiters are served together. A client has to hold the answer in memory, and so has the server.
+pub(crate) const ROOM_MAX: usize = 16 << 20;
+/// What each waiter gets however many are served together: a segment.
 const ROOM_MIN: usize = 256 << 10;
 /// What all seats of a look get together as a rule.
 const ROOM_OF_ALL: usize = 64 << 20;

@@ -24,7 +24,7 @@ const WEEK: i64 = 7 * 86_400;
 pub struct Change {
     /// How long a pop has its messages: `leaseTime`, 300 s.
     pub lease_seconds: Option<i64>,
-    /// How often a message that fails comes again: `retryLimit`, 3.
+    /// How often a message comes again that fails, or whose lease expires: `retryLimit`, 3.
     pub retry_limit: Option<i64>,
     /// How long it waits before it does: `retryDelay`. Nothing waits until this is given.
     pub retry_delay_ms: Option<i64>,
@@ -52,12 +52,16 @@ pub struct Change {
     pub encryption_enabled: Option<bool>,
     /// How long a message waits for a consumer group before it is passed over: `maxWaitTimeSeconds`; 0: for ever.
     pub max_wait_time_seconds: Option<i64>,
+    /// Whether a lease that expires without an ack counts against `retryLimit`, as a failed ack does: `chargeExpiredLeases`, true. If not, its messages come again any number of times.
+    pub charge_expired_leases: Option<bool>,
+    /// After what age a message is removed that every consumer group has consumed, unless `retentionEnabled`: `consumedRetentionSeconds`, a day; 0: never.
+    pub consumed_retention_seconds: Option<i64>,
 }
 
 impl Change {
     pub(crate) fn check(&self) -> Result<()> {
         let seconds = 0..=TEN_YEARS;
-        let numbers: [(&'static str, Option<i64>, RangeInclusive<i64>); 11] = [
+        let numbers: [(&'static str, Option<i64>, RangeInclusive<i64>); 12] = [
             ("leaseTime", self.lease_seconds, 1..=WEEK),
             ("retryLimit", self.retry_limit, 0..=1_000_000),
             ("retryDelay", self.retry_delay_ms, 0..=WEEK * 1_000),
@@ -68,7 +72,8 @@ impl Change {
             ("windowBuffer", self.window_buffer_seconds, seconds.clone()),
             ("retentionSeconds", self.retention_seconds, seconds.clone()),
             ("completedRetentionSeconds", self.completed_retention_seconds, seconds.clone()),
-            ("maxWaitTimeSeconds", self.max_wait_time_seconds, seconds),
+            ("maxWaitTimeSeconds", self.max_wait_time_seconds, seconds.clone()),
+            ("consumedRetentionSeconds", self.consumed_retention_seconds, seconds),
         ];
         for (what, number, range) in numbers {
             if let Some(number) = number.filter(|number| !range.contains(number)) {
@@ -113,6 +118,10 @@ pub struct Settings {
     pub encryption_enabled: bool,
     /// `maxWaitTimeSeconds`.
     pub max_wait_time_seconds: i32,
+    /// `chargeExpiredLeases`.
+    pub charge_expired_leases: bool,
+    /// `consumedRetentionSeconds`.
+    pub consumed_retention_seconds: i32,
 }
 
 impl Settings {
@@ -138,6 +147,8 @@ impl Settings {
             retention_enabled: row.try_get("retention_enabled")?,
             encryption_enabled: row.try_get("encryption_enabled")?,
             max_wait_time_seconds: row.try_get("max_wait_time_seconds")?,
+            charge_expired_leases: row.try_get("charge_expired_leases")?,
+            consumed_retention_seconds: row.try_get("consumed_retention_seconds")?,
         })
     }
 }
@@ -206,6 +217,8 @@ impl Queues {
                 .bind(change.retention_enabled)
                 .bind(change.encryption_enabled)
                 .bind(small(change.max_wait_time_seconds))
+                .bind(change.charge_expired_leases)
+                .bind(small(change.consumed_retention_seconds))
         };
         let rows = inner.db.ask("configure a queue", query).await?;
         let clash = || Error::invalid("queue", "its name was made to clash with another");

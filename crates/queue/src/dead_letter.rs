@@ -17,7 +17,7 @@ use crate::message::{NewMessage, PushStatus};
 use crate::name::{LENGTH_MAX, check_text};
 use crate::push::Lessons;
 use crate::queues::Queues;
-use crate::resources::{Listed, Page};
+use crate::resources::{Listed, PAGE_BYTES_MAX, Page};
 
 /// Dead letters of one step: of a replay one transaction, during which nobody else pushes to their partitions.
 const STEP: i64 = 200;
@@ -115,7 +115,7 @@ pub struct Replayed {
 }
 
 impl Queues {
-    /// Dead letters, newest first.
+    /// Dead letters, newest first. A page ends early if its payloads are large: it has 16 MB or one dead letter.
     ///
     /// # Errors
     /// [`Error::Invalid`] for what is no name; else the database's.
@@ -125,7 +125,7 @@ impl Queues {
         let list = async |page: Page| {
             let query = || {
                 let query = filter.bind(sqlx::query(&inner.sql.list_dead_letters), inner.ids);
-                query.bind(page.limit()).bind(page.offset())
+                query.bind(page.limit()).bind(page.offset()).bind(PAGE_BYTES_MAX)
             };
             inner.db.ask("list dead letters", query).await
         };
@@ -152,6 +152,16 @@ impl Queues {
         loop {
             let mut transaction = inner.db.begin().await?;
             let query = filter.bind(sqlx::query(&inner.sql.take_dead_letters), inner.ids).bind(after).bind(STEP);
+            let taken = query.fetch_all(&mut *transaction).await.map_err(Error::from)?;
+            let (mut ids, mut bytes) = (Vec::with_capacity(taken.len()), 0);
+            for row in &taken {
+                bytes += row.try_get::<i64, _>(1)?;
+                if !ids.is_empty() && bytes > PAGE_BYTES_MAX {
+                    break;
+                }
+                ids.push(row.try_get::<i64, _>(0)?);
+            }
+            let query = sqlx::query(&inner.sql.read_dead_letters).bind(&ids);
             let rows = query.fetch_all(&mut *transaction).await.map_err(Error::from)?;
             let mut letters: Vec<(Uuid, Vec<i64>, NewMessage)> = Vec::with_capacity(rows.len());
             for row in &rows {
@@ -179,7 +189,7 @@ impl Queues {
             transaction.commit().await.map_err(Error::from)?;
             inner.push.learn(lessons);
             done.replayed += ended.len();
-            if (rows.len() as i64) < STEP {
+            if ids.len() == taken.len() && (taken.len() as i64) < STEP {
                 return Ok(done);
             }
         }

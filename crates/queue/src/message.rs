@@ -95,7 +95,7 @@ pub struct Message<P = Box<RawValue>> {
     pub partition_id: PartitionId,
     /// Its place in the partition.
     pub offset: i64,
-    /// How often this consumer group has refused the first message of what it was delivered with.
+    /// How often the first message of what it was delivered with has failed before for this consumer group, or was not acked before its lease expired.
     pub retries: u32,
 }
 

@@ -227,7 +227,8 @@ impl Push {
         let (ids, froms): (Vec<i64>, Vec<Option<i64>>) = partitions.into_iter().unzip();
         let froms: Vec<i64> = froms.into_iter().map(Option::unwrap_or_default).collect();
         let mut read = Lessons::new();
-        for row in sqlx::query(&self.hashes).bind(ids).bind(froms).fetch_all(conn).await? {
+        let window = self.seen().window();
+        for row in sqlx::query(&self.hashes).bind(ids).bind(froms).bind(window).fetch_all(conn).await? {
             let (id, first): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
             let extra = read.entry(id).or_insert_with(|| {
                 let from = known.get(&id).copied().flatten();

@@ -56,6 +56,7 @@ queries! {
     retry_now = "retry_now",
     list_dead_letters = "list_dead_letters",
     take_dead_letters = "take_dead_letters",
+    read_dead_letters = "read_dead_letters",
     purge_dead_letters = "purge_dead_letters",
     delete_dead_letters = "delete_dead_letters",
     add_trace = "add_trace",
@@ -80,6 +81,7 @@ queries! {
 pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 1, name: "log", sql: include_str!("../migrations/0001_log.sql") },
     Migration { number: 2, name: "around", sql: include_str!("../migrations/0002_around.sql") },
+    Migration { number: 3, name: "deliveries", sql: include_str!("../migrations/0003_deliveries.sql") },
 ];
 
 pub(crate) const FUNCTIONS: &[Function] = &[
@@ -91,6 +93,8 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     Function { name: "push", sql: include_str!("../functions/push.sql") },
     Function { name: "shelve", sql: include_str!("../functions/shelve.sql") },
     Function { name: "put_off", sql: include_str!("../functions/put_off.sql") },
+    Function { name: "bury", sql: include_str!("../functions/bury.sql") },
+    Function { name: "expire_lease", sql: include_str!("../functions/expire_lease.sql") },
     Function { name: "lease_partitions", sql: include_str!("../functions/lease_partitions.sql") },
     Function { name: "claim", sql: include_str!("../functions/claim.sql") },
     Function { name: "first_live", sql: include_str!("../functions/first_live.sql") },

@@ -17,6 +17,8 @@ use crate::queues::Queues;
 
 /// Rows of one page at most.
 pub const PAGE_MAX: u32 = 10_000;
+/// Bytes of one page of a list with payloads, unless its first row alone has more. A client has to hold the page in memory, and so has the server.
+pub(crate) const PAGE_BYTES_MAX: i64 = 16 << 20;
 
 /// Which part of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | `retentionEnabled`, `retentionSeconds` | what is older, consumed or not | removed |
 //! | `retentionEnabled`, `completedRetentionSeconds` | what is older and every consumer group has ended | removed |
+//! | `consumedRetentionSeconds`, unless `retentionEnabled` | what is older and every consumer group has ended; a day by default | removed |
 //! | `ttl`, if it was given | what is older, consumed or not | removed |
 //! | `maxWaitTimeSeconds` | what has waited longer for a group | the group passes over it; where no group reads it is removed |
 

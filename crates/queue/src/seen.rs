@@ -5,6 +5,8 @@
 //! is the same. So memory decides only what memory knows, and the database the rest: the answer is exact with any number of processes, and after a restart the hashes are read
 //! again from the segments.
 //!
+//! Of a partition that takes more than its share of the memory only the newest messages are remembered, and duplicates are recognised among those: see [`Seen::window`].
+//!
 //! A hash that is found is not yet a duplicate: two ids may share it, and what it stood for may have been removed since. Who finds one asks for the message at its offset.
 
 use std::collections::HashMap;
@@ -12,6 +14,9 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 /// About how many bytes a remembered hash costs.
 pub(crate) const BYTES_PER_HASH: usize = 24;
+/// What one partition may take of the room: its newest messages are remembered, up to a fourth of the room after each tidying and half of it before. So a partition may grow to any size, and
+/// a push never reads it again because of that.
+const WINDOW_SHARE: usize = 4;
 /// So many hashes of removed messages are not worth looking for.
 const PRUNED_MIN: usize = 1_024;
 
@@ -85,11 +90,11 @@ struct Known {
 }
 
 impl Known {
-    /// Forgets what was removed, when that is most of it: so each is looked at once or twice.
-    fn prune(&mut self) {
-        let retained = (self.upto - self.first).max(0) as usize;
+    /// Forgets what was removed, and what lies before the newest `window`, when that is most of it: so each is looked at once or twice.
+    fn prune(&mut self, window: i64) {
+        let first = self.first.max(self.upto - window);
+        let retained = (self.upto - first).max(0) as usize;
         if self.offsets.len() > 2 * retained + PRUNED_MIN {
-            let first = self.first;
             self.offsets.retain(|_, offset| *offset >= first);
             self.offsets.shrink_to(2 * self.offsets.len());
         }
@@ -108,6 +113,11 @@ pub(crate) struct Seen {
 impl Seen {
     pub(crate) fn new(max_bytes: usize) -> Seen {
         Seen { partitions: HashMap::new(), hashes: 0, max: max_bytes / BYTES_PER_HASH, uses: 0 }
+    }
+
+    /// Messages of one partition among which duplicates are recognised, at least: its newest.
+    pub(crate) fn window(&self) -> i64 {
+        (self.max / WINDOW_SHARE) as i64
     }
 
     /// Up to before which offset the partition's hashes are known; `None`: nothing is.
@@ -148,7 +158,7 @@ impl Seen {
     pub(crate) fn learn(&mut self, partition: i64, extra: Extra) {
         let Some(from) = extra.from else { return };
         self.uses += 1;
-        let used = self.uses;
+        let (used, window) = (self.uses, self.window());
         if extra.begins && !self.partitions.contains_key(&partition) {
             let known = Known { upto: from, first: from, offsets: Offsets::default(), behind: false, used };
             self.partitions.insert(partition, known);
@@ -165,7 +175,7 @@ impl Seen {
         }
         known.upto = known.upto.max(extra.upto);
         known.first = known.first.max(extra.first);
-        known.prune();
+        known.prune(window);
         self.hashes = self.hashes - before + known.offsets.len();
         self.make_room();
     }
@@ -288,5 +298,22 @@ mod tests {
         far.extend([Some(7)]);
         seen.learn(1, Extra { first: i64::MAX / 2, ..far });
         assert_eq!((seen.offset(1, 7), seen.hashes), (Some(i64::MAX / 2), 1));
+    }
+
+    /// A partition with more messages than there is room for must stay known, by its newest messages: to read it again at every push would make it slower the larger it is.
+    #[test]
+    fn a_large_partition_is_known_by_its_newest_messages() {
+        const ROOM: i64 = 8_192;
+        let mut seen = Seen::new(ROOM as usize * BYTES_PER_HASH);
+        seen.learn(1, all(0, []));
+        for from in (0..100_000).step_by(100) {
+            seen.learn(1, some(from, from..from + 100));
+            assert_eq!(seen.upto(1), Some(from + 100));
+            assert!(seen.hashes <= ROOM as usize, "{}", seen.hashes);
+        }
+        for newest in 100_000 - seen.window()..100_000 {
+            assert_eq!(seen.offset(1, newest), Some(newest));
+        }
+        assert_eq!(seen.offset(1, 90_000), None);
     }
 }

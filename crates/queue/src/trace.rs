@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::id::{Ids, PartitionId};
 use crate::name::{QUEUE_MODE, check, check_text};
 use crate::queues::Queues;
-use crate::resources::{Listed, Page};
+use crate::resources::{Listed, PAGE_BYTES_MAX, Page};
 
 /// Names of one trace at most: each is a row.
 const NAMES_MAX: usize = 100;
@@ -138,7 +138,7 @@ impl Queues {
         Ok(added)
     }
 
-    /// What was noted about a message, in order.
+    /// What was noted about a message, in order. A page ends early if what was noted is large: it has 16 MB or one trace.
     ///
     /// # Errors
     /// The database's.
@@ -149,13 +149,13 @@ impl Queues {
         let number = inner.ids.number(partition).unwrap_or(-1);
         let query = || {
             let query = sqlx::query(&inner.sql.traces_of).bind(number).bind(transaction_id);
-            query.bind(page.limit()).bind(page.offset())
+            query.bind(page.limit()).bind(page.offset()).bind(PAGE_BYTES_MAX)
         };
         let rows = inner.db.ask("list traces", query).await?;
         listed(&rows, |row| Trace::of(row, inner.ids))
     }
 
-    /// What was noted under a name, in order.
+    /// What was noted under a name, in order. A page ends early as that of [`traces`](Self::traces).
     ///
     /// # Errors
     /// The database's.
@@ -164,7 +164,7 @@ impl Queues {
         let inner = &self.inner;
         let query = || {
             let query = sqlx::query(&inner.sql.traces_named).bind(name).bind(period.from).bind(period.before);
-            query.bind(page.limit()).bind(page.offset())
+            query.bind(page.limit()).bind(page.offset()).bind(PAGE_BYTES_MAX)
         };
         let rows = inner.db.ask("list traces", query).await?;
         listed(&rows, |row| Trace::of(row, inner.ids))

@@ -103,7 +103,7 @@ struct Delivered<'a> {
     partition_id: String,
     lease_id: &'a str,
     consumer_group: &'a str,
-    /// How often this group has refused the first message of the partition.
+    /// How often the first message of the partition was delivered to this group before and failed, or was not acked before its lease expired.
     retry_count: u32,
 }
 

@@ -100,6 +100,7 @@ async fn a_retry_waits_for_its_delay() {
 async fn acks_are_fenced_and_may_be_repeated() {
     let queues = Fixture::new().await;
     push(&queues, "q", "p", &["1", "2", "3"]).await;
+    queues.set("q", "charge_expired_leases = false").await;
     let short = Pop { lease: Some(Duration::from_millis(50)), ..of("q", "g", 2) };
     let lost = now(&queues, short).await.expect("messages");
     let held = soon(&queues, of("q", "g", 2)).await;

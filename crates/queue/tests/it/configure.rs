@@ -27,6 +27,8 @@ async fn a_new_queue_has_the_defaults() {
     assert_eq!((set.delayed_processing_seconds, set.window_buffer_seconds), (0, 0));
     assert_eq!((set.retention_seconds, set.completed_retention_seconds), (0, 0));
     assert!(!set.dead_letter_queue && !set.dlq_after_max_retries && !set.retention_enabled && !set.encryption_enabled);
+    assert!(set.charge_expired_leases);
+    assert_eq!(set.consumed_retention_seconds, 86_400);
     let pushed = push(&queues, "shop.orders.eu", "Default", &["1"]).await;
     assert_eq!(pushed[0].partition_id, made.partition_id);
     let named = queues.configure("a.b", Some(""), Some("t"), &Change::default()).await.expect("configured");
@@ -53,6 +55,8 @@ async fn what_is_not_sent_stays() {
         retention_enabled: Some(true),
         encryption_enabled: Some(false),
         max_wait_time_seconds: Some(11),
+        charge_expired_leases: Some(false),
+        consumed_retention_seconds: Some(12),
     };
     let first = queues.configure("q", Some("n"), Some("t"), &all).await.expect("configured");
     let set = &first.settings;
@@ -60,7 +64,7 @@ async fn what_is_not_sent_stays() {
     assert_eq!((set.ttl_seconds, set.priority, set.delayed_processing_seconds), (Some(5), -6, 7));
     assert_eq!((set.window_buffer_seconds, set.retention_seconds, set.completed_retention_seconds), (8, 9, 10));
     assert!(set.dead_letter_queue && set.dlq_after_max_retries && set.retention_enabled && !set.encryption_enabled);
-    assert_eq!(set.max_wait_time_seconds, 11);
+    assert_eq!((set.max_wait_time_seconds, set.charge_expired_leases, set.consumed_retention_seconds), (11, false, 12));
     let again = configure(&queues, "q", &Change { priority: Some(0), ..Change::default() }).await;
     let mut expected = first.clone();
     expected.settings.priority = 0;

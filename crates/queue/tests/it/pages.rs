@@ -4,17 +4,20 @@ use std::ops::Range;
 
 use futures_util::future::join_all;
 use pg::testing::{CountingRole, TestDb, eventually};
-use queue::{AckStatus, Options, Queues};
+use queue::{AckStatus, Options, PushStatus, Queues, Seek};
 use uuid::Uuid;
 
 use crate::fixture::{end, message, now, of};
 
 /// Queues of one connection whose statements are counted.
 async fn counted() -> Option<(TestDb, Queues, CountingRole)> {
+    counted_with(Options::default()).await
+}
+
+async fn counted_with(options: Options) -> Option<(TestDb, Queues, CountingRole)> {
     let db = TestDb::new().await;
     let role = db.counting_role().await?;
-    let queues =
-        Queues::open(role.one_connection(), db.schema().clone(), Options::default()).await.expect("open queues");
+    let queues = Queues::open(role.one_connection(), db.schema().clone(), options).await.expect("open queues");
     Some((db, queues, role))
 }
 
@@ -80,4 +83,61 @@ async fn what_an_old_transaction_keeps_is_not_read() {
     println!("{LOOKS} looks read {pages} pages");
     assert!((1..LOOKS * 60).contains(&pages), "{pages}");
     old.rollback().await.expect("it ends");
+}
+
+/// What a push, a pop and an ack read must not depend on how much the partition holds.
+/// A partition gets 50 000 segments behind the first message; its group moves to the end, and one more message goes through.
+#[tokio::test]
+async fn a_message_costs_the_same_in_a_large_partition() {
+    const SEGMENTS: usize = 50_000;
+    let Some((db, queues, role)) = counted().await else { return };
+    for _ in 0..2 {
+        through(&queues, &role, 0..1).await;
+    }
+    let small = through(&queues, &role, 0..1).await;
+    let more = format!(
+        "insert into {{schema}}.segment
+         select s.partition_id, s.next_offset + n, s.next_offset + n + 1, s.created_at, false, array[n::bigint], s.ids, s.transaction_ids, null, null, s.payloads
+         from (select * from {{schema}}.segment order by first_offset desc limit 1) s cross join generate_series(0, {SEGMENTS} - 1) as n"
+    );
+    sqlx::query(db.schema().sql(&more)).execute(db.database().pool()).await.expect("a large partition");
+    queues.seek("g", "q", None, Seek::End).await.expect("moved");
+    db.analyze().await;
+    // The first push reads what others have appended, once.
+    eventually("no more pages than in a small partition", async || {
+        let large = through(&queues, &role, 0..1).await;
+        println!("from {small:?} to {large:?} pages");
+        small.into_iter().zip(large).all(|(small, large)| small > 0 && large > 0 && large < small + 40)
+    })
+    .await;
+}
+
+/// A partition that has more messages than fit into the memory for duplicates must not be read again by every push, and a duplicate of a recent message must be recognised.
+/// Room for 8 000 hashes, and a partition of three times as many: the statement that reads hashes is sent once. Then another process begins, and reads the newest only.
+#[tokio::test]
+async fn a_push_to_a_partition_of_any_size_does_not_read_it_again() {
+    let small = || Options { dedup_cache_bytes: 8_000 * 24, ..Options::default() };
+    let Some((db, queues, role)) = counted_with(small()).await else { return };
+    let name = |number: usize| message("q", "p", &number.to_string());
+    let reads = async || role.pages_matching("h.hashes").await;
+    queues.push(vec![name(0)]).await.expect("pushed");
+    let before = reads().await;
+    for from in (0..24_000).step_by(500) {
+        queues.push((from + 1..=from + 500).map(name).collect()).await.expect("pushed");
+    }
+    assert_eq!(reads().await, before, "nothing was read again");
+    let again = queues.push(vec![name(24_000), name(24_001)]).await.expect("pushed");
+    assert_eq!(
+        again.iter().map(|pushed| &pushed.status).collect::<Vec<_>>(),
+        [&PushStatus::Duplicate, &PushStatus::Queued]
+    );
+    drop(queues);
+    let other = Queues::open(role.one_connection(), db.schema().clone(), small()).await.expect("open queues");
+    let again = other.push(vec![name(24_001)]).await.expect("pushed");
+    assert_eq!(again[0].status, PushStatus::Duplicate);
+    let read = reads().await - before;
+    let all = sqlx::query_scalar::<_, i64>(&db.schema().sql("select count(*) from {schema}.segment"));
+    let all = all.fetch_one(db.database().pool()).await.expect("a number");
+    println!("{read} pages read of a partition of {all} segments");
+    assert!(read > 0 && read < 200, "{read}");
 }

@@ -19,6 +19,7 @@ async fn counts_follow_the_messages() {
     let state = async || queues.queues(None, ALL).await.expect("listed").rows.remove(0).messages;
     push(&queues, "q", "a", &["1", "2", "3"]).await;
     push(&queues, "q", "b", &["1"]).await;
+    queues.set("q", "charge_expired_leases = false").await;
     assert_eq!(state().await, counts(4, 0, 0), "nobody reads");
     let of_a = |group, batch| Pop { source: Source::partition("q", "a"), ..of("q", group, batch) };
     let first = now(&queues, of_a("g", 2)).await.expect("messages");

@@ -111,6 +111,39 @@ async fn what_everybody_has_consumed_goes() {
     assert_eq!(stored(&queues).await, 1);
 }
 
+/// Consumed messages must not stay for ever in a queue that nobody has configured: they go after a day. What a group has not consumed stays, and so does everything that no
+/// group reads, and everything of a queue that says so.
+/// Six queues with the same two messages, aged by two days.
+#[tokio::test]
+async fn consumed_messages_go_after_a_day_by_default() {
+    let queues = Fixture::new().await;
+    let never = Change { consumed_retention_seconds: Some(0), ..Change::default() };
+    let longer = Change { consumed_retention_seconds: Some(3 * 86_400), ..Change::default() };
+    for (queue, change) in [("never", never), ("longer", longer), ("own", kept(0, 0))] {
+        configure(&queues, queue, change).await;
+    }
+    for queue in ["default", "slow", "unread", "never", "longer", "own"] {
+        for name in ["1", "2"] {
+            push(&queues, queue, "p", &[name]).await;
+        }
+        if queue != "unread" {
+            let pop = Pop { batch: 2, ..Pop::new(Source::queue(queue)) };
+            end(&queues, &soon(&queues, pop).await, AckStatus::Completed).await;
+        }
+    }
+    end(&queues, &soon(&queues, of("slow", "g", 1)).await, AckStatus::Completed).await;
+    assert_eq!(queues.retain().await.expect("kept house"), 0, "they are young");
+    age(&queues, 2 * 86_400).await;
+    assert_eq!(
+        queues.retain().await.expect("kept house"),
+        3,
+        "both of one queue, and the first of what is read slowly"
+    );
+    assert_eq!(transactions(&soon(&queues, of("slow", "g", 9)).await), ["2"]);
+    assert!(now(&queues, of("default", "late", 9)).await.is_none(), "a new group begins with what is left");
+    assert_eq!(transactions(&soon(&queues, of("never", "late", 9)).await), ["1", "2"]);
+}
+
 /// `ttl` counts if it was given, and only then; dead letters outlive it, and what was noted about the messages does not.
 #[tokio::test]
 async fn a_ttl_counts_if_it_was_given() {

@@ -10,7 +10,7 @@ pub(super) struct Given {
     /// Seconds that a pop has its messages.
     #[schema(minimum = 1, maximum = 604_800)]
     lease_time: Option<i32>,
-    /// How often a message that fails comes again before it goes to the dead letters.
+    /// How often a message that fails, or whose lease expires, comes again before it goes to the dead letters.
     #[schema(minimum = 0, maximum = 1_000_000)]
     retry_limit: Option<i32>,
     /// Milliseconds until it does.
@@ -46,4 +46,9 @@ pub(super) struct Given {
     /// Seconds that a message waits for a consumer group before it is passed over; 0: for ever.
     #[schema(minimum = 0, maximum = 315_360_000)]
     max_wait_time_seconds: Option<i32>,
+    /// Whether a lease that expires without an ack counts against `retryLimit`.
+    charge_expired_leases: Option<bool>,
+    /// Seconds after which a message is removed that every consumer group has consumed, unless `retentionEnabled`; 0: never.
+    #[schema(minimum = 0, maximum = 315_360_000)]
+    consumed_retention_seconds: Option<i32>,
 }

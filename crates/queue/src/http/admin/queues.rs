@@ -55,7 +55,7 @@ struct Wish<'a> {
 pub(super) struct Set {
     /// Seconds that a pop has its messages.
     lease_time: i32,
-    /// How often a message that fails comes again before it goes to the dead letters.
+    /// How often a message that fails, or whose lease expires, comes again before it goes to the dead letters.
     retry_limit: i32,
     /// Milliseconds until it does. The default is only shown: nothing waits until this is given.
     retry_delay: i32,
@@ -75,11 +75,15 @@ pub(super) struct Set {
     retention_seconds: i32,
     /// Seconds after which a message is removed that every consumer group has consumed; 0: never.
     completed_retention_seconds: i32,
-    /// Whether those two count.
+    /// Whether those two count. If not, `consumedRetentionSeconds` does.
     retention_enabled: bool,
     encryption_enabled: bool,
     /// Seconds that a message waits for a consumer group before it is passed over; 0: for ever.
     max_wait_time_seconds: i32,
+    /// Whether a lease that expires without an ack counts against `retryLimit`.
+    charge_expired_leases: bool,
+    /// Seconds after which a message is removed that every consumer group has consumed, unless `retentionEnabled`; 0: never.
+    consumed_retention_seconds: i32,
 }
 
 impl From<Settings> for Set {
@@ -100,6 +104,8 @@ impl From<Settings> for Set {
             retention_enabled: settings.retention_enabled,
             encryption_enabled: settings.encryption_enabled,
             max_wait_time_seconds: settings.max_wait_time_seconds,
+            charge_expired_leases: settings.charge_expired_leases,
+            consumed_retention_seconds: settings.consumed_retention_seconds,
         }
     }
 }
@@ -175,6 +181,8 @@ fn change(options: &HashMap<String, &RawValue>) -> Result<Change, Refusal> {
         retention_enabled: flag("retentionEnabled")?,
         encryption_enabled: flag("encryptionEnabled")?,
         max_wait_time_seconds: number("maxWaitTimeSeconds")?,
+        charge_expired_leases: flag("chargeExpiredLeases")?,
+        consumed_retention_seconds: number("consumedRetentionSeconds")?,
     })
 }
 
@@ -312,7 +320,7 @@ mod tests {
             assert_eq!([least, most].map(|number| taken(name, number)), [true; 2], "{name}");
             assert_eq!([least - 1, most + 1].map(|number| taken(name, number)), [false; 2], "{name}");
         }
-        assert_eq!(numbers, 11);
+        assert_eq!(numbers, 12);
     }
 
     /// Numbers as languages write them, and what is none; the refusal names the option.

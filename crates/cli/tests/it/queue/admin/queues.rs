@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::fixture::{Server, assert_refused, keys};
 use super::{Described, delete};
 
-/// A queue is made with the options that clients send, and all fifteen come back, those that were not given with the defaults that clients know.
+/// A queue is made with the options that clients send, and all of them come back, those that were not given with the defaults that clients know.
 /// Sends what a client of the field sends for a plain `create`, then one more option.
 #[tokio::test]
 async fn a_queue_is_configured_and_all_options_come_back() {
@@ -23,7 +23,7 @@ async fn a_queue_is_configured_and_all_options_come_back() {
     let defaults = json!({"leaseTime": 300, "retryLimit": 3, "retryDelay": 1000, "maxSize": 0, "ttl": 3600,
         "deadLetterQueue": false, "dlqAfterMaxRetries": false, "priority": 0, "delayedProcessing": 0, "windowBuffer": 0,
         "retentionSeconds": 0, "completedRetentionSeconds": 0, "retentionEnabled": false, "encryptionEnabled": false,
-        "maxWaitTimeSeconds": 0});
+        "maxWaitTimeSeconds": 0, "chargeExpiredLeases": true, "consumedRetentionSeconds": 86400});
     assert_eq!(told["options"], defaults);
     let more = json!({"queue": "shop.orders", "options": {"dlqAfterMaxRetries": true, "ttl": 60.0, "unknown": [1], "retryLimit": null}});
     let told = server.post("configure", &more).await.json();

@@ -16,10 +16,13 @@ async def the_end_of_a_lease_brings_it_back(queen):
     first = await pop(queen.queue(queue))
     # Nobody pushes and nobody acks: the end of the lease itself must ring.
     again = await wait(queen.queue(queue))
-    same((data(again), again[0]["retryCount"]), ([1, 2], 0), "the same, in order, not charged")
+    same((data(again), again[0]["retryCount"]), ([1], 1), "the first, alone: its lease ended once")
     late = await queen.ack(first[0], True)
     same(late["success"], False, "an ack under the lease that ended")
     await acked(queen, again)
+    rest = await wait(queen.queue(queue))
+    same((data(rest), rest[0]["retryCount"]), ([2], 1), "the second, in order")
+    await acked(queen, rest)
 
 
 async def a_renewed_lease_lasts(queen):
