@@ -17,6 +17,7 @@ mod parked;
 mod play;
 mod programs;
 mod rabbit;
+mod saturation;
 mod throughput;
 
 use arena::Arena;
@@ -60,6 +61,9 @@ pub(crate) async fn run(server: &Server, of: &QueueRun, programs: Programs, repo
     let arena = &arena;
     if run.begins(throughput::NAME) {
         throughput::run(arena, report).await?;
+    }
+    if run.begins(saturation::NAME) {
+        saturation::run(arena, report).await?;
     }
     if run.begins(latency::NAME) {
         latency::run(arena, report).await?;

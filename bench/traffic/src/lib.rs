@@ -17,6 +17,7 @@ mod note;
 mod parked;
 mod probe;
 mod round;
+mod saturation;
 mod throughput;
 
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,7 @@ pub use latency::{Latency, LatencyOutcome};
 pub use note::{BYTES, Note};
 pub use parked::{Parked, ParkedOutcome};
 pub use round::{READY, play};
+pub use saturation::{Saturation, SaturationOutcome};
 pub use throughput::{Throughput, ThroughputOutcome};
 
 /// Anything that ends a round.
@@ -42,6 +44,8 @@ pub type Result<T> = std::result::Result<T, Failure>;
 pub enum Workload {
     /// As much as goes through.
     Throughput(Throughput),
+    /// Whether who sends keeps who receives from receiving.
+    Saturation(Saturation),
     /// How soon a parked receiver has what was sent.
     Latency(Latency),
     /// How long anything waits in the busiest of many lanes.
@@ -58,6 +62,8 @@ pub enum Workload {
 pub enum Outcome {
     /// Of [`Workload::Throughput`].
     Throughput(ThroughputOutcome),
+    /// Of [`Workload::Saturation`].
+    Saturation(SaturationOutcome),
     /// Of [`Workload::Latency`].
     Latency(LatencyOutcome),
     /// Of [`Workload::Dwell`].

@@ -29,8 +29,10 @@ const GLANCE: Duration = Duration::from_millis(5);
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Pace {
     Still,
-    /// As fast as they can.
+    /// As fast as they can, as long as not too much is unreceived.
     Full,
+    /// As fast as they can, whatever is unreceived.
+    Flood,
     /// So many messages per second, all together.
     PerSecond(f64),
 }
@@ -89,6 +91,11 @@ impl Load {
     /// Messages that every group has received so far.
     pub(crate) fn received(&self) -> u64 {
         self.counts.slowest()
+    }
+
+    /// Messages whose sending has begun so far.
+    pub(crate) fn begun(&self) -> u64 {
+        self.counts.begun.load(Ordering::Relaxed)
     }
 
     /// Lets it go on for a while; messages per second that every group has received in it.
@@ -168,7 +175,7 @@ async fn send(
                 }
                 continue;
             }
-            Pace::Full => {}
+            Pace::Full | Pace::Flood => {}
             Pace::PerSecond(rate) => {
                 let step = Duration::from_secs_f64((queue.batch * queue.senders) as f64 / rate.max(0.001));
                 next = (next + step.mul_f64(0.5 + fastrand::f64())).max(Instant::now() - CATCH_UP);
@@ -177,7 +184,7 @@ async fn send(
         }
         loop {
             let news = counts.news.notified();
-            if counts.begun.load(Ordering::Relaxed) < counts.slowest() + ahead {
+            if pace == Pace::Flood || counts.begun.load(Ordering::Relaxed) < counts.slowest() + ahead {
                 break;
             }
             // Nobody may receive ever again, and then it is for whoever watches to say so.

@@ -6,7 +6,7 @@
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 use crate::probe::Probe;
-use crate::{Broker, Outcome, Queue, Result, Sender, Workload, crowd, dwell, latency, throughput};
+use crate::{Broker, Outcome, Queue, Result, Sender, Workload, crowd, dwell, latency, saturation, throughput};
 
 /// What a program that plays a round says when it is ready.
 pub const READY: &str = r#"{"ready":true}"#;
@@ -14,6 +14,7 @@ pub const READY: &str = r#"{"ready":true}"#;
 /// A workload that is ready to be measured.
 enum Prepared<S> {
     Throughput(throughput::Prepared),
+    Saturation(saturation::Prepared),
     Latency(latency::Prepared<S>),
     Dwell(dwell::Prepared),
     Crowd(crowd::Prepared<S>),
@@ -24,6 +25,7 @@ impl Workload {
     async fn prepare<B: Broker>(&self, broker: &B) -> Result<Prepared<B::Sender>> {
         Ok(match self {
             Workload::Throughput(workload) => Prepared::Throughput(workload.prepare(broker).await?),
+            Workload::Saturation(workload) => Prepared::Saturation(workload.prepare(broker).await?),
             Workload::Latency(workload) => Prepared::Latency(workload.prepare(broker).await?),
             Workload::Dwell(workload) => Prepared::Dwell(workload.prepare(broker).await?),
             Workload::Crowd(workload) => Prepared::Crowd(workload.prepare(broker).await?),
@@ -34,6 +36,9 @@ impl Workload {
     async fn measure<S: Sender>(&self, prepared: &mut Prepared<S>) -> Result<Outcome> {
         Ok(match (self, prepared) {
             (Workload::Throughput(_), Prepared::Throughput(ready)) => Outcome::Throughput(ready.measure().await?),
+            (Workload::Saturation(workload), Prepared::Saturation(ready)) => {
+                Outcome::Saturation(workload.measure(ready).await?)
+            }
             (Workload::Latency(workload), Prepared::Latency(ready)) => Outcome::Latency(workload.measure(ready).await?),
             (Workload::Dwell(workload), Prepared::Dwell(ready)) => Outcome::Dwell(workload.measure(ready).await?),
             (Workload::Crowd(workload), Prepared::Crowd(ready)) => Outcome::Crowd(workload.measure(ready).await?),
@@ -46,6 +51,7 @@ impl Workload {
     fn queues(&self) -> Vec<&Queue> {
         match self {
             Workload::Throughput(workload) => vec![&workload.queue],
+            Workload::Saturation(workload) => vec![&workload.queue],
             Workload::Latency(workload) => [&workload.probe].into_iter().chain(&workload.beside).collect(),
             Workload::Dwell(workload) => vec![&workload.queue],
             Workload::Parked(workload) => vec![&workload.queue],

@@ -9,7 +9,8 @@ use tokio::io::BufReader;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use traffic::{
-    Broker, Crowd, Dwell, Latency, Note, Outcome, Parked, Queue, READY, Receiver, Result, Sender, Throughput, Workload,
+    Broker, Crowd, Dwell, Latency, Note, Outcome, Parked, Queue, READY, Receiver, Result, Saturation, Sender, Throughput,
+    Workload,
 };
 
 /// What a receive takes: so much goes through, and no more.
@@ -24,6 +25,8 @@ struct Memory {
     news: Arc<Notify>,
     /// One message in so many is lost; none if zero.
     loses: usize,
+    /// What a send takes.
+    takes: Duration,
     sent: Arc<AtomicUsize>,
     closed: Arc<AtomicUsize>,
 }
@@ -63,6 +66,9 @@ impl Broker for Memory {
 impl Sender for Sends {
     async fn send(&mut self, queue: &Queue, lane: usize, notes: &[Note]) -> Result<()> {
         assert!(lane < queue.lanes, "lane {lane} of {}", queue.lanes);
+        if !self.0.takes.is_zero() {
+            sleep(self.0.takes).await;
+        }
         for note in notes {
             let number = self.0.sent.fetch_add(1, Ordering::Relaxed) + 1;
             if self.0.loses > 0 && number.is_multiple_of(self.0.loses) {
@@ -131,6 +137,20 @@ async fn throughput_is_what_receivers_can_take() {
         assert!(done.messages as f64 >= 2.0 * done.per_second, "{done:?}");
         assert_eq!(memory.closed.load(Ordering::Relaxed), 1);
     }
+}
+
+/// Who sends does not wait for who receives, and what is received is told for both: while others send, and alone.
+/// Four senders send 10 messages in a millisecond and two receivers take as many, which nobody keeps from it: 40 000 a second against 20 000.
+#[tokio::test(start_paused = true)]
+async fn saturation_tells_both_rates() {
+    let memory = Memory { takes: TAKES, ..Memory::default() };
+    let queue = Queue { receivers: 2, ..Queue::new("q", 1, 10) };
+    let outcomes = play(Workload::Saturation(Saturation { queue, seconds: 2 }), &memory, 1).await;
+    let [Outcome::Saturation(done)] = outcomes.as_slice() else { panic!("{outcomes:?}") };
+    assert!(done.sent_per_second > 1.5 * done.received_per_second, "{done:?}");
+    let share = done.received_per_second / done.alone_per_second;
+    assert!((0.8..1.25).contains(&share), "{done:?}");
+    assert_eq!(done.missing, 0);
 }
 
 /// A queue that loses messages must not pass for a fast one: those that are missing are counted.

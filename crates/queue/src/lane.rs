@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use uuid::Uuid;
 
+use crate::fate::Fate;
 use crate::place::Place;
-use crate::push::{Fate, Load, Sealed};
+use crate::push::{Load, Sealed};
 use crate::seen::Extra;
 
 /// Bytes of a segment, unless a single message has more: who wants one message of it reads all.

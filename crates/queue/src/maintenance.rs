@@ -13,9 +13,10 @@ use sqlx::{PgTransaction, Row};
 use time::OffsetDateTime;
 
 use crate::error::{Error, Result};
+use crate::fate::Fate;
 use crate::name::hash;
 use crate::place::Place;
-use crate::push::{Fate, Lessons, Load, Sealed};
+use crate::push::{Lessons, Load, Sealed};
 use crate::queues::Queues;
 
 /// Messages of one step of a drain.

@@ -7,9 +7,12 @@ use pg::{Database, Schema, Sql};
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
+use tokio::time::Instant;
 use uuid::Uuid;
 use wake::{Boarded, Channel, Flight, Landed, Ring};
 
+use crate::balance::Balance;
+use crate::fate::{Fate, read, written};
 use crate::lane::{End, Lane, Verdict};
 use crate::place::Place;
 use crate::seen::{Extra, Seen};
@@ -43,19 +46,6 @@ pub(crate) struct Load {
     pub(crate) drains: bool,
 }
 
-/// What became of a load.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Fate {
-    /// Each message is stored, or the id of the one it is a duplicate of.
-    Stored(Vec<Option<Uuid>>),
-    /// The partition is not what it was: ask for it again.
-    Gone,
-    /// The queue has its `maxSize`: the ids of what is there all the same.
-    Full(Vec<Option<Uuid>>),
-    /// Pushes are under maintenance.
-    Shelved,
-}
-
 /// What was learnt of partitions and is not remembered yet.
 pub(crate) type Lessons = HashMap<i64, Extra>;
 
@@ -63,6 +53,7 @@ pub(crate) type Lessons = HashMap<i64, Extra>;
 pub(crate) struct Push {
     channel: Channel,
     seen: Arc<Mutex<Seen>>,
+    balance: Arc<Balance>,
     /// A flight's statement is its commit. Through a pooler that comes after it, and may fail.
     commits: bool,
     push: Sql,
@@ -71,10 +62,17 @@ pub(crate) struct Push {
 }
 
 impl Push {
-    pub(crate) fn new(db: &Database, schema: &Schema, channel: Channel, seen: Arc<Mutex<Seen>>) -> Push {
+    pub(crate) fn new(
+        db: &Database,
+        schema: &Schema,
+        channel: Channel,
+        seen: Arc<Mutex<Seen>>,
+        balance: Arc<Balance>,
+    ) -> Push {
         Push {
             channel,
             seen,
+            balance,
             commits: !db.has_pooler(),
             push: schema.sql(include_str!("../sql/push.sql")),
             hashes: schema.sql(include_str!("../sql/hashes.sql")),
@@ -339,8 +337,12 @@ impl Flight for Push {
     }
 
     async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Load>) -> pg::Result<Landed> {
+        tokio::time::sleep(self.balance.pause(Instant::now())).await;
+        let began = Instant::now();
         let mut lanes = Lane::of(&boarded.members);
+        let messages = lanes.iter().map(|lane| lane.messages.len()).sum();
         let backend = self.append(conn, &mut lanes, || boarded.query(&self.push), self.commits).await?;
+        self.balance.pushed(messages, began, Instant::now());
         {
             let mut seen = self.seen();
             lanes.iter_mut().for_each(|lane| seen.learn(lane.place.id, std::mem::take(&mut lane.extra)));
@@ -350,42 +352,5 @@ impl Flight for Push {
 
     fn outcome(&self, _: &Load, text: &str) -> Fate {
         read(text)
-    }
-}
-
-fn written(fate: &Fate) -> String {
-    let list = |kind: char, ids: &[Option<Uuid>]| {
-        let each = ids.iter().map(|id| id.map_or_else(String::new, |id| id.to_string()));
-        format!("{kind}{}", each.collect::<Vec<_>>().join(","))
-    };
-    match fate {
-        Fate::Stored(originals) => list('s', originals),
-        Fate::Full(stored) => list('f', stored),
-        Fate::Gone => "g".to_owned(),
-        Fate::Shelved => "m".to_owned(),
-    }
-}
-
-fn read(text: &str) -> Fate {
-    let list = |ids: &str| ids.split(',').map(|id| id.parse().ok()).collect();
-    match text.split_at_checked(1) {
-        Some(("s", originals)) => Fate::Stored(list(originals)),
-        Some(("f", stored)) => Fate::Full(list(stored)),
-        Some(("m", _)) => Fate::Shelved,
-        _ => Fate::Gone,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Whatever becomes of a load must survive being an outcome of a flight, which is text.
-    #[test]
-    fn a_fate_is_read_as_it_was_written() {
-        let ids = vec![None, Some(Uuid::new_v4()), None];
-        for fate in [Fate::Stored(ids.clone()), Fate::Stored(vec![None]), Fate::Full(ids), Fate::Gone, Fate::Shelved] {
-            assert_eq!(read(&written(&fate)), fate);
-        }
     }
 }

@@ -10,10 +10,11 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
+use crate::fate::Fate;
 use crate::message::{NewMessage, PushStatus, Pushed};
 use crate::name::hash;
 use crate::place::Place;
-use crate::push::{Fate, Lessons, Load, Sealed};
+use crate::push::{Lessons, Load, Sealed};
 use crate::queues::Queues;
 
 /// Messages of one request that travel together for one partition; further ones follow when these have arrived.
