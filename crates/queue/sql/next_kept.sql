@@ -1,17 +1,21 @@
 /* next_kept */
--- When the next messages outlive `retentionSeconds` or `completedRetentionSeconds` of their queue.
+-- When the next messages outlive `retentionSeconds` or `completedRetentionSeconds` of their queue, or
+-- `consumedRetentionSeconds` where `retentionEnabled` is false.
 -- Rows:  one: milliseconds from now, below zero if that has passed; null if there are none.
--- Index: of segment the primary key, the first entry of each partition of a queue that has one of the two; of cursor
---        the primary key, for `completedRetentionSeconds` only. As `expired`, which finds what this announces.
+-- Index: of segment the primary key, the first entry of each partition of a queue that has one of them; of cursor
+--        the primary key, for what has to be consumed only. As `expired`, which finds what this announces.
 --        10 000 such partitions with three groups: 90 000 pages.
 select (extract(epoch from min(least(
            f.created_at + q.seconds * interval '1 s',
            case when f.next_offset <= c.position then f.created_at + q.done_seconds * interval '1 s' end
        )) - now()) * 1000)::float8
 from (
-    select q.id, nullif(q.retention_seconds, 0) as seconds, nullif(q.completed_retention_seconds, 0) as done_seconds
+    select q.id, case when q.retention_enabled then nullif(q.retention_seconds, 0) end as seconds,
+           nullif(case when q.retention_enabled then q.completed_retention_seconds else q.consumed_retention_seconds end, 0)
+               as done_seconds
     from {schema}.queue q
-    where q.retention_enabled and (q.retention_seconds > 0 or q.completed_retention_seconds > 0)
+    where case when q.retention_enabled then q.retention_seconds > 0 or q.completed_retention_seconds > 0
+               else q.consumed_retention_seconds > 0 end
 ) q
 join {schema}.partition p on p.queue_id = q.id
 cross join lateral (

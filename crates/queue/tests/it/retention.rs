@@ -144,6 +144,19 @@ async fn consumed_messages_go_after_a_day_by_default() {
     assert_eq!(transactions(&soon(&queues, of("never", "late", 9)).await), ["1", "2"]);
 }
 
+/// Housekeeping must find what goes by default, too, without anybody asking for it.
+/// A consumed message that is two days old, of a queue that nobody has configured.
+#[tokio::test]
+async fn housekeeping_removes_consumed_messages_by_default() {
+    let queues = Fixture::new().await;
+    push(&queues, "q", "p", &["1"]).await;
+    end(&queues, &soon(&queues, of("q", "g", 1)).await, AckStatus::Completed).await;
+    age(&queues, 2 * 86_400).await;
+    let often = Duration::from_millis(20);
+    let _house = queues.keep_house(&RetentionOptions { retention_interval: often, eviction_interval: often });
+    pg::testing::eventually("it goes", async || stored(&queues).await == 0).await;
+}
+
 /// `ttl` counts if it was given, and only then; dead letters outlive it, and what was noted about the messages does not.
 #[tokio::test]
 async fn a_ttl_counts_if_it_was_given() {
