@@ -59,7 +59,8 @@ impl Saturation {
         while began.elapsed() < period && load.begun() - load.received() > enough {
             load.watch(STEP).await?;
         }
-        let alone_per_second = (load.received() - before) as f64 / began.elapsed().as_secs_f64().max(STEP.as_secs_f64());
+        let alone_per_second =
+            (load.received() - before) as f64 / began.elapsed().as_secs_f64().max(STEP.as_secs_f64());
         let missing = load.settle().await?;
         Ok(SaturationOutcome { sent_per_second, received_per_second, alone_per_second, missing })
     }

@@ -9,8 +9,8 @@ use tokio::io::BufReader;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use traffic::{
-    Broker, Crowd, Dwell, Latency, Note, Outcome, Parked, Queue, READY, Receiver, Result, Saturation, Sender, Throughput,
-    Workload,
+    Broker, Crowd, Dwell, Latency, Note, Outcome, Parked, Queue, READY, Receiver, Result, Saturation, Sender,
+    Throughput, Workload,
 };
 
 /// What a receive takes: so much goes through, and no more.
