@@ -48,5 +48,5 @@ pub mod testing;
 
 pub use error::{Error, Result, causes, error_counts, sqlstate};
 pub use migrate::{Component, Function, Migration, Migrator};
-pub use pool::{Database, Options, Session, within};
+pub use pool::{Database, OLDEST_SERVER, Options, Session, within};
 pub use schema::{MAX_IDENTIFIER_BYTES, Schema, Sql};

@@ -9,6 +9,7 @@ pub mod sqlstate;
 mod tally;
 
 use std::fmt;
+use std::io::ErrorKind;
 
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
@@ -45,19 +46,23 @@ pub enum Error {
     },
 
     /// No server could be reached, so nothing was done. Try again later.
-    #[error("cannot reach {server}: {}", why_unreachable(source))]
+    #[error("cannot reach {server}: {reason}")]
     Unreachable {
         /// Host and port, as far as they are known.
         server: String,
+        /// What that means, and what to look at.
+        reason: &'static str,
         /// What the network, or a server that is starting, said.
         source: sqlx::Error,
     },
 
     /// A server answered and does not accept this user, database or kind of connection. Correct the URL or the server.
-    #[error("{server} does not accept the connection: {}", why_rejected(source))]
+    #[error("{server} does not accept the connection: {reason}")]
     Rejected {
         /// Host and port, as far as they are known.
         server: String,
+        /// What that means, and what to correct.
+        reason: &'static str,
         /// What the server said.
         source: sqlx::Error,
     },
@@ -80,8 +85,8 @@ pub enum Error {
         servers: String,
     },
 
-    /// No connection became free in time, so nothing was done. Try again later.
-    #[error("no database connection in time: all are in use (raise `max_connections`) or the server does not answer")]
+    /// All connections of the pool are in use and none became free in time, so nothing was done. Try again later.
+    #[error("no database connection became free in time: all are in use (raise `max_connections`)")]
     Exhausted,
 
     /// The pool was closed, because the program is stopping. Nothing was done.
@@ -143,19 +148,47 @@ impl Error {
         match source {
             sqlx::Error::PoolTimedOut => Error::Exhausted,
             sqlx::Error::PoolClosed => Error::Closed,
-            sqlx::Error::Tls(_) => Error::Rejected { server, source },
+            sqlx::Error::Tls(_) => Error::rejected(server, source),
             sqlx::Error::Configuration(_) => unusable(),
             // How the TLS library reports a certificate that it does not accept.
-            sqlx::Error::Io(ref io) if io.kind() == std::io::ErrorKind::InvalidData => {
-                Error::Rejected { server, source }
-            }
+            sqlx::Error::Io(ref io) if io.kind() == ErrorKind::InvalidData => Error::rejected(server, source),
             sqlx::Error::Database(ref said) if said.message().contains(POOLER_REFUSES_SETTINGS) => {
                 Error::config("pooler", "there is a pooler in between, which refuses server settings: set the option")
             }
             sqlx::Error::Database(ref said) if classify(&**said).kind == Kind::Permanent => {
-                Error::Rejected { server, source }
+                Error::rejected(server, source)
             }
-            _ => Error::Unreachable { server, source },
+            _ => Error::Unreachable { server, reason: why_unreachable(&source), source },
+        }
+    }
+
+    fn rejected(server: String, source: sqlx::Error) -> Error {
+        Error::Rejected { server, reason: why_rejected(&source), source }
+    }
+
+    /// The error of a server that has not answered in time.
+    pub(crate) fn silent(server: &str) -> Error {
+        Error::connecting(server, std::io::Error::from(ErrorKind::TimedOut).into())
+    }
+
+    /// The same failure to connect, for a second caller. The cause keeps its text only.
+    pub(crate) fn repeated(&self) -> Error {
+        let text = |source: &sqlx::Error| sqlx::Error::Protocol(causes(source));
+        match self {
+            Error::Unreachable { server, reason, source } => {
+                Error::Unreachable { server: server.clone(), reason, source: text(source) }
+            }
+            Error::Rejected { server, reason, source } => {
+                Error::Rejected { server: server.clone(), reason, source: text(source) }
+            }
+            Error::OldServer { server, found, oldest } => {
+                Error::OldServer { server: server.clone(), found: *found, oldest: *oldest }
+            }
+            Error::NoPrimary { servers } => Error::NoPrimary { servers: servers.clone() },
+            Error::Config { option, reason } => Error::config(option, reason),
+            Error::Closed => Error::Closed,
+            // No other failure comes from connecting.
+            _ => Error::Exhausted,
         }
     }
 
@@ -271,7 +304,7 @@ impl Error {
                     Kind::Permanent => Error::Refused { code, source },
                 }
             }
-            sqlx::Error::Tls(_) => Error::Rejected { server: "the database server".into(), source },
+            sqlx::Error::Tls(_) => Error::rejected("the database server".into(), source),
             sqlx::Error::PoolTimedOut => {
                 suspicion::exhausted();
                 Error::Exhausted
@@ -294,13 +327,22 @@ impl Error {
 fn why_unreachable(source: &sqlx::Error) -> &'static str {
     match source.as_database_error() {
         Some(said) => classify(said).reason,
-        None => "is it running, and does the URL name the right host and port?",
+        None => match source {
+            sqlx::Error::Io(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                "nothing listens there; is PostgreSQL running, and does the URL name the right host and port?"
+            }
+            sqlx::Error::Io(error) if error.kind() == ErrorKind::TimedOut => {
+                "no answer in time; is the host right, and does a firewall or proxy in between drop packets?"
+            }
+            _ => "is it running, and does the URL name the right host and port?",
+        },
     }
 }
 
 fn why_rejected(source: &sqlx::Error) -> &'static str {
     match source.as_database_error().and_then(|said| said.code()).as_deref() {
-        Some("28000" | "28P01") => "wrong user or password, or pg_hba.conf does not let them in",
+        Some("28P01") => "wrong user or password",
+        Some("28000") => "there is no such user, or pg_hba.conf does not let them in from here",
         Some("3D000") => "there is no such database; create it or correct the URL",
         Some("42501") => "the role may not connect to this database",
         Some(_) => "check user, password and database",
@@ -343,13 +385,13 @@ fn classify(said: &dyn sqlx::error::DatabaseError) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Error as IoError, ErrorKind};
+    use std::io::Error as IoError;
 
     /// Every cause is named once, although some libraries quote theirs in their own message.
     #[test]
     fn causes_are_named_once() {
         let refused = || IoError::other("refused");
-        let error = Error::Unreachable { server: "db:5432".into(), source: sqlx::Error::Io(refused()) };
+        let error = Error::connecting("db:5432", sqlx::Error::Io(refused()));
         let text = causes(&error);
         assert!(text.starts_with(&error.to_string()));
         assert_eq!(text.matches("refused").count(), 1, "{text}");

@@ -14,6 +14,7 @@ mod route;
 mod session;
 pub(crate) mod suspicion;
 mod url;
+mod version;
 mod within;
 
 use std::fmt;
@@ -29,6 +30,7 @@ use options::Startup;
 use route::Route;
 pub use session::Session;
 use url::Address;
+pub use version::OLDEST_SERVER;
 pub use within::within;
 
 use crate::{Error, Result};
@@ -72,15 +74,25 @@ impl Database {
     /// [`Error::Rejected`] or [`Error::OldServer`] for a server that cannot.
     pub async fn connect(url: &str, options: Options) -> Result<Database> {
         let database = Database::connect_lazy(url, options)?;
-        let routes = database.0.route.iter().chain([&database.0.direct]);
-        for route in routes {
-            // The direct route is the main one as a rule; then this is the same answer again.
-            if let Err(error) = route.scout().await {
-                database.close().await;
-                return Err(error);
-            }
+        if let Err(error) = database.check().await {
+            database.close().await;
+            return Err(error);
         }
         Ok(database)
+    }
+
+    /// Opens a connection by each URL and closes it again: whether the server can be used, and if not, why. The pool itself
+    /// waits for a server that refuses connections, because it may be restarting; this answers at once.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`], [`Error::NoPrimary`] (transient), [`Error::Rejected`], [`Error::OldServer`].
+    pub async fn check(&self) -> Result<()> {
+        let (main, direct) = (self.0.route.as_ref(), &self.0.direct);
+        // The direct route is the main one as a rule.
+        for route in main.into_iter().chain(main.is_none_or(|main| !Arc::ptr_eq(main, direct)).then_some(direct)) {
+            route.scout().await?;
+        }
+        Ok(())
     }
 
     /// Makes a pool that connects when it is first used. Must be called within a tokio runtime.

@@ -18,10 +18,8 @@ use sqlx::{ConnectOptions, Connection, PgConnection, PgPool, Row};
 use super::options::Startup;
 use super::suspicion;
 use super::url::{Address, server};
+use super::version;
 use crate::{Error, Result};
-
-/// The oldest major version of the server that everything here is tested with.
-const OLDEST_SERVER: u32 = 14;
 
 /// How long an answer of a scout is good for: however many sessions wait, the cluster is asked twice a second at most.
 const SCOUT_AT_MOST_EVERY: Duration = Duration::from_millis(500);
@@ -36,8 +34,8 @@ pub(super) struct Route {
     hosts: Vec<PgConnectOptions>,
     current: AtomicUsize,
     followers: Mutex<Vec<Follower>>,
-    /// When the last scout came back, and with which place (`None`: no host would do); holding it means being out.
-    last_scout: tokio::sync::Mutex<Option<(Instant, Option<usize>)>>,
+    /// When the last scout came back, and with which place; holding it means being out.
+    last_scout: tokio::sync::Mutex<Option<(Instant, Result<usize>)>>,
 }
 
 /// A pool to point at the primary, with the address's hosts as that pool wants them.
@@ -137,13 +135,15 @@ impl Route {
 
     async fn look_or_remember(&self) -> Result<usize> {
         let mut last = self.last_scout.lock().await;
-        if let Some((at, found)) = *last
+        let repeated =
+            |answer: &Result<usize>| answer.as_ref().map_or_else(|error| Err(error.repeated()), |at| Ok(*at));
+        if let Some((at, answer)) = &*last
             && at.elapsed() < SCOUT_AT_MOST_EVERY
         {
-            return found.ok_or_else(|| self.no_primary());
+            return repeated(answer);
         }
         let answer = self.look().await;
-        *last = Some((Instant::now(), answer.as_ref().ok().copied()));
+        *last = Some((Instant::now(), repeated(&answer)));
         answer
     }
 
@@ -171,10 +171,8 @@ impl Route {
         let at = server(host);
         let attempt = async {
             let mut connection = host.connect().await.map_err(|error| Error::connecting(&at, error))?;
-            if let Some(version) = connection.server_version_num()
-                && version / 10_000 < OLDEST_SERVER
-            {
-                return Err(Error::OldServer { server: at.clone(), found: version / 10_000, oldest: OLDEST_SERVER });
+            if let Some(version) = connection.server_version_num() {
+                version::check(&at, version)?;
             }
             let standby = self.address.primary_only
                 && is_standby(&mut connection).await.map_err(|error| Error::connecting(&at, error))?;
@@ -183,7 +181,7 @@ impl Route {
         };
         match tokio::time::timeout(self.address.host_timeout, attempt).await {
             Ok(answer) => answer,
-            Err(_) => Err(Error::connecting(&at, std::io::Error::from(std::io::ErrorKind::TimedOut).into())),
+            Err(_) => Err(Error::silent(&at)),
         }
     }
 

@@ -21,6 +21,9 @@ use crate::{Error, Result};
 /// merely busy answers sooner as a rule; if not, the question costs one connection.
 const SUSPICIOUS_WAIT: Duration = Duration::from_millis(250);
 
+/// How long the question may take why there was no connection in time. It comes on top of the time that a caller allowed.
+const REASON_WITHIN: Duration = Duration::from_secs(1);
+
 /// Opens a transaction. Claims lock in one statement and decide in the next, which must see what the first waited for; so
 /// the level is stated, whatever the default of the role or of the application's pool is.
 const BEGIN: &str = "begin isolation level read committed";
@@ -117,11 +120,27 @@ impl Database {
         if self.1 == Counted::Yes {
             self.0.activity.fetch_add(1, Ordering::Relaxed);
         }
-        let server = |error| self.failed_to_connect(error);
-        match self.0.route.as_ref().filter(|route| route.has_alternatives()) {
-            // The driver's future for this is some kilobytes large: not inside every future that asks for a session.
-            None => Box::pin(get()).await.map_err(server).inspect_err(report),
-            Some(route) => Box::pin(self.obtain_from_primary(route, get)).await,
+        if let Some(route) = self.0.route.as_ref().filter(|route| route.has_alternatives()) {
+            return Box::pin(self.obtain_from_primary(route, get)).await;
+        }
+        // The driver's future for this is some kilobytes large: not inside every future that asks for a session.
+        let error = match Box::pin(get()).await {
+            Ok(obtained) => return Ok(obtained),
+            Err(sqlx::Error::PoolTimedOut) => Box::pin(self.why_timed_out()).await,
+            Err(error) => self.failed_to_connect(error),
+        };
+        report(&error);
+        Err(error)
+    }
+
+    /// Why the pool gave no connection in time. It does not say: it waits for a server that refuses connections as it waits
+    /// for a connection that is in use. So the server is asked for one more.
+    async fn why_timed_out(&self) -> Error {
+        let route = self.0.route.as_ref().unwrap_or(&self.0.direct);
+        match tokio::time::timeout(REASON_WITHIN, route.scout()).await {
+            Ok(Ok(_)) => self.failed_to_connect(sqlx::Error::PoolTimedOut),
+            Ok(Err(error)) => error,
+            Err(_) => Error::silent(&route.address().servers()),
         }
     }
 

@@ -77,6 +77,31 @@ async fn an_exhausted_pool_is_transient() -> Result<()> {
     Ok(())
 }
 
+/// A pool whose server cannot be reached must say that, and not that its connections are in use.
+/// A port that nothing listens on, by a proxy that refuses; then one that accepts connections and never answers. The pool would have
+/// room for more connections.
+#[tokio::test]
+async fn an_unreachable_server_is_not_an_exhausted_pool() -> Result<()> {
+    let db = TestDb::new().await;
+    let proxy = Proxy::start(&db).await;
+    let options = || Options { acquire_timeout: Duration::from_millis(200), ..Options::default() };
+    for (mode, reason) in [(Mode::Refuse, "nothing listens there"), (Mode::Swallow, "no answer in time")] {
+        proxy.set(mode).await;
+        let database = Database::connect_lazy(proxy.url(), options())?;
+        // Twice in a row: the second answer is remembered, and is the same.
+        for _ in 0..2 {
+            let error = database.session().await.expect_err("unreachable");
+            assert!(matches!(error, Error::Unreachable { .. }) && error.is_transient(), "{error:?}");
+            assert!(error.to_string().contains(reason), "{error:?}");
+        }
+    }
+    proxy.set(Mode::Pass).await;
+    let database = Database::connect_lazy(proxy.url(), options())?;
+    database.check().await?;
+    database.close().await;
+    Ok(())
+}
+
 /// A restart kills all idle connections. The first statement after it fails, as in doubt; then the others are found out
 /// before they are used, so the second attempt succeeds. All sessions of a full pool are ended while they are idle.
 #[tokio::test]

@@ -8,7 +8,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{Notify, oneshot};
 
-use super::wire::{Progress, Replies, is_encryption_request};
+use super::wire::{Progress, Replies, is_encryption_request, pretend_version};
 use super::{Traffic, When};
 
 /// How much is carried at a time.
@@ -57,7 +57,7 @@ impl Connection {
         let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server);
         tokio::select! {
             () = self.requests(from_client, to_server, traffic) => {}
-            () = self.replies(from_server, to_client) => {}
+            () = self.replies(from_server, to_client, traffic) => {}
             () = self.closing.notified() => {}
         }
     }
@@ -92,7 +92,7 @@ impl Connection {
         }
     }
 
-    async fn replies(&self, mut server: Read, mut client: OwnedWriteHalf) {
+    async fn replies(&self, mut server: Read, mut client: OwnedWriteHalf, traffic: &Traffic) {
         let mut buffer = vec![0; CHUNK];
         // What the client does not hear until it is known whether it ever will.
         let mut held = Vec::new();
@@ -108,6 +108,11 @@ impl Connection {
             if self.dead.load(Ordering::Acquire) {
                 held.clear();
             } else if lock(&self.withheld).is_none() || progress == Progress::Prepared {
+                if let Some(major) = traffic.pretended_version()
+                    && !pretend_version(&mut held, major)
+                {
+                    continue;
+                }
                 if client.write_all(&held).await.is_err() {
                     return;
                 }

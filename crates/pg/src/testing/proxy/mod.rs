@@ -81,6 +81,8 @@ struct Traffic {
     count: watch::Sender<usize>,
     listening: watch::Sender<bool>,
     armed: Mutex<Vec<Armed>>,
+    /// The major version that the server pretends to be, as two digits.
+    version: Mutex<Option<[u8; 2]>>,
 }
 
 impl Proxy {
@@ -98,6 +100,7 @@ impl Proxy {
             count: watch::Sender::new(0),
             listening: watch::Sender::new(true),
             armed: Mutex::default(),
+            version: Mutex::default(),
         });
         let (mode, modes) = watch::channel(Mode::Pass);
         let accepting = tokio::spawn(accept(listener, address, address::target(url), modes, Arc::clone(&traffic)));
@@ -140,6 +143,13 @@ impl Proxy {
         self.arm(marker.into(), When::BeforeRequest)
     }
 
+    /// From now on the server says to new connections that it is of this major version, which has two digits: servers that
+    /// are too old cannot be installed everywhere. What it answers to statements is not changed.
+    pub fn pretend_version(&self, major: u8) {
+        let digits = [b'0' + major / 10 % 10, b'0' + major % 10];
+        *self.traffic.version.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(digits);
+    }
+
     /// How many connections are open.
     pub fn connections(&self) -> usize {
         *self.traffic.count.borrow()
@@ -172,6 +182,10 @@ impl Traffic {
 
     fn armed(&self) -> MutexGuard<'_, Vec<Armed>> {
         self.armed.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn pretended_version(&self) -> Option<[u8; 2]> {
+        *self.version.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Takes the first cut whose marker is in `bytes`.

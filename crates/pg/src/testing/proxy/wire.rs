@@ -13,6 +13,22 @@ pub(super) fn is_encryption_request(first: &[u8]) -> bool {
     first.len() == 8 && ENCRYPTION.iter().any(|code| first[4..] == *code)
 }
 
+/// How a server begins to say which version it is, and how many digits of the major version follow.
+const VERSION: &[u8] = b"server_version\0";
+const MAJOR_DIGITS: usize = 2;
+
+/// Replaces the major version that the server says it is. `false` if the bytes end within it: then more have to come first.
+pub(super) fn pretend_version(bytes: &mut [u8], major: [u8; MAJOR_DIGITS]) -> bool {
+    let whole = VERSION.len() + MAJOR_DIGITS;
+    if let Some(at) = bytes.windows(whole).position(|part| part.starts_with(VERSION)) {
+        bytes[at + VERSION.len()..at + whole].copy_from_slice(&major);
+        return true;
+    }
+    let is_begun = |length: usize| bytes.ends_with(&VERSION[..length.min(VERSION.len())]);
+    let lacks_digits = bytes.len() > VERSION.len() && bytes[..bytes.len() - 1].ends_with(VERSION);
+    !lacks_digits && !(1..=VERSION.len()).any(is_begun)
+}
+
 /// How far a statement is that is watched for, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Progress {
@@ -93,6 +109,26 @@ mod tests {
     fn message(letter: u8, body: &[u8]) -> Vec<u8> {
         let length = (body.len() as u32 + 4).to_be_bytes();
         [&[letter], length.as_slice(), body].concat()
+    }
+
+    /// The version is replaced however the bytes that say it are cut.
+    /// Feeds a greeting in two pieces, cut at every place; what is held back comes with the next piece.
+    #[test]
+    fn a_version_is_replaced_in_pieces_of_any_size() {
+        let greeting = [message(b'S', b"is_superuser\0on\0"), message(b'S', b"server_version\x0015.14\0")].concat();
+        for cut in 0..=greeting.len() {
+            let mut passed = Vec::new();
+            let mut held = greeting[..cut].to_vec();
+            if pretend_version(&mut held, *b"13") {
+                passed.append(&mut held);
+            }
+            held.extend_from_slice(&greeting[cut..]);
+            assert!(pretend_version(&mut held, *b"13"), "cut at {cut}");
+            passed.append(&mut held);
+            let expected = greeting.windows(5).position(|part| part == b"15.14").expect("it is there");
+            assert_eq!(&passed[expected..expected + 5], b"13.14", "cut at {cut}");
+            assert_eq!(passed.len(), greeting.len());
+        }
     }
 
     /// Preparing a statement is not executing it, and an earlier failure is not this one's end, however the bytes are cut.
