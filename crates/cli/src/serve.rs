@@ -95,9 +95,30 @@ pub(crate) struct Server {
 impl Server {
     /// Runs until a signal has ended it, or until it turns out that it cannot work. Calls `ready` once, when it can.
     pub(crate) async fn run(self, ready: impl FnOnce()) -> Result<(), Error> {
+        let database = self.database.clone();
+        let folding = tokio::spawn(self.metrics.clone().fold());
+        let served = self.prepare_and_serve(ready).await;
+        folding.abort();
+        if timeout(CLOSE_WITHIN, database.close()).await.is_err() {
+            tracing::warn!("the database did not say goodbye in time: leaving");
+        }
+        served
+    }
+
+    async fn prepare_and_serve(self, ready: impl FnOnce()) -> Result<(), Error> {
         let Server { listener, metrics, database, schema, shutdown, settings } = self;
         let Settings { pool_size, shutdown_delay, max_body_bytes, metrics_top, products } = settings;
-        let folding = tokio::spawn(metrics.clone().fold());
+        // No product runs until its tables exist: none asks for a table that is not there yet.
+        let prepared = answering(&listener, metrics.clone(), async |health: &Health| {
+            tokio::select! {
+                prepared = prepare(&database, &schema, health) => prepared.map(|()| true),
+                () = shutdown.requested() => Ok(false),
+            }
+        });
+        if !prepared.await? {
+            return Ok(());
+        }
+
         let products = Products::start(&database, &schema, products);
         metrics.observe(Arc::new(products.figures(&database, metrics_top)));
         let reachable: Arc<dyn Check> = Arc::new(Reachable { database: database.observer(), pool_size });
@@ -108,49 +129,58 @@ impl Server {
         let (routes, health) = app.build();
         let (stop_accepting, stopped) = oneshot::channel::<()>();
         let http = tokio::spawn(listener.serve(routes, async { stopped.await.unwrap_or_default() }));
-
-        let started = tokio::select! {
-            started = bring_up(&database, &schema, &health) => started,
-            () = shutdown.requested() => Ok(()),
-        };
-        if started.is_ok() && !shutdown.is_requested() {
-            health.started();
-            ready();
-            shutdown.requested().await;
-        }
+        health.started();
+        ready();
+        shutdown.requested().await;
 
         health.stopping();
-        if started.is_ok() {
-            sleep(shutdown_delay).await;
-        }
+        sleep(shutdown_delay).await;
         let _ = stop_accepting.send(());
         // Whoever waits is answered now; the others are waited for.
         let _ = tokio::join!(http, products.close());
-        folding.abort();
         products.stop().await;
-        if timeout(CLOSE_WITHIN, database.close()).await.is_err() {
-            tracing::warn!("the database did not say goodbye in time: leaving");
-        }
-        started
+        Ok(())
     }
+}
+
+/// Answers on the address that the process is starting, and why it is not ready, until `start` is done.
+///
+/// # Cancel safety
+/// Dropping it drops `start`, and cuts the connections.
+pub(crate) async fn answering<T>(listener: &Listener, metrics: Metrics, start: impl AsyncFnOnce(&Health) -> T) -> T {
+    let (routes, health) = App::new(metrics).build();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let starting = async {
+        let started = start(&health).await;
+        drop(stop);
+        started
+    };
+    let serving = listener.serve_for_now(routes, async { drop(stopped.await) });
+    let (open, started) = tokio::join!(serving, starting);
+    // Answers under way are short; the next ones come from the whole server.
+    tokio::spawn(open.drain());
+    started
 }
 
 /// Migrates as soon as the database can be reached. Fails only if waiting would not help.
 ///
 /// # Cancel safety
 /// Dropping it rolls a migration under way back.
-async fn bring_up(database: &pg::Database, schema: &Schema, health: &Health) -> Result<(), Error> {
+async fn prepare(database: &pg::Database, schema: &Schema, health: &Health) -> Result<(), Error> {
     let migrator = products::migrator(schema);
     health.starting("waiting for the database");
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+    let mut logged = String::new();
     loop {
         match migrate(&migrator, database).await {
-            Ok(applied) => {
-                tracing::info!(applied, schema = schema.name(), "schema is up to date");
-                return Ok(());
-            }
+            Ok(()) => return Ok(()),
             Err(error) if error.is_transient() => {
-                tracing::warn!(error = explain(&error), "the database is not usable yet: trying again");
+                let reason = explain(&error);
+                // Once per reason: a database that is away for an hour is one piece of news.
+                if reason != logged {
+                    tracing::warn!(error = reason, "the database is not usable yet: trying again");
+                    logged = reason;
+                }
                 sleep(backoff.pause()).await;
             }
             Err(error) => return Err(Error::database("preparing the database", error)),
@@ -158,11 +188,12 @@ async fn bring_up(database: &pg::Database, schema: &Schema, health: &Health) -> 
     }
 }
 
-/// Applies what is missing; says how many steps that was. Most starts find nothing to do: only the others are given the time
-/// that a migration may need.
-async fn migrate(migrator: &pg::Migrator, database: &pg::Database) -> pg::Result<usize> {
+/// Applies what is missing. Most starts find nothing to do: only the others are given the time that a migration may need.
+async fn migrate(migrator: &pg::Migrator, database: &pg::Database) -> pg::Result<()> {
+    // The pool would wait for a server that refuses connections. This says at once what is wrong.
+    database.check().await?;
     if within(LOOK_WITHIN, migrator.plan(database)).await?.is_empty() {
-        return Ok(0);
+        return Ok(());
     }
-    Ok(within(MIGRATE_WITHIN, migrator.run(database)).await?.applied.len())
+    within(MIGRATE_WITHIN, migrator.run(database)).await.map(drop)
 }

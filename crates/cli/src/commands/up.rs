@@ -12,14 +12,14 @@ mod postgres;
 
 use std::{net::SocketAddr, path::Path};
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 
 use super::{open, open_given, owner::Owner, say};
 use crate::{
     config,
     error::Error,
-    http::{App, Listener, Metrics},
-    serve::{Server, Settings},
+    http::{Listener, Metrics},
+    serve::{Server, Settings, answering},
     shutdown::Shutdown,
 };
 
@@ -44,7 +44,11 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     let address = listener.address();
     let metrics = Metrics::install()?;
     let starting = Box::pin(own_and_start(&args.embedded, &data_dir, &shutdown));
-    let Some((_owner, cluster)) = answering(&listener, metrics.clone(), starting).await? else {
+    let started = answering(&listener, metrics.clone(), async |health| {
+        health.starting("starting PostgreSQL");
+        starting.await
+    });
+    let Some((_owner, cluster)) = started.await? else {
         say("stopped");
         return Ok(());
     };
@@ -89,23 +93,6 @@ async fn own_and_start(
         None => Owner::take(data_dir)?,
     };
     Ok(Some((owner, cluster)))
-}
-
-/// Answers on the address that PostgreSQL is being started, until `starting` is done.
-async fn answering<T>(listener: &Listener, metrics: Metrics, starting: impl Future<Output = T>) -> T {
-    let (routes, health) = App::new(metrics).build();
-    health.starting("starting PostgreSQL");
-    let (stop, stopped) = oneshot::channel::<()>();
-    let starting = async {
-        let started = starting.await;
-        drop(stop);
-        started
-    };
-    let serving = listener.serve_for_now(routes, async { drop(stopped.await) });
-    let (open, started) = tokio::join!(serving, starting);
-    // Answers under way are short; the next ones come from the whole server.
-    tokio::spawn(open.drain());
-    started
 }
 
 /// What is ready, and where to look at it.

@@ -16,4 +16,5 @@ mod queue;
 mod schemathesis;
 mod serve;
 mod server;
+mod starting;
 mod up;

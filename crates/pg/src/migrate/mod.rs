@@ -193,10 +193,11 @@ impl Migrator {
             if let Err(error) = sqlx::raw_sql(&pending.sql).execute(&mut *transaction).await {
                 return Err(Refusal::Failed { step: pending.step, source: Box::new(error.into()) }.into());
             }
-            tracing::info!(schema = self.schema.name(), step = %pending.step, "applied");
+            tracing::debug!(schema = self.schema.name(), step = %pending.step, "applied");
             applied.push(pending.step);
         }
         transaction.commit().await?;
+        tracing::info!(schema = self.schema.name(), steps = applied.len(), "schema brought up to date");
         Ok(Report { applied })
     }
 
