@@ -1,6 +1,11 @@
 //! The user that runs the server when the caller is root.
+//!
+//! What has to be done in a folder of that user is done with that user's rights ([`Account::run`]): a link that the user
+//! has put there leads to nothing that the user could not reach anyway.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -16,12 +21,18 @@ const NAMES: [&str; 2] = ["postgres", "nobody"];
 /// A path that an account other than root can reach, for error messages.
 const REACHABLE: &str = "/var/lib/reveille";
 
+/// Replaces a file in one step. The new text is written beside it under a name that must not exist, so that no link or pipe of
+/// that name is opened.
+const REPLACE: &str = r#"umask 077; set -C; rm -f -- "$1.new" && cat >"$1.new" && mv -f -- "$1.new" "$1""#;
+
 /// A user that is not root.
 #[derive(Clone, Debug)]
-pub(crate) struct Account {
+pub struct Account {
     name: String,
     uid: u32,
     gid: u32,
+    /// All groups that the user is in.
+    groups: Vec<u32>,
 }
 
 impl Account {
@@ -32,7 +43,8 @@ impl Account {
         }
         for name in NAMES {
             if let (Some(uid), Some(gid)) = (id(&["-u", name]).await, id(&["-g", name]).await) {
-                return Ok(Some(Account { name: name.to_owned(), uid, gid }));
+                let groups = ids(&["-G", name]).await.unwrap_or_default();
+                return Ok(Some(Account { name: name.to_owned(), uid, gid, groups }));
             }
         }
         Err(Error::NoAccount)
@@ -40,31 +52,81 @@ impl Account {
 
     /// The user to run the server on data that exists already: whoever owns it, because the server reads nobody else's.
     /// `None` means the caller, who is not root.
-    pub(crate) async fn for_data(data: &Path) -> Result<Option<Account>> {
-        let usual = Account::for_server().await?;
-        let Some(usual) = usual else { return Ok(None) };
-        let owner = fs::metadata(data).map_err(Error::io("look at", data))?;
+    ///
+    /// # Errors
+    /// [`Error::Link`] if `data` is not a folder, and [`Error::ForeignDirectory`] if it belongs to another user than the
+    /// directory `root` that it is in, unless that is root's: who put it there would choose the user.
+    pub(crate) async fn for_data(root: &Path, data: &Path) -> Result<Option<Account>> {
+        let Some(usual) = Account::for_server().await? else { return Ok(None) };
+        let owner = fs::symlink_metadata(data).map_err(Error::io("look at", data))?;
+        if !owner.is_dir() {
+            return Err(Error::Link { path: data.to_path_buf() });
+        }
         if owner.uid() == usual.uid || owner.uid() == 0 {
             return Ok(Some(usual));
         }
-        Ok(Some(Account { name: format!("number {}", owner.uid()), uid: owner.uid(), gid: owner.gid() }))
+        let (uid, gid) = (owner.uid(), owner.gid());
+        let above = fs::metadata(root).map_err(Error::io("look at", root))?.uid();
+        if above != 0 && above != uid {
+            let found = format!("files of user number {uid}");
+            return Err(Error::ForeignDirectory { path: data.to_path_buf(), found });
+        }
+        Ok(Some(Account { name: format!("number {uid}"), uid, gid, groups: vec![gid] }))
+    }
+
+    /// The user's name.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// The user's number.
-    #[cfg(feature = "testing")]
     pub(crate) fn uid(&self) -> u32 {
         self.uid
     }
 
+    pub(super) fn gid(&self) -> u32 {
+        self.gid
+    }
+
+    /// Whether the user is in a group.
+    pub(super) fn is_member(&self, group: u32) -> bool {
+        self.gid == group || self.groups.contains(&group)
+    }
+
     /// Makes `command` run as this user, without root's groups.
-    pub(crate) fn run(&self, command: &mut std::process::Command) {
+    pub fn run(&self, command: &mut std::process::Command) {
         command.uid(self.uid).gid(self.gid);
     }
 
-    /// Gives `path` to this user.
-    pub(crate) fn own(&self, path: &Path) -> Result<()> {
-        std::os::unix::fs::chown(path, Some(self.uid), Some(self.gid))
-            .map_err(Error::io("give the server's user the path", path))
+    /// Replaces a file with this user's rights.
+    pub(super) fn replace(&self, path: &Path, text: &str) -> Result<()> {
+        self.shell(REPLACE, &[path.as_os_str()], text).map_err(Error::io("write", path))
+    }
+
+    /// Appends to a file with this user's rights.
+    pub(super) fn append(&self, path: &Path, text: &str) -> Result<()> {
+        self.shell(r#"exec cat >>"$1""#, &[path.as_os_str()], text).map_err(Error::io("write", path))
+    }
+
+    /// Makes a folder that only this user can enter, with this user's rights.
+    pub(super) fn make_dir(&self, path: &Path) -> Result<()> {
+        self.shell(r#"exec mkdir -m 700 -- "$1""#, &[path.as_os_str()], "").map_err(Error::io("create", path))
+    }
+
+    /// Runs a script of the shell with this user's rights and `input` as its standard input.
+    pub(super) fn shell(&self, script: &str, args: &[&OsStr], input: &str) -> io::Result<()> {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", script, "sh"]).args(args).env("LC_ALL", "C").current_dir("/");
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+        self.run(&mut command);
+        let mut child = command.spawn()?;
+        // A script that does not read to the end has failed, and says why.
+        let _ = child.stdin.take().map(|mut stdin| stdin.write_all(input.as_bytes()));
+        let output = child.wait_with_output()?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
     }
 
     /// Checks that this user can enter a folder.
@@ -106,11 +168,16 @@ pub(crate) async fn caller_uid() -> u32 {
     id(&["-u"]).await.expect("`id -u` answers on every Unix")
 }
 
-/// What `id` answers; `None` when there is no such user.
+/// The number that `id` answers; `None` when there is no such user.
 async fn id(args: &[&str]) -> Option<u32> {
+    ids(args).await?.first().copied()
+}
+
+/// The numbers that `id` answers; `None` when there is no such user.
+async fn ids(args: &[&str]) -> Option<Vec<u32>> {
     let output = Command::new("id").args(args).stderr(Stdio::null()).output().await.ok()?;
     if !output.status.success() {
         return None;
     }
-    String::from_utf8_lossy(&output.stdout).trim().parse().ok()
+    String::from_utf8_lossy(&output.stdout).split_whitespace().map(|number| number.parse().ok()).collect()
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{ConnectOptions as _, Connection as _};
 
+use super::directory::url;
 use super::home::{Home, SUPERUSER};
 use super::launch::Launcher;
 use super::postmaster::{self, PidFile, Signal};
@@ -127,19 +128,19 @@ impl Cluster {
     /// # Errors
     /// [`Error::StillStopping`] after a minute; the server goes on stopping.
     pub async fn stop(&self) -> Result<()> {
-        self.launcher.end(Signal::Fast).await?;
+        self.launcher.home.end(Signal::Fast).await?;
         self.launcher.home.remove_socket_dir(&self.socket_dir);
         Ok(())
     }
 
     /// Stops the server at once, as a crash would; the next start recovers from the log.
     pub async fn stop_immediate(&self) -> Result<()> {
-        self.launcher.end(Signal::Immediate).await
+        self.launcher.home.end(Signal::Immediate).await
     }
 
     /// Kills the server's first process and nothing else, as the system's out-of-memory killer would.
     pub async fn kill(&self) -> Result<()> {
-        self.launcher.end(Signal::Kill).await
+        self.launcher.home.end(Signal::Kill).await
     }
 
     /// Starts the server again on the same port after one of the stops. A running server is left alone.
@@ -159,10 +160,9 @@ impl Cluster {
 
     /// A server that runs, and where it listens.
     fn new(launcher: Launcher, file: PidFile, attached: bool) -> Result<Cluster> {
-        let (password, database) = (launcher.home.password()?, percent(&launcher.settings.database));
+        let password = launcher.home.password()?;
         let port = file.port.unwrap_or_default();
-        // It speaks plainly on loopback, whatever PGSSLMODE in the caller's environment says.
-        let url = format!("postgres://{SUPERUSER}:{password}@127.0.0.1:{port}/{database}?sslmode=disable");
+        let url = url(SUPERUSER, &password, port, &launcher.settings.database);
         let socket_dir = file.socket_dir.map(PathBuf::from).unwrap_or_default();
         Ok(Cluster { launcher, port, socket_dir, url, attached })
     }
@@ -228,10 +228,4 @@ async fn choose_installation(home: &Home, settings: &Settings) -> Result<Install
             },
         },
     }
-}
-
-/// Escapes everything in a database name that has a meaning in a URL.
-fn percent(name: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    name.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }

@@ -96,6 +96,30 @@ pub enum Error {
         instead: PathBuf,
     },
 
+    /// The server's user could lead root to other files on the way to the data directory. Nothing was written.
+    #[error(
+        "user {user}, who runs PostgreSQL, can replace {}, and root would write to wherever it then leads; \
+         choose a data directory below folders that only root can change, such as /var/lib/reveille",
+        .path.display()
+    )]
+    Untrusted {
+        /// What can be replaced.
+        path: PathBuf,
+        /// The user that runs the server.
+        user: String,
+    },
+
+    /// Something other than a plain file or folder is where the server's directory has one. It was not opened.
+    #[error(
+        "{} is a link, or has a second name elsewhere, where a plain file or folder is expected; \
+         it is not followed: find out who put it there, and remove it",
+        .path.display()
+    )]
+    Link {
+        /// The path.
+        path: PathBuf,
+    },
+
     /// There is no user to run the server as.
     #[error("PostgreSQL refuses to run as root, and there is no user `postgres` or `nobody` to run it; add one")]
     NoAccount,

@@ -13,33 +13,45 @@
 //! ```
 //!
 //! `data/` appears by a rename when `initdb` has finished, so it is complete or absent, whenever the power fails.
+//!
+//! When root starts the server, the directory and the files in it belong to root, and only `data/` and the folder of the socket
+//! are the server's user's. That user must not be able to make root write elsewhere: the directory itself cannot be
+//! changed by that user ([`taking`](super::taking)), no file in it is opened through a link ([`files`]), and what has to be written inside
+//! `data/` or the folder of the socket is written with that user's rights ([`Account`]). Earlier versions gave the whole
+//! directory away; root takes it back when it is opened.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use tokio::process::Command;
 
-use super::account::make_open_dirs;
+use super::files::{self, Access};
+use super::taking::{is_file, make_own, make_roots};
 use super::{Account, Error, Installation, Result};
 
 /// The superuser of a private server.
 pub(super) const SUPERUSER: &str = "reveille";
 
-const MARKER: &str = "reveille-embedded";
+pub(super) const MARKER: &str = "reveille-embedded";
 const MARKER_TEXT: &str =
     "A PostgreSQL server of Reveille lives here. Reveille removes and makes files in this folder.\n";
-const LOCK: &str = "lock";
+pub(super) const LOCK: &str = "lock";
+/// The file that `reveille up` locks for as long as it runs.
+pub(super) const OWNER: &str = "owner";
+pub(super) const PASSWORD: &str = "password";
+pub(super) const LOG: &str = "postgresql.log";
+pub(super) const OLD_LOG: &str = "postgresql.log.old";
+pub(super) const PORT: &str = "port";
+pub(super) const SOCKET_DIR: &str = "socket_dir";
+
 const MAKING: &str = "data.making-";
 
 /// A log larger than this at a start is set aside, so that there are never more than two of about this size.
 const LOG_KEEP_BYTES: u64 = 16 * 1024 * 1024;
-
-/// The longest folder for a socket: the system allows about 100 bytes for the socket's path, whose name and lock take 19.
-const SOCKET_DIR_BYTES: usize = 80;
 
 /// How long something may still be writing to a data directory that was never completed, and between two looks.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -64,43 +76,33 @@ pub(super) struct Lock {
 impl Home {
     /// Opens the directory, making it if need be.
     ///
-    /// A directory that exists keeps its owner and its mode: the server's user must be able to enter it, no more. Whether
-    /// it can is found out before anything is made or changed.
+    /// The server's user must be able to enter it. Whether it can is found out before anything is made or changed. A directory
+    /// of root's that exists keeps its owner and its mode; another one is root's from then on.
     pub(super) async fn open(root: &Path) -> Result<Home> {
         let root = std::path::absolute(root).map_err(Error::io("find", root))?;
         let data = root.join("data");
-        let account = if data.exists() { Account::for_data(&data).await? } else { Account::for_server().await? };
-        if let Some(account) = &account {
-            let there = root.ancestors().find(|dir| dir.exists()).unwrap_or(&root);
-            account.check_reach(there).await?;
-        }
-        Home::make_root(&root, account.as_ref())?;
-        let root = fs::canonicalize(&root).map_err(Error::io("find", &root))?;
-        let marker = root.join(MARKER);
-        if !marker.exists() {
-            // Somebody else may be making the directory too. Then the marker is there before anything that was found.
-            if let Some(found) = first_entry(&root)?
-                && !marker.exists()
-            {
-                return Err(Error::ForeignDirectory { path: root, found });
+        let is_there = fs::symlink_metadata(&data).is_ok();
+        let account = if is_there { Account::for_data(&root, &data).await? } else { Account::for_server().await? };
+        let root = match &account {
+            None => make_own(&root)?,
+            Some(account) => {
+                let there = root.ancestors().find(|dir| dir.exists()).unwrap_or(&root);
+                account.check_reach(there).await?;
+                make_roots(&root, account)?
             }
-            fs::write(&marker, MARKER_TEXT).map_err(Error::io("write in", &root))?;
+        };
+        let home = Home { root, account };
+        if !is_file(&home.root.join(MARKER)) {
+            home.write(&home.root.join(MARKER), MARKER_TEXT)?;
         }
-        Ok(Home { root, account })
+        Ok(home)
     }
 
-    /// Makes the directory, closed to everybody but the server's user, unless it exists.
-    fn make_root(root: &Path, account: Option<&Account>) -> Result<()> {
-        if let Some(parent) = root.parent() {
-            match account {
-                Some(_) => make_open_dirs(parent)?,
-                None => fs::create_dir_all(parent).map_err(Error::io("create", parent))?,
-            }
-        }
-        match DirBuilder::new().mode(0o700).create(root) {
-            Ok(()) => account.map_or(Ok(()), |account| account.own(root)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            Err(error) => Err(Error::io("create", root)(error)),
+    /// Opens the directory that an earlier start has made. `None` if there is none; then nothing is made.
+    pub(super) async fn find(root: &Path) -> Result<Option<Home>> {
+        match is_file(&root.join(MARKER)) {
+            true => Home::open(root).await.map(Some),
+            false => Ok(None),
         }
     }
 
@@ -114,12 +116,17 @@ impl Home {
     }
 
     pub(super) fn log(&self) -> PathBuf {
-        self.root.join("postgresql.log")
+        self.root.join(LOG)
     }
 
     /// The user that runs the server; `None` is the caller.
     pub(super) fn account(&self) -> Option<&Account> {
         self.account.as_ref()
+    }
+
+    /// Opens the file that the owner of this directory locks.
+    pub(super) fn open_owner(&self) -> Result<File> {
+        self.open_file(&self.root.join(OWNER), Access::Write)
     }
 
     /// Waits until nobody else creates or starts here.
@@ -128,9 +135,8 @@ impl Home {
     /// A dropped wait gives up the lock as soon as it gets it.
     pub(super) async fn lock(&self) -> Result<Lock> {
         let path = self.root.join(LOCK);
+        let file = self.open_file(&path, Access::Write)?;
         let locked = tokio::task::spawn_blocking(move || -> Result<Lock> {
-            let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
-            let file = file.map_err(Error::io("open", &path))?;
             file.lock().map_err(Error::io("lock", &path))?;
             Ok(Lock { _file: file })
         });
@@ -150,22 +156,27 @@ impl Home {
         let making = self.root.join(format!("{MAKING}{}", random_hex(4)?));
         self.make_dir(&making)?;
         let password = random_hex(PASSWORD_BYTES)?;
-        let password_file = self.root.join("password");
-        self.write_private(&password_file, &password)?;
+        let password_path = self.root.join(PASSWORD);
+        let password_file = self.write(&password_path, &password)?;
         if durable {
-            sync(&password_file)?;
+            password_file.sync_all().map_err(Error::io("write to the disk", &password_path))?;
         }
 
         let mut command = self.command(installation, "initdb");
-        command.arg("--pgdata").arg(&making).arg("--pwfile").arg(&password_file);
+        command.arg("--pgdata").arg(&making).arg("--pwfile").arg(&password_path);
         command.args(["--username", SUPERUSER, "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C"]);
         command.arg("--data-checksums");
         if !durable {
             command.arg("--no-sync");
         }
+        // It has to be read by the server's user until initdb is done.
+        if let Some(account) = &self.account {
+            files::give(&password_file, &password_path, account.uid(), account.gid())?;
+        }
         // An initdb whose caller is gone must not go on in a folder that the next start removes.
         let output =
             command.kill_on_drop(true).output().await.map_err(Error::io("run", &installation.program("initdb")))?;
+        self.keep(&password_file, &password_path)?;
         if !output.status.success() {
             let said = [output.stdout, output.stderr].concat();
             let said = String::from_utf8_lossy(&said).trim().replace(&password, "…");
@@ -173,11 +184,11 @@ impl Home {
             return Err(Error::Initdb { path: self.data(), output: said });
         }
         let conf = making.join("postgresql.conf");
-        let appended = OpenOptions::new().append(true).open(&conf).and_then(|mut file| {
-            file.write_all(b"\ninclude_if_exists = 'reveille.conf'\n")?;
-            if durable { file.sync_all() } else { Ok(()) }
-        });
-        appended.map_err(Error::io("write", &conf))?;
+        self.append_as_server(&conf, "\ninclude_if_exists = 'reveille.conf'\n")?;
+        if durable {
+            let written = files::open(&conf, Access::Read)?;
+            written.sync_all().map_err(Error::io("write to the disk", &conf))?;
+        }
         fs::rename(&making, self.data()).map_err(Error::io("complete", &making))?;
         // The names of the data and of its password, which must not outlive one another.
         if durable { sync(&self.root) } else { Ok(()) }
@@ -195,83 +206,36 @@ impl Home {
 
     /// The superuser's password.
     pub(super) fn password(&self) -> Result<String> {
-        let path = self.root.join("password");
-        Ok(fs::read_to_string(&path).map_err(Error::io("read", &path))?.trim().to_owned())
+        let path = self.root.join(PASSWORD);
+        let absent = || Error::io("read", &path)(io::ErrorKind::NotFound.into());
+        Ok(files::read(&path)?.ok_or_else(absent)?.trim().to_owned())
     }
 
     /// Writes the settings of the next start.
     pub(super) fn write_conf(&self, text: &str) -> Result<()> {
-        self.write_private(&self.data().join("reveille.conf"), text)
+        self.replace_as_server(&self.data().join("reveille.conf"), text)
+    }
+
+    /// The port of the last start: whoever wrote down a URL finds the server again. `None` if it is not known.
+    pub(super) fn last_port(&self) -> Option<u16> {
+        files::read(&self.root.join(PORT)).ok()??.trim().parse().ok()
+    }
+
+    /// Writes down the port of this start.
+    pub(super) fn write_port(&self, port: u16) -> Result<()> {
+        self.write(&self.root.join(PORT), &format!("{port}\n")).map(drop)
     }
 
     /// Opens the log for appending, and says how long it is already.
     pub(super) fn open_log(&self) -> Result<(File, u64)> {
         let path = self.log();
-        if fs::metadata(&path).is_ok_and(|log| log.len() > LOG_KEEP_BYTES) {
-            let old = path.with_extension("log.old");
+        if fs::symlink_metadata(&path).is_ok_and(|log| log.len() > LOG_KEEP_BYTES) {
+            let old = self.root.join(OLD_LOG);
             fs::rename(&path, &old).map_err(Error::io("set aside", &path))?;
         }
-        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
-        let file = file.map_err(Error::io("open", &path))?;
+        let file = self.open_file(&path, Access::Append)?;
         let length = file.metadata().map_err(Error::io("open", &path))?.len();
         Ok((file, length))
-    }
-
-    /// A private folder for the socket: inside the home if its path is short and plain, or else in `/tmp`, under a random
-    /// name that the home remembers.
-    pub(super) fn socket_dir(&self) -> Result<PathBuf> {
-        let inside = self.root.join("run");
-        let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-".contains(byte);
-        let bytes = inside.as_os_str().as_encoded_bytes();
-        if bytes.len() <= SOCKET_DIR_BYTES && bytes.iter().all(plain) {
-            return self.ours_or_new(&inside).map(|()| inside);
-        }
-        let remembered = self.root.join("socket_dir");
-        if let Ok(text) = fs::read_to_string(&remembered)
-            && self.ours_or_new(Path::new(text.trim())).is_ok()
-        {
-            return Ok(PathBuf::from(text.trim()));
-        }
-        let outside = Path::new("/tmp").join(format!("reveille-{}", random_hex(6)?));
-        self.make_dir(&outside)?;
-        self.write_private(&remembered, &outside.to_string_lossy())?;
-        Ok(outside)
-    }
-
-    /// Removes what a killed server left in the folder of its socket, which nobody else uses. PostgreSQL would refuse to
-    /// start as long as any process has the number in the socket's lock file.
-    pub(super) fn clear_socket_dir(&self, dir: &Path) -> Result<()> {
-        for entry in fs::read_dir(dir).map_err(Error::io("list", dir))?.filter_map(io::Result::ok) {
-            if entry.file_name().as_encoded_bytes().starts_with(b".s.PGSQL.") {
-                fs::remove_file(entry.path()).map_err(Error::io("remove", &entry.path()))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes a socket folder outside the home when the server has left it.
-    pub(super) fn remove_socket_dir(&self, dir: &Path) {
-        if !dir.starts_with(&self.root) {
-            // Only if it is empty, as it is after a stop.
-            let _ = fs::remove_dir(dir);
-        }
-    }
-
-    /// Makes a folder, or takes the one that is there if it is private to the server's user: in `/tmp` anybody may have
-    /// made one of that name.
-    fn ours_or_new(&self, path: &Path) -> Result<()> {
-        match self.make_dir(path) {
-            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {}
-            made => return made,
-        }
-        let (there, data) = (fs::symlink_metadata(path), self.data());
-        let there = there.map_err(Error::io("look at", path))?;
-        // Nobody but the server's user owns its data.
-        let owner = fs::metadata(&data).map_err(Error::io("look at", &data))?.uid();
-        if there.is_dir() && there.uid() == owner && there.mode() & 0o077 == 0 {
-            return Ok(());
-        }
-        Err(Error::ForeignDirectory { path: path.to_path_buf(), found: "another user's files".to_owned() })
     }
 
     /// One of the installation's programs, run as the server's user in the server's home, without the caller's
@@ -290,21 +254,52 @@ impl Home {
         command
     }
 
-    /// Makes a folder that only the server's user can enter; an error if there is one already.
-    fn make_dir(&self, path: &Path) -> Result<()> {
+    /// Makes a folder in this directory that only the server's user can enter; an error if there is one already.
+    pub(super) fn make_dir(&self, path: &Path) -> Result<()> {
         DirBuilder::new().mode(0o700).create(path).map_err(Error::io("create", path))?;
-        self.give(path)
+        let Some(account) = &self.account else { return Ok(()) };
+        let dir = files::open_dir(path).map_err(Error::io("open", path))?;
+        files::give(&dir, path, account.uid(), account.gid())
     }
 
-    /// Writes a file that only the server's user (and root) can read.
-    fn write_private(&self, path: &Path, text: &str) -> Result<()> {
-        let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path);
-        file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(Error::io("write", path))?;
-        self.give(path)
+    /// Writes a file of this directory that only its owner can read.
+    pub(super) fn write(&self, path: &Path, text: &str) -> Result<File> {
+        let file = files::write(path, text)?;
+        self.keep(&file, path)?;
+        Ok(file)
     }
 
-    fn give(&self, path: &Path) -> Result<()> {
-        self.account.as_ref().map_or(Ok(()), |account| account.own(path))
+    fn open_file(&self, path: &Path, access: Access) -> Result<File> {
+        let file = files::open(path, access)?;
+        self.keep(&file, path)?;
+        Ok(file)
+    }
+
+    /// Makes a file of root's directory root's.
+    fn keep(&self, file: &File, path: &Path) -> Result<()> {
+        match &self.account {
+            Some(_) => files::take(file, path),
+            None => Ok(()),
+        }
+    }
+
+    /// Replaces a file in a folder of the server's user.
+    pub(super) fn replace_as_server(&self, path: &Path, text: &str) -> Result<()> {
+        match &self.account {
+            Some(account) => account.replace(path, text),
+            None => files::write(path, text).map(drop),
+        }
+    }
+
+    /// Appends to a file in a folder of the server's user.
+    fn append_as_server(&self, path: &Path, text: &str) -> Result<()> {
+        match &self.account {
+            Some(account) => account.append(path, text),
+            None => {
+                let written = files::open(path, Access::Append)?.write_all(text.as_bytes());
+                written.map_err(Error::io("write", path))
+            }
+        }
     }
 }
 
@@ -315,13 +310,12 @@ impl Home {
 /// [`Error::Damaged`] when there is data without a readable version.
 pub fn data_major(data_dir: &Path) -> Result<Option<u32>> {
     let data = data_dir.join("data");
-    match fs::read_to_string(data.join("PG_VERSION")) {
-        Ok(text) => text.trim().parse().map(Some).map_err(|_| Error::Damaged { data }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::symlink_metadata(&data) {
+    match files::read(&data.join("PG_VERSION"))? {
+        Some(text) => text.trim().parse().map(Some).map_err(|_| Error::Damaged { data }),
+        None => match fs::symlink_metadata(&data) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             _ => Err(Error::Damaged { data }),
         },
-        Err(error) => Err(Error::io("read the version of", &data)(error)),
     }
 }
 
@@ -341,12 +335,6 @@ async fn remove_patiently(path: &Path) -> Result<()> {
 /// Writes a file or folder to the disk.
 fn sync(path: &Path) -> Result<()> {
     File::open(path).and_then(|file| file.sync_all()).map_err(Error::io("write to the disk", path))
-}
-
-/// One thing in a folder. `None` when it is empty.
-fn first_entry(dir: &Path) -> Result<Option<String>> {
-    let mut entries = fs::read_dir(dir).map_err(Error::io("list", dir))?.filter_map(io::Result::ok);
-    Ok(entries.next().map(|entry| entry.file_name().to_string_lossy().into_owned()))
 }
 
 /// Random bytes from the system, in hexadecimal: these guard a superuser, so they must not be guessable.

@@ -1,20 +1,16 @@
-//! Getting the server's process to run, and to end.
+//! Getting the server's process to run.
 
-use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use super::home::Home;
-use super::postmaster::{self, PidFile, Signal};
+use super::postmaster::{self, PidFile};
 use super::{Error, Installation, Result, Settings};
 
-/// How long a stop may take: a fast shutdown writes a checkpoint first.
-const STOP_TIMEOUT: Duration = Duration::from_secs(60);
-
 /// How often the pid file is looked at while the server starts or stops. PostgreSQL tells nobody but this file.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Ports tried before giving up: another program may take a free port between its choice and its use.
 const PORT_TRIES: usize = 5;
@@ -70,7 +66,7 @@ impl Launcher {
         for _ in 0..PORT_TRIES {
             let port = match self.settings.port {
                 Some(port) => port,
-                None => self.last_port().filter(|port| is_free(*port)).map_or_else(free_port, Ok)?,
+                None => self.home.last_port().filter(|port| is_free(*port)).map_or_else(free_port, Ok)?,
             };
             match self.launch_on(port).await {
                 Err(Error::PortTaken { .. }) if self.settings.port.is_none() => {}
@@ -90,7 +86,7 @@ impl Launcher {
             match self.attempt(port, &socket_dir, statistics).await {
                 Ok(file) => {
                     // Only a convenience: without the file the next start chooses a port.
-                    let _ = fs::write(self.home.root().join("port"), format!("{port}\n"));
+                    let _ = self.home.write_port(port);
                     return Ok(file);
                 }
                 Err(Failed::Orphans) if since.elapsed() < ORPHANS_TIMEOUT => tokio::time::sleep(ORPHANS_PAUSE).await,
@@ -105,27 +101,12 @@ impl Launcher {
         }
     }
 
-    /// Ends the server. One that does not run is no error.
-    pub(super) async fn end(&self, signal: Signal) -> Result<()> {
-        let pgdata = self.home.data();
-        let Some(file) = postmaster::running(&pgdata) else { return Ok(()) };
-        postmaster::signal(file.pid, signal)?;
-        let since = Instant::now();
-        while postmaster::serves(file.pid, &pgdata) {
-            if since.elapsed() > STOP_TIMEOUT {
-                return Err(Error::StillStopping { pid: file.pid, waited: STOP_TIMEOUT, log: self.home.log() });
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-        Ok(())
-    }
-
     /// One attempt, with no server running: clears up after the last, writes the configuration, runs `postgres`, waits until it is ready or has ended.
     async fn attempt(&self, port: u16, socket_dir: &Path, statistics: bool) -> Result<PidFile, Failed> {
         let pgdata = self.home.data();
         postmaster::none_may_run(&pgdata)?;
         self.home.write_conf(&self.settings.render(port, socket_dir, statistics))?;
-        postmaster::disown_pid_file(&pgdata)?;
+        postmaster::disown_pid_file(&self.home)?;
         self.home.clear_socket_dir(socket_dir)?;
         let (log, offset) = self.home.open_log()?;
         let second = log.try_clone().map_err(Error::io("open", &self.home.log()))?;
@@ -177,11 +158,6 @@ impl Launcher {
         let log = self.home.log();
         let tail = postmaster::log_tail(&log, offset);
         Error::StillStarting { waited: self.settings.start_timeout, log, tail }
-    }
-
-    /// The port of the last start: whoever wrote down a URL finds the server again.
-    fn last_port(&self) -> Option<u16> {
-        fs::read_to_string(self.home.root().join("port")).ok()?.trim().parse().ok()
     }
 }
 

@@ -15,18 +15,25 @@
 
 mod account;
 mod cluster;
+mod directory;
 #[cfg(feature = "download")]
 mod download;
+mod ending;
 mod error;
+mod files;
 mod home;
 mod installation;
 mod launch;
 mod places;
 mod postmaster;
 mod settings;
+mod sockets;
+mod taking;
+mod trust;
 
-pub(crate) use account::Account;
+pub use account::Account;
 pub use cluster::Cluster;
+pub use directory::{Directory, Running};
 #[cfg(feature = "download")]
 pub use download::{Download, Progress, download, obtain};
 pub use error::Error;

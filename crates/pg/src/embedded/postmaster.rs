@@ -10,7 +10,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::{Error, Result};
+use super::home::Home;
+use super::{Account, Error, Result, files};
 
 /// The lines of a log that an error message shows.
 const TAIL_LINES: usize = 12;
@@ -32,7 +33,7 @@ pub(crate) struct PidFile {
 impl PidFile {
     /// Reads the file. `None` when there is none, or nothing in it yet.
     pub(super) fn read(pgdata: &Path) -> Option<PidFile> {
-        PidFile::parse(&fs::read_to_string(pgdata.join("postmaster.pid")).ok()?)
+        PidFile::parse(&files::read(&pgdata.join("postmaster.pid")).ok()??)
     }
 
     /// The lines are: pid, data directory, start time, port, socket directory, address, shared memory, status.
@@ -129,16 +130,11 @@ pub(super) fn none_may_run(pgdata: &Path) -> Result<()> {
 /// PostgreSQL refuses to start while the number in the file belongs to any living process of its user, but takes a file
 /// that names its own parent as stale. The file is not removed, because it also names the shared memory by which
 /// PostgreSQL finds orphaned sessions of the crashed server, and that check must still happen.
-pub(super) fn disown_pid_file(pgdata: &Path) -> Result<()> {
-    let path = pgdata.join("postmaster.pid");
-    match fs::read_to_string(&path) {
-        Ok(text) => {
-            let rest = text.split_once('\n').map_or("", |(_, rest)| rest);
-            fs::write(&path, format!("{}\n{rest}", std::process::id())).map_err(Error::io("write", &path))
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Error::io("read", &path)(error)),
-    }
+pub(super) fn disown_pid_file(home: &Home) -> Result<()> {
+    let path = home.data().join("postmaster.pid");
+    let Some(text) = files::read(&path)? else { return Ok(()) };
+    let rest = text.split_once('\n').map_or("", |(_, rest)| rest);
+    home.replace_as_server(&path, &format!("{}\n{rest}", std::process::id()))
 }
 
 /// A way to end a server.
@@ -152,8 +148,9 @@ pub(crate) enum Signal {
     Kill,
 }
 
-/// Sends a signal. A process that is gone already is no error: gone is what the sender wants.
-pub(crate) fn signal(pid: u32, signal: Signal) -> Result<()> {
+/// Sends a signal with the rights of the server's user, so that it reaches no other user's process. A process that is gone
+/// already is no error: gone is what the sender wants.
+pub(crate) fn signal(pid: u32, signal: Signal, account: Option<&Account>) -> Result<()> {
     let name = match signal {
         Signal::Fast => "INT",
         Signal::Immediate => "QUIT",
@@ -162,7 +159,10 @@ pub(crate) fn signal(pid: u32, signal: Signal) -> Result<()> {
     // The shell's own `kill`, because the program of that name is not installed everywhere.
     let mut command = Command::new("sh");
     command.args(["-c", "kill -s \"$1\" \"$2\"", "sh", name, &pid.to_string()]);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
+    if let Some(account) = account {
+        account.run(&mut command);
+    }
     command.status().map(drop).map_err(Error::io("signal the server with", Path::new("sh")))
 }
 
@@ -170,11 +170,11 @@ pub(crate) fn signal(pid: u32, signal: Signal) -> Result<()> {
 pub(super) fn log_tail(log: &Path, offset: u64) -> String {
     let read = || -> io::Result<Vec<u8>> {
         use std::io::{Read, Seek, SeekFrom};
-        let mut file = fs::File::open(log)?;
+        let mut file = files::open(log, files::Access::Read).map_err(io::Error::other)?;
         let start = file.metadata()?.len().saturating_sub(TAIL_BYTES).max(offset);
         file.seek(SeekFrom::Start(start))?;
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
+        file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
     let text = read().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();

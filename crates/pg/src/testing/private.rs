@@ -75,7 +75,7 @@ impl Drop for PrivateCluster {
     fn drop(&mut self) {
         let pgdata: PathBuf = self.pgdata();
         if let Some(running) = embedded::running(&pgdata) {
-            let _ = embedded::signal(running.pid, Signal::Immediate);
+            let _ = embedded::signal(running.pid, Signal::Immediate, None);
             let since = Instant::now();
             while embedded::running(&pgdata).is_some() && since.elapsed() < END_TIMEOUT {
                 std::thread::sleep(Duration::from_millis(5));

@@ -14,13 +14,13 @@
 //! ```
 //!
 //! The folder is not in the workspace, because root's workspace may be closed to the user that runs the server. Its name
-//! can be guessed, so a folder of that name is used only if it is private to the user that runs the servers. It is removed
-//! when they are stopped.
+//! can be guessed, so a folder of that name is used only if it is the caller's and nobody else can write in it. It is removed
+//! when the servers are stopped.
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
 use std::hash::{Hash as _, Hasher as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, lchown};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -129,22 +129,31 @@ impl Folder {
         }
     }
 
-    /// Makes the folder, or makes sure that nobody else can have made it or can write in it.
+    /// Makes the folder, or makes sure that nobody else can have made it or can write in it. Root's can be entered by the
+    /// user that runs the servers, and not be listed.
     fn make(&self, caller: u32) {
-        match fs::DirBuilder::new().mode(0o700).create(&self.root) {
+        let mode = if self.account.is_some() { 0o711 } else { 0o700 };
+        match fs::DirBuilder::new().mode(mode).create(&self.root) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
                 panic!("could not create {}: {error}", self.root.display())
             }
             _ => {}
         }
         let Ok(found) = fs::symlink_metadata(&self.root) else { return };
-        let server = self.account.as_ref().map_or(caller, Account::uid);
-        // Root's own until it is given away a moment later.
-        let ours = found.is_dir() && found.mode() & 0o077 == 0 && [caller, server].contains(&found.uid());
+        // Earlier versions gave the folder to the user that runs the servers.
+        let given = self.account.as_ref().is_some_and(|account| account.uid() == found.uid());
+        let ours = found.is_dir() && found.mode() & 0o077 & !mode == 0 && (found.uid() == caller || given);
         assert!(ours, "{} is not a folder of ours that is closed to others; remove it", self.root.display());
-        if found.uid() != server {
-            self.give(&self.root);
-        }
+        let taken = match given {
+            true => lchown(&self.root, Some(caller), None),
+            false => Ok(()),
+        };
+        // The caller's umask may have taken something away.
+        let opened = match given || found.mode() & 0o777 != mode {
+            true => fs::set_permissions(&self.root, fs::Permissions::from_mode(mode)),
+            false => Ok(()),
+        };
+        taken.and(opened).unwrap_or_else(|error| panic!("could not take {}: {error}", self.root.display()));
     }
 
     /// Waits until nobody else holds a lock of this folder: `lock` to start a server, `download` to get PostgreSQL.
@@ -257,7 +266,6 @@ impl Folder {
         let mut command = Command::new("sh");
         command.args(["-c", CONTROL, "sh", "watch"]).arg(&self.root).current_dir("/").process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        self.run_as_server(command.as_std_mut());
         command.spawn().unwrap_or_else(|error| panic!("could not run sh: {error}"));
     }
 
@@ -279,7 +287,7 @@ impl Folder {
         });
     }
 
-    /// Writes a file that only the server's user can read.
+    /// Writes a file that only the caller can read.
     pub(super) fn write(&self, path: &Path, text: &str) -> PathBuf {
         let file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path);
         let written = file.and_then(|mut file| {
@@ -287,13 +295,13 @@ impl Folder {
             file.set_modified(SystemTime::now())
         });
         written.unwrap_or_else(|error| panic!("could not write {}: {error}", path.display()));
-        self.give(path);
         path.to_path_buf()
     }
 
     fn give(&self, path: &Path) {
         if let Some(account) = &self.account {
-            account.own(path).unwrap_or_else(|error| panic!("{error}"));
+            lchown(path, Some(account.uid()), None)
+                .unwrap_or_else(|error| panic!("could not give away {}: {error}", path.display()));
         }
     }
 

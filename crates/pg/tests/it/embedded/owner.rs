@@ -29,7 +29,7 @@ fn give(path: &Path, uid: u32) {
     }
 }
 
-/// A directory that somebody made keeps its owner and its mode; only what is made in it is the server's.
+/// A directory that root made keeps its owner and its mode; only the data in it is the server's.
 /// Root makes it, open to all, and starts a server there twice.
 #[tokio::test]
 async fn an_existing_directory_keeps_its_owner() {
@@ -42,7 +42,7 @@ async fn an_existing_directory_keeps_its_owner() {
     let (server, mode) = owner_and_mode(&place.pgdata());
     assert_ne!(server, 0);
     assert_eq!(mode, 0o700);
-    assert_eq!(owner_and_mode(&place.path.join("password")), (server, 0o600));
+    assert_eq!(owner_and_mode(&place.path.join("password")), (0, 0o600));
 }
 
 /// A directory that the server's user cannot enter is refused before anything in it changes.
@@ -69,12 +69,12 @@ async fn data_is_served_as_its_owner() {
     assert_eq!(ask(&cluster, "select 'served'").await, "served");
     let pid = cluster.pid().expect("running");
     assert_eq!(fs::metadata(format!("/proc/{pid}")).expect("look at the process").uid(), owner);
-    assert_eq!(owner_and_mode(&place.path).0, owner);
+    assert_eq!(owner_and_mode(&place.path).0, 0, "the directory around it is taken back");
     cluster.stop().await.expect("stop");
 }
 
 /// A directory that is made lets the server's user in, however far down it is.
-/// Several folders are missing; the last is closed to others and the ones above are not.
+/// Several folders are missing; the last can be entered and not listed, the ones above are open.
 #[tokio::test]
 async fn missing_folders_are_made_open_and_the_last_closed() {
     let Some(place) = of_root().await else { return };
@@ -83,7 +83,106 @@ async fn missing_folders_are_made_open_and_the_last_closed() {
     let cluster = Cluster::start(Settings { data_dir: deep.clone(), ..place.settings() }).await.expect("start");
     cluster.stop().await.expect("stop");
     assert_eq!(owner_and_mode(deep.parent().expect("parent")), (0, 0o755));
-    let (owner, mode) = owner_and_mode(&deep);
-    assert_ne!(owner, 0);
-    assert_eq!(mode, 0o700);
+    assert_eq!(owner_and_mode(&deep), (0, 0o711));
+}
+
+/// The user that runs the server.
+fn server_of(place: &Place) -> u32 {
+    owner_and_mode(&place.pgdata()).0
+}
+
+/// Makes a stopped server whose directory belongs to the server's user, as earlier versions left it.
+async fn given_away() -> Option<(Place, u32)> {
+    let place = of_root().await?;
+    fs::set_permissions(&place.path, fs::Permissions::from_mode(0o755)).expect("open");
+    place.start().await.stop().await.expect("stop");
+    let server = server_of(&place);
+    give(&place.path, server);
+    fs::set_permissions(&place.path, fs::Permissions::from_mode(0o700)).expect("close");
+    Some((place, server))
+}
+
+/// A directory that an earlier version gave to the server's user is taken back, with its files, and its data goes on.
+/// Gives a stopped server away with everything, and starts it.
+#[tokio::test]
+async fn a_directory_that_was_given_away_is_taken_back() {
+    let Some((place, server)) = given_away().await else { return };
+    let cluster = place.start().await;
+    assert_eq!(ask(&cluster, "select 'served'").await, "served");
+    cluster.stop().await.expect("stop");
+    assert_eq!(owner_and_mode(&place.path), (0, 0o711));
+    for entry in fs::read_dir(&place.path).expect("list") {
+        let entry = entry.expect("entry");
+        let expected = if entry.path().is_dir() { server } else { 0 };
+        assert_eq!(owner_and_mode(&entry.path()).0, expected, "{:?}", entry.file_name());
+    }
+}
+
+/// Root must not write through a link that the server's user puts into the directory.
+/// Replaces every file of a directory that was given away by a link: to a file of root's, and to a file that does not exist, in a folder of root's. No
+/// start may change the one or make the other.
+#[tokio::test]
+async fn links_of_the_servers_user_are_not_followed() {
+    let Some((place, server)) = given_away().await else { return };
+    let secrets = place.beside("secrets");
+    let (there, absent) = (secrets.join("there"), secrets.join("absent"));
+    let names = [
+        "reveille-embedded",
+        "lock",
+        "owner",
+        "password",
+        "postgresql.log",
+        "postgresql.log.old",
+        "port",
+        "socket_dir",
+        "run",
+        "data",
+        "data/PG_VERSION",
+        "data/postmaster.pid",
+        "data/reveille.conf",
+        "data/reveille.conf.new",
+        "data.making-0",
+    ];
+    for name in names {
+        for target in [&there, &absent] {
+            fs::write(&there, "precious").expect("write");
+            give(&place.path, server);
+            let (path, kept) = (place.path.join(name), place.path.join("kept"));
+            let had = fs::rename(&path, &kept).is_ok();
+            std::os::unix::fs::symlink(target, &path).expect("link");
+            std::os::unix::fs::lchown(&path, Some(server), None).expect("give");
+            if let Ok(cluster) = Cluster::start(place.settings()).await {
+                cluster.stop().await.expect("stop");
+            }
+            assert_eq!(fs::read_to_string(&there).expect("still there"), "precious", "{name}");
+            assert_eq!(owner_and_mode(&there).0, 0, "{name}");
+            assert_eq!(fs::read_dir(&secrets).expect("list").count(), 1, "{name} made something");
+            let _ = fs::remove_file(&path);
+            if had {
+                let _ = fs::remove_dir_all(&path);
+                fs::rename(&kept, &path).expect("put back");
+            }
+        }
+    }
+    place.start().await.stop().await.expect("the server still works");
+}
+
+/// A directory below a folder that the server's user can change is refused before anything is made.
+/// One in a folder of that user, and one that a link in such a folder leads to.
+#[tokio::test]
+async fn a_directory_that_the_servers_user_can_replace_is_refused() {
+    let Some((place, server)) = given_away().await else { return };
+    let users = place.beside("users");
+    fs::set_permissions(&users, fs::Permissions::from_mode(0o755)).expect("open");
+    give(&users, server);
+    let elsewhere = place.beside("elsewhere");
+    fs::set_permissions(&elsewhere, fs::Permissions::from_mode(0o755)).expect("open");
+    std::os::unix::fs::symlink(&elsewhere, users.join("link")).expect("link");
+    for data_dir in [users.join("new"), users.join("link"), users.join("link/below")] {
+        let refused = Cluster::start(Settings { data_dir: data_dir.clone(), ..place.settings() }).await;
+        let message = refused.expect_err("refused").to_string();
+        assert!(message.contains("can replace"), "{}: {message}", data_dir.display());
+    }
+    assert_eq!(fs::read_dir(&users).expect("list").count(), 1);
+    assert_eq!(fs::read_dir(&elsewhere).expect("list").count(), 0);
 }

@@ -1,0 +1,28 @@
+//! Ending a server, by whoever has its directory.
+
+use std::time::{Duration, Instant};
+
+use super::home::Home;
+use super::launch::LOOK_EVERY;
+use super::postmaster::{self, Signal};
+use super::{Error, Result};
+
+/// How long a stop may take: a fast shutdown writes a checkpoint first.
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+
+impl Home {
+    /// Ends the server. One that does not run is no error.
+    pub(super) async fn end(&self, signal: Signal) -> Result<()> {
+        let pgdata = self.data();
+        let Some(file) = postmaster::running(&pgdata) else { return Ok(()) };
+        postmaster::signal(file.pid, signal, self.account())?;
+        let since = Instant::now();
+        while postmaster::serves(file.pid, &pgdata) {
+            if since.elapsed() > STOP_TIMEOUT {
+                return Err(Error::StillStopping { pid: file.pid, waited: STOP_TIMEOUT, log: self.log() });
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        Ok(())
+    }
+}
