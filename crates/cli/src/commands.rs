@@ -1,9 +1,11 @@
 //! One module per command.
 
 mod doctor;
+mod down;
 mod durable;
 mod migrate;
 mod owner;
+mod psql;
 mod up;
 
 use std::io::Write as _;
@@ -19,6 +21,8 @@ pub async fn run(cli: Cli) -> Result<(), Error> {
     logging::start(&cli.log)?;
     match cli.command {
         Command::Up(args) => Box::pin(up::run(args)).await,
+        Command::Down(args) => down::run(args).await,
+        Command::Psql(args) => psql::run(args).await,
         Command::Serve(args) => Box::pin(serve::run(args)).await,
         Command::Migrate(args) => migrate::run(args).await,
         Command::Doctor(args) => Box::pin(doctor::run(args)).await,

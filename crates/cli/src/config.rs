@@ -8,10 +8,11 @@ mod address;
 mod durable;
 mod duration;
 mod flow;
+mod private;
 mod queue;
 mod secret;
 
-use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{
     Args, CommandFactory, FromArgMatches, Parser, Subcommand,
@@ -20,6 +21,9 @@ use clap::{
 
 pub use durable::{Durable, Import};
 pub use flow::Flow;
+use private::default_data_dir;
+pub(crate) use private::is_root;
+pub use private::{Down, Psql};
 pub use queue::Queue;
 pub use secret::{SecretUrl, redact};
 
@@ -102,6 +106,11 @@ pub enum Command {
     /// Start everything on this machine: a private PostgreSQL and the server
     #[command(after_help = UP_EXAMPLES)]
     Up(Up),
+    /// Stop the private PostgreSQL that a killed `up` left running
+    Down(Down),
+    /// Open psql on the private PostgreSQL of a running `up`
+    #[command(after_help = private::PSQL_EXAMPLES)]
+    Psql(Psql),
     /// Start the server on a database you have
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Serve),
@@ -137,6 +146,9 @@ pub struct Up {
     /// The database; with a URL, no PostgreSQL is started.
     #[command(flatten)]
     pub database: Database,
+    /// Serve for a parent process that runs as root. Not for people
+    #[arg(long, hide = true)]
+    pub apart: bool,
 }
 
 /// `reveille serve`.
@@ -313,30 +325,6 @@ impl Embedded {
             }
         }
     }
-}
-
-/// Whether this process runs as root. A system without `id` counts as "no".
-pub(crate) fn is_root() -> bool {
-    std::process::Command::new("id").arg("-u").output().is_ok_and(|it| it.stdout.trim_ascii() == b"0")
-}
-
-/// Where data goes when nobody said: `/var/lib` for root, whose home other users (PostgreSQL's among them) cannot reach;
-/// else the user's data home. `None` if the environment names no home.
-fn default_data_dir(root: bool, variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    if root {
-        return Some(PathBuf::from("/var/lib/reveille"));
-    }
-    let home = || variable("HOME").map(PathBuf::from);
-    let data_home = if cfg!(target_os = "macos") {
-        home()?.join("Library/Application Support")
-    } else {
-        // The XDG specification says that a relative path is to be ignored.
-        match variable("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute()) {
-            Some(path) => path,
-            None => home()?.join(".local/share"),
-        }
-    };
-    Some(data_home.join("reveille"))
 }
 
 /// Reads the command line and the environment. An empty variable counts as unset, whatever it would mean otherwise: that is

@@ -1,6 +1,6 @@
 //! Why a command failed, in words for the person who typed it.
 
-use std::{error::Error as StdError, io, net::SocketAddr, path::PathBuf};
+use std::{error::Error as StdError, io, net::SocketAddr, path::PathBuf, process::ExitStatus};
 
 use crate::config::redact;
 
@@ -45,6 +45,65 @@ pub enum Error {
         dir: PathBuf,
         /// The other process; `None` if it has not said.
         pid: Option<u32>,
+    },
+
+    /// A server works on the data directory's PostgreSQL, which is not to be stopped under it.
+    #[error(
+        "a `reveille up`{} runs on {}: stop it with Ctrl-C or `kill`, and it stops its PostgreSQL",
+        pid.map(|pid| format!(" (process {pid})")).unwrap_or_default(), dir.display()
+    )]
+    InUse {
+        /// The data directory.
+        dir: PathBuf,
+        /// The process; `None` if it has not said.
+        pid: Option<u32>,
+    },
+
+    /// There is no private PostgreSQL to connect to.
+    #[error("no PostgreSQL accepts connections in {}: start it with `reveille up`, or name another directory with --data-dir", dir.display())]
+    NotRunning {
+        /// The data directory.
+        dir: PathBuf,
+    },
+
+    /// The programs of this PostgreSQL come without psql.
+    #[error("there is no psql to run")]
+    NoPsql,
+
+    /// A program could not be run.
+    #[error("cannot run {}", program.display())]
+    Run {
+        /// The program.
+        program: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+
+    /// The private PostgreSQL does not stay up.
+    #[error(
+        "PostgreSQL has ended or failed to start {times} times in a row, and is not started again; its log {} says why", log.display()
+    )]
+    PostgresFails {
+        /// How often.
+        times: u32,
+        /// Its log.
+        log: PathBuf,
+    },
+
+    /// The server's own process could not be started or waited for.
+    #[error("cannot run the server as {user}")]
+    Apart {
+        /// The user that it runs as.
+        user: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+
+    /// The server's own process has failed. It has said why.
+    #[error("the server's process has ended with {status}; what it said is above")]
+    ApartFailed {
+        /// How it ended.
+        status: ExitStatus,
     },
 
     /// There is no home directory to keep data in.

@@ -9,7 +9,10 @@
 //! One Ctrl-C can arrive twice, from the terminal and from a program in between that passes it on. Copies within
 //! [`ONE_WISH`] are therefore one wish, not impatience.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -26,7 +29,7 @@ const ONE_WISH: Duration = Duration::from_millis(500);
 
 /// Whether the process was asked to stop.
 #[derive(Clone)]
-pub(crate) struct Shutdown(watch::Receiver<bool>);
+pub(crate) struct Shutdown(Arc<watch::Sender<bool>>);
 
 impl Shutdown {
     /// Starts receiving signals. Before this, they end the process; so call it before anything that needs tidying up.
@@ -37,7 +40,8 @@ impl Shutdown {
             true => None,
             false => Some(signal(SignalKind::hangup()).map_err(Error::Signals)?),
         };
-        let (request, requested) = watch::channel(false);
+        let shutdown = Self(Arc::new(watch::Sender::new(false)));
+        let requested = shutdown.clone();
         tokio::spawn(async move {
             let mut first = None;
             loop {
@@ -50,7 +54,7 @@ impl Shutdown {
                     None => {
                         first = Some(Instant::now());
                         tracing::info!("stopping; a second signal ends the process at once");
-                        request.send_replace(true);
+                        requested.request();
                     }
                     Some(first) if first.elapsed() < ONE_WISH => {}
                     Some(_) => {
@@ -60,15 +64,28 @@ impl Shutdown {
                 }
             }
         });
-        Ok(Self(requested))
+        Ok(shutdown)
+    }
+
+    /// Leaves signals to the parent process, which is asked by the same Ctrl-C and says by other means when to stop: by
+    /// [`Shutdown::request`].
+    pub(crate) fn by_parent() -> Result<Self, Error> {
+        for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+            // Once it is received it no longer ends the process, whether or not anybody looks.
+            drop(signal(kind).map_err(Error::Signals)?);
+        }
+        Ok(Self(Arc::new(watch::Sender::new(false))))
+    }
+
+    /// Asks the process to stop.
+    pub(crate) fn request(&self) {
+        self.0.send_replace(true);
     }
 
     /// Resolves once the process was asked to stop.
     pub(crate) async fn requested(&self) {
-        // The sender lives as long as the runtime; without it nobody will ever ask.
-        if self.0.clone().wait_for(|requested| *requested).await.is_err() {
-            std::future::pending().await
-        }
+        // The sender is here, so that the wait cannot fail.
+        let _ = self.0.subscribe().wait_for(|requested| *requested).await;
     }
 
     /// Whether the process was asked to stop.

@@ -1,18 +1,25 @@
 //! `reveille up`: everything on one machine, PostgreSQL included.
 //!
 //! The private PostgreSQL lives in the data directory and is started and stopped with the server. It runs apart from the
-//! terminal, so that Ctrl-C reaches only this process, which then stops things in order. A process that is killed leaves
-//! PostgreSQL running; the next `up` on that directory finds it and carries on. Two on one directory at the same time are
-//! refused, because the first to end would stop the PostgreSQL of both.
+//! terminal, so that Ctrl-C reaches only this process, which then stops things in order. If PostgreSQL ends by itself, it is
+//! started again. A process that is killed leaves PostgreSQL running; the next `up` on that directory finds it and carries
+//! on, and `reveille down` stops it. Two on one directory at the same time are refused, because the first to end would stop
+//! the PostgreSQL of both.
 //!
 //! The address answers from the first moment, with "starting", while PostgreSQL is downloaded, made and started; and a signal
 //! is obeyed meanwhile.
+//!
+//! When root runs it, this process keeps root to run PostgreSQL as another user, and the HTTP server is a process of that user
+//! ([`apart`]).
 
+mod apart;
 mod postgres;
+mod restart;
 
-use std::{net::SocketAddr, path::Path};
+use std::net::SocketAddr;
 
-use tokio::sync::Notify;
+use apart::Apart;
+use pg::embedded::{Cluster, Directory};
 
 use super::{open, open_given, owner::Owner, say};
 use crate::{
@@ -25,6 +32,9 @@ use crate::{
 
 /// `reveille up`.
 pub(super) async fn run(args: config::Up) -> Result<(), Error> {
+    if args.apart {
+        return Box::pin(apart::run(args)).await;
+    }
     let shutdown = Shutdown::on_signals()?;
     let schema = args.database.schema()?;
     let settings = Settings::of(&args.database, &args.server, &args.queue, &args.flow)?;
@@ -42,30 +52,27 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     // The address first: if it is taken, nothing has been started yet.
     let listener = Listener::bind(args.server.listen).await?;
     let address = listener.address();
-    let metrics = Metrics::install()?;
-    let starting = Box::pin(own_and_start(&args.embedded, &data_dir, &shutdown));
-    let started = answering(&listener, metrics.clone(), async |health| {
-        health.starting("starting PostgreSQL");
-        starting.await
-    });
-    let Some((_owner, cluster)) = started.await? else {
-        say("stopped");
-        return Ok(());
+    let directory = Directory::open(&data_dir).await?;
+    let _owner = Owner::take(&directory)?;
+    let mut front = match directory.account() {
+        None => Front::Here(Box::new(Here { listener, metrics: Metrics::install()?, schema, settings })),
+        Some(account) => Front::Apart(Box::new(Apart::start(account, listener)?)),
     };
-    // The way to a private PostgreSQL is direct, whatever the environment says about another database.
-    let options = pg::Options { pooler: false, listen_url: None, ..args.database.options() };
-    let served = match open(cluster.url(), options) {
+    let starting = Box::pin(postgres::start(&args.embedded, directory.path(), &shutdown));
+    let cluster = match front.answer_during(starting).await {
+        Ok(Some(cluster)) => cluster,
+        other => {
+            front.end().await;
+            other?;
+            say("stopped");
+            return Ok(());
+        }
+    };
+    let served = match open(cluster.url(), direct(&args.database)) {
         Err(error) => Err(error),
         Ok(database) => {
-            let database_of_server = database.clone();
-            let server = Server { listener, metrics, database: database_of_server, schema, shutdown, settings };
-            let done = Notify::new();
-            let serving = async {
-                let served = server.run(|| say(banner(&cluster, address))).await;
-                done.notify_one();
-                served
-            };
-            tokio::join!(serving, postgres::watch(&cluster, &database, done.notified())).0
+            let serving = front.serve(&cluster, database.clone(), &shutdown, || say(banner(&cluster, address)));
+            Box::pin(restart::keep_running(&cluster, &database, &shutdown, serving)).await
         }
     };
     say("stopping PostgreSQL");
@@ -76,23 +83,67 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes the data directory and starts its PostgreSQL; `None` if a signal ended that.
-///
-/// A directory that had an owner before is taken before anything is done. In a new one that is too early, because it may turn
-/// out to be somebody else's; of two that start in it at once, the one that comes too late has merely connected to what the
-/// other will stop.
-async fn own_and_start(
-    settings: &config::Embedded,
-    data_dir: &Path,
-    shutdown: &Shutdown,
-) -> Result<Option<(Owner, pg::embedded::Cluster)>, Error> {
-    let before = Owner::take_again(data_dir)?;
-    let Some(cluster) = postgres::start(settings, data_dir, shutdown).await? else { return Ok(None) };
-    let owner = match before {
-        Some(owner) => owner,
-        None => Owner::take(data_dir)?,
-    };
-    Ok(Some((owner, cluster)))
+/// What answers on the address.
+enum Front {
+    /// This process.
+    Here(Box<Here>),
+    /// Another one, because this one is root's.
+    Apart(Box<Apart>),
+}
+
+/// A server in this process that waits for its database.
+struct Here {
+    listener: Listener,
+    metrics: Metrics,
+    schema: pg::Schema,
+    settings: Settings,
+}
+
+impl Front {
+    /// Answers that PostgreSQL is being started, until `starting` is done.
+    async fn answer_during<T>(&mut self, starting: impl Future<Output = T>) -> T {
+        match self {
+            Front::Here(here) => {
+                let answering = answering(&here.listener, here.metrics.clone(), async |health| {
+                    health.starting("starting PostgreSQL");
+                    starting.await
+                });
+                answering.await
+            }
+            Front::Apart(_) => starting.await,
+        }
+    }
+
+    /// Ends what answers, when there is nothing to serve.
+    async fn end(self) {
+        if let Front::Apart(mut apart) = self {
+            // However it ends, there is nothing left to do for it.
+            let _ = apart.stop().await;
+        }
+    }
+
+    /// Serves until a stop is requested. Calls `ready` when it can work.
+    async fn serve(
+        self,
+        cluster: &Cluster,
+        database: pg::Database,
+        shutdown: &Shutdown,
+        ready: impl FnOnce(),
+    ) -> Result<(), Error> {
+        match self {
+            Front::Here(here) => {
+                let Here { listener, metrics, schema, settings } = *here;
+                let server = Server { listener, metrics, database, schema, shutdown: shutdown.clone(), settings };
+                server.run(ready).await
+            }
+            Front::Apart(apart) => apart.serve(cluster.url(), shutdown, ready).await,
+        }
+    }
+}
+
+/// The options of a private PostgreSQL's pool. The way to it is direct, whatever the environment says about another database.
+fn direct(settings: &config::Database) -> pg::Options {
+    pg::Options { pooler: false, listen_url: None, ..settings.options() }
 }
 
 /// What is ready, and where to look at it.

@@ -1,3 +1,5 @@
+use std::ffi::OsString;
+
 use super::*;
 
 /// The parser's own consistency check: duplicate flags, impossible groups, defaults that do not parse.

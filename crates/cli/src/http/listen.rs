@@ -82,6 +82,22 @@ impl Listener {
         Ok(Self { tcp, address, room: Arc::new(Semaphore::new(connections(open_files()))) })
     }
 
+    /// Takes over an address that is bound already, by this process or by its parent. Must be called within a tokio runtime.
+    pub fn from_std(tcp: std::net::TcpListener) -> io::Result<Self> {
+        tcp.set_nonblocking(true)?;
+        let address = tcp.local_addr()?;
+        Ok(Self {
+            tcp: TcpListener::from_std(tcp)?,
+            address,
+            room: Arc::new(Semaphore::new(connections(open_files()))),
+        })
+    }
+
+    /// Gives the address away, still bound. Nothing has been accepted.
+    pub fn into_std(self) -> io::Result<std::net::TcpListener> {
+        self.tcp.into_std()
+    }
+
     /// The address really bound; the port differs from the one asked for if that was 0.
     pub fn address(&self) -> SocketAddr {
         self.address

@@ -3,6 +3,7 @@
 mod command_line;
 mod described;
 mod doctor;
+mod down;
 mod durable;
 mod figures;
 mod flow;
@@ -13,6 +14,7 @@ mod migrate;
 mod process;
 mod python;
 mod queue;
+mod root;
 mod schemathesis;
 mod serve;
 mod server;

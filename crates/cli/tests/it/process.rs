@@ -77,12 +77,17 @@ impl Reveille {
 
     /// The first line that contains `part`, once it is said.
     pub(crate) async fn line(&self, part: &str) -> String {
+        self.lines(part, 1).await
+    }
+
+    /// The last of the first `count` lines that contain `part`, once it is said.
+    pub(crate) async fn lines(&self, part: &str, count: usize) -> String {
         let found = async {
             loop {
                 let more = self.said.more.notified();
                 // Looked at first: what was said before the end counts.
                 let over = self.said.closed.load(Ordering::Acquire) == STREAMS;
-                if let Some(line) = self.said.lines().iter().find(|line| line.contains(part)) {
+                if let Some(line) = self.said.lines().iter().filter(|line| line.contains(part)).nth(count - 1) {
                     return line.clone();
                 }
                 assert!(!over, "ended without saying {part:?}, only:\n{}", self.said.text());
@@ -90,6 +95,11 @@ impl Reveille {
             }
         };
         timeout(PATIENCE, found).await.unwrap_or_else(|_| panic!("never said {part:?}, only:\n{}", self.said.text()))
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id().expect("it runs")
     }
 
     /// The address it listens on, as it said.

@@ -172,24 +172,46 @@ async fn up_after_everything_was_killed_recovers() {
     assert_eq!(second.ended().await.status.code(), Some(0));
 }
 
-/// When PostgreSQL dies under the server, the server must say so, name the log, stay alive and call itself unready; Ctrl-C must still
-/// end it cleanly.
-/// Kills PostgreSQL's first process.
+/// When PostgreSQL dies under the server, it must be started again, and the server must work again; Ctrl-C must still end both.
+/// Kills PostgreSQL's first process twice.
 #[tokio::test]
-async fn a_postgresql_that_dies_is_reported() {
+async fn a_postgresql_that_dies_is_started_again() {
     let Some(dir) = DataDir::new() else { return };
     let reveille = Reveille::start(up(&dir).await);
     ready(&reveille).await;
     let address = reveille.address().await;
-    signal(dir.postgres().expect("PostgreSQL runs"), "KILL").await;
-    let line = reveille.line("PostgreSQL has stopped by itself").await;
-    assert!(line.contains("postgresql.log"), "{line}");
-    let answer = eventually(address, "/health/ready", |answer| answer.status == 503).await;
-    assert!(answer.json()["reasons"][0].as_str().is_some_and(|reason| reason.starts_with("database: ")), "{answer:?}");
+    for round in 1..=2 {
+        let killed = dir.postgres().expect("PostgreSQL runs");
+        signal(killed, "KILL").await;
+        let line = reveille.lines("PostgreSQL has ended by itself", round).await;
+        assert!(line.contains("postgresql.log"), "{line}");
+        reveille.lines("PostgreSQL runs again", round).await;
+        assert_ne!(dir.postgres(), Some(killed));
+        eventually(address, "/health/ready", |answer| answer.status == 200).await;
+    }
     assert_eq!(get(address, "/health/live").await.status, 200);
     reveille.signal("INT").await;
     let ended = reveille.ended().await;
     assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
+    assert_eq!(dir.postgres(), None, "PostgreSQL was left behind");
+}
+
+/// A PostgreSQL that cannot be started again must not be tried for ever: `up` ends with the reason.
+/// Takes a file away that every start needs, and kills PostgreSQL's first process.
+#[tokio::test]
+async fn a_postgresql_that_does_not_start_again_is_given_up() {
+    let Some(dir) = DataDir::new() else { return };
+    let reveille = Reveille::start(up(&dir).await);
+    ready(&reveille).await;
+    let postgres = dir.postgres().expect("PostgreSQL runs");
+    std::fs::remove_file(dir.path().join("data/global/pg_control")).expect("removed");
+    signal(postgres, "KILL").await;
+    let ended = reveille.ended().await;
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
+    assert!(ended.said.contains("failed to start 5 times in a row"), "{}", ended.said);
+    assert!(ended.said.contains("postgresql.log"), "{}", ended.said);
+    // Nothing runs that it could name.
+    std::fs::remove_file(dir.path().join("data/postmaster.pid")).expect("a killed server leaves it");
 }
 
 /// What the environment says about poolers of another database must not reach the private PostgreSQL.

@@ -12,7 +12,7 @@ use super::{
 use crate::config;
 
 /// The major versions that this program is tested with.
-const SUPPORTED: std::ops::RangeInclusive<i32> = 14..=18;
+const SUPPORTED: std::ops::RangeInclusive<i32> = pg::OLDEST_SERVER.cast_signed()..=18;
 
 /// `server_version_num` is the major version times this, plus the minor one.
 const VERSION_SCALE: i32 = 10_000;

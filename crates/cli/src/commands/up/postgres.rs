@@ -1,32 +1,14 @@
-//! The private PostgreSQL of `reveille up`: found or downloaded, started, and watched.
+//! The private PostgreSQL of `reveille up`: found or downloaded, and started.
 
 use std::{
-    convert::Infallible,
     path::{Path, PathBuf},
     pin::pin,
-    time::Duration,
 };
 
-use pg::{
-    embedded::{self, Cluster, Download, Installation, Settings, Wanted},
-    retry::Backoff,
-};
-use sqlx::{PgPool, postgres::PgListener};
-use tokio::time::{sleep, timeout};
+use pg::embedded::{self, Cluster, Download, Installation, Settings, Wanted};
 
 use super::say;
-use crate::{
-    config::Embedded,
-    error::{Error, explain},
-    shutdown::Shutdown,
-};
-
-/// The pauses between looks for a PostgreSQL that has gone.
-const FIRST_PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-
-/// How long the watching connection may take to say goodbye.
-const CLOSE_WITHIN: Duration = Duration::from_secs(1);
+use crate::{config::Embedded, error::Error, shutdown::Shutdown};
 
 /// Starts the server of `data_dir`, getting PostgreSQL first if this machine has none. `None` if a signal came first: then
 /// nothing runs that did not run before.
@@ -74,52 +56,5 @@ async fn obtain(wanted: Wanted, archive: Option<PathBuf>) -> Result<Installation
             Ok(embedded::download(what, say).await?)
         }
         found => Ok(found?),
-    }
-}
-
-/// Says when PostgreSQL goes away under the server, and when it is back, until `done`.
-///
-/// It holds one connection that carries nothing: its end is the news, so there is nothing to ask for in between.
-///
-/// # Cancel safety
-/// Dropping it ends the watch.
-pub(super) async fn watch(cluster: &Cluster, database: &pg::Database, done: impl Future<Output = ()>) {
-    let pool = match database.dedicated("reveille watch", &[]) {
-        Ok(pool) => pool,
-        Err(error) => {
-            tracing::warn!(error = explain(&error), "PostgreSQL is not watched");
-            return;
-        }
-    };
-    tokio::select! {
-        never = observe(cluster, &pool) => match never {},
-        () = done => {}
-    }
-    // Said goodbye to before PostgreSQL is stopped, so that no connection breaks.
-    let _ = timeout(CLOSE_WITHIN, pool.close()).await;
-}
-
-async fn observe(cluster: &Cluster, pool: &PgPool) -> Infallible {
-    let mut gone = false;
-    let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-    loop {
-        if let Ok(mut connection) = PgListener::connect_with(pool).await {
-            if gone {
-                gone = false;
-                tracing::info!("PostgreSQL is back");
-            }
-            backoff.reset();
-            connection.eager_reconnect(false);
-            while let Ok(Some(_)) = connection.try_recv().await {}
-        }
-        if !gone && cluster.pid().is_none() {
-            gone = true;
-            tracing::error!(
-                log = %cluster.log_path().display(),
-                "PostgreSQL has stopped by itself; its log may say why. Nothing works until it is back: \
-                 stop with Ctrl-C and run `reveille up` again"
-            );
-        }
-        sleep(backoff.pause()).await;
     }
 }
