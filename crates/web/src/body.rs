@@ -9,6 +9,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
 
+use crate::plain::plain;
 use crate::refusal::Refusal;
 
 /// The bytes of a body that is JSON, decompressed.
@@ -22,7 +23,12 @@ impl Body {
     /// If it is not JSON, or not what was expected.
     pub fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Refusal> {
         let text: &[u8] = if matches!(self.0.trim_ascii(), b"" | b"null") { b"{}" } else { &self.0 };
-        serde_json::from_slice(text).map_err(|error| Refusal::bad(format!("the body cannot be read: {error}")))
+        if text.trim_ascii_start().starts_with(b"[") {
+            // A parser would take a list for the fields of an object in their order.
+            return Err(Refusal::bad("the body cannot be read: it is a list, expected an object"));
+        }
+        let wrong = |error: serde_json::Error| format!("the body cannot be read: {}", plain(&error.to_string()));
+        serde_json::from_slice(text).map_err(|error| Refusal::bad(wrong(error)))
     }
 }
 
@@ -128,6 +134,8 @@ mod tests {
         }
         assert_eq!(read(None, Some("br"), "{}").await.err(), Some(415));
         assert!(read(None, Some("identity"), "{}").await.is_ok());
+        let list = read(None, None, " [1]").await.unwrap_or_else(|status| panic!("{status}"));
+        assert!(list.json::<Given>().is_err(), "a list is no object");
         let broken = read(None, None, "{").await.unwrap_or_else(|status| panic!("{status}"));
         assert!(broken.json::<Given>().is_err());
     }

@@ -9,8 +9,10 @@ mod form;
 mod moment;
 mod openapi;
 mod path;
+mod plain;
 mod query;
 mod refusal;
+mod strict;
 
 pub use body::{Body, Text};
 pub use face::Face;
@@ -18,8 +20,10 @@ pub use form::{Id, Time, Yes, text};
 pub use moment::{Moment, parse as parse_time};
 pub use openapi::complete;
 pub use path::Path;
+pub use plain::plain;
 pub use query::Query;
 pub use refusal::{Failure, Refusal};
+pub use strict::strict;
 
 #[doc(hidden)]
 pub mod described {

@@ -30,7 +30,7 @@ fn operation(operation: &mut Operation) {
     }
 }
 
-fn failure(why: &str) -> Response {
+pub(crate) fn failure(why: &str) -> Response {
     let body = ContentBuilder::new().schema(Some(Ref::from_schema_name("Failure"))).build();
     ResponseBuilder::new().description(why).content("application/json", body).build()
 }

@@ -4,6 +4,7 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequestParts, Path as Decoded};
 use axum::http::request::Parts;
 
+use crate::plain::plain;
 use crate::refusal::Refusal;
 
 /// The names in the path of a request.
@@ -19,7 +20,7 @@ where
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Path<T>, Refusal> {
         match Decoded::from_request_parts(parts, state).await {
             Ok(Decoded(names)) => Ok(Path(names)),
-            Err(rejection) => Err(Refusal::bad(format!("the path cannot be read: {}", rejection.body_text()))),
+            Err(rejection) => Err(Refusal::bad(format!("the path cannot be read: {}", plain(&rejection.body_text())))),
         }
     }
 }

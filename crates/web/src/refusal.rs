@@ -13,6 +13,8 @@ use utoipa::ToSchema;
 
 /// How soon a client may try again, in seconds.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+/// The longest sentence, in bytes: it may quote what a client sent.
+const MESSAGE_MAX: usize = 1_000;
 /// For whoever looks here while the database is away.
 const AWAY: &str = "no connection to the database at the moment; try again";
 /// For whoever comes while the process ends.
@@ -39,7 +41,7 @@ pub struct Failure {
 impl Refusal {
     /// A refusal that does not pass by itself.
     pub fn new(status: StatusCode, message: impl Into<String>) -> Refusal {
-        Refusal { status, message: message.into(), passes: false, more: serde_json::Map::new() }
+        Refusal { status, message: shortened(message.into()), passes: false, more: serde_json::Map::new() }
     }
 
     /// The request cannot be meant. Nothing was done.
@@ -84,6 +86,17 @@ impl Refusal {
             Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the database refused the operation; the log says why")
         }
     }
+}
+
+/// A sentence that is not too long, with how much is missing.
+fn shortened(mut message: String) -> String {
+    if message.len() > MESSAGE_MAX {
+        let whole = message.len();
+        message.truncate(message.floor_char_boundary(MESSAGE_MAX));
+        let missing = whole - message.len();
+        message.push_str(&format!("… and {missing} bytes more"));
+    }
+    message
 }
 
 impl From<wake::Error> for Refusal {
@@ -136,7 +149,7 @@ mod tests {
         let response = refusal.into().into_response();
         let after = response.headers().get(header::RETRY_AFTER).map(|it| it.to_str().expect("text").to_owned());
         let status = response.status().as_u16();
-        let body = to_bytes(response.into_body(), 1 << 10).await.expect("a small body");
+        let body = to_bytes(response.into_body(), 1 << 12).await.expect("a small body");
         (status, after, serde_json::from_slice(&body).expect("JSON"))
     }
 
@@ -170,6 +183,16 @@ mod tests {
         let (status, after, body) = answered(refused).await;
         assert_eq!((status, after), (500, None));
         assert!(!body.to_string().contains("secret"), "{body}");
+    }
+
+    /// A sentence that quotes a megabyte is cut, between two characters, and says so.
+    #[tokio::test]
+    async fn a_long_sentence_is_cut() {
+        let (_, _, body) = answered(Refusal::bad("é".repeat(500_001))).await;
+        let text = body["error"].as_str().expect("a sentence");
+        assert!(text.len() < 1_100 && text.ends_with("é… and 999002 bytes more"), "{text}");
+        let (_, _, body) = answered(Refusal::bad("a".repeat(1_000))).await;
+        assert_eq!(body["error"], "a".repeat(1_000));
     }
 
     /// What a program is told stands beside the sentence for people.
