@@ -106,7 +106,7 @@ impl Claims {
         first.add(called, answered, at);
         for _ in 1..Shape::Chain.size() {
             sleep(PAUSE).await;
-            let ended = Ended { token: step.token, said: Said::Complete(json!(true)) };
+            let ended = Ended { token: step.token, said: Said::Complete(json!(true).into()) };
             let called = Instant::now();
             let told = self.flow.settle(vec![ended]).await?;
             let answered = Instant::now();
@@ -115,7 +115,7 @@ impl Claims {
             (step, at) = self.next().await?;
             next.add(called, answered, at);
         }
-        self.flow.settle(vec![Ended { token: step.token, said: Said::Complete(json!(true)) }]).await?;
+        self.flow.settle(vec![Ended { token: step.token, said: Said::Complete(json!(true).into()) }]).await?;
         Ok(())
     }
 }

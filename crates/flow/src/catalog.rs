@@ -3,45 +3,57 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jsonschema::Validator;
 use serde_json::Value;
 
+use crate::exact::Json;
+use crate::schema::{Schema, Unfit};
 use crate::template::Template;
 
 /// Templates remembered; beyond it all are forgotten, and read again.
 const TEMPLATES_MAX: usize = 1_000;
-/// Reasons that are told why a value is not what a schema describes.
-const REASONS_MAX: usize = 5;
+/// Bytes that they may occupy together, roughly; the same beyond it. A template of 10 000 steps is about twenty megabytes.
+const BYTES_MAX: usize = 256 << 20;
+/// Bytes in memory for each byte of a template's text.
+const BYTES_PER_BYTE: usize = 8;
+
+/// A schema, or why it cannot be used. A template that was registered before there was a bound may have one beyond it.
+type Usable = Result<Arc<Schema>, String>;
 
 /// A template that is registered.
 #[derive(Debug)]
 pub(crate) struct Kept {
     pub(crate) id: i32,
     pub(crate) template: Template,
-    input: Option<Validator>,
+    input: Option<Usable>,
     /// By the places of steps.
-    results: HashMap<usize, Validator>,
+    results: HashMap<usize, Usable>,
+    /// Bytes that it occupies, roughly.
+    bytes: usize,
     /// Priorities whose lanes are there.
     lanes: Mutex<Vec<i16>>,
 }
 
 impl Kept {
     pub(crate) fn new(id: i32, template: Template) -> Kept {
-        // That they are schemas was checked when the template was read.
-        let ready = |schema: &Value| jsonschema::validator_for(schema).ok();
+        let ready = |schema: &Value| Schema::new(schema).map(Arc::new);
         let results = template.steps.iter().enumerate();
-        let results = results.filter_map(|(place, step)| Some((place, ready(step.result_schema.as_ref()?)?))).collect();
-        Kept { id, input: template.input_schema.as_ref().and_then(ready), results, template, lanes: Mutex::default() }
+        let results = results.filter_map(|(place, step)| Some((place, ready(step.result_schema.as_ref()?))));
+        let results: HashMap<usize, Usable> = results.collect();
+        let input = template.input_schema.as_ref().map(ready);
+        let schemas = input.iter().chain(results.values()).flatten().map(|schema| schema.bytes());
+        let text = serde_json::to_string(&template).map_or(0, |text| text.len());
+        let bytes = schemas.sum::<usize>() + text * BYTES_PER_BYTE;
+        Kept { id, input, results, template, bytes, lanes: Mutex::default() }
     }
 
     /// Whether a context is what the template allows; if not, why.
-    pub(crate) fn allows_context(&self, context: &Value) -> Result<(), String> {
-        self.input.as_ref().map_or(Ok(()), |schema| fits(schema, context))
+    pub(crate) async fn allows_context(&self, context: &Json) -> Result<(), Unfit> {
+        fits(self.input.as_ref(), context).await
     }
 
     /// Whether a result is what the template allows of the step at that place; if not, why.
-    pub(crate) fn allows_result(&self, place: usize, result: &Value) -> Result<(), String> {
-        self.results.get(&place).map_or(Ok(()), |schema| fits(schema, result))
+    pub(crate) async fn allows_result(&self, place: usize, result: &Json) -> Result<(), Unfit> {
+        fits(self.results.get(&place), result).await
     }
 
     pub(crate) fn has_lanes(&self, priority: i16) -> bool {
@@ -53,13 +65,17 @@ impl Kept {
     }
 }
 
-fn fits(schema: &Validator, value: &Value) -> Result<(), String> {
-    let reasons = schema.iter_errors(value).take(REASONS_MAX).map(|error| match error.instance_path().to_string() {
-        path if path.is_empty() => error.to_string(),
-        path => format!("{path}: {error}"),
-    });
-    let reasons: Vec<String> = reasons.collect();
-    if reasons.is_empty() { Ok(()) } else { Err(reasons.join("; ")) }
+async fn fits(schema: Option<&Usable>, json: &Json) -> Result<(), Unfit> {
+    match schema {
+        None => Ok(()),
+        Some(Ok(schema)) => {
+            let value = json.value().map_err(|reason| Unfit::Invalid(format!("it cannot be compared: {reason}")))?;
+            schema.check(&value).await
+        }
+        Some(Err(reason)) => {
+            Err(Unfit::Invalid(format!("the template's schema cannot be used: {reason}; register another version")))
+        }
+    }
 }
 
 #[derive(Default)]
@@ -67,6 +83,7 @@ pub(crate) struct Catalog(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
+    bytes: usize,
     by_id: HashMap<i32, Arc<Kept>>,
     by_name: HashMap<[String; 3], Arc<Kept>>,
 }
@@ -87,11 +104,13 @@ impl Catalog {
     /// Keeps it, unless somebody else has.
     pub(crate) fn keep(&self, kept: Kept) -> Arc<Kept> {
         let mut known = self.known();
-        if known.by_id.len() >= TEMPLATES_MAX {
+        if known.by_id.len() >= TEMPLATES_MAX || known.bytes + kept.bytes > BYTES_MAX {
             *known = Known::default();
         }
         let Template { namespace, name, version, .. } = &kept.template;
         let key = [namespace, name, version].map(String::clone);
+        let bytes = if known.by_id.contains_key(&kept.id) { 0 } else { kept.bytes };
+        known.bytes += bytes;
         let kept = known.by_id.entry(kept.id).or_insert_with(|| Arc::new(kept)).clone();
         known.by_name.insert(key, kept.clone());
         kept

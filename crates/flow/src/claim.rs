@@ -11,6 +11,7 @@ use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
 use wake::{Channel, Claim, Floors, Look, Looked, Reading, Topic};
 
+use crate::answer::Answered;
 use crate::behind::Behind;
 use crate::error::{Error, Result};
 use crate::event_driven::Meter;
@@ -114,7 +115,8 @@ impl Flow {
         }
         let key = Key { namespaces: sorted(&claimant.namespaces), steps, left_out: sorted(&left_out) };
         let args = Args { worker: claimant.name.clone(), lease: claimant.lease };
-        let claimed = self.claim_by_mode(&key, want, &args, deadline).await?;
+        let mut claimed = self.claim_by_mode(&key, want, &args, deadline).await?;
+        self.give_back_too_much(&mut claimed);
         // The engine has to be there when these end.
         let last = claimed.iter().filter(|step| step.guarded).map(|step| step.lease).min();
         self.inner
@@ -272,8 +274,8 @@ impl Claim for Claims {
             .bind(seats.iter().map(|seat| seat.want as i32).collect::<Vec<_>>())
             .bind(seats.iter().map(|seat| seat.args.worker.as_str()).collect::<Vec<_>>())
             .bind(seats.iter().map(|seat| seat.args.lease.as_millis() as i64).collect::<Vec<_>>());
-        let rows = query.fetch_all(conn).await?;
-        let (last, steps) = rows.split_last().ok_or(sqlx::Error::RowNotFound)?;
+        let Answered { last, steps, too_much } = Answered::read(query.fetch(&mut *conn), seats.len()).await?;
+        let last = &last;
         let next_due_ms: Option<f64> = last.try_get("next_due_ms")?;
         if steps.is_empty() && next_due_ms.is_some_and(|ms| ms <= 0.0) {
             self.meter.conflicts.add(1);
@@ -282,10 +284,12 @@ impl Claim for Claims {
         let again =
             self.reached(&look.key, found_at, &readings, began, last)?.map(|again| again.as_secs_f64() * 1_000.0);
         let mut looked = Looked::next_due_ms(next_due_ms.into_iter().chain(again).reduce(f64::min));
-        for row in steps {
-            let step = read(row)?;
+        if !too_much.is_empty() {
+            self.lost.give_back(conn, &too_much).await?;
+        }
+        for (seat, step) in steps {
             let lease = step.lease;
-            looked.give(row.try_get::<i32, _>("seat")? as usize, step, Some(lease));
+            looked.give(seat, step, Some(lease));
         }
         unheard.heard();
         Ok(looked)

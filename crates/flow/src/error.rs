@@ -3,6 +3,7 @@
 use uuid::Uuid;
 
 use crate::manual::Obstacle;
+use crate::schema::Unfit;
 use crate::template::Faults;
 
 /// The error of this crate.
@@ -90,6 +91,13 @@ pub enum Error {
         obstacle: Obstacle,
     },
 
+    /// As many templates and large values as are allowed at once are being checked. Nothing was changed; try again.
+    #[error("{what}: too many others are being checked; try again")]
+    Busy {
+        /// Which part of the request.
+        what: &'static str,
+    },
+
     /// The engine could not carry out a wait or a write.
     #[error(transparent)]
     Wake(#[from] wake::Error),
@@ -105,12 +113,21 @@ impl Error {
         match self {
             Error::Wake(error) => error.is_transient(),
             Error::Database(error) => error.is_transient(),
+            Error::Busy { .. } => true,
             _ => false,
         }
     }
 
     pub(crate) fn invalid(what: &'static str, reason: impl Into<String>) -> Error {
         Error::Invalid { what, reason: reason.into() }
+    }
+
+    /// A value that its schema does not allow.
+    pub(crate) fn unfit(what: &'static str, unfit: Unfit) -> Error {
+        match unfit {
+            Unfit::Invalid(reason) => Error::Invalid { what, reason },
+            Unfit::Busy => Error::Busy { what },
+        }
     }
 }
 

@@ -1,7 +1,5 @@
 //! Which step comes after which: a graph without cycles, by the places of steps in their template.
 
-use std::collections::BTreeSet;
-
 /// The dependencies of a template.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Graph {
@@ -48,11 +46,16 @@ impl Graph {
 
     /// One of the cycles: from a step that could not be ordered to a parent that could not be either, until one comes again.
     fn cycle(&self, ordered: &[usize]) -> Vec<usize> {
-        let ordered: BTreeSet<usize> = ordered.iter().copied().collect();
-        let stuck = |step: &usize| !ordered.contains(step);
+        let mut is_ordered = vec![false; self.parents.len()];
+        ordered.iter().for_each(|step| is_ordered[*step] = true);
+        let stuck = |step: &usize| !is_ordered[*step];
         let mut way: Vec<usize> = (0..self.parents.len()).find(stuck).into_iter().collect();
+        // Where each step is on the way.
+        let mut met = vec![None; self.parents.len()];
         while let Some(next) = way.last().and_then(|last| self.parents[*last].iter().copied().find(stuck)) {
-            if let Some(begin) = way.iter().position(|step| *step == next) {
+            let last = way.len() - 1;
+            met[way[last]] = Some(last);
+            if let Some(begin) = met[next] {
                 return way.split_off(begin);
             }
             way.push(next);
@@ -63,6 +66,8 @@ impl Graph {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use proptest::prelude::*;
 
     use super::*;

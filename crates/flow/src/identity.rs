@@ -1,10 +1,10 @@
 //! What makes two submissions the same task.
 
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::exact::{Exact, Json};
 use crate::template::{IdentityStrategy, Template};
 
 /// A submission needs an `idempotency_key`, and has none.
@@ -12,7 +12,7 @@ use crate::template::{IdentityStrategy, Template};
 pub(crate) struct NoKey;
 
 /// The identity of a task: no other of the same may be submitted. `None`: there is none.
-pub(crate) fn identity(template: &Template, context: &Value, key: Option<&str>) -> Result<Option<Uuid>, NoKey> {
+pub(crate) fn identity(template: &Template, context: &Json, key: Option<&str>) -> Result<Option<Uuid>, NoKey> {
     let mut hash = Sha256::new();
     match (key, template.identity_strategy) {
         (Some(key), _) => text(&mut hash, &["key", &template.namespace, &template.name, key]),
@@ -20,7 +20,7 @@ pub(crate) fn identity(template: &Template, context: &Value, key: Option<&str>) 
         (None, IdentityStrategy::AlwaysUnique) => return Ok(None),
         (None, IdentityStrategy::Strict) => {
             text(&mut hash, &["context", &template.namespace, &template.name, &template.version]);
-            value(&mut hash, context);
+            value(&mut hash, &context.exact());
         }
     }
     Ok(Some(shortened(hash)))
@@ -49,42 +49,40 @@ fn text(hash: &mut Sha256, texts: &[&str]) {
     }
 }
 
-/// JSON whose keys may be in any order. Whether a map keeps their order is a feature that another crate may switch on: they are sorted here.
-fn value(hash: &mut Sha256, json: &Value) {
+/// JSON whose keys may be in any order, and whose numbers count to the last digit, however they are written.
+fn value(hash: &mut Sha256, json: &Exact) {
     match json {
-        Value::Object(map) => {
-            let mut keys: Vec<&String> = map.keys().collect();
-            keys.sort_unstable();
+        Exact::Object(map) => {
             hash.update(b"{");
-            hash.update((keys.len() as u64).to_be_bytes());
-            for key in keys {
+            hash.update((map.len() as u64).to_be_bytes());
+            for (key, member) in map {
                 text(hash, &[key]);
-                value(hash, &map[key]);
+                value(hash, member);
             }
         }
-        Value::Array(values) => {
+        Exact::Array(values) => {
             hash.update(b"[");
             hash.update((values.len() as u64).to_be_bytes());
             values.iter().for_each(|each| value(hash, each));
         }
-        Value::String(string) => {
+        Exact::String(string) => {
             hash.update(b"s");
             text(hash, &[string]);
         }
-        Value::Number(number) => {
+        Exact::Number(number) => {
             hash.update(b"n");
-            text(hash, &[&number.to_string()]);
+            text(hash, &[number]);
         }
-        Value::Bool(true) => hash.update(b"t"),
-        Value::Bool(false) => hash.update(b"f"),
-        Value::Null => hash.update(b"0"),
+        Exact::Bool(true) => hash.update(b"t"),
+        Exact::Bool(false) => hash.update(b"f"),
+        Exact::Null => hash.update(b"0"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -98,8 +96,8 @@ mod tests {
     fn each_strategy_and_the_key_above_them() {
         let (strict, unique) = (template("strict", "1"), template("always_unique", "1"));
         let caller = template("caller_provided", "1");
-        let of = |template: &Template, context: &Value, key| identity(template, context, key).expect("an identity");
-        let (one, other) = (json!({"a": 1}), json!({"a": 2}));
+        let of = |template: &Template, context: &Json, key| identity(template, context, key).expect("an identity");
+        let (one, other) = (Json::from(json!({"a": 1})), Json::from(json!({"a": 2})));
         assert_eq!(of(&strict, &one, None), of(&strict, &one, None));
         assert_ne!(of(&strict, &one, None), of(&strict, &other, None));
         assert_ne!(of(&strict, &one, None), of(&template("strict", "2"), &one, None), "another version");
@@ -109,6 +107,16 @@ mod tests {
             assert_eq!(of(template, &one, Some("k")), of(&strict, &other, Some("k")), "whatever the context");
             assert_ne!(of(template, &one, Some("k")), of(template, &one, Some("l")));
         }
+    }
+
+    /// Numbers that no 64 bits hold are told apart, and one that is written in two ways is one.
+    #[test]
+    fn numbers_count_to_the_last_digit() {
+        let strict = template("strict", "1");
+        let of = |text: &str| identity(&strict, &Json::parse(text.to_owned()).expect("JSON"), None);
+        assert_ne!(of(r#"{"id":100000000000000000000}"#), of(r#"{"id":100000000000000000001}"#));
+        assert_eq!(of(r#"{"id":100000000000000000001}"#), of(r#"{ "id": 100000000000000000001.0 }"#));
+        assert_eq!(of("[1]"), of("[1.0]"));
     }
 
     fn json() -> impl Strategy<Value = Value> {
@@ -143,7 +151,7 @@ mod tests {
         #[test]
         fn contexts_are_the_same_exactly_if_they_are_equal(one in json(), other in json()) {
             let strict = template("strict", "1");
-            let of = |context: &Value| identity(&strict, context, None);
+            let of = |context: &Value| identity(&strict, &Json::from(context.clone()), None);
             prop_assert_eq!(of(&one), of(&turned(&one)));
             prop_assert_eq!(of(&one) == of(&other), one == other);
         }

@@ -7,6 +7,7 @@
 //! in `state.rs`. Everything that waits, rings and groups is the engine's: see the crate `wake`.
 
 mod analytics;
+mod answer;
 mod audit;
 mod behind;
 mod callable;
@@ -17,6 +18,7 @@ mod due;
 mod error;
 mod event;
 pub mod event_driven;
+mod exact;
 mod flat;
 mod flow;
 mod graph;
@@ -41,6 +43,7 @@ mod register;
 mod renew;
 mod retention;
 mod schedule;
+mod schema;
 mod settle;
 mod standing;
 mod state;
@@ -66,6 +69,7 @@ pub use event_driven::{
     EventDrivenMetrics, EventDrivenOrchestrator, EventRouter, METRICS, OrchestrationConfig, OrchestrationMode,
     WorkerPool,
 };
+pub use exact::{Json, NotJson};
 pub use flow::{Flow, Options};
 pub use investigation::{Investigation, InvestigationFilter, Resolution};
 pub use limit::Limit;

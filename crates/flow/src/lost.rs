@@ -76,6 +76,9 @@ impl Lost {
             .bind(claims.iter().map(|_| "g").collect::<Vec<_>>())
             .bind(claims.iter().map(|_| None::<&str>).collect::<Vec<_>>())
             .bind(claims.iter().map(|_| None::<i64>).collect::<Vec<_>>())
+            // These tokens are the engine's own.
+            .bind(None::<Vec<i32>>)
+            .bind(None::<Vec<i32>>)
             .bind(None::<Vec<i32>>)
             .bind(None::<Vec<i32>>)
             .bind(None::<Vec<i32>>)

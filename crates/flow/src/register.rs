@@ -10,7 +10,11 @@ use sqlx::postgres::PgRow;
 use crate::catalog::Kept;
 use crate::error::{Error, Result};
 use crate::flow::{Flow, Inner};
+use crate::schema::apart;
 use crate::template::{Backoff, FailureStrategy, PublishWhen, StalenessAction, StepDefinition, StepKind, Template};
+
+/// Others are read.
+const BUSY: Error = Error::Busy { what: "template" };
 
 /// A template that was registered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -33,7 +37,7 @@ impl Flow {
     /// # Errors
     /// [`Error::Template`] with everything that is wrong with it, [`Error::VersionTaken`] if that version has another text; else the database's. Nothing was registered then.
     pub async fn register(&self, text: &str) -> Result<Registered> {
-        let template = self.validate(text)?;
+        let template = self.validate(text).await?;
         let row = self.inner.store(&template).await?;
         let registered = Registered {
             namespace: template.namespace.clone(),
@@ -46,7 +50,9 @@ impl Flow {
             let Registered { namespace, name, version, .. } = registered;
             return Err(Error::VersionTaken { namespace, name, version });
         }
-        self.inner.catalog.keep(Kept::new(row.try_get("id")?, template));
+        let id = row.try_get("id")?;
+        let kept = apart(move || Kept::new(id, template)).await.ok_or(BUSY)?;
+        self.inner.catalog.keep(kept);
         if registered.new {
             // Whoever claims by callables has to know the new names.
             self.inner.ring_namespaces();
@@ -57,9 +63,10 @@ impl Flow {
     /// What would be registered of a text, which is only looked at.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
-    pub fn validate(&self, text: &str) -> Result<Template> {
-        Ok(Template::parse(text, self.inner.environment.as_deref())?)
+    /// Everything that is wrong with it; [`Error::Busy`] if others are checked for too long.
+    pub async fn validate(&self, text: &str) -> Result<Template> {
+        let (text, environment) = (text.to_owned(), self.inner.environment.clone());
+        Ok(apart(move || Template::parse(&text, environment.as_deref())).await.ok_or(BUSY)??)
     }
 
     /// A template as it was registered.
@@ -114,7 +121,10 @@ impl Inner {
         }
         let query = || sqlx::query(&self.sql.find_template).bind(namespace).bind(name).bind(version);
         let rows = self.db.ask("find a template", query).await?;
-        rows.first().map(|row| self.read(row)).transpose()?.ok_or_else(missing)
+        match rows.first() {
+            Some(row) => self.read(row).await,
+            None => Err(missing()),
+        }
     }
 
     /// The template of that number. `None`: there is none.
@@ -123,13 +133,16 @@ impl Inner {
             return Ok(Some(kept));
         }
         let rows = self.db.ask("load a template", || sqlx::query(&self.sql.load_template).bind(id)).await?;
-        rows.first().map(|row| self.read(row)).transpose()
+        match rows.first() {
+            Some(row) => self.read(row).await.map(Some),
+            None => Ok(None),
+        }
     }
 
-    fn read(&self, row: &PgRow) -> Result<Arc<Kept>> {
-        // What was registered was chosen for its environment then.
-        let template = Template::parse(row.try_get("document")?, None)?;
-        Ok(self.catalog.keep(Kept::new(row.try_get("id")?, template)))
+    async fn read(&self, row: &PgRow) -> Result<Arc<Kept>> {
+        let (id, document): (i32, String) = (row.try_get("id")?, row.try_get("document")?);
+        let read = move || Template::parse_registered(&document).map(|template| Kept::new(id, template));
+        Ok(self.catalog.keep(apart(read).await.ok_or(BUSY)??))
     }
 }
 

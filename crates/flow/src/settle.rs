@@ -5,7 +5,6 @@ use std::sync::Arc;
 use futures_util::future::try_join_all;
 use pg::{Schema, Sql};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
 use utoipa::ToSchema;
@@ -14,11 +13,13 @@ use wake::{Boarded, Channel, Flight, Landed, Ring};
 
 use crate::catalog::Kept;
 use crate::decision::{Chosen, Inputs, decided};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event_driven::{Cause, News};
+use crate::exact::Json;
 use crate::flat::flat;
 use crate::flow::Flow;
 use crate::name::{of_namespace, of_step};
+use crate::schema::Unfit;
 use crate::state::{StepState, TaskState};
 use crate::template::{StepDefinition, StepKind};
 use crate::token::{NotAToken, Token};
@@ -39,7 +40,7 @@ pub struct Ended {
 #[derive(Debug)]
 pub enum Said {
     /// It is done. The result of a decision, or of a step that is divided, says how its task goes on: see [`Decision`](crate::Decision).
-    Complete(Value),
+    Complete(Json),
     /// It failed.
     Failed(Failure),
     /// It is not done, and goes on from this checkpoint when somebody claims it next. Not charged.
@@ -50,6 +51,7 @@ pub enum Said {
 
 /// Why an attempt failed.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 #[schema(as = StepFailure)]
 pub struct Failure {
     /// In a sentence.
@@ -65,7 +67,8 @@ pub struct Failure {
     pub status_code: Option<i32>,
     /// Whatever helps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub context: Option<Value>,
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub context: Option<Json>,
     /// The handler's own pause before the next attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_delay_ms: Option<u32>,
@@ -127,7 +130,7 @@ impl Flow {
                 let token = member.token;
                 let fate = self.inner.settles.submit(member).await?;
                 self.inner.providers.ended(&[token]);
-                Ok(fate.0.ok_or(Refused::Lost))
+                Ok(fate.0)
             }
         }
     }
@@ -150,7 +153,15 @@ impl Flow {
         let token = *token;
         let kept = self.inner.numbered(token.template).await?;
         let kept = kept.filter(|kept| (token.slot as usize) < kept.template.steps.len());
-        Ok(kept.ok_or_else(|| Refused::invalid("token", NotAToken)).and_then(|kept| Member::new(token, kept, said)))
+        let Some(kept) = kept else { return Ok(Err(Refused::invalid("token", NotAToken))) };
+        if let Said::Complete(result) = said {
+            match kept.allows_result(token.slot as usize, result).await {
+                Ok(()) => {}
+                Err(Unfit::Invalid(reason)) => return Ok(Err(Refused::invalid("result", reason))),
+                Err(Unfit::Busy) => return Err(Error::Busy { what: "result" }),
+            }
+        }
+        Ok(Member::new(token, kept, said))
     }
 }
 
@@ -169,11 +180,9 @@ impl Member {
         let (mut chosen, mut inputs, mut delay_ms) = (None, None, None);
         let (verb, body) = match said {
             Said::Complete(result) => {
-                let place = token.slot as usize;
                 let invalid = |reason: String| Refused::invalid("result", reason);
-                kept.allows_result(place, result).map_err(invalid)?;
                 (chosen, inputs) = decided(&kept.template, step, result).map_err(invalid)?;
-                ("c", Some(result.to_string()))
+                ("c", Some(result.get().to_owned()))
             }
             Said::Failed(failure) => {
                 delay_ms = failure.retry_delay_ms.map(i64::from);
@@ -198,7 +207,7 @@ pub(crate) struct Member {
 }
 
 /// What became of it, if it was still this worker's, and whether steps became ready and somebody watches.
-pub(crate) struct Fate(Option<Settled>, bool, bool);
+pub(crate) struct Fate(std::result::Result<Settled, Refused>, bool, bool);
 
 /// Sends ends of attempts.
 pub(crate) struct Settles {
@@ -238,9 +247,10 @@ impl Flight for Settles {
         let (next, watched) = fate.map_or((true, false), |Fate(_, readied, watched)| (*readied, *watched));
         // What these make ready is not among what counts as readied.
         let opens = member.verb == "c" && matches!(step.kind, StepKind::Decision | StepKind::Batchable);
-        let opens = opens && fate.is_none_or(|Fate(settled, ..)| settled.is_some_and(|settled| !settled.repeated));
+        let opens =
+            opens && fate.is_none_or(|Fate(settled, ..)| settled.as_ref().is_ok_and(|settled| !settled.repeated));
         let failed =
-            fate.is_none_or(|Fate(settled, ..)| settled.is_some_and(|settled| settled.step == StepState::Error));
+            fate.is_none_or(|Fate(settled, ..)| settled.as_ref().is_ok_and(|settled| settled.step == StepState::Error));
         let mut rings = Vec::new();
         if failed && member.verb != "c" {
             // What is under way beside it is the engine's to watch now.
@@ -283,6 +293,8 @@ impl Flight for Settles {
             .bind(members.iter().map(|member| member.verb).collect::<Vec<_>>())
             .bind(members.iter().map(|member| member.body.as_deref()).collect::<Vec<_>>())
             .bind(members.iter().map(|member| member.delay_ms).collect::<Vec<_>>())
+            .bind(members.iter().map(|member| member.token.template).collect::<Vec<_>>())
+            .bind(members.iter().map(|member| member.token.slot).collect::<Vec<_>>())
             .bind(chosen_lasts)
             .bind(chosen)
             .bind(input_lasts)
@@ -300,8 +312,10 @@ impl Flight for Settles {
             Some('e' | 'p') => StepState::Error,
             Some('r' | 'g' | 'y') => StepState::Enqueued,
             Some('l') if !repeated => StepState::Enqueued,
+            // It was made for another template, or for another step of it.
+            Some('x') if !repeated => return Fate(Err(Refused::invalid("token", NotAToken)), false, false),
             // Its lease had ended, or nothing is known of it.
-            _ => return Fate(None, false, false),
+            _ => return Fate(Err(Refused::Lost), false, false),
         };
         let task = letters.next().and_then(|state| match state {
             'c' => Some(TaskState::Complete),
@@ -322,6 +336,6 @@ impl Flight for Settles {
             }
             None => {}
         }
-        Fate(Some(Settled { step, task, repeated }), readied && !repeated, text.contains('!'))
+        Fate(Ok(Settled { step, task, repeated }), readied && !repeated, text.contains('!'))
     }
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use pg::{Schema, Sql};
 use serde::Deserialize;
-use serde_json::Value;
 use sqlx::PgConnection;
 use uuid::Uuid;
 use wake::{Boarded, Channel, Flight, Landed, Ring};
@@ -12,6 +11,7 @@ use wake::{Boarded, Channel, Flight, Landed, Ring};
 use crate::catalog::Kept;
 use crate::error::{Error, Result};
 use crate::event_driven::{Cause, News};
+use crate::exact::Json;
 use crate::flat::flat;
 use crate::flow::Flow;
 use crate::identity::identity;
@@ -33,7 +33,7 @@ pub struct Submission {
     pub version: String,
     /// What the steps work on.
     #[serde(default)]
-    pub context: Value,
+    pub context: Json,
     /// Who wants it.
     pub initiator: Option<String>,
     /// From where.
@@ -56,12 +56,12 @@ pub struct Submission {
 
 impl Submission {
     /// A task of a template.
-    pub fn new(namespace: &str, name: &str, version: &str, context: Value) -> Submission {
+    pub fn new(namespace: &str, name: &str, version: &str, context: impl Into<Json>) -> Submission {
         Submission {
             name: name.to_owned(),
             namespace: namespace.to_owned(),
             version: version.to_owned(),
-            context,
+            context: context.into(),
             initiator: None,
             source_system: None,
             reason: None,
@@ -127,7 +127,7 @@ impl crate::flow::Inner {
         submission.check()?;
         let Submission { namespace, name, version, .. } = submission;
         let kept = self.named(namespace, name, version).await?;
-        kept.allows_context(&submission.context).map_err(|reason| Error::invalid("context", reason))?;
+        kept.allows_context(&submission.context).await.map_err(|unfit| Error::unfit("context", unfit))?;
         Ok(kept)
     }
 
@@ -140,7 +140,7 @@ impl crate::flow::Inner {
     ) -> Result<Submitted> {
         self.open_lanes(&kept, submission.priority).await?;
         let id = Uuid::now_v7();
-        let context = submission.context.to_string();
+        let context = submission.context.get().to_owned();
         match self.submits.submit(Member { id, kept, identity, context, submission }).await? {
             Fate::Made => Ok(Submitted { task_uuid: id }),
             Fate::Same(task) => Err(Error::Duplicate { task }),

@@ -9,7 +9,7 @@ use utoipa_axum::routes;
 use web::{Body, Failure, Query, Refusal};
 
 use super::form::Label;
-use super::label;
+use super::{given, label};
 use crate::flow::Flow;
 use crate::limit::Limit;
 use crate::name;
@@ -44,9 +44,10 @@ struct Wish {
     /// The steps of this name; without it, all of the namespace together.
     #[schema(value_type = Option<Label>)]
     step: Option<String>,
-    /// How many of them may be under way at once; null: any number.
-    #[schema(maximum = 2_147_483_647)]
-    max_in_progress: Option<u32>,
+    /// How many of them may be under way at once; null takes the limit away.
+    #[schema(maximum = 2_147_483_647, value_type = Option<u32>, required = true)]
+    #[serde(default, deserialize_with = "given")]
+    max_in_progress: Option<Option<u32>>,
 }
 
 /// The limits that there are.
@@ -72,6 +73,8 @@ pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<
 )]
 pub(super) async fn set(State(flow): State<Flow>, body: Body) -> Result<Json<Limits>, Refusal> {
     let Wish { namespace, step, max_in_progress } = body.json()?;
+    let missing = "max_in_progress: it is missing; it must be a number, or null to take the limit away";
+    let max_in_progress = max_in_progress.ok_or_else(|| Refusal::bad(missing))?;
     name::check("namespace", &namespace)?;
     step.iter().try_for_each(|step| name::check("step", step))?;
     flow.limit(&namespace, step.as_deref(), max_in_progress).await?;

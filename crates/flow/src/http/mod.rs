@@ -8,6 +8,7 @@ mod analytics;
 mod bulk;
 mod claim;
 mod dlq;
+mod element;
 mod event;
 mod form;
 mod limit;
@@ -24,11 +25,10 @@ mod template;
 mod watch;
 
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
-use web::{Face, Query, Refusal};
+use web::{Face, Query, Refusal, strict};
 
 use crate::flow::Flow;
 use crate::name;
@@ -68,7 +68,7 @@ pub fn face(flow: Flow) -> Face {
         .merge(analytics::routes());
     let mut routes = OpenApiRouter::with_openapi(openapi::head()).nest(BASE, api);
     openapi::widen(routes.get_openapi_mut());
-    Face::of(routes.with_state(flow))
+    Face::of(strict(routes).with_state(flow))
 }
 
 /// How much of a list is asked for: `limit`.
@@ -89,6 +89,6 @@ fn uuid(what: &str, text: &str) -> Result<Uuid, Refusal> {
 }
 
 /// A field that is there, null among what it may be.
-fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(from).map(Some)
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
 }

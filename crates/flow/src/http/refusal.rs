@@ -17,6 +17,8 @@ impl From<Error> for Refusal {
                 Refusal::not_found(said)
             }
             Error::Duplicate { task } => Refusal::new(StatusCode::CONFLICT, said).with("task_uuid", task.to_string()),
+            // A client of the field goes on if it finds the word "connection".
+            Error::Busy { .. } => Refusal::later(format!("{said} on this connection")),
             Error::Wake(error) => error.into(),
             Error::Database(error) => error.into(),
         }

@@ -9,15 +9,16 @@ use axum::Json;
 use axum::extract::State;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use web::{Body, Failure as Failed, Refusal};
 
 use super::claim::LEASE_MS;
+use super::element::{failure, object, presented};
 use super::form::{Token as TokenForm, whole};
 use super::given;
 use crate::claim::{LEASE_MIN, check_lease};
+use crate::exact;
 use crate::flow::Flow;
 use crate::renew::Alive;
 use crate::settle::{Counted, Ended, Failure, Refused, Said};
@@ -44,7 +45,7 @@ reports!(Heartbeat, Complete, Fail, Checkpoint, Release);
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Steps {
-    steps: Option<Vec<Value>>,
+    steps: Option<Vec<Box<RawValue>>>,
 }
 
 /// Steps that a worker is still at.
@@ -68,9 +69,9 @@ struct Heartbeat {
     #[serde(default, deserialize_with = "whole")]
     lease_ms: Option<u64>,
     /// How far it has come: whoever goes on, should the worker die, begins there.
-    #[schema(required = false)]
+    #[schema(required = false, value_type = serde_json::Value)]
     #[serde(default, deserialize_with = "given")]
-    checkpoint: Option<Value>,
+    checkpoint: Option<exact::Json>,
 }
 
 /// Steps that are done.
@@ -91,9 +92,9 @@ struct Complete {
     token: String,
     /// Any JSON that the template allows; none is null. Of a decision it names the steps that come to be, in `decision_point_outcome`; of a step that is divided the parts, in
     /// `batch_processing_outcome`.
-    #[schema(required = false)]
+    #[schema(required = false, value_type = serde_json::Value)]
     #[serde(default)]
-    result: Value,
+    result: exact::Json,
 }
 
 /// Steps that failed.
@@ -112,6 +113,7 @@ struct Fails {
 struct Fail {
     #[schema(value_type = TokenForm)]
     token: String,
+    #[serde(deserialize_with = "failure")]
     error: Failure,
 }
 
@@ -132,7 +134,8 @@ struct Checkpoint {
     #[schema(value_type = TokenForm)]
     token: String,
     /// Any JSON.
-    checkpoint: Value,
+    #[schema(value_type = serde_json::Value)]
+    checkpoint: exact::Json,
     /// Whether the worker gives the step back, to whoever claims it next and goes on from here. That is not charged.
     #[serde(default, rename = "yield")]
     #[schema(required = false)]
@@ -155,10 +158,6 @@ struct Releases {
 struct Release {
     #[schema(value_type = TokenForm)]
     token: String,
-}
-
-fn raw(value: &Value) -> Box<RawValue> {
-    to_raw_value(value).expect("a value is JSON")
 }
 
 /// What became of what was said, in its order.
@@ -242,8 +241,8 @@ impl<T: Report> Sorted<T> {
         }
         let (mut told, mut said) = (Vec::new(), Vec::new());
         for step in steps {
-            let presented = step["token"].as_str().map(str::to_owned);
-            let read = T::deserialize(step).map_err(|error| error.to_string()).and_then(|said| {
+            let presented = presented(&step);
+            let read = object(&step).and_then(|said: T| {
                 let token: Result<Token, _> = said.token().parse();
                 token.map(|token| (token, said)).map_err(|error| format!("token: {error}"))
             });
@@ -307,7 +306,7 @@ pub(super) async fn heartbeat(State(flow): State<Flow>, body: Body) -> Result<Js
     let alive = said.into_iter().map(|(token, said)| Alive {
         token,
         lease: Duration::from_millis(said.lease_ms.unwrap_or(LEASE_MS)),
-        checkpoint: said.checkpoint.as_ref().map(raw),
+        checkpoint: said.checkpoint.map(exact::Json::into_raw),
     });
     Ok(merged(told, renewed(&flow, alive.collect()).await?))
 }
@@ -363,7 +362,7 @@ pub(super) async fn checkpoint(State(flow): State<Flow>, body: Body) -> Result<J
     let (mut stay, mut go) = (Vec::new(), Vec::new());
     let open: Vec<usize> = (0..told.len()).filter(|place| told[*place].is_none()).collect();
     for (place, (token, Checkpoint { checkpoint, yields, .. })) in open.into_iter().zip(said) {
-        let checkpoint = raw(&checkpoint);
+        let checkpoint = checkpoint.into_raw();
         if yields {
             ended.push(Ended { token, said: Said::Yielded(checkpoint) });
             go.push((place, token));

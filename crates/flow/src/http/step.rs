@@ -3,7 +3,6 @@
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -13,6 +12,7 @@ use super::form::{Label, Person};
 use super::{given, uuid};
 use crate::audit::Attempt;
 use crate::error::Error;
+use crate::exact;
 use crate::flow::Flow;
 use crate::manual::{Operated, Operation, Who};
 use crate::read::TaskStep;
@@ -44,8 +44,8 @@ struct Wish {
     what: What,
     /// Of `complete_manually`: the result, as the template allows it.
     #[serde(default, deserialize_with = "given")]
-    #[schema(required = false, value_type = Value)]
-    result: Option<Value>,
+    #[schema(required = false, value_type = serde_json::Value)]
+    result: Option<exact::Json>,
     /// What the history calls whoever does it.
     #[schema(value_type = Person)]
     by: String,
@@ -67,7 +67,7 @@ enum What {
 }
 
 impl Wish {
-    fn operation(what: What, result: Option<Value>) -> Result<Operation, Refusal> {
+    fn operation(what: What, result: Option<exact::Json>) -> Result<Operation, Refusal> {
         match (what, result) {
             (What::ResetForRetry, None) => Ok(Operation::ResetForRetry),
             (What::ResolveManually, None) => Ok(Operation::ResolveManually),

@@ -12,6 +12,7 @@ use super::form::Label;
 use super::label;
 use crate::flow::Flow;
 use crate::list::PAGE_MAX;
+use crate::register::Registered;
 use crate::template::Template;
 use crate::templates::{TemplateFilter, TemplatePage};
 
@@ -105,11 +106,6 @@ struct Step {
     result_schema: Value,
 }
 
-fn summary(template: Template) -> Summary {
-    let Template { namespace, name, version, steps, .. } = template;
-    Summary { namespace, name, version, steps: steps.len() }
-}
-
 /// Which templates. Everything that is not given does not matter.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -161,12 +157,13 @@ pub(super) async fn register(
     query: Query,
     Text(text): Text,
 ) -> Result<(StatusCode, Json<Summary>), Refusal> {
-    let template = flow.validate(&text)?;
-    let mut status = StatusCode::OK;
-    if !query.flag("validate")? && flow.register(&text).await?.new {
-        status = StatusCode::CREATED;
+    if query.flag("validate")? {
+        let Template { namespace, name, version, steps, .. } = flow.validate(&text).await?;
+        return Ok((StatusCode::OK, Json(Summary { namespace, name, version, steps: steps.len() })));
     }
-    Ok((status, Json(summary(template))))
+    let Registered { namespace, name, version, steps, new } = flow.register(&text).await?;
+    let status = if new { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, Json(Summary { namespace, name, version, steps })))
 }
 
 /// A template as it was registered, for the environment of the server that registered it.

@@ -19,6 +19,7 @@ use super::{
     tasks_before,
 };
 use crate::error::{Error, Result};
+use crate::exact::Json;
 use crate::flow::Flow;
 use crate::state::{StepState, TaskState};
 use crate::template::NAME_MAX;
@@ -86,7 +87,7 @@ fn moment<'de, D: Deserializer<'de>>(from: D) -> Result<Option<OffsetDateTime>, 
 
 /// What is done with each.
 #[derive(Debug, Clone, PartialEq, Deserialize, ToSchema)]
-#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(tag = "type", rename_all = "snake_case", try_from = "Written")]
 pub enum BulkOperation {
     /// As [`Operation::ResetForRetry`].
     ResetForRetry,
@@ -95,7 +96,8 @@ pub enum BulkOperation {
     /// As [`Operation::CompleteManually`].
     CompleteManually {
         /// The result of each.
-        result: Value,
+        #[schema(value_type = serde_json::Value)]
+        result: Json,
     },
     /// As [`Flow::cancel`].
     CancelTask,
@@ -117,6 +119,36 @@ pub(super) enum Each {
     Resume,
     /// A task that is removed.
     Delete,
+}
+
+/// The same as it is written. A tagged enum is read by way of values, in which numbers lose digits.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    r#type: String,
+    result: Option<Json>,
+}
+
+impl TryFrom<Written> for BulkOperation {
+    type Error = String;
+
+    fn try_from(Written { r#type: kind, result }: Written) -> Result<BulkOperation, String> {
+        match (kind.as_str(), result) {
+            ("reset_for_retry", None) => Ok(BulkOperation::ResetForRetry),
+            ("resolve_manually", None) => Ok(BulkOperation::ResolveManually),
+            ("complete_manually", Some(result)) => Ok(BulkOperation::CompleteManually { result }),
+            ("complete_manually", None) => Err("missing field `result`".to_owned()),
+            ("cancel_task", None) => Ok(BulkOperation::CancelTask),
+            ("resolve_task", None) => Ok(BulkOperation::ResolveTask),
+            ("resume_task", None) => Ok(BulkOperation::ResumeTask),
+            ("delete_task", None) => Ok(BulkOperation::DeleteTask),
+            (other, None) => Err(format!(
+                "unknown type {other:?}, expected one of reset_for_retry, resolve_manually, complete_manually, \
+                 cancel_task, resolve_task, resume_task, delete_task"
+            )),
+            (_, Some(_)) => Err("unknown field `result`: it is of complete_manually alone".to_owned()),
+        }
+    }
 }
 
 impl BulkOperation {
@@ -326,7 +358,7 @@ impl Flow {
                 let kept = self.inner.numbered(row.try_get("template_id")?).await?.ok_or(Error::NoTask { task })?;
                 let at = (row.try_get::<i32, _>("slot")? as usize, row.try_get("part")?);
                 item.step_name = Some(super::public(&kept.template, at.0, at.1));
-                StepAct::new(task, kept, at, operation).map(Act::Step)
+                StepAct::new(task, kept, at, operation).await.map(Act::Step)
             }
         };
         let answer = match act {

@@ -9,7 +9,6 @@ mod bulk;
 mod resume;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use sqlx::Row;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -21,6 +20,7 @@ use self::act::{Act, Answer, Manner, StepAct, TaskAct};
 use crate::catalog::Kept;
 use crate::decision::decided;
 use crate::error::{Error, Result};
+use crate::exact::Json;
 use crate::flow::Flow;
 use crate::state::{By, StepState, TaskState};
 use crate::template::{NAME_MAX, StepKind, Template};
@@ -29,8 +29,7 @@ use crate::template::{NAME_MAX, StepKind, Template};
 pub const REASON_MAX: usize = 2_000;
 
 /// What a person does with a step.
-#[derive(Debug, Clone, PartialEq, Deserialize, ToSchema)]
-#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Operation {
     /// Gives a step that failed for good another chance: its attempts begin anew, its checkpoint is kept.
     ResetForRetry,
@@ -39,7 +38,7 @@ pub enum Operation {
     /// Completes the step with a result, as a worker would.
     CompleteManually {
         /// As the template allows it.
-        result: Value,
+        result: Json,
     },
 }
 
@@ -162,7 +161,7 @@ impl Flow {
         let template = rows.first().ok_or(Error::NoTask { task })?.try_get(0)?;
         let kept = self.inner.numbered(template).await?.ok_or(Error::NoTask { task })?;
         let place = place(&kept.template, step).ok_or_else(|| Error::NoStep { task, step: step.to_owned() })?;
-        let act = StepAct::new(task, kept, place, &operation)?;
+        let act = StepAct::new(task, kept, place, &operation).await?;
         self.act(Act::Step(act), &who, Manner::Earnest).await.and_then(Answer::operated)
     }
 
@@ -244,14 +243,19 @@ fn tasks_before(to: TaskState) -> Vec<String> {
 
 impl StepAct {
     /// What is to be done with a step of a task, checked against its template.
-    fn new(task: Uuid, kept: std::sync::Arc<Kept>, at: (usize, Option<i32>), operation: &Operation) -> Result<StepAct> {
+    async fn new(
+        task: Uuid,
+        kept: std::sync::Arc<Kept>,
+        at: (usize, Option<i32>),
+        operation: &Operation,
+    ) -> Result<StepAct> {
         let (place, part) = at;
         let (mut body, mut chosen, mut inputs) = (None, None, None);
         if let Operation::CompleteManually { result } = operation {
-            kept.allows_result(place, result).map_err(|reason| Error::invalid("result", reason))?;
+            kept.allows_result(place, result).await.map_err(|unfit| Error::unfit("result", unfit))?;
             (chosen, inputs) = decided(&kept.template, &kept.template.steps[place], result)
                 .map_err(|reason| Error::invalid("result", reason))?;
-            body = Some(result.to_string());
+            body = Some(result.get().to_owned());
         }
         let step = public(&kept.template, place, part);
         Ok(StepAct { task, kept, place, part, step, name: operation.name(), to: operation.to(), body, chosen, inputs })

@@ -10,7 +10,6 @@ mod standing;
 mod ticks;
 
 use serde::{Deserialize, Serialize, Serializer};
-use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use utoipa::{IntoParams, ToSchema};
@@ -20,6 +19,7 @@ pub(crate) use due::{Advances, DueSchedule};
 pub use ticks::Missed;
 
 use crate::error::{Error, Result};
+use crate::exact::Json;
 use crate::submit::Submission;
 use ticks::{Ticks, zone};
 
@@ -40,7 +40,8 @@ pub struct Schedule {
     pub version: String,
     /// What the steps of its tasks work on.
     #[serde(default)]
-    pub context: Value,
+    #[schema(value_type = serde_json::Value, required = false)]
+    pub context: Json,
     /// The priority of its tasks.
     #[serde(default)]
     pub priority: i16,

@@ -1,6 +1,5 @@
 //! Schedules as they are stored, and changing them when nobody else does.
 
-use serde_json::Value;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use time::OffsetDateTime;
@@ -11,6 +10,7 @@ use super::change::unknown;
 use super::ticks::{Missed, Ticks};
 use super::{Schedule, ScheduleFilter, Scheduled};
 use crate::error::{Error, Result};
+use crate::exact::Json;
 use crate::flow::Inner;
 
 /// How often a change is begun again because somebody else was faster.
@@ -35,7 +35,7 @@ pub(crate) struct Standing {
 impl Standing {
     pub(super) fn read(row: &PgRow) -> sqlx::Result<Standing> {
         let context: String = row.try_get("context")?;
-        let context: Value = serde_json::from_str(&context).map_err(|error| sqlx::Error::Decode(error.into()))?;
+        let context = Json::parse(context).map_err(|error| sqlx::Error::Decode(error.into()))?;
         let schedule = Schedule {
             namespace: row.try_get("namespace")?,
             name: row.try_get("name")?,
@@ -173,7 +173,7 @@ impl Inner {
         });
         let (channels, payloads) = Wake::notifications(&ring.into_iter().collect::<Vec<_>>());
         let id = Uuid::now_v7();
-        let context = schedule.context.to_string();
+        let context = schedule.context.get().to_owned();
         let query = || {
             sqlx::query(&self.sql.put_schedule)
                 .bind(&channels)

@@ -1,6 +1,6 @@
 //! From what is written to what can run: everything that is wrong is found, not only the first.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -8,14 +8,20 @@ use serde_saphyr::{Location, Spanned};
 
 use super::document::{Batch, Changed, Document, Environment, Event, Handler, Lifecycle, Retry, Step};
 use super::fault::{Collected, Faults};
+use super::kinds;
 use super::{ATTEMPTS_MAX, NAME_MAX, STEPS_MAX};
 use super::{Backoff, BatchConfig, FailureStrategy, IdentityStrategy, PublishWhen, PublishedEvent, StalenessAction};
 use super::{StepDefinition, StepKind, Template};
 use crate::graph::Graph;
+use crate::schema::Schema;
 
 /// The namespace and the version of a template that names none.
 const DEFAULT_NAMESPACE: &str = "default";
 const DEFAULT_VERSION: &str = "1.0.0";
+/// Bytes that the regular expressions of all schemas of a template may occupy: five hundred of the usual size.
+const PATTERN_BYTES_MAX: usize = 32 << 20;
+/// Steps of a circle that are named.
+const CYCLE_SHOWN: usize = 5;
 /// The longest that anything may be told to take.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
@@ -30,7 +36,15 @@ const RETRY: super::Retry = super::Retry {
 
 /// Checks a template for one environment.
 pub(super) fn template(document: Document, environment: Option<&str>) -> Result<Template, Faults> {
-    let mut faults = Collected::default();
+    checked(document, environment, Collected::default())
+}
+
+/// Checks a template that was registered before: bounds that are newer than it do not make it unreadable.
+pub(super) fn registered(document: Document) -> Result<Template, Faults> {
+    checked(document, None, Collected::of_registered())
+}
+
+fn checked(document: Document, environment: Option<&str>, mut faults: Collected) -> Result<Template, Faults> {
     let namespace = document.namespace_name.as_ref().map(|name| named(name, "a namespace", &mut faults));
     let version = document.version.as_ref().map(|version| named(version, "a version", &mut faults));
     let mut made = Template {
@@ -57,7 +71,7 @@ pub(super) fn template(document: Document, environment: Option<&str>) -> Result<
         made.steps.push(definition(step, change, &mut faults));
     }
     connect(&mut made.steps, &lines, edges, &mut faults);
-    kinds(&made, &lines, &mut faults);
+    kinds::check(&made, &lines, &mut faults);
     faults.unless_any(made)
 }
 
@@ -82,10 +96,11 @@ struct Edge {
 
 fn edges(step: &Step, places: &HashMap<String, usize>, faults: &mut Collected) -> Vec<Edge> {
     let mut edges: Vec<Edge> = Vec::new();
+    let mut known = HashSet::new();
     for dependency in &step.dependencies {
         let at = dependency.referenced;
         match places.get(&dependency.value) {
-            Some(parent) if edges.iter().any(|edge| edge.parent == *parent) => {
+            Some(parent) if !known.insert(*parent) => {
                 faults.add(at, format!("step {:?} depends on {:?} twice", step.name.value, dependency.value));
             }
             Some(parent) => edges.push(Edge { parent: *parent, at }),
@@ -104,10 +119,17 @@ fn connect(steps: &mut [StepDefinition], lines: &[Location], edges: Vec<Vec<Edge
     match Graph::new(parents) {
         Err(cycle) => {
             let name = |place: &usize| steps[*place].name.as_str();
-            let way: Vec<&str> = cycle.iter().chain(cycle.first()).map(name).collect();
-            let at = cycle.first().and_then(|first| edges[*first].iter().find(|edge| cycle.contains(&edge.parent)));
+            let on_it: HashSet<usize> = cycle.iter().copied().collect();
+            let at = cycle.first().and_then(|first| edges[*first].iter().find(|edge| on_it.contains(&edge.parent)));
             let at = at.map_or(lines[cycle[0]], |edge| edge.at);
-            faults.add(at, format!("steps depend on each other in a circle: {}", way.join(" depends on ")));
+            let way: Vec<&str> = cycle.iter().take(CYCLE_SHOWN).map(name).collect();
+            let way = way.join(" depends on ");
+            let first = name(&cycle[0]);
+            let rest = match cycle.len().saturating_sub(CYCLE_SHOWN) {
+                0 => format!(" depends on {first}"),
+                more => format!(" depends on {more} more, of which the last depends on {first}"),
+            };
+            faults.add(at, format!("steps depend on each other in a circle: {way}{rest}"));
         }
         Ok(graph) => {
             for place in graph.order() {
@@ -121,59 +143,6 @@ fn connect(steps: &mut [StepDefinition], lines: &[Location], edges: Vec<Vec<Edge
                 let step = &mut steps[place];
                 (step.parents, step.children, step.absent) = (parents, graph.children(place).to_vec(), absent);
             }
-        }
-    }
-}
-
-/// What each kind of step needs around it.
-fn kinds(template: &Template, lines: &[Location], faults: &mut Collected) {
-    let kind = |place: &usize| template.steps[*place].kind;
-    for (step, at) in template.steps.iter().zip(lines) {
-        let name = &step.name;
-        match step.kind {
-            StepKind::Decision if step.children.is_empty() => {
-                faults.add(*at, format!("step {name:?} decides, and no step depends on it"));
-            }
-            StepKind::DeferredConvergence if step.parents.is_empty() => {
-                faults.add(*at, format!("step {name:?} is a deferred_convergence, and depends on no step"));
-            }
-            StepKind::BatchWorker => {
-                let divides = |parent: &usize| {
-                    let config = template.steps[*parent].batch_config.as_ref();
-                    kind(parent) == StepKind::Batchable && config.is_none_or(|config| config.worker_template == *name)
-                };
-                if step.parents.len() != 1 || !step.parents.iter().all(divides) {
-                    let message = format!(
-                        "step {name:?} is a batch_worker: it must depend on one step, of the type batchable, whose worker_template it is"
-                    );
-                    faults.add(*at, message);
-                }
-                let parts = |other: &&StepDefinition| {
-                    let number = other.name.strip_prefix(name.as_str()).and_then(|rest| rest.strip_prefix('_'));
-                    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
-                };
-                if let Some(other) = template.steps.iter().find(parts) {
-                    let message = format!("step {:?} is called like a part of the batch_worker {name:?}", other.name);
-                    faults.add(*at, message);
-                }
-            }
-            StepKind::Batchable => match &step.batch_config {
-                None => faults.add(*at, format!("step {name:?} is batchable, and has no batch_config")),
-                Some(config) => {
-                    let worker = template.place(&config.worker_template).filter(|place| step.children.contains(place));
-                    if !worker.is_some_and(|place| kind(&place) == StepKind::BatchWorker) {
-                        let message = format!(
-                            "the worker_template of step {name:?} is {:?}, which is no batch_worker that depends on it",
-                            config.worker_template
-                        );
-                        faults.add(*at, message);
-                    }
-                }
-            },
-            _ => {}
-        }
-        if step.kind != StepKind::Batchable && step.batch_config.is_some() {
-            faults.add(*at, format!("step {name:?} has a batch_config, and is not batchable"));
         }
     }
 }
@@ -335,8 +304,20 @@ fn lifecycle(own: &Lifecycle, faults: &mut Collected) -> super::Lifecycle {
 /// A JSON Schema that can be used.
 fn schema(schema: Option<Spanned<Value>>, what: &str, faults: &mut Collected) -> Option<Value> {
     let schema = schema?;
-    if let Err(error) = jsonschema::validator_for(&schema.value) {
-        faults.add(schema.referenced, format!("the {what} is no JSON Schema: {error}"));
+    if faults.reads_again {
+        return Some(schema.value);
+    }
+    match Schema::new(&schema.value) {
+        Err(reason) => {
+            faults.add(schema.referenced, format!("the {what} is no JSON Schema that can be used: {reason}"))
+        }
+        Ok(ready) => {
+            faults.pattern_bytes += ready.bytes();
+            if faults.pattern_bytes > PATTERN_BYTES_MAX {
+                let message = "the regular expressions in the schemas of the template are too many, or too large";
+                faults.add(schema.referenced, message);
+            }
+        }
     }
     Some(schema.value)
 }

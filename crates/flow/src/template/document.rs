@@ -122,6 +122,6 @@ pub(super) fn read(text: &str) -> Result<Document, Faults> {
         let message = error.to_string();
         // The place is told beside it.
         let message = message.split(" at line ").next().unwrap_or_default().trim().to_owned();
-        Faults::one(error.location().unwrap_or(Location::UNKNOWN), message)
+        Faults::one(error.location().unwrap_or(Location::UNKNOWN), web::plain(&message))
     })
 }

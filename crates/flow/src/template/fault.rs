@@ -8,6 +8,11 @@ use serde_saphyr::Location;
 /// Faults that are told of one template; what follows is usually their consequence.
 const FAULTS_MAX: usize = 50;
 
+/// Faults that are kept while a template is checked: each of ten thousand steps may have some.
+const FOUND_MAX: usize = 100_000;
+/// The longest message, in bytes: it may quote a name of any length.
+const MESSAGE_MAX: usize = 500;
+
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fault {
@@ -53,26 +58,45 @@ impl Faults {
     pub(super) fn one(at: Location, message: impl Into<String>) -> Faults {
         let mut faults = Collected::default();
         faults.add(at, message);
-        Faults(faults.0)
+        Faults(faults.found)
     }
 }
 
 /// Faults as they are found.
 #[derive(Default)]
-pub(super) struct Collected(Vec<Fault>);
+pub(super) struct Collected {
+    found: Vec<Fault>,
+    /// The template was registered before.
+    pub(super) reads_again: bool,
+    /// Bytes that its regular expressions may occupy so far.
+    pub(super) pattern_bytes: usize,
+}
 
 impl Collected {
+    /// Those of a template that was registered before.
+    pub(super) fn of_registered() -> Collected {
+        Collected { reads_again: true, ..Collected::default() }
+    }
+
     pub(super) fn add(&mut self, at: Location, message: impl Into<String>) {
-        self.0.push(Fault { line: at.line(), column: at.column(), message: message.into() });
+        let mut message = message.into();
+        if message.len() > MESSAGE_MAX {
+            message.truncate(message.floor_char_boundary(MESSAGE_MAX));
+            message.push('…');
+        }
+        // Those of the first lines are told: enough are kept to choose from, and no more.
+        if self.found.len() < FOUND_MAX {
+            self.found.push(Fault { line: at.line(), column: at.column(), message });
+        }
     }
 
     /// What was made, if nothing is wrong with it.
     pub(super) fn unless_any<T>(mut self, made: T) -> Result<T, Faults> {
-        if self.0.is_empty() {
+        if self.found.is_empty() {
             return Ok(made);
         }
-        self.0.sort_by_key(|fault| (fault.line, fault.column));
-        self.0.truncate(FAULTS_MAX);
-        Err(Faults(self.0))
+        self.found.sort_by_key(|fault| (fault.line, fault.column));
+        self.found.truncate(FAULTS_MAX);
+        Err(Faults(self.found))
     }
 }

@@ -6,6 +6,7 @@
 mod check;
 mod document;
 mod fault;
+mod kinds;
 
 use std::time::Duration;
 
@@ -255,6 +256,11 @@ impl Template {
     /// Everything that is wrong with it, each with its line.
     pub fn parse(text: &str, environment: Option<&str>) -> Result<Template, Faults> {
         check::template(document::read(text)?, environment)
+    }
+
+    /// Reads a template that was registered. What it is was chosen for its environment then.
+    pub(crate) fn parse_registered(text: &str) -> Result<Template, Faults> {
+        check::registered(document::read(text)?)
     }
 
     /// The place of a step.

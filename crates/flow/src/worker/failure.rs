@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::exact::Json;
 use crate::settle::Failure;
 
 impl Failure {
@@ -38,7 +39,7 @@ impl Failure {
 
     /// The same, with whatever helps to understand it. What is not JSON is left out.
     pub fn with_context(self, context: impl Serialize) -> Failure {
-        Failure { context: serde_json::to_value(context).ok(), ..self }
+        Failure { context: Json::from_serialize(&context).ok(), ..self }
     }
 
     /// Something is not what the handler takes it for: another attempt would meet the same.
@@ -66,6 +67,6 @@ mod tests {
         assert_eq!((failure.message.as_str(), failure.retryable), ("invalid digit found in string", true));
         let failure = Failure::permanent("no").of_kind("card").after(Duration::from_secs(1)).with_context(7);
         assert_eq!((failure.retryable, failure.kind.as_deref()), (false, Some("card")));
-        assert_eq!((failure.retry_delay_ms, failure.context), (Some(1_000), Some(7.into())));
+        assert_eq!((failure.retry_delay_ms, failure.context), (Some(1_000), Some(serde_json::json!(7).into())));
     }
 }

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 
 use super::step::{Link, Step};
 use crate::claim::ClaimedStep;
+use crate::exact::Json;
 use crate::settle::{Failure, Said};
 
 /// What carries out steps. An async function or closure is enough for most: see [`WorkerBuilder::handle`](super::WorkerBuilder::handle).
@@ -47,7 +48,7 @@ pub trait Answer {
 
 impl<T: Serialize> Answer for T {
     fn said(self) -> Result<Said, Failure> {
-        let result = serde_json::to_value(self);
+        let result = Json::from_serialize(&self);
         result.map(Said::Complete).map_err(|error| Failure::shape(format!("the result is not JSON: {error}")))
     }
 }

@@ -63,7 +63,7 @@ async fn a_task_that_takes_too_long_ends() {
     let _orchestrator = flow.orchestrate();
     pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "e").await;
     assert_eq!(reasons(&flow, task).await, ["max_duration"]);
-    assert_eq!(flow.say(&step, flow::Said::Complete(json!(1))).await, Err(flow::Refused::Lost));
+    assert_eq!(flow.say(&step, flow::Said::Complete(json!(1).into())).await, Err(flow::Refused::Lost));
     assert_eq!(flow.states(task).await.into_values().collect::<Vec<_>>(), ["x", "x"]);
     assert_eq!(flow.attempts(task).await, [(1, "x".to_owned())]);
     let who = || flow::Who { name: "ada".to_owned(), reason: None };

@@ -81,7 +81,7 @@ async fn every_condition_counts() {
     let third = Submission::new("elsewhere", "other", "2", json!({}));
     let third = flow.submit(third).await.expect("a task").task_uuid;
     let text = |text: &str| Some(text.to_owned());
-    let (reset, complete) = (BulkOperation::ResetForRetry, BulkOperation::CompleteManually { result: json!(1) });
+    let (reset, complete) = (BulkOperation::ResetForRetry, BulkOperation::CompleteManually { result: json!(1).into() });
     let any = BulkFilter::default;
     for (filter, operation, tasks) in [
         (BulkFilter { namespace: text("elsewhere"), ..any() }, BulkOperation::CancelTask, vec![third]),
@@ -120,7 +120,7 @@ async fn what_cannot_be_done_is_in_the_report() {
     let easy = flow.task().await;
     let strict = flow.submit(submission("strict", json!({}))).await.expect("a task").task_uuid;
     let filter = BulkFilter { step_name: Some("a".to_owned()), ..filter() };
-    let by_hand = request(filter, BulkOperation::CompleteManually { result: json!("text") });
+    let by_hand = request(filter, BulkOperation::CompleteManually { result: json!("text").into() });
     for preview in [true, false] {
         let report = flow.many(BulkRequest { preview, ..by_hand.clone() }).await;
         assert_eq!(of(&report), (2, 1, 1, 0), "{report:?}");

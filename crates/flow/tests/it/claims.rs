@@ -68,9 +68,9 @@ async fn a_lost_lease_is_fenced() {
     let lost = flow.claim(&short, 1, None).await.expect("a claim").pop().expect("a step");
     let again = flow.next().await;
     assert_eq!((lost.attempt, again.attempt), (1, 2));
-    assert_eq!(flow.say(&lost, Said::Complete(json!("late"))).await, Err(Refused::Lost));
+    assert_eq!(flow.say(&lost, Said::Complete(json!("late").into())).await, Err(Refused::Lost));
     assert_eq!(flow.complete(&again, json!("in time")).await.step, StepState::Complete);
-    assert_eq!(flow.say(&lost, Said::Complete(json!("late"))).await, Err(Refused::Lost));
+    assert_eq!(flow.say(&lost, Said::Complete(json!("late").into())).await, Err(Refused::Lost));
     assert_eq!(flow.attempts(task).await, [(1, "l".to_owned()), (2, "c".to_owned())]);
 }
 
@@ -192,7 +192,7 @@ async fn a_last_attempt_that_is_lost_ends_the_task() {
     let short = Claimant { lease: Duration::from_millis(200), ..worker() };
     let lost = flow.claim(&short, 1, None).await.expect("a claim").pop().expect("a step");
     pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "e").await;
-    assert_eq!(flow.say(&lost, Said::Complete(json!("late"))).await, Err(Refused::Lost));
+    assert_eq!(flow.say(&lost, Said::Complete(json!("late").into())).await, Err(Refused::Lost));
     assert_eq!(flow.attempts(task).await, [(1, "l".to_owned())]);
 }
 
@@ -215,7 +215,7 @@ async fn a_token_twice_in_one_call_is_one() {
     let step = flow.next().await;
     let alive = || flow::Alive { token: step.token, lease: Duration::from_secs(60), checkpoint: None };
     assert_eq!(flow.heartbeat(vec![alive(), alive()]).await.expect("an answer"), [Ok(()), Ok(())]);
-    let ended = || flow::Ended { token: step.token, said: Said::Complete(json!(1)) };
+    let ended = || flow::Ended { token: step.token, said: Said::Complete(json!(1).into()) };
     let settled = flow.settle(vec![ended(), ended()]).await.expect("an answer");
     assert!(settled.iter().all(|settled| settled.as_ref().is_ok_and(|settled| settled.step == StepState::Complete)));
     assert_eq!(flow.attempts(task).await, [(1, "c".to_owned())]);

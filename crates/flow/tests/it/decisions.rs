@@ -37,27 +37,32 @@ async fn what_is_chosen_runs() {
     }
 }
 
-/// A decision that says nothing, or that it chooses nothing, chooses nothing.
+/// A decision that says that it chooses nothing chooses nothing.
 #[tokio::test]
 async fn no_branches_is_a_decision() {
-    for result in [json!({"decision_point_outcome": {"type": "no_branches"}}), json!({})] {
-        let flow = Fixture::with(STEPS).await;
-        flow.task().await;
-        flow.run().await;
-        let settled = flow.complete(&flow.next().await, result).await;
-        assert_eq!(settled.task, Some(TaskState::Complete));
-    }
+    let flow = Fixture::with(STEPS).await;
+    flow.task().await;
+    flow.run().await;
+    let settled = flow.complete(&flow.next().await, json!({"decision_point_outcome": {"type": "no_branches"}})).await;
+    assert_eq!(settled.task, Some(TaskState::Complete));
 }
 
-/// A decision for what does not depend on it is refused, and changes nothing: it can be said again.
+/// A decision for what does not depend on it, or one that is not said, is refused, and changes nothing: it can be said again.
 #[tokio::test]
 async fn a_decision_is_checked_against_the_template() {
     let flow = Fixture::with(STEPS).await;
     flow.task().await;
     flow.run().await;
     let route = flow.next().await;
-    for wrong in [chosen(&["end"]), chosen(&["nowhere"]), json!({"decision_point_outcome": {"type": "odd"}})] {
-        let answer = flow.say(&route, Said::Complete(wrong)).await;
+    for wrong in [
+        chosen(&["end"]),
+        chosen(&["nowhere"]),
+        json!({"decision_point_outcome": {"type": "odd"}}),
+        json!({"decision_point_outcom": {"type": "create_steps", "step_names": ["right"]}}),
+        json!({"decision_point_outcome": null}),
+        json!(null),
+    ] {
+        let answer = flow.say(&route, Said::Complete(wrong.into())).await;
         assert!(matches!(answer, Err(Refused::Invalid { what: "result", .. })), "{answer:?}");
     }
     flow.complete(&route, chosen(&["right"])).await;
@@ -145,7 +150,7 @@ async fn each_end_is_judged_by_itself() {
     parts[2] = "999999";
     let lost: flow::Token = parts.join(".").parse().expect("a token");
     let ended = [(good.token, &["b"]), (wrong.token, &["nowhere"]), (lost, &["b"])];
-    let ended = ended.map(|(token, names)| flow::Ended { token, said: Said::Complete(chosen(names)) });
+    let ended = ended.map(|(token, names)| flow::Ended { token, said: Said::Complete(chosen(names).into()) });
     let answers = flow.settle(ended.into()).await.expect("answers");
     assert!(matches!(&answers[0], Ok(settled) if settled.step == flow::StepState::Complete), "{answers:?}");
     assert!(matches!(&answers[1], Err(Refused::Invalid { what: "result", .. })), "{answers:?}");

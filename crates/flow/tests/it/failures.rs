@@ -61,7 +61,7 @@ async fn a_failure_and_a_success_in_one_call() {
         let failure = Said::Failed(crate::fixture::failure(false));
         let mut ended = vec![
             flow::Ended { token: of("a"), said: failure },
-            flow::Ended { token: of("b"), said: Said::Complete(json!(1)) },
+            flow::Ended { token: of("b"), said: Said::Complete(json!(1).into()) },
         ];
         if turned {
             ended.reverse();

@@ -122,7 +122,7 @@ impl Fixture {
     }
 
     pub(crate) async fn complete(&self, step: &ClaimedStep, result: Value) -> Settled {
-        self.say(step, Said::Complete(result)).await.expect("it counts")
+        self.say(step, Said::Complete(result.into())).await.expect("it counts")
     }
 
     pub(crate) async fn fail(&self, step: &ClaimedStep, retryable: bool) -> Settled {

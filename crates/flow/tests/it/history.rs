@@ -250,7 +250,7 @@ async fn whatever_happens_is_told_legally() {
                     3 if random.u8(..4) == 0 => Said::Failed(crate::fixture::failure(false)),
                     // It is never heard of again.
                     4 if step.lease < Duration::from_secs(1) => continue,
-                    _ => Said::Complete(json!(1)),
+                    _ => Said::Complete(json!(1).into()),
                 };
                 // Its lease may have ended: then it does not count.
                 let _ = flow.say(&step, said).await;

@@ -23,7 +23,7 @@ fn operating(flow: &Flow, task: Uuid, step: &str, operation: Operation) -> Spawn
 }
 
 fn by_hand() -> Operation {
-    Operation::CompleteManually { result: json!("by hand") }
+    Operation::CompleteManually { result: json!("by hand").into() }
 }
 
 /// A transaction of somebody else's that holds locks.
@@ -110,7 +110,7 @@ async fn a_word_and_an_operation_are_one() {
         let holder = Holder::of(&flow, THE_TASK, task).await;
         let operating = operating(&flow, task, "a", by_hand());
         let saying = flow.flow.clone();
-        let said = flow::Ended { token: a.token, said: Said::Complete(json!("worked")) };
+        let said = flow::Ended { token: a.token, said: Said::Complete(json!("worked").into()) };
         let saying = tokio::spawn(async move { saying.settle(vec![said]).await });
         holder.end_before(&flow, 2).await;
         let operated = operating.await.expect("no panic");
@@ -144,7 +144,7 @@ async fn the_end_of_a_lease_and_an_operation() {
         let operated = operating.await.expect("no panic").expect("it is done");
         assert!(matches!(operated.before, StepState::InProgress | StepState::Error), "{operated:?}");
         assert_eq!(flow.next().await.name, "b");
-        assert_eq!(flow.say(&a, Said::Complete(json!("late"))).await, Err(Refused::Lost));
+        assert_eq!(flow.say(&a, Said::Complete(json!("late").into())).await, Err(Refused::Lost));
         flow.sound(task, "both").await;
     }
 }
@@ -264,7 +264,7 @@ async fn many_at_once_leave_tasks_sound() {
                     let said = match rng.u8(..4) {
                         0 => Said::Failed(failure(false)),
                         1 => Said::GivenBack,
-                        _ => Said::Complete(json!(1)),
+                        _ => Said::Complete(json!(1).into()),
                     };
                     let _ = flow.settle(vec![flow::Ended { token: step.token, said }]).await.expect("an answer");
                 }

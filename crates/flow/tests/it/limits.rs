@@ -27,7 +27,7 @@ async fn a_limit_of_a_name_holds() {
     let mut held = flow.claim(&of_a(), 9, None).await.expect("a claim");
     assert_eq!(held.len(), 2);
     assert_eq!(flow.now(9).await.len(), 5, "the others are not limited");
-    for said in [Said::Complete(json!(1)), Said::Failed(crate::fixture::failure(true)), Said::GivenBack] {
+    for said in [Said::Complete(json!(1).into()), Said::Failed(crate::fixture::failure(true)), Said::GivenBack] {
         let waiting = flow.waiting(&["a"]).await;
         flow.say(&held.pop().expect("a step"), said).await.expect("it counts");
         held.push(waiting.await.expect("no panic"));

@@ -31,6 +31,7 @@ mod settings;
 mod sound;
 mod submissions;
 mod task_ends;
+mod values;
 mod waiting;
 mod worker_ends;
 mod worker_graphs;

@@ -13,7 +13,7 @@ pub(crate) fn who() -> Who {
 }
 
 fn completed(result: Value) -> Operation {
-    Operation::CompleteManually { result }
+    Operation::CompleteManually { result: result.into() }
 }
 
 impl Fixture {
@@ -145,7 +145,7 @@ async fn a_result_by_hand_reaches_what_follows() {
     flow.done(task, "c", Operation::ResolveManually).await;
     let d = flow.next().await;
     assert_eq!(read(&d.results), json!({"a": 7, "b": "from b"}));
-    assert_eq!(flow.say(&steps[1], Said::Complete(json!(1))).await, Err(Refused::Lost));
+    assert_eq!(flow.say(&steps[1], Said::Complete(json!(1).into())).await, Err(Refused::Lost));
     assert_eq!(flow.done(task, "c", completed(json!("later"))).await.0, StepState::ResolvedManually);
     flow.say(&d, Said::GivenBack).await.expect("it counts");
     assert_eq!(read(&flow.next().await.results), json!({"a": 7, "b": "from b", "c": "later"}));
@@ -161,7 +161,9 @@ async fn a_worker_loses_what_a_person_deals_with() {
         assert_eq!(flow.done(task, "a", operation).await.0, StepState::InProgress);
         let alive = Alive { token: a.token, lease: Duration::from_secs(60), checkpoint: None };
         assert_eq!(flow.heartbeat(vec![alive]).await.expect("an answer"), [Err(Refused::Lost)]);
-        for said in [Said::Complete(json!("late")), Said::Failed(crate::fixture::failure(false)), Said::GivenBack] {
+        for said in
+            [Said::Complete(json!("late").into()), Said::Failed(crate::fixture::failure(false)), Said::GivenBack]
+        {
             assert_eq!(flow.say(&a, said).await, Err(Refused::Lost));
         }
         flow.sound(task, "the late words").await;
@@ -327,7 +329,7 @@ async fn a_cancelled_task_is_over() {
     assert_eq!(again, flow::Cancelled { repeated: true, ..cancelled });
     let alive = Alive { token: b.token, lease: Duration::from_secs(60), checkpoint: None };
     assert_eq!(flow.heartbeat(vec![alive]).await.expect("an answer"), [Err(Refused::Lost)]);
-    assert_eq!(flow.say(b, Said::Complete(json!(1))).await, Err(Refused::Lost));
+    assert_eq!(flow.say(b, Said::Complete(json!(1).into())).await, Err(Refused::Lost));
     assert!(flow.now(9).await.is_empty());
     let states: String = flow.states(task).await.into_values().collect();
     assert_eq!(states, "cxxxxxa");

@@ -107,7 +107,7 @@ impl Meddled<'_> {
                     0 | 1 => Said::Failed(failure(false)),
                     2 => Said::Failed(failure(true)),
                     3 => Said::GivenBack,
-                    _ => Said::Complete(self.graph.result(&step.name, &mut self.rng)),
+                    _ => Said::Complete(self.graph.result(&step.name, &mut self.rng).into()),
                 };
                 let text = format!("{said:?} of {}", step.name);
                 self.flow.say(&step, said).await.unwrap_or_else(|refused| panic!("{text}: {refused}"));
@@ -115,7 +115,7 @@ impl Meddled<'_> {
             }
             6 if !self.lost.is_empty() => {
                 let step = &self.lost[self.rng.usize(..self.lost.len())];
-                let said = Said::Complete(self.graph.result(&step.name, &mut self.rng));
+                let said = Said::Complete(self.graph.result(&step.name, &mut self.rng).into());
                 assert_eq!(self.flow.say(step, said).await, Err(Refused::Lost), "{}", step.name);
                 format!("a late word about {}", step.name)
             }
@@ -123,7 +123,7 @@ impl Meddled<'_> {
                 let failed = self.failed().await;
                 let Some(step) = self.rng.choice(&failed).cloned() else { return "nothing".to_owned() };
                 let result = self.graph.result(&step, &mut self.rng);
-                let all = [Operation::ResolveManually, Operation::CompleteManually { result }];
+                let all = [Operation::ResolveManually, Operation::CompleteManually { result: result.into() }];
                 let operation = self.rng.choice(all).filter(|_| self.rng.u8(..3) == 0);
                 self.operate(&step, operation.unwrap_or(Operation::ResetForRetry)).await
             }
@@ -134,7 +134,7 @@ impl Meddled<'_> {
                 }
                 let operation = match self.rng.u8(..3) {
                     0 => Operation::ResolveManually,
-                    1 => Operation::CompleteManually { result: self.graph.result(&step, &mut self.rng) },
+                    1 => Operation::CompleteManually { result: self.graph.result(&step, &mut self.rng).into() },
                     _ => Operation::ResetForRetry,
                 };
                 self.operate(&step, operation).await

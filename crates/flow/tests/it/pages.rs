@@ -17,7 +17,7 @@ async fn counted() -> Option<(Fixture, CountingRole)> {
 
 /// Completes steps, all at once.
 async fn complete(flow: &Flow, steps: &[ClaimedStep]) {
-    let said = |step: &ClaimedStep| Ended { token: step.token, said: Said::Complete(json!(1)) };
+    let said = |step: &ClaimedStep| Ended { token: step.token, said: Said::Complete(json!(1).into()) };
     let settled = flow.settle(steps.iter().map(said).collect()).await.expect("an answer");
     assert!(settled.len() == steps.len() && settled.iter().all(Result::is_ok), "{settled:?}");
 }

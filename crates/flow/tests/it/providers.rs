@@ -102,7 +102,7 @@ impl Queued {
         let worker = || async {
             loop {
                 let step = self.next().await;
-                let _ = self.say(&step, Said::Complete(json!(step.name))).await;
+                let _ = self.say(&step, Said::Complete(json!(step.name).into())).await;
             }
         };
         let done = async {
@@ -182,7 +182,7 @@ async fn a_dead_worker_loses_its_step(through: &Through) {
     let dies = flow.claim(&short, 1, Some(Instant::now() + PATIENCE)).await.expect("a claim").pop().expect("a step");
     let again = flow.next().await;
     assert_eq!((dies.attempt, again.attempt), (1, 2));
-    assert_eq!(flow.say(&dies, Said::Complete(json!("late"))).await, Err(Refused::Lost));
+    assert_eq!(flow.say(&dies, Said::Complete(json!("late").into())).await, Err(Refused::Lost));
     flow.complete(&again, json!(1)).await;
     assert_eq!(flow.attempts(task).await, [(1, "l".to_owned()), (2, "c".to_owned())]);
 }

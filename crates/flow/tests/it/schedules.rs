@@ -63,7 +63,7 @@ fn schedule(name: &str) -> Schedule {
         name: name.to_owned(),
         template: "t".to_owned(),
         version: "1.0.0".to_owned(),
-        context: json!({"n": name}),
+        context: json!({"n": name}).into(),
         priority: 0,
         tags: vec!["tagged".to_owned()],
         cron: None,
@@ -311,10 +311,10 @@ async fn replacing_keeps_what_stays() {
     flow.set_back("s", due).await;
     let same = flow.put(Schedule { time_zone: Some("UTC".to_owned()), ..cron("s", "@yearly") }).await;
     assert_eq!((same.schedule_uuid, same.updated_at, same.next_at), (first.schedule_uuid, first.updated_at, Some(due)));
-    let other = flow.put(Schedule { context: json!([1]), ..cron("s", "@yearly") }).await;
+    let other = flow.put(Schedule { context: json!([1]).into(), ..cron("s", "@yearly") }).await;
     assert_eq!(
         (other.schedule_uuid, other.next_at, &other.schedule.context),
-        (first.schedule_uuid, Some(due), &json!([1]))
+        (first.schedule_uuid, Some(due), &json!([1]).into())
     );
     assert!(other.updated_at > first.updated_at);
     let zoned = Schedule { time_zone: Some("asia/tokyo".to_owned()), ..cron("s", "@yearly") };

@@ -117,7 +117,7 @@ async fn a_timed_out_attempt_is_recorded_and_backs_off() {
     let pause: i64 = sqlx::query_scalar(&pause).bind(task).fetch_one(flow.db.database().pool()).await.expect("a pause");
     assert_eq!(pause, 60_000);
     assert!(flow.now(1).await.is_empty());
-    assert_eq!(flow.say(&step, Said::Complete(json!(1))).await, Err(Refused::Lost));
+    assert_eq!(flow.say(&step, Said::Complete(json!(1).into())).await, Err(Refused::Lost));
     let shown = flow.flow.task(task).await.expect("an answer").expect("a task");
     assert_eq!(read(shown.steps[0].last_error.as_ref().expect("an error"))["type"], "timeout");
     assert_eq!(shown.summary.health_status, HealthStatus::Recovering);
@@ -160,7 +160,7 @@ async fn a_report_after_the_timeout_is_refused() {
     flow.age(task, 31).await;
     let checkpoint = serde_json::value::to_raw_value(&7).expect("JSON");
     for said in [
-        Said::Complete(json!(1)),
+        Said::Complete(json!(1).into()),
         Said::Failed(crate::fixture::failure(false)),
         Said::Yielded(checkpoint),
         Said::GivenBack,
@@ -221,9 +221,11 @@ async fn a_task_that_took_too_long_can_be_resumed() {
 /// An operation on one step lets a task go on that took too long, whichever operation it is.
 #[tokio::test]
 async fn an_operation_on_a_step_resumes_a_late_task() {
-    for operation in
-        [Operation::ResetForRetry, Operation::ResolveManually, Operation::CompleteManually { result: json!("by hand") }]
-    {
+    for operation in [
+        Operation::ResetForRetry,
+        Operation::ResolveManually,
+        Operation::CompleteManually { result: json!("by hand").into() },
+    ] {
         let (flow, task) = Fixture::late().await;
         let reset = operation == Operation::ResetForRetry;
         flow.operate(task, "a", operation, who()).await.expect("it goes on");

@@ -44,7 +44,7 @@ async fn a_wait_ends_with_the_task() {
         let there = waiting(&elsewhere.flow, task).await;
         for _ in 0..2 {
             let step = settler.claim(&crate::fixture::worker(), 1, Some(patience())).await.expect("a claim").remove(0);
-            let said = flow::Said::Complete(json!(1));
+            let said = flow::Said::Complete(json!(1).into());
             let mut settled = settler.settle(vec![flow::Ended { token: step.token, said }]).await.expect("an answer");
             settled.remove(0).expect("it counts");
         }
@@ -260,7 +260,7 @@ async fn a_wait_that_begins_at_the_end_is_not_missed() {
         let step = flow.next().await;
         let settled = async {
             tokio::time::sleep(Duration::from_micros(100 * round)).await;
-            let said = flow::Said::Complete(json!(1));
+            let said = flow::Said::Complete(json!(1).into());
             elsewhere.flow.settle(vec![flow::Ended { token: step.token, said }]).await.expect("an answer")
         };
         let soon = Instant::now() + Duration::from_secs(20);

@@ -1,0 +1,314 @@
+//! JSON as it was written.
+//!
+//! A parsed value holds whole numbers of 64 bits and floating point numbers: 100000000000000000001 becomes 1e20 in it, so that two contexts that differ are the same and what is stored is
+//! not what was sent. [`Json`] keeps the text. It is parsed where somebody has to look into it: to compare it with a schema, to read an outcome, and for its identity.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
+
+/// The deepest nesting. Parsers in all languages take as much, and no stack is exhausted.
+const NESTED_MAX: usize = 128;
+
+/// JSON as it was written: numbers keep all their digits, objects their order.
+#[derive(Clone)]
+pub struct Json(Box<RawValue>);
+
+/// A text that is no JSON, or nested too deep.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NotJson(String);
+
+impl Json {
+    /// A text that is JSON.
+    ///
+    /// # Errors
+    /// If it is none, or nested too deep.
+    pub fn parse(text: String) -> Result<Json, NotJson> {
+        let raw = RawValue::from_string(text).map_err(|error| NotJson(web::plain(&error.to_string())))?;
+        Json::of(raw)
+    }
+
+    /// What anything becomes as JSON.
+    ///
+    /// # Errors
+    /// If that is not JSON, as a map whose keys are no texts.
+    pub fn from_serialize(value: &impl Serialize) -> Result<Json, NotJson> {
+        to_raw_value(value).map_err(|error| NotJson(error.to_string())).and_then(Json::of)
+    }
+
+    fn of(raw: Box<RawValue>) -> Result<Json, NotJson> {
+        let nested = nested(raw.get());
+        if nested > NESTED_MAX {
+            return Err(NotJson(format!("it is nested {nested} levels deep; the limit is {NESTED_MAX}")));
+        }
+        Ok(Json(raw))
+    }
+
+    /// The text.
+    pub fn get(&self) -> &str {
+        self.0.get()
+    }
+
+    /// As it is, to be passed on.
+    pub fn into_raw(self) -> Box<RawValue> {
+        self.0
+    }
+
+    /// The value, with numbers of 64 bits. `Err` if a number is too large for that.
+    pub(crate) fn value(&self) -> Result<Value, String> {
+        serde_json::from_str(self.get()).map_err(|error| web::plain(&error.to_string()))
+    }
+
+    /// The value, with all digits.
+    pub(crate) fn exact(&self) -> Exact {
+        Reader { text: self.get(), at: 0 }.value()
+    }
+}
+
+impl Default for Json {
+    fn default() -> Json {
+        Json(RawValue::NULL.to_owned())
+    }
+}
+
+impl From<Value> for Json {
+    fn from(value: Value) -> Json {
+        Json(to_raw_value(&value).expect("a value is JSON"))
+    }
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.get())
+    }
+}
+
+impl fmt::Display for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.get())
+    }
+}
+
+/// Whether they mean the same: the order of keys does not count, nor how a number is written.
+impl PartialEq for Json {
+    fn eq(&self, other: &Json) -> bool {
+        self.get() == other.get() || self.exact() == other.exact()
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Json, D::Error> {
+        Json::of(Box::<RawValue>::deserialize(from)?).map_err(serde::de::Error::custom)
+    }
+}
+
+/// How deep a text is nested that is JSON.
+fn nested(text: &str) -> usize {
+    let (mut depth, mut deepest, mut within, mut escaped) = (0_usize, 0, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = within,
+            b'"' => within = !within,
+            b'[' | b'{' if !within => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !within => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+/// A value whose numbers have all their digits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Exact {
+    Null,
+    Bool(bool),
+    /// As [`normal`] writes it.
+    Number(String),
+    String(String),
+    Array(Vec<Exact>),
+    Object(BTreeMap<String, Exact>),
+}
+
+/// Reads a text that was found to be JSON.
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl Reader<'_> {
+    fn value(&mut self) -> Exact {
+        match self.next() {
+            b'{' => {
+                let mut members = BTreeMap::new();
+                self.at += 1;
+                while self.next() != b'}' {
+                    let name = self.string();
+                    self.skip(b':');
+                    // Of several the last counts, as with every parser.
+                    members.insert(name, self.value());
+                    self.skip(b',');
+                }
+                self.at += 1;
+                Exact::Object(members)
+            }
+            b'[' => {
+                let mut elements = Vec::new();
+                self.at += 1;
+                while self.next() != b']' {
+                    elements.push(self.value());
+                    self.skip(b',');
+                }
+                self.at += 1;
+                Exact::Array(elements)
+            }
+            b'"' => Exact::String(self.string()),
+            _ => {
+                let rest = &self.text[self.at..];
+                let length = rest.find([',', ']', '}', ' ', '\n', '\r', '\t']).unwrap_or(rest.len());
+                self.at += length;
+                match &rest[..length] {
+                    "null" => Exact::Null,
+                    "true" => Exact::Bool(true),
+                    "false" => Exact::Bool(false),
+                    number => Exact::Number(normal(number)),
+                }
+            }
+        }
+    }
+
+    /// The first byte that is not white space. Behind the end it closes whatever is open, so that everything ends.
+    fn next(&mut self) -> u8 {
+        let rest = &self.text.as_bytes()[self.at..];
+        self.at += rest.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(rest.len());
+        self.text.as_bytes().get(self.at).copied().unwrap_or(b'}')
+    }
+
+    fn skip(&mut self, byte: u8) {
+        if self.next() == byte {
+            self.at += 1;
+        }
+    }
+
+    fn string(&mut self) -> String {
+        self.next();
+        let rest = &self.text[self.at..];
+        let mut escaped = true;
+        let end = rest.bytes().position(|byte| {
+            let ends = byte == b'"' && !escaped;
+            escaped = byte == b'\\' && !escaped;
+            ends
+        });
+        let text = &rest[..end.map_or(rest.len(), |end| end + 1)];
+        self.at += text.len();
+        serde_json::from_str(text).unwrap_or_default()
+    }
+}
+
+/// A number so that two are the same text exactly if they are the same number: `1`, `1.0` and `10e-1` are `1`.
+fn normal(number: &str) -> String {
+    let (sign, rest) = number.strip_prefix('-').map_or(("", number), |rest| ("-", rest));
+    let (digits, exponent) = rest.split_once(['e', 'E']).unwrap_or((rest, "0"));
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    let Ok(exponent) = exponent.parse::<i64>() else { return number.to_ascii_lowercase() };
+    let all = format!("{whole}{part}");
+    let significant = all.trim_start_matches('0').trim_end_matches('0');
+    if significant.is_empty() {
+        return "0".to_owned();
+    }
+    let zeros = (all.len() - all.trim_end_matches('0').len()) as i64;
+    let exponent = exponent.saturating_sub(part.len() as i64).saturating_add(zeros);
+    // As long as people write them, whole numbers are written out.
+    match usize::try_from(exponent) {
+        Ok(zeros) if zeros <= 40 => format!("{sign}{significant}{}", "0".repeat(zeros)),
+        _ => format!("{sign}{significant}e{exponent}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn json(text: &str) -> Json {
+        Json::parse(text.to_owned()).unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    /// Every digit comes back, through a struct and a list, and so does the order of keys.
+    #[test]
+    fn what_was_written_comes_back() {
+        #[derive(Serialize, Deserialize)]
+        struct Held {
+            context: Json,
+        }
+        let text = r#"{"context":{"z":100000000000000000001,"a":[1.0,1e2,0.1000000000000000055511151231257827,-0]}}"#;
+        let held: Held = serde_json::from_str(text).expect("JSON");
+        assert_eq!(serde_json::to_string(&held).expect("JSON"), text);
+        assert_eq!(Json::default().get(), "null");
+        assert_eq!(json(" [1] "), Json::from(json!([1])));
+    }
+
+    /// Numbers are the same if they are the same number, to the last digit.
+    #[test]
+    fn numbers_are_equal_exactly() {
+        for (one, other, same) in [
+            ("1", "1.0", true),
+            ("1", "1e0", true),
+            ("100", "1e2", true),
+            ("0", "-0.0e7", true),
+            ("0.10", "1E-1", true),
+            ("-1.5", "-15e-1", true),
+            ("100000000000000000000", "100000000000000000001", false),
+            ("1e20", "100000000000000000000", true),
+            ("0.1", "0.1000000000000000055511151231257827", false),
+            ("1e400", "1e401", false),
+            ("1e99999999999999999999", "1e99999999999999999998", false),
+            ("1", "-1", false),
+            ("10", "1", false),
+        ] {
+            assert_eq!(json(one) == json(other), same, "{one} {other}");
+        }
+    }
+
+    /// Everything else that JSON can be: equal if a parser finds it so.
+    #[test]
+    fn values_are_equal_as_a_parser_finds_them() {
+        for (one, other, same) in [
+            (r#"{"a":1,"b":[true,null]}"#, "{ \"b\" : [ true , null ] ,\n\"a\" : 1 }", true),
+            (r#"{"a":1}"#, r#"{"a":1,"b":1}"#, false),
+            (r#"["a\"]","\\"]"#, r#"["a\"]", "\\"]"#, true),
+            (r#""\u00e9\u0000""#, "\"é\\u0000\"", true),
+            (r#"{"a":1,"a":2}"#, r#"{"a":2}"#, true),
+            ("[]", "{}", false),
+            ("[[],[]]", "[[]]", false),
+            ("\"1\"", "1", false),
+            ("false", "null", false),
+        ] {
+            assert_eq!(json(one) == json(other), same, "{one} {other}");
+        }
+    }
+
+    /// What is nested as deep as parsers take is taken, and no deeper; brackets in texts do not count.
+    #[test]
+    fn nesting_is_bounded() {
+        let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(Json::parse(nested(128)).is_ok());
+        assert!(Json::parse(nested(129)).expect_err("deep").to_string().contains("129 levels"));
+        assert!(Json::parse(nested(100_000)).is_err());
+        assert!(Json::parse(format!("\"{}\\\"[\"", "[".repeat(1_000))).is_ok());
+    }
+}
