@@ -60,8 +60,9 @@ impl Flow {
     /// Deletes a namespace template. Namespaces that began with it stay as they are. `false`: there was none.
     ///
     /// # Errors
-    /// The database's.
+    /// [`Error::Invalid`](crate::Error::Invalid) for a name that none can have; else the database's.
     pub async fn delete_namespace_template(&self, name: &str) -> Result<bool> {
+        check_name(name)?;
         let query = || sqlx::query(&self.inner.sql.delete_namespace_template).bind(name);
         Ok(!self.inner.db.ask("delete a namespace template", query).await?.is_empty())
     }

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::claim::NAMES_MAX;
 use crate::error::{Error, Result};
 use crate::flow::Flow;
 use crate::namespace::{self, NamespaceChange, check_name};
@@ -53,6 +54,13 @@ impl Flow {
             Mode::Hybrid { event_namespaces, polling_namespaces } => {
                 if let Some(both) = event_namespaces.intersection(polling_namespaces).next() {
                     return Err(Error::invalid("mode", format!("it names {both:?} twice")));
+                }
+                let named = event_namespaces.len() + polling_namespaces.len();
+                if named > NAMES_MAX {
+                    return Err(Error::invalid(
+                        "mode",
+                        format!("must name at most {NAMES_MAX} namespaces, got {named}"),
+                    ));
                 }
                 event_namespaces.union(polling_namespaces).try_for_each(|name| check_name(name))?;
                 let events = event_namespaces.iter().map(String::as_str).collect();

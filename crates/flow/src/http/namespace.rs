@@ -95,6 +95,7 @@ pub(super) async fn put_template(
     params(("name" = Person, Path, description = "Its name")),
     responses(
         (status = 204, description = "It is deleted"),
+        (status = 400, description = "The name is invalid", body = Failure),
         (status = 404, description = "There is no such namespace template", body = Failure),
     )
 )]
