@@ -88,7 +88,7 @@ pub(crate) struct Hub {
     /// Ends with the hub, and its tasks with it.
     closing: watch::Sender<()>,
     /// Notifications of other processes, and times the listener came back after a gap in which some may have been lost.
-    heard: AtomicU64,
+    pub(crate) heard: AtomicU64,
 }
 
 struct State {
@@ -187,10 +187,6 @@ impl Hub {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn heard_so_far(&self) -> u64 {
-        self.heard.load(Ordering::Relaxed)
     }
 
     pub(crate) fn listener_state(&self) -> ListenerState {

@@ -55,6 +55,7 @@ mod timer;
 mod underway;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use pg::migrate::{Component, Function, Migration};
 use pg::{Database, Schema};
@@ -166,7 +167,7 @@ impl Wake {
     /// Observers read through [`Database::observer`], so that they do not count as activity themselves. A process that cannot
     /// hear polls, and every poll counts.
     pub fn activity(&self) -> u64 {
-        self.db.activity() + self.hub.heard_so_far()
+        self.db.activity() + self.hub.heard.load(Ordering::Relaxed)
     }
 
     /// How the engine is doing.
