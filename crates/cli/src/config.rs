@@ -8,6 +8,7 @@ mod address;
 mod durable;
 mod duration;
 mod flow;
+mod keys;
 mod private;
 mod queue;
 mod secret;

@@ -47,7 +47,7 @@ pub(crate) fn migrator(schema: &Schema) -> Migrator {
 
 /// The metrics of every part.
 pub(crate) fn metrics() -> impl Iterator<Item = &'static Metric> {
-    wake::METRICS.iter().chain(flow::METRICS).chain(figures::METRICS)
+    wake::METRICS.iter().chain(queue::METRICS).chain(flow::METRICS).chain(figures::METRICS)
 }
 
 /// How the products are set up.
@@ -69,6 +69,9 @@ impl Products {
     /// Starts everything. Returns at once: what needs the database waits for it by itself.
     pub(crate) fn start(database: &pg::Database, schema: &Schema, settings: Settings) -> Self {
         let queues = Queues::start(database, schema, settings.queue);
+        if let Some(key) = queues.encryption_keys().first() {
+            tracing::info!(%key, keys = queues.encryption_keys().len(), "encrypted queues are written with this key");
+        }
         let _house = queues.keep_house(&settings.retention);
         let flow = Flow::start(database, schema, settings.flow);
         let orchestrator = Arc::new(flow.orchestrate());
@@ -116,7 +119,11 @@ impl Products {
     /// What has to be well for the products to work.
     pub(crate) fn checks(&self) -> Vec<Arc<dyn Check>> {
         // All products of a process listen by one connection.
-        vec![Arc::new(Listening(self.queues.clone())), Arc::new(Orchestrating(self.orchestrator.clone()))]
+        vec![
+            Arc::new(Listening(self.queues.clone())),
+            Arc::new(Encryption(self.queues.clone())),
+            Arc::new(Orchestrating(self.orchestrator.clone())),
+        ]
     }
 }
 
@@ -131,6 +138,19 @@ impl Check for Listening {
 
     fn check(&self) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
         Box::pin(async { judge(&self.0.health().listener) })
+    }
+}
+
+/// Whether encrypted queues can be written and read. Others work all the same, so the process stays ready.
+struct Encryption(Queues);
+
+impl Check for Encryption {
+    fn name(&self) -> &'static str {
+        "encryption"
+    }
+
+    fn check(&self) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
+        Box::pin(async { self.0.encryption_trouble().map_or(Verdict::Good, Verdict::Degraded) })
     }
 }
 

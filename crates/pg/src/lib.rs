@@ -39,6 +39,7 @@
 
 pub mod embedded;
 mod error;
+mod log_limit;
 pub mod migrate;
 mod pool;
 pub mod retry;
@@ -47,6 +48,7 @@ mod schema;
 pub mod testing;
 
 pub use error::{Error, Result, causes, error_counts, sqlstate};
+pub use log_limit::LogLimit;
 pub use migrate::{Component, Function, Migration, Migrator};
 pub use pool::{Database, OLDEST_SERVER, Options, Session, within};
 pub use schema::{MAX_IDENTIFIER_BYTES, Schema, Sql};

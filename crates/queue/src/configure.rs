@@ -190,7 +190,7 @@ impl Queues {
         change.check()?;
         let inner = &self.inner;
         if change.encryption_enabled == Some(true) {
-            inner.seal.close(true, queue, "")?;
+            inner.seal.check(queue)?;
         }
         let own = dotted(queue);
         // Checked above: all but the sizes are far from where 32 bits end.

@@ -18,6 +18,7 @@ use crate::name::{LENGTH_MAX, check_text};
 use crate::push::Lessons;
 use crate::queues::Queues;
 use crate::resources::{Listed, PAGE_BYTES_MAX, Page};
+use crate::seal::Label;
 
 /// Dead letters of one step: of a replay one transaction, during which nobody else pushes to their partitions.
 const STEP: i64 = 200;
@@ -243,11 +244,19 @@ impl Queues {
 
     fn read(&self, row: &PgRow) -> Result<DeadLetter> {
         let inner = &self.inner;
-        let payload = inner.seal.open(row.try_get("encrypted")?, row.try_get("payload")?);
+        let (message_id, transaction_id): (Uuid, String) = (row.try_get("message_id")?, row.try_get("transaction_id")?);
+        let label = Label {
+            queue: row.try_get("queue")?,
+            partition: row.try_get("partition")?,
+            transaction_id: &transaction_id,
+            id: message_id,
+        };
+        // No trouble of its own: it was one when it became a dead letter.
+        let payload = inner.seal.open(row.try_get("encrypted")?, &label, row.try_get("payload")?).ok().flatten();
         Ok(DeadLetter {
             id: row.try_get("id")?,
-            message_id: row.try_get("message_id")?,
-            transaction_id: row.try_get("transaction_id")?,
+            message_id,
+            transaction_id,
             trace_id: row.try_get("trace_id")?,
             producer: row.try_get("producer")?,
             payload,

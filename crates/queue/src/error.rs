@@ -1,5 +1,7 @@
 //! What can go wrong, as a decision of the caller.
 
+use crate::seal::KeyId;
+
 /// The error of this crate.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -19,9 +21,18 @@ pub enum Error {
         queue: String,
     },
 
-    /// A stored message cannot be decrypted with the key of this process.
-    #[error("a message of queue {queue:?} cannot be decrypted with the key of this process")]
+    /// A stored message is encrypted with a key that this process does not have. It stays where it is, for a process that has it.
+    #[error("a message of queue {queue:?} cannot be decrypted: {}", missing(*key))]
     WrongKey {
+        /// The queue.
+        queue: String,
+        /// The key; `None`: the message does not say which.
+        key: Option<KeyId>,
+    },
+
+    /// The key of a stored message is here and does not open it: it was changed, or moved from another message, in the database.
+    #[error("a message of queue {queue:?} cannot be decrypted: it was changed or moved in the database")]
+    Damaged {
         /// The queue.
         queue: String,
     },
@@ -48,12 +59,23 @@ impl Error {
         match self {
             Error::Wake(error) => error.is_transient(),
             Error::Database(error) => error.is_transient(),
-            Error::Invalid { .. } | Error::NoKey { .. } | Error::WrongKey { .. } | Error::RolledBack { .. } => false,
+            Error::Invalid { .. }
+            | Error::NoKey { .. }
+            | Error::WrongKey { .. }
+            | Error::Damaged { .. }
+            | Error::RolledBack { .. } => false,
         }
     }
 
     pub(crate) fn invalid(what: &'static str, reason: impl Into<String>) -> Error {
         Error::Invalid { what, reason: reason.into() }
+    }
+}
+
+fn missing(key: Option<KeyId>) -> String {
+    match key {
+        Some(key) => format!("this server does not have the key {key}"),
+        None => "none of the keys of this server opens it".to_owned(),
     }
 }
 

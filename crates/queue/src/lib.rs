@@ -23,6 +23,7 @@ mod lease;
 mod maintenance;
 mod message;
 mod messages;
+mod meter;
 mod name;
 mod place;
 mod pop;
@@ -53,6 +54,7 @@ pub use message::{Message, NewMessage, PushStatus, Pushed};
 pub use messages::{
     ListedMessage, MessageDetail, MessageFilter, MessageState, MessageStatus, Reader, ReadingMode, Retried,
 };
+pub use meter::METRICS;
 pub use name::{DEFAULT_PARTITION, LENGTH_MAX, QUEUE_MODE};
 pub use pop::{BATCH_MAX, Batch, LONGEST, PARTITIONS_MAX, Pop, Source, Subscription};
 pub use queues::{Options, Queues};
@@ -60,6 +62,7 @@ pub use resources::{
     Counts, CursorState, Depth, Listed, Overview, PAGE_MAX, Page, PartitionState, QueueDetail, QueueState, Space,
 };
 pub use retention::{Housekeeping, RetentionOptions};
+pub use seal::KeyId;
 pub use status::{DatabaseState, ProcessState, TableState};
 pub use trace::{NewTrace, Period, Trace, TraceName};
 pub use transaction::{Done, Operation};

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use sqlx::postgres::PgRow;
 use sqlx::{PgTransaction, Row};
 use time::OffsetDateTime;
+use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::fate::Fate;
@@ -18,6 +19,7 @@ use crate::name::hash;
 use crate::place::Place;
 use crate::push::{Lessons, Load, Sealed};
 use crate::queues::Queues;
+use crate::seal::Label;
 
 /// Messages of one step of a drain.
 const STEP: i64 = 500;
@@ -173,14 +175,18 @@ impl Queues {
     fn sealed(&self, row: &PgRow, place: &Arc<Place>) -> Result<Sealed> {
         let seal = &self.inner.seal;
         let (encrypted, mut payload): (bool, Vec<u8>) = (row.try_get("encrypted")?, row.try_get("payload")?);
+        let (id, transaction_id): (Uuid, String) = (row.try_get("message_id")?, row.try_get("transaction_id")?);
         if encrypted != place.encrypted {
-            let wrong = || Error::WrongKey { queue: place.queue.clone() };
-            let plain = seal.open(encrypted, payload).ok_or_else(wrong)?;
-            payload = seal.close(place.encrypted, &place.queue, plain.get())?;
+            let label = Label { queue: &place.queue, partition: &place.partition, transaction_id: &transaction_id, id };
+            let plain = seal.open(encrypted, &label, payload).map_err(|why| {
+                seal.trouble.unopened(&place.queue, why);
+                why.of(&place.queue)
+            })?;
+            let plain = plain.ok_or_else(|| Error::Damaged { queue: place.queue.clone() })?;
+            payload = seal.close(place.encrypted, &label, plain.get())?;
         }
-        let transaction_id: String = row.try_get("transaction_id")?;
         Ok(Sealed {
-            id: row.try_get("message_id")?,
+            id,
             hash: hash(&transaction_id),
             transaction_id,
             payload,

@@ -16,6 +16,7 @@ use crate::name::{QUEUE_MODE, check, check_text, hash};
 use crate::place::freed;
 use crate::queues::Queues;
 use crate::resources::Page;
+use crate::seal::Label;
 
 /// What becomes of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -256,7 +257,7 @@ impl Queues {
     /// All about a message. `None`: there is none, or no more; it may still be a [dead letter](Self::dead_letters).
     ///
     /// # Errors
-    /// [`Error::WrongKey`] if it cannot be decrypted here; else the database's.
+    /// [`Error::WrongKey`] if its key is not here, [`Error::Damaged`] if no key opens it; else the database's.
     pub async fn message(&self, partition: PartitionId, transaction_id: &str) -> Result<Option<MessageDetail>> {
         let Some(found) = self.find(partition, transaction_id).await? else { return Ok(None) };
         let inner = &self.inner;
@@ -270,8 +271,13 @@ impl Queues {
             })
         };
         let readers = inner.db.ask("find readers", query).await?.iter().map(reader).collect::<Result<_>>()?;
-        let queue = found.message.queue.clone();
-        let payload = inner.seal.open(found.encrypted, found.payload).ok_or(Error::WrongKey { queue })?;
+        let MessageState { queue, partition, transaction_id, id, .. } = &found.message;
+        let label = Label { queue, partition, transaction_id, id: *id };
+        let payload = inner.seal.open(found.encrypted, &label, found.payload).map_err(|why| {
+            inner.seal.trouble.unopened(queue, why);
+            why.of(queue)
+        })?;
+        let payload = payload.ok_or_else(|| Error::Damaged { queue: queue.clone() })?;
         Ok(Some(MessageDetail { message: found.message, payload, readers }))
     }
 
@@ -296,15 +302,28 @@ impl Queues {
     /// # Errors
     /// The database's.
     pub async fn bury_message(&self, partition: PartitionId, transaction_id: &str, why: &str) -> Result<bool> {
-        let Some(found) = self.find(partition, transaction_id).await? else { return Ok(false) };
+        let Some(Found { message, .. }) = self.find(partition, transaction_id).await? else { return Ok(false) };
+        self.bury(partition, message.offset, message.id, transaction_id, why).await
+    }
+
+    /// As [`bury_message`](Self::bury_message), of one whose place is known.
+    pub(crate) async fn bury(
+        &self,
+        partition: PartitionId,
+        offset: i64,
+        id: Uuid,
+        transaction_id: &str,
+        why: &str,
+    ) -> Result<bool> {
         let inner = &self.inner;
+        let Some(number) = inner.ids.number(partition) else { return Ok(false) };
         let why = why.replace('\0', "\u{fffd}");
         let query = || {
-            let query = sqlx::query(&inner.sql.bury_message).bind(found.partition).bind(found.segment);
-            query.bind(found.element).bind(found.message.id).bind(QUEUE_MODE).bind(&why)
+            let query = sqlx::query(&inner.sql.bury_message).bind(number).bind(offset);
+            query.bind(id).bind(QUEUE_MODE).bind(&why)
         };
         let buried = !inner.db.ask("bury a message", query).await?.is_empty();
-        inner.seen().unlearn(found.partition, hash(transaction_id), found.message.offset);
+        inner.seen().unlearn(number, hash(transaction_id), offset);
         Ok(buried)
     }
 

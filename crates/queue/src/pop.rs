@@ -16,6 +16,7 @@ use crate::id::PartitionId;
 use crate::message::{Message, Stored};
 use crate::name::{QUEUE_MODE, check, check_text};
 use crate::queues::Queues;
+use crate::seal::{Label, Unopened};
 
 /// Messages of one pop at most.
 pub const BATCH_MAX: usize = 10_000;
@@ -23,6 +24,14 @@ pub const BATCH_MAX: usize = 10_000;
 pub const PARTITIONS_MAX: usize = 1_000;
 /// The longest wait of one pop, and the longest lease.
 pub const LONGEST: Duration = Duration::from_secs(7 * 86_400);
+
+/// Damaged messages that one claim of a pop makes dead letters: the next claim takes the next.
+const DAMAGED_MAX: usize = 100;
+/// How often a pop claims again because of damaged messages. Then it fails, and the next pop goes on.
+const DAMAGED_ROUNDS_MAX: usize = 10;
+
+/// A message that cannot be decrypted, and why.
+type Unreadable<'a> = (&'a Message<Stored>, Unopened);
 
 /// Where to read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -137,7 +146,7 @@ impl Queues {
     /// A waiting pop costs no connection and no query; see the crate `wake` for how it is woken.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for what cannot be meant; [`wake::Error::Full`] if too many wait; [`wake::Error::Closed`] while the process stops; else the database's.
+    /// [`Error::Invalid`] for what cannot be meant; [`Error::WrongKey`] for a message whose key is not here, which goes back for a process that has it; [`wake::Error::Full`] if too many wait; [`wake::Error::Closed`] while the process stops; else the database's.
     ///
     /// # Cancel safety
     /// Dropping the future gives back whatever was leased for it, uncharged.
@@ -154,6 +163,7 @@ impl Queues {
             was_first: AtomicBool::new(false),
         };
         let key = Key { source: pop.source, group };
+        let mut rounds = 0;
         loop {
             let claimed = match deadline {
                 Some(deadline) => self.inner.pops.claim(key.clone(), 1, args(), deadline).await?,
@@ -161,7 +171,14 @@ impl Queues {
             };
             let Some(claimed) = claimed else { return Ok(None) };
             // Before it is consumed: what cannot be read here must not end here.
-            let decrypted = self.decrypted(&claimed)?;
+            let decrypted = match self.decrypted(&claimed) {
+                Ok(decrypted) => decrypted,
+                Err(damaged) => {
+                    rounds += 1;
+                    self.bury_damaged(damaged, rounds).await?;
+                    continue;
+                }
+            };
             // Consumed before it is taken: who goes away before that has not had it.
             let refused = if pop.auto_ack { self.consume(&claimed, &key.group).await? } else { HashSet::new() };
             // What was consumed comes once, so it is delivered, whatever became of the rest.
@@ -204,16 +221,39 @@ impl Queues {
         Ok(refused.map(|(_, partition)| partition).collect())
     }
 
-    /// The payloads that are encrypted. If one cannot be decrypted here the whole is for somebody else: it goes back, to the end of the line.
-    fn decrypted(&self, claimed: &[Leased]) -> Result<Vec<Option<Box<RawValue>>>> {
-        let messages = claimed.iter().flat_map(|leased| &leased.messages);
-        let open = |message: &Message<Stored>| match message.payload.encrypted {
-            false => Ok(None),
-            true => match self.inner.seal.decrypt(&message.payload.bytes) {
-                Some(payload) => Ok(Some(payload)),
-                None => Err(Error::WrongKey { queue: message.queue.clone() }),
-            },
-        };
-        messages.map(open).collect()
+    /// The payloads that are encrypted, or the messages that cannot be decrypted, each with the reason.
+    fn decrypted<'a>(&self, claimed: &'a [Leased]) -> Result<Vec<Option<Box<RawValue>>>, Vec<Unreadable<'a>>> {
+        let (mut payloads, mut unreadable) = (Vec::new(), Vec::new());
+        for message in claimed.iter().flat_map(|leased| &leased.messages) {
+            let Message { queue, partition, transaction_id, id, payload, .. } = message;
+            if !payload.encrypted {
+                payloads.push(None);
+                continue;
+            }
+            match self.inner.seal.decrypt(&Label { queue, partition, transaction_id, id: *id }, &payload.bytes) {
+                Ok(payload) => payloads.push(Some(payload)),
+                Err(why) => unreadable.push((message, why)),
+            }
+        }
+        if unreadable.is_empty() { Ok(payloads) } else { Err(unreadable) }
+    }
+
+    /// Makes messages dead letters that no process can decrypt, so that they do not block their partition.
+    ///
+    /// # Errors
+    /// [`Error::WrongKey`] if another process may decrypt one of them: then nothing was done, and all goes back, to the end of the line.
+    async fn bury_damaged(&self, unreadable: Vec<Unreadable<'_>>, round: usize) -> Result<()> {
+        for (message, why) in &unreadable {
+            self.inner.seal.trouble.unopened(&message.queue, *why);
+        }
+        let hopeless = |why: Unopened| why == Unopened::Damaged && round <= DAMAGED_ROUNDS_MAX;
+        if let Some((message, why)) = unreadable.iter().find(|(_, why)| !hopeless(*why)) {
+            return Err(why.of(&message.queue));
+        }
+        for (message, why) in unreadable.iter().take(DAMAGED_MAX) {
+            let Message { partition_id, offset, id, transaction_id, queue, .. } = message;
+            self.bury(*partition_id, *offset, *id, transaction_id, &why.of(queue).to_string()).await?;
+        }
+        Ok(())
     }
 }

@@ -16,7 +16,7 @@ use crate::id::Ids;
 use crate::place::Places;
 use crate::push::Push;
 use crate::queries::{FUNCTIONS, MIGRATIONS, Queries};
-use crate::seal::Seal;
+use crate::seal::{KeyId, Seal};
 use crate::seen::Seen;
 
 /// Everything that can be set. `Options::default()` is what to start with.
@@ -24,8 +24,8 @@ use crate::seen::Seen;
 pub struct Options {
     /// About waiting: how many may, and how they are woken.
     pub wake: wake::Options,
-    /// The key of queues that want encryption.
-    pub encryption_key: Option<[u8; 32]>,
+    /// The keys of encrypted queues. The first encrypts, all decrypt, so that a key can be replaced while messages of the old one are kept.
+    pub encryption_keys: Vec<[u8; 32]>,
     /// Memory for the hashes of transaction ids, 24 bytes each. A partition whose hashes are not in memory is read again, so it should hold those of the messages of all partitions that
     /// are pushed to.
     pub dedup_cache_bytes: usize,
@@ -37,7 +37,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             wake: wake::Options::default(),
-            encryption_key: None,
+            encryption_keys: Vec::new(),
             dedup_cache_bytes: 128 << 20,
             give_up_after: Duration::from_secs(30),
         }
@@ -118,7 +118,7 @@ impl Queues {
         let push = || Push::new(db, schema, channel.clone(), seen.clone(), balance.clone());
         let inner = Inner {
             ids: Ids::of(schema.name()),
-            seal: Arc::new(Seal::new(options.encryption_key.as_ref())),
+            seal: Arc::new(Seal::new(&options.encryption_keys)),
             places: Places::default(),
             pushes: wake.flights("push", push(), flying.clone()),
             pops: wake.consumer("pop", Pops::new(schema, channel.clone(), held.clone(), balance.clone())),
@@ -146,6 +146,16 @@ impl Queues {
     /// How the engine is doing.
     pub fn health(&self) -> wake::Health {
         self.inner.wake.health()
+    }
+
+    /// The ids of the keys of encrypted queues, the one that encrypts first.
+    pub fn encryption_keys(&self) -> Vec<KeyId> {
+        self.inner.seal.ids()
+    }
+
+    /// What could not be encrypted or decrypted within the last five minutes, as a sentence without any secret. `None`: nothing failed.
+    pub fn encryption_trouble(&self) -> Option<String> {
+        self.inner.seal.trouble.current()
     }
 
     /// What pops have counted since the start.

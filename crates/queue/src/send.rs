@@ -16,6 +16,7 @@ use crate::name::hash;
 use crate::place::Place;
 use crate::push::{Lessons, Load, Sealed};
 use crate::queues::Queues;
+use crate::seal::Label;
 
 /// Messages of one request that travel together for one partition; further ones follow when these have arrived.
 const LOAD_MAX: usize = 1_000;
@@ -176,7 +177,11 @@ impl Queues {
                 id: *id,
                 transaction_id: transaction_id.clone(),
                 hash: hash(transaction_id),
-                payload: self.inner.seal.close(place.encrypted, &place.queue, message.payload.get())?,
+                payload: self.inner.seal.close(
+                    place.encrypted,
+                    &label(place, &drafts[*index]),
+                    message.payload.get(),
+                )?,
                 trace_id: message.trace_id.clone(),
                 producer: message.producer.clone(),
             })
@@ -249,11 +254,8 @@ impl Queues {
     async fn shelve(&self, place: &Place, indexes: &[usize], drafts: &[Draft<'_>]) -> Result<bool> {
         let mut payloads = Vec::with_capacity(indexes.len());
         for index in indexes {
-            payloads.push(self.inner.seal.close(
-                place.encrypted,
-                &place.queue,
-                drafts[*index].message.payload.get(),
-            )?);
+            let draft = &drafts[*index];
+            payloads.push(self.inner.seal.close(place.encrypted, &label(place, draft), draft.message.payload.get())?);
         }
         let each = || indexes.iter().map(|index| &drafts[*index]);
         let mut session = self.inner.db.session().await?;
@@ -271,4 +273,9 @@ impl Queues {
         session.finish().await?;
         Ok(kept)
     }
+}
+
+/// What the payload of a draft is bound to.
+fn label<'a>(place: &'a Place, draft: &'a Draft<'_>) -> Label<'a> {
+    Label { queue: &place.queue, partition: &place.partition, transaction_id: &draft.transaction_id, id: draft.id }
 }

@@ -48,14 +48,14 @@ fn settings_of_the_queue_become_its_options() {
     assert_eq!(default.wake.max_intentions, wake.max_intentions);
     assert_eq!(default.wake.aggressive_poll_interval, wake.aggressive_poll_interval);
     assert_eq!(default.wake.looks_at_a_time, wake.looks_at_a_time);
-    assert!(default.wake.rung_first && default.encryption_key.is_none());
+    assert!(default.wake.rung_first && default.encryption_keys.is_empty());
 
     let key = format!("--queue-encryption-key={}", "0f".repeat(32));
     let more = ["--queue-max-intentions=5", "--poll-worker-count=2", "--poll-interval-ms=70"];
     let set = queue(&[more.as_slice(), &["--use-priority-dispatch=false", &key]].concat()).expect("settings");
     assert_eq!((set.wake.max_intentions, set.wake.looks_at_a_time, set.wake.rung_first), (5, 2, false));
     assert_eq!(set.wake.aggressive_poll_interval, Duration::from_millis(70));
-    assert_eq!(set.encryption_key, Some([0x0f; 32]));
+    assert_eq!(set.encryption_keys, [[0x0f; 32]]);
 
     let wrong = queue(&["--queue-encryption-key=hunter2"]).err().expect("no key").explain();
     assert!(wrong.contains("--queue-encryption-key") && wrong.contains("64") && !wrong.contains("hunter2"), "{wrong}");

@@ -86,6 +86,7 @@ fn every_metric_is_documented() {
     let all = wake::METRICS
         .iter()
         .chain(durable::METRICS)
+        .chain(queue::METRICS)
         .chain(flow::METRICS)
         .chain(reveille::http::METRICS)
         .chain(reveille::figures::METRICS);

@@ -21,7 +21,7 @@ impl From<Error> for Refusal {
             Error::Invalid { .. } => Refusal::bad(error.to_string()),
             Error::RolledBack { .. } => Refusal::new(StatusCode::CONFLICT, error.to_string()),
             // Another server may have the key: a client that knows several tries the next.
-            Error::NoKey { .. } | Error::WrongKey { .. } => {
+            Error::NoKey { .. } | Error::WrongKey { .. } | Error::Damaged { .. } => {
                 Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
             }
             Error::Wake(error) => error.into(),
@@ -44,7 +44,8 @@ mod tests {
             (Error::invalid("queue", "it is empty"), 400),
             (Error::RolledBack { reason: "no".into() }, 409),
             (Error::NoKey { queue: queue() }, 500),
-            (Error::WrongKey { queue: queue() }, 500),
+            (Error::WrongKey { queue: queue(), key: None }, 500),
+            (Error::Damaged { queue: queue() }, 500),
             (Error::from(pg::Error::Closed), 503),
         ] {
             let text = error.to_string();

@@ -56,10 +56,14 @@ pub(crate) struct Elsewhere {
 
 impl Elsewhere {
     pub(crate) async fn start(db: &TestDb) -> Elsewhere {
+        Elsewhere::with(db, Options::default()).await
+    }
+
+    pub(crate) async fn with(db: &TestDb, options: Options) -> Elsewhere {
         // Another address makes it another database to everything that is kept once per database.
         let way = Proxy::start(db).await;
         let database = Database::connect_lazy(way.url(), pg::Options::default()).expect("a pool through a proxy");
-        let queues = Queues::open(database, db.schema().clone(), Options::default()).await.expect("open queues");
+        let queues = Queues::open(database, db.schema().clone(), options).await.expect("open queues");
         Elsewhere { queues, _way: way }
     }
 }

@@ -5,6 +5,7 @@ mod configure;
 mod dead_letters;
 mod dedup;
 mod deliveries;
+mod encryption;
 mod figures;
 mod fixture;
 mod groups;

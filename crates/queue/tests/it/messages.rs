@@ -78,7 +78,7 @@ async fn messages_are_found_by_how_far_they_have_come() {
 /// One message with its payload and who reads it, whether or not this process has pushed it; encrypted ones are opened.
 #[tokio::test]
 async fn one_message_is_found_by_its_transaction_id() {
-    let key = Options { encryption_key: Some([3; 32]), ..Options::default() };
+    let key = Options { encryption_keys: vec![[3; 32]], ..Options::default() };
     let queues = Fixture::with(key).await;
     let there = Elsewhere::start(&queues.db).await;
     push(&queues, "q", "p", &["0", "1", "2"]).await;

@@ -1,0 +1,17 @@
+//! What the queue counts, under names that never change.
+
+use wake::Metric;
+
+const UNDECRYPTABLE: &str = "reveille_queue_undecryptable_total";
+
+/// Every metric of this crate. `docs/metrics.md` lists exactly these.
+pub const METRICS: &[Metric] = &[Metric {
+    name: UNDECRYPTABLE,
+    kind: "counter",
+    about: "messages that could not be encrypted or decrypted, by reason (no_key, missing_key, damaged)",
+}];
+
+/// Counts a message that could not be encrypted or decrypted.
+pub(crate) fn undecryptable(reason: &'static str) {
+    metrics::counter!(UNDECRYPTABLE, "reason" => reason).increment(1);
+}
