@@ -69,6 +69,22 @@ impl Reachable {
     }
 }
 
+/// Whether the database can do its work: it may answer, and have no room left. Nothing is asked: what failed within the last minute is known. Reads may still work, so the
+/// process stays ready.
+pub(crate) struct Writable;
+
+impl Check for Writable {
+    fn name(&self) -> &'static str {
+        "database"
+    }
+
+    fn check(&self) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
+        Box::pin(async {
+            pg::shortage::current().map_or(Verdict::Good, |short| Verdict::Degraded(short.reason().into()))
+        })
+    }
+}
+
 /// Asks the least there is to ask.
 async fn ping(database: &pg::Database) -> pg::Result<()> {
     // Nothing has been asked yet, so it is not the connection that is in doubt.

@@ -22,7 +22,7 @@ use crate::{
     error::{Error, explain},
     http::{App, Check, Health, Listener, Metrics},
     products::{self, Products},
-    reachable::Reachable,
+    reachable::{Reachable, Writable},
     shutdown::Shutdown,
 };
 
@@ -124,7 +124,7 @@ impl Server {
         let reachable: Arc<dyn Check> = Arc::new(Reachable { database: database.observer(), pool_size });
         let app = App::new(metrics)
             .max_body(max_body_bytes)
-            .mount(Router::new(), [reachable])
+            .mount(Router::new(), [reachable, Arc::new(Writable)])
             .mount(products.routes(max_body_bytes), products.checks());
         let (routes, health) = app.build();
         let (stop_accepting, stopped) = oneshot::channel::<()>();

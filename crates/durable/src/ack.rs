@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use duroxide::providers::{ExecutionMetadata, ProviderError, ScheduledActivityIdentifier, WorkItem};
 use duroxide::{Event, EventKind};
+use pg::LogLimit;
 use pg::retry::Policy;
 use sqlx::postgres::PgRow;
 use tokio::time::{Instant, sleep};
@@ -25,6 +26,9 @@ use crate::stored::{self, Execution};
 use crate::text::{restored, stored as kept};
 use crate::token::{TurnToken, WorkToken};
 use crate::turn::packed;
+
+/// One line for all acks that wait for the database: they fail together, and each every two seconds.
+static WARNED: LogLimit = LogLimit::new(Duration::from_secs(1));
 
 /// What a turn did, as the runtime says it.
 pub(crate) struct Outcome {
@@ -196,7 +200,10 @@ async fn until<T, F: Future<Output = wake::Result<T>>>(
     loop {
         match attempt().await {
             Err(error) if error.is_transient() && !over() => {
-                tracing::warn!(operation, error = %pg::causes(&error), "not acked yet; trying until its lease has ended");
+                if let Some(left_out) = WARNED.permit() {
+                    let error = pg::causes(&error);
+                    tracing::warn!(operation, %error, left_out, "not acked yet; trying until its lease has ended");
+                }
                 sleep(backoff.pause()).await;
             }
             ended => return ended,

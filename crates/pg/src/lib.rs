@@ -44,6 +44,7 @@ pub mod migrate;
 mod pool;
 pub mod retry;
 mod schema;
+pub mod shortage;
 #[cfg(feature = "testing")]
 pub mod testing;
 

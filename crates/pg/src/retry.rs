@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::Result;
+use crate::{Result, shortage};
 
 /// How often, how far apart and for how long a transient failure is tried again.
 #[derive(Clone, Debug)]
@@ -46,6 +46,8 @@ impl Policy {
 /// Runs `op` (given the attempt's number, from 1) until it succeeds, fails for good, or the policy ends; then its last error
 /// is the answer. `what` names the operation in the log.
 ///
+/// What the server is short of is tried again for [as long as it is worth](crate::shortage::Shortage::patience); once it has been short for longer than that, one attempt is made.
+///
 /// An ambiguous failure is tried again too: `op` must find out whether the previous attempt has happened, or be harmless twice.
 ///
 /// # Errors
@@ -67,7 +69,8 @@ where
             Err(error) => error,
         };
         let pause = backoff.pause();
-        let in_time = started.elapsed().saturating_add(pause) <= policy.give_up_after;
+        let limit = error.shortage().map_or(policy.give_up_after, |short| short.patience().min(policy.give_up_after));
+        let in_time = started.elapsed().saturating_add(pause) <= limit && !shortage::is_lasting();
         if !error.is_transient() || attempt >= policy.attempts || !in_time {
             return Err(error);
         }

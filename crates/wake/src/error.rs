@@ -62,6 +62,16 @@ impl Error {
         }
     }
 
+    /// The database's own error, if it is one.
+    pub fn database(&self) -> Option<&pg::Error> {
+        match self {
+            Error::Unavailable { source, .. } | Error::Refused { source, .. } | Error::Unknown { source, .. } => {
+                Some(source)
+            }
+            Error::Full { .. } | Error::Closed { .. } => None,
+        }
+    }
+
     /// A refusal; of a pool that is closed, the end.
     pub(crate) fn refused(what: &Arc<str>, source: Arc<pg::Error>) -> Error {
         match *source {

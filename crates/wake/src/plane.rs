@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pg::retry::Backoff;
-use pg::{Session, within};
+use pg::{Session, shortage, within};
 use tokio::time::{Instant, sleep};
 
 use crate::channel::{Ring, merge};
@@ -52,6 +52,8 @@ enum Fate {
     Refused(pg::Error),
     /// It could not be sent in time; it has not happened.
     Unavailable(pg::Error),
+    /// The server is short of something, and has been for longer than it is worth waiting; it has not happened.
+    Short(pg::Error),
     /// It was sent, and the answer could not be had in time.
     Unknown(pg::Error),
 }
@@ -83,7 +85,7 @@ impl<F: Flight> Plane<F> {
         let Flown { fate, announcement } = self.until_known(&load, manner, &possible).await;
         let ended = match &fate {
             Fate::Landed(_) => &inner.metrics.landed,
-            Fate::Refused(_) | Fate::Unavailable(_) => &inner.metrics.failed,
+            Fate::Refused(_) | Fate::Unavailable(_) | Fate::Short(_) => &inner.metrics.failed,
             Fate::Unknown(_) => &inner.metrics.unknown,
         };
         ended.increment(1);
@@ -109,6 +111,9 @@ impl<F: Flight> Plane<F> {
                 let (late, again): (Vec<_>, Vec<_>) = load.into_iter().partition(|passenger| passenger.deadline <= now);
                 tell_all(late, Arc::new(error), |source| Error::Unavailable { what: inner.name.clone(), source });
                 return again;
+            }
+            Fate::Short(error) => {
+                tell_all(load, Arc::new(error), |source| Error::Unavailable { what: inner.name.clone(), source });
             }
             Fate::Unknown(error) => {
                 self.ring_in_case(announcement, &possible);
@@ -161,11 +166,15 @@ impl<F: Flight> Plane<F> {
         let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_LONGEST);
         let mut may_have_happened = false;
         let mut muted = false;
+        let mut short_since: Option<Instant> = None;
         loop {
             let entry = F::KEPT.then(|| inner.log.open());
             let (attempted, announcement) = self.attempt(load, manner, entry.as_ref(), possible, muted).await;
             let error = match attempted {
-                Ok(landed) => return Flown { fate: Fate::Landed(landed), announcement },
+                Ok(landed) => {
+                    shortage::write_succeeded();
+                    return Flown { fate: Fate::Landed(landed), announcement };
+                }
                 Err(error) => error,
             };
             tracing::debug!(flight = &*inner.name, %error, "an attempt failed");
@@ -201,7 +210,13 @@ impl<F: Flight> Plane<F> {
             if error.is_lock_timeout() && manner == Manner::Together {
                 return Flown { fate: Fate::Unavailable(error), announcement: None };
             }
-            if Instant::now() >= give_up_at {
+            let patience = error.shortage().map(|short| (short, *short_since.get_or_insert_with(Instant::now)));
+            let is_over = patience.is_some_and(|(short, since)| since.elapsed() >= short.patience());
+            let is_short = is_over || shortage::is_lasting();
+            if is_short && !may_have_happened {
+                return Flown { fate: Fate::Short(error), announcement: None };
+            }
+            if is_short || Instant::now() >= give_up_at {
                 let fate = if may_have_happened { Fate::Unknown(error) } else { Fate::Unavailable(error) };
                 return Flown { fate, announcement: None };
             }

@@ -8,6 +8,7 @@ use std::error::Error as StdError;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use pg::shortage::Shortage;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -76,11 +77,11 @@ impl Refusal {
     }
 
     /// What the database could not do now, or not at all.
-    fn failed(error: &(dyn StdError + 'static), passes: bool) -> Refusal {
+    fn failed(error: &(dyn StdError + 'static), passes: bool, short: Option<Shortage>) -> Refusal {
         if passes {
             // Of a database that is away the log speaks elsewhere, once, and not once for each client.
             tracing::debug!(error = pg::causes(error), "a request could not be carried out for now");
-            Refusal::later(AWAY)
+            Refusal::later(short.map_or(AWAY, Shortage::client_message))
         } else {
             tracing::error!(error = pg::causes(error), "a request could not be carried out");
             Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the database refused the operation; the log says why")
@@ -106,7 +107,10 @@ impl From<wake::Error> for Refusal {
                 Refusal::later(format!("too many waiting connections: {limit} wait already; try again"))
             }
             wake::Error::Closed { .. } => Refusal::later(STOPPING),
-            _ => Refusal::failed(&error, error.is_transient()),
+            _ => {
+                let short = error.database().and_then(pg::Error::shortage);
+                Refusal::failed(&error, error.is_transient(), short)
+            }
         }
     }
 }
@@ -115,7 +119,7 @@ impl From<pg::Error> for Refusal {
     fn from(error: pg::Error) -> Refusal {
         match &error {
             pg::Error::Closed => Refusal::later(STOPPING),
-            _ => Refusal::failed(&error, error.is_transient()),
+            _ => Refusal::failed(&error, error.is_transient(), error.shortage()),
         }
     }
 }
@@ -174,6 +178,20 @@ mod tests {
             let text = body["error"].as_str().expect("a sentence");
             assert!(text.contains("connection") && !text.contains("secret"), "{text}");
         }
+    }
+
+    /// A database that is short of something is told by what it lacks, so that a client's log says it; nothing of the server's own text is told.
+    /// The error is a real server's: it is raised there.
+    #[tokio::test]
+    async fn a_full_disk_is_told_by_name() {
+        let db = pg::testing::TestDb::new().await;
+        let full = "do $$ begin raise exception 'secret' using errcode = '53100'; end $$";
+        let error = sqlx::raw_sql(full).execute(db.database().pool()).await.expect_err("raised");
+        let source = Arc::new(pg::Error::from(error));
+        let (status, after, body) = answered(wake::Error::Unavailable { what: Arc::from("push"), source }).await;
+        assert_eq!((status, after.as_deref()), (503, Some("1")));
+        let text = body["error"].as_str().expect("a sentence");
+        assert!(text.contains("disk is full") && text.contains("connection") && !text.contains("secret"), "{text}");
     }
 
     /// What the database refuses is not the client's to correct, and its words stay here.

@@ -50,6 +50,11 @@ pub const METRICS: &[Metric] = &[
         about: "from a request's headers to its answer, by method and route",
     },
     Metric { name: CONNECTIONS, kind: "gauge", about: "HTTP connections open now" },
+    Metric {
+        name: SHORTAGES,
+        kind: "counter",
+        about: "statements that failed because the database server is short of something, by reason",
+    },
 ];
 
 const BUILD_INFO: &str = "reveille_build_info";
@@ -57,6 +62,7 @@ const READY: &str = "reveille_ready";
 const REQUESTS: &str = "reveille_http_requests_total";
 const REQUEST_SECONDS: &str = "reveille_http_request_seconds";
 const CONNECTIONS: &str = "reveille_http_connections";
+const SHORTAGES: &str = "reveille_database_shortages_total";
 
 /// Somebody who is asked for figures with every scrape.
 pub trait Observe: Send + Sync {
@@ -118,6 +124,9 @@ impl Metrics {
 /// `GET /metrics`, `GET /metrics/prometheus`.
 pub(super) async fn scrape(State((metrics, health)): State<(Metrics, Arc<Health>)>) -> Response {
     gauge!(READY).set(if health.last_known_ready() { 1.0 } else { 0.0 });
+    for (shortage, count) in pg::shortage::counts() {
+        counter!(SHORTAGES, "reason" => shortage.name()).absolute(count);
+    }
     // Before the start there may be no tables to read figures from.
     let text = metrics.render(health.not_started().is_none()).await;
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response()

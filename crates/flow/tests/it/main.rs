@@ -28,6 +28,7 @@ mod retries;
 mod schedules;
 mod schema;
 mod settings;
+mod shortages;
 mod sound;
 mod submissions;
 mod task_ends;

@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Error;
+use crate::shortage;
 
 /// The kinds, in the order of [`place`].
 const KINDS: [&str; 8] =
@@ -30,6 +31,7 @@ fn place(error: &Error) -> usize {
 pub(super) fn counted(error: Error) -> Error {
     if !matches!(error, Error::Closed) {
         COUNTS[place(&error)].fetch_add(1, Ordering::Relaxed);
+        shortage::report(&error);
     }
     error
 }

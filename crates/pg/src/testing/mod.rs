@@ -33,6 +33,8 @@ mod prepare;
 mod private;
 mod proxy;
 mod server;
+mod short;
+mod small_disk;
 mod snapshot;
 
 use std::io::Write as _;
@@ -47,6 +49,7 @@ pub use pooler::{Pooler, pooler};
 pub use prepare::{prepare_all, sql_files};
 pub use private::PrivateCluster;
 pub use proxy::{Cut, Mode, Proxy};
+pub use small_disk::SmallDisk;
 pub use snapshot::{check_snapshot, snapshot};
 
 /// Says on standard error that the running test is skipped, and why. Returns `None`, for the caller to return.

@@ -17,6 +17,7 @@ mod pops;
 mod resources;
 mod retention;
 mod schema;
+mod shortages;
 mod sizes;
 mod status;
 mod traces;

@@ -8,6 +8,7 @@ mod clients;
 mod document;
 mod faults;
 pub(crate) mod fixture;
+mod full_disk;
 mod leases;
 mod parked;
 mod pops;

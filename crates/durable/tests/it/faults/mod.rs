@@ -7,6 +7,7 @@ mod clocks;
 mod corrupted;
 mod dropped;
 mod exhausted;
+mod full;
 mod held;
 mod killed;
 mod leases;

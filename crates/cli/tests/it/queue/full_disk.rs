@@ -1,0 +1,114 @@
+//! A disk that is really full: clients hear it in time, operators see why, and all goes on when there is room.
+
+use std::time::Duration;
+
+use pg::testing::{PrivateCluster, SmallDisk};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::fixture::{Client, assert_refused};
+use crate::http::{eventually, get};
+use crate::process::{PATIENCE, Reveille, command};
+
+/// How long a push may take while the disk is full: what it is worth waiting, and a busy machine. Clients of the field wait for 30 s.
+const IN_TIME: Duration = Duration::from_secs(20);
+
+/// A text of `length` characters that does not get smaller by compression.
+fn noise(length: usize) -> String {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        char::from(b'0' + (state >> 40) as u8 % 64)
+    };
+    std::iter::repeat_with(&mut next).filter(|letter| letter.is_ascii_alphanumeric()).take(length).collect()
+}
+
+fn large(transaction: &str) -> Value {
+    json!({"items": [{"queue": "q", "partition": "p", "transactionId": transaction, "payload": noise(400_000)}]})
+}
+
+async fn serve(cluster: &PrivateCluster) -> (Reveille, Client) {
+    let mut serve = command(&["serve", "--listen=127.0.0.1:0", "--acquire-timeout=2s"]);
+    serve.env("DATABASE_URL", cluster.url());
+    let reveille = Reveille::start(serve);
+    let client = Client { address: reveille.address().await };
+    eventually(client.address, "/health", |answer| answer.status == 200).await;
+    (reveille, client)
+}
+
+/// While there is no room for tables, pushes get 503 in time and in words, `/health` is degraded with the reason, the log has a warning and the metrics a count.
+/// When there is room again, pushes work and `/health` is well, without anybody doing anything else.
+/// The tables of a private PostgreSQL lie on a small file system, which is filled and freed.
+#[tokio::test]
+async fn a_full_disk_is_told_and_passes() {
+    let Some(disk) = SmallDisk::mount(40) else { return };
+    let Some(cluster) = PrivateCluster::start().await else { return };
+    cluster.put_tables_on(&disk).await;
+    let (reveille, client) = serve(&cluster).await;
+    assert_eq!(client.post("push", &large("before")).await.status, 201);
+
+    disk.fill();
+    for attempt in ["first", "second", "third"] {
+        let since = Instant::now();
+        let refused = client.post("push", &large(attempt)).await;
+        assert_refused(&refused, 503, "disk is full");
+        assert!(refused.body.contains("connection") && refused.headers.contains("retry-after"), "{refused:?}");
+        assert!(since.elapsed() < IN_TIME, "the {attempt} took {:?}", since.elapsed());
+    }
+    let degraded = |answer: &crate::http::Answer| answer.json()["degraded"].to_string().contains("disk is full");
+    eventually(client.address, "/health", |answer| answer.status == 200 && degraded(answer)).await;
+    reveille.line("the database's disk is full").await;
+    let metrics = get(client.address, "/metrics").await.body;
+    let counted =
+        metrics.lines().find_map(|line| line.strip_prefix("reveille_database_shortages_total{reason=\"disk_full\"} "));
+    assert!(counted.is_some_and(|count| count != "0"), "{counted:?}");
+
+    disk.free();
+    assert_eq!(client.post("push", &large("after")).await.status, 201);
+    eventually(client.address, "/health", |answer| answer.status == 200 && !degraded(answer)).await;
+    reveille.line("the database accepts writes again").await;
+}
+
+/// While there is no room for the write-ahead log, PostgreSQL crashes. Pushes get 503 in time; when there is room and it runs again, everything that was accepted is there.
+/// The log of a private PostgreSQL lies on a small file system, which is filled and freed.
+#[tokio::test]
+async fn a_full_write_ahead_log_loses_nothing() {
+    let Some(disk) = SmallDisk::mount(80) else { return };
+    let extra = [("min_wal_size", "32MB"), ("max_wal_size", "48MB"), ("wal_recycle", "off")];
+    let Some(cluster) = PrivateCluster::start_with(&extra).await else { return };
+    cluster.put_wal_on(&disk).await;
+    let (_reveille, client) = serve(&cluster).await;
+    disk.fill();
+    let (mut accepted, mut refused) = (Vec::new(), 0);
+    for number in 0..200 {
+        let transaction = number.to_string();
+        let since = Instant::now();
+        let answer = client.post("push", &large(&transaction)).await;
+        assert!(since.elapsed() < PATIENCE, "{:?}", since.elapsed());
+        match answer.status {
+            201 => accepted.push(transaction),
+            _ => {
+                assert_refused(&answer, 503, "connection");
+                refused += 1;
+                break;
+            }
+        }
+    }
+    assert_eq!(refused, 1, "the log was never full");
+    disk.free();
+    let deadline = Instant::now() + PATIENCE;
+    while get(client.address, "/health").await.status != 200 {
+        assert!(Instant::now() < deadline, "it never came back");
+        // It may have given up while there was no room; then an operator starts it.
+        let _ = cluster.start_again().await;
+        sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(client.post("push", &large("after")).await.status, 201);
+    let sql = "select transaction_ids[1] from reveille.segment order by first_offset";
+    let pool = sqlx::PgPool::connect(cluster.url()).await.expect("it answers");
+    let stored: Vec<String> = sqlx::query_scalar(sql).fetch_all(&pool).await.expect("messages");
+    assert!(accepted.iter().all(|transaction| stored.contains(transaction)), "{accepted:?} in {stored:?}");
+    pool.close().await;
+}

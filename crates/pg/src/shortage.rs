@@ -1,0 +1,241 @@
+//! What the server is short of, and since when.
+//!
+//! A full disk, too little memory, too many connections, a database that became read-only: statements fail, and fail again until an operator has done something. Trying
+//! again for long only makes callers wait. So whoever retries asks [`Shortage::patience`] for how long, and [`is_lasting`] whether that time is over already for everybody. The
+//! health check asks [`current`].
+//!
+//! The memory is one per process, not per pool, because an error is sorted where it is met and does not know its pool. It ends with the first write that succeeds, or a minute
+//! after the last failure.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::{Error, LogLimit};
+
+/// For how long after the last failure a shortage counts as current: a few times what a client waits before it tries again.
+const LASTS: Duration = Duration::from_secs(60);
+/// How often each shortage is logged.
+const LOG_EVERY: Duration = Duration::from_secs(60);
+
+/// What a server is short of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Shortage {
+    /// 53100: no space left for a table, an index or the write-ahead log.
+    DiskFull,
+    /// 53200: no memory, or no room in the lock table.
+    Memory,
+    /// 53300: no free connection.
+    Connections,
+    /// 53000, 53400 and others of that class.
+    Resources,
+    /// 58000 and 58030: the operating system fails reads or writes.
+    InputOutput,
+    /// 25006: the server is a standby, or was made read-only.
+    ReadOnly,
+}
+
+/// Every shortage, with how often it was met.
+static COUNTS: [(Shortage, AtomicU64, LogLimit); 6] = [
+    (Shortage::DiskFull, AtomicU64::new(0), LogLimit::new(LOG_EVERY)),
+    (Shortage::Memory, AtomicU64::new(0), LogLimit::new(LOG_EVERY)),
+    (Shortage::Connections, AtomicU64::new(0), LogLimit::new(LOG_EVERY)),
+    (Shortage::Resources, AtomicU64::new(0), LogLimit::new(LOG_EVERY)),
+    (Shortage::InputOutput, AtomicU64::new(0), LogLimit::new(LOG_EVERY)),
+    (Shortage::ReadOnly, AtomicU64::new(0), LogLimit::new(LOG_EVERY)),
+];
+
+static RUN: Mutex<Option<Run>> = Mutex::new(None);
+/// Whether there is a run: read at every write, without a lock.
+static IS_SHORT: AtomicBool = AtomicBool::new(false);
+
+/// Failures without a write that succeeded in between.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    of: Shortage,
+    since: Instant,
+    last: Instant,
+}
+
+impl Run {
+    /// The run after one more failure.
+    fn after(run: Option<Run>, of: Shortage, now: Instant) -> Run {
+        let since = run.filter(|run| run.is_current(now)).map_or(now, |run| run.since);
+        Run { of, since, last: now }
+    }
+
+    fn is_current(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.last) < LASTS
+    }
+
+    fn is_lasting(&self, now: Instant) -> bool {
+        self.is_current(now) && now.saturating_duration_since(self.since) >= self.of.patience()
+    }
+}
+
+impl Shortage {
+    /// What a SQLSTATE says the server is short of. `None`: of nothing.
+    pub fn of(code: &str) -> Option<Shortage> {
+        match code {
+            "53100" => Some(Shortage::DiskFull),
+            "53200" => Some(Shortage::Memory),
+            "53300" => Some(Shortage::Connections),
+            "58000" | "58030" => Some(Shortage::InputOutput),
+            "25006" => Some(Shortage::ReadOnly),
+            _ if code.starts_with("53") => Some(Shortage::Resources),
+            _ => None,
+        }
+    }
+
+    /// A word for metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Shortage::DiskFull => "disk_full",
+            Shortage::Memory => "out_of_memory",
+            Shortage::Connections => "too_many_connections",
+            Shortage::Resources => "resources",
+            Shortage::InputOutput => "io_error",
+            Shortage::ReadOnly => "read_only",
+        }
+    }
+
+    /// What is wrong and what helps, for operators. It holds no text of the server.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Shortage::DiskFull => "the database's disk is full: free some space",
+            Shortage::Memory => "the database server is out of memory, or of room for locks",
+            Shortage::Connections => "the database server has no free connection (max_connections)",
+            Shortage::Resources => "the database server has reached a limit of its own; its log says which",
+            Shortage::InputOutput => "the database server cannot read or write its files; its log says why",
+            Shortage::ReadOnly => "the database is read-only",
+        }
+    }
+
+    /// What a client is told. It says "connection", because consumers of the field go on if they find that word, and end otherwise.
+    pub fn client_message(self) -> &'static str {
+        match self {
+            Shortage::DiskFull => "no connection to a database that can write: its disk is full; try again later",
+            Shortage::Memory => "no connection to a database with enough memory; try again later",
+            Shortage::Connections => "the database has no free connection; try again later",
+            Shortage::Resources => "no connection to a database with enough resources; try again later",
+            Shortage::InputOutput => "no connection to a database that can read and write its files; try again later",
+            Shortage::ReadOnly => "no connection to a database that can write: it is read-only; try again later",
+        }
+    }
+
+    /// For how long it is worth trying again. Others free memory and connections within seconds, and a failover finds the new primary; a disk needs an operator.
+    pub fn patience(self) -> Duration {
+        match self {
+            Shortage::DiskFull | Shortage::InputOutput | Shortage::Resources => Duration::from_secs(2),
+            Shortage::Memory | Shortage::Connections => Duration::from_secs(5),
+            Shortage::ReadOnly => Duration::from_secs(10),
+        }
+    }
+
+    fn count(self) -> Option<&'static (Shortage, AtomicU64, LogLimit)> {
+        COUNTS.iter().find(|(shortage, ..)| *shortage == self)
+    }
+}
+
+impl Error {
+    /// What the server is short of. `None`: it failed for another reason.
+    pub fn shortage(&self) -> Option<Shortage> {
+        self.sqlstate().and_then(Shortage::of)
+    }
+}
+
+/// Reports a failure, if the server is short of something.
+pub(crate) fn report(error: &Error) {
+    if let Some(shortage) = error.shortage() {
+        met(shortage);
+    }
+}
+
+fn met(shortage: Shortage) {
+    let now = Instant::now();
+    {
+        let mut run = run();
+        *run = Some(Run::after(*run, shortage, now));
+        IS_SHORT.store(true, Ordering::Release);
+    }
+    let Some((_, count, log)) = shortage.count() else { return };
+    count.fetch_add(1, Ordering::Relaxed);
+    if let Some(left_out) = log.permit() {
+        tracing::warn!(left_out, "{}; until then requests are answered with 503", shortage.reason());
+    }
+}
+
+/// Reports that a write was committed: the server is short of nothing that writes need.
+pub fn write_succeeded() {
+    if IS_SHORT.load(Ordering::Acquire) && run().take().is_some() {
+        IS_SHORT.store(false, Ordering::Release);
+        tracing::info!("the database accepts writes again");
+    }
+}
+
+/// What the server is short of, as far as the last minute tells.
+pub fn current() -> Option<Shortage> {
+    let now = Instant::now();
+    run().filter(|run| run.is_current(now)).map(|run| run.of)
+}
+
+/// Whether the server has been short of something for longer than it is worth waiting: then one attempt is enough.
+pub fn is_lasting() -> bool {
+    IS_SHORT.load(Ordering::Acquire) && run().is_some_and(|run| run.is_lasting(Instant::now()))
+}
+
+/// How often each shortage was met since the start of the process.
+pub fn counts() -> impl Iterator<Item = (Shortage, u64)> {
+    COUNTS.iter().map(|(shortage, count, _)| (*shortage, count.load(Ordering::Relaxed)))
+}
+
+fn run() -> MutexGuard<'static, Option<Run>> {
+    RUN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlstate::{Kind, TABLE, classify};
+
+    /// A run begins with its first failure, lasts when its patience is over, and is forgotten a minute after its last failure. Time is an argument.
+    #[tokio::test(start_paused = true)]
+    async fn a_run_of_failures_has_a_beginning_and_an_end() {
+        let start = Instant::now();
+        let at = |second: u64| start + Duration::from_secs(second);
+        let run = Run::after(None, Shortage::DiskFull, at(0));
+        assert!(run.is_current(at(1)) && !run.is_lasting(at(1)) && run.is_lasting(at(2)));
+        let run = Run::after(Some(run), Shortage::DiskFull, at(50));
+        assert!(run.is_lasting(at(109)) && !run.is_lasting(at(110)) && !run.is_current(at(110)));
+        let new = Run::after(Some(run), Shortage::Memory, at(200));
+        assert_eq!((new.since, new.of), (at(200), Shortage::Memory));
+    }
+
+    /// Every shortage passes one day, so its code must not be permanent; every code of the class is one; each is counted.
+    #[test]
+    fn shortages_are_never_permanent() {
+        for row in TABLE.iter().filter(|row| Shortage::of(row.code).is_some()) {
+            assert_eq!(row.kind, Kind::Transient, "{row:?}");
+        }
+        assert_eq!(Shortage::of("53999"), Some(Shortage::Resources));
+        assert_eq!((Shortage::of("40001"), Shortage::of("58P01")), (None, None));
+        for code in ["53100", "53200", "53300", "53400", "58030", "25006"] {
+            let shortage = Shortage::of(code).expect(code);
+            assert!(shortage.count().is_some() && classify(code) == Kind::Transient);
+            assert!(shortage.client_message().contains("connection"), "{code}");
+        }
+    }
+
+    /// The process remembers a failure until a write succeeds.
+    #[test]
+    fn a_write_that_succeeds_ends_the_shortage() {
+        assert_eq!(current(), None);
+        met(Shortage::DiskFull);
+        assert_eq!((current(), is_lasting()), (Some(Shortage::DiskFull), false));
+        assert!(counts().any(|counted| counted == (Shortage::DiskFull, 1)));
+        write_succeeded();
+        assert_eq!(current(), None);
+    }
+}
