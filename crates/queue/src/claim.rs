@@ -16,7 +16,6 @@ use tokio::time::Instant;
 use uuid::Uuid;
 use wake::{Channel, Claim, Floors, Look, Looked, Topic, topic_key};
 
-use crate::balance::Balance;
 use crate::held::Held;
 use crate::id::Ids;
 use crate::message::{Message, Stored};
@@ -75,7 +74,6 @@ pub(crate) struct Pops {
     ids: Ids,
     lost: Mutex<Vec<Uuid>>,
     held: Arc<Mutex<Held>>,
-    balance: Arc<Balance>,
     /// Of sources that are any partition of a queue.
     floors: Floors<Key>,
     claim: Sql,
@@ -86,13 +84,12 @@ pub(crate) struct Pops {
 }
 
 impl Pops {
-    pub(crate) fn new(schema: &Schema, channel: Channel, held: Arc<Mutex<Held>>, balance: Arc<Balance>) -> Pops {
+    pub(crate) fn new(schema: &Schema, channel: Channel, held: Arc<Mutex<Held>>) -> Pops {
         Pops {
             channel,
             ids: Ids::of(schema.name()),
             lost: Mutex::default(),
             held,
-            balance,
             floors: Floors::narrow(),
             claim: schema.sql(include_str!("../sql/claim.sql")),
             due_queues: schema.sql(include_str!("../sql/due_queues.sql")),
@@ -138,17 +135,6 @@ impl Found<'_> {
     fn drop_empty(&mut self) -> bool {
         let empty = |slot: &mut Option<(Leased, Duration)>| slot.take_if(|(leased, _)| leased.messages.is_empty());
         self.seats.iter_mut().filter_map(empty).count() > 0
-    }
-
-    /// Whether something is left that could have been delivered: a seat has all it asked for or may have, or another partition is due. `None`: nothing was delivered.
-    fn leaves(&self, look: &Look<Key, Args>) -> Option<bool> {
-        let full = |(seat, slot): (usize, &Option<(Leased, Duration)>)| {
-            let (leased, _) = slot.as_ref()?;
-            let bytes: usize = leased.messages.iter().map(|message| message.payload.bytes.len()).sum();
-            Some(leased.messages.len() >= look.seats[seat].args.batch || bytes >= ROOM_MIN)
-        };
-        let full = self.seats.iter().enumerate().filter_map(full).reduce(|one, other| one || other)?;
-        Some(full || self.next_due_ms.is_some_and(|ms| ms <= 0.0))
     }
 
     fn due(&mut self, ms: Option<f64>) {
@@ -219,9 +205,6 @@ impl Claim for Pops {
             }
         }
         self.remember(&look.key.group, found.seats.iter().flatten().map(|(leased, _)| leased));
-        if let Some(left) = found.leaves(look) {
-            self.balance.delivered(left, Instant::now());
-        }
         let mut looked = Looked::next_due_ms(found.next_due_ms);
         found.named.leases.clear();
         for (seat, slot) in std::mem::take(&mut found.seats).into_iter().enumerate() {

@@ -7,7 +7,6 @@
 //! index entry for each message in `seen.rs`. Everything that waits, rings and groups is the engine's: see the crate `wake`.
 
 mod ack;
-mod balance;
 mod claim;
 mod configure;
 mod dead_letter;

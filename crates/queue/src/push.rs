@@ -7,11 +7,9 @@ use pg::{Database, Schema, Sql};
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
-use tokio::time::Instant;
 use uuid::Uuid;
 use wake::{Boarded, Channel, Flight, Landed, Ring};
 
-use crate::balance::Balance;
 use crate::fate::{Fate, read, written};
 use crate::lane::{End, Lane, Verdict};
 use crate::place::Place;
@@ -53,7 +51,6 @@ pub(crate) type Lessons = HashMap<i64, Extra>;
 pub(crate) struct Push {
     channel: Channel,
     seen: Arc<Mutex<Seen>>,
-    balance: Arc<Balance>,
     /// A flight's statement is its commit. Through a pooler that comes after it, and may fail.
     commits: bool,
     push: Sql,
@@ -62,17 +59,10 @@ pub(crate) struct Push {
 }
 
 impl Push {
-    pub(crate) fn new(
-        db: &Database,
-        schema: &Schema,
-        channel: Channel,
-        seen: Arc<Mutex<Seen>>,
-        balance: Arc<Balance>,
-    ) -> Push {
+    pub(crate) fn new(db: &Database, schema: &Schema, channel: Channel, seen: Arc<Mutex<Seen>>) -> Push {
         Push {
             channel,
             seen,
-            balance,
             commits: !db.has_pooler(),
             push: schema.sql(include_str!("../sql/push.sql")),
             hashes: schema.sql(include_str!("../sql/hashes.sql")),
@@ -337,12 +327,8 @@ impl Flight for Push {
     }
 
     async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Load>) -> pg::Result<Landed> {
-        tokio::time::sleep(self.balance.pause(Instant::now())).await;
-        let began = Instant::now();
         let mut lanes = Lane::of(&boarded.members);
-        let messages = lanes.iter().map(|lane| lane.messages.len()).sum();
         let backend = self.append(conn, &mut lanes, || boarded.query(&self.push), self.commits).await?;
-        self.balance.pushed(messages, began, Instant::now());
         {
             let mut seen = self.seen();
             lanes.iter_mut().for_each(|lane| seen.learn(lane.place.id, std::mem::take(&mut lane.extra)));

@@ -7,7 +7,6 @@ use pg::{Component, Database, Migrator, Schema};
 use wake::{Channel, Consumer, FlightOptions, Flights, Payload, Wake};
 
 use crate::ack::Acks;
-use crate::balance::Balance;
 use crate::claim::Pops;
 use crate::error::Result;
 use crate::figures::Figures;
@@ -113,15 +112,14 @@ impl Queues {
         let seen = Arc::new(Mutex::new(Seen::new(options.dedup_cache_bytes)));
         let flying = FlightOptions { give_up_after: options.give_up_after, ..FlightOptions::default() };
         let held: Arc<Mutex<Held>> = Arc::default();
-        let balance: Arc<Balance> = Arc::default();
         let ack = || Acks::new(schema, channel.clone(), held.clone());
-        let push = || Push::new(db, schema, channel.clone(), seen.clone(), balance.clone());
+        let push = || Push::new(db, schema, channel.clone(), seen.clone());
         let inner = Inner {
             ids: Ids::of(schema.name()),
             seal: Arc::new(Seal::new(&options.encryption_keys)),
             places: Places::default(),
             pushes: wake.flights("push", push(), flying.clone()),
-            pops: wake.consumer("pop", Pops::new(schema, channel.clone(), held.clone(), balance.clone())),
+            pops: wake.consumer("pop", Pops::new(schema, channel.clone(), held.clone())),
             acks: wake.flights("ack", ack(), flying),
             ack: ack(),
             push: push(),
