@@ -4,8 +4,9 @@
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::DefaultBodyLimit;
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::header;
+use axum::middleware::{from_fn_with_state, map_request_with_state};
 use axum::routing::get;
 use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
@@ -15,6 +16,9 @@ use tower_http::map_request_body::MapRequestBodyLayer;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
+use crate::answers::{self, Answers};
+use crate::arrival::Compressed;
+use crate::memory::Memory;
 use crate::openapi::complete;
 
 /// An answer smaller than this is sent as it is: it fits into a few packets, and compressing it would only make it later.
@@ -60,10 +64,22 @@ impl Face {
         let decompressed = RequestDecompressionLayer::new().pass_through_unaccepted(true);
         self.router
             .route("/openapi.json", get(async move || document))
+            // Counted before it is compressed: the compressor holds what it has not read.
+            .layer(from_fn_with_state(Answers::default(), answers::bound))
             .layer(compressed)
             .layer((decompressed, MapRequestBodyLayer::new(Body::new)))
             .layer(DefaultBodyLimit::max(max_body_bytes))
+            .layer(map_request_with_state(Memory::new(max_body_bytes), prepared))
     }
+}
+
+/// Gives each request what reading its body needs.
+async fn prepared(State(memory): State<Memory>, mut request: Request) -> Request {
+    request.extensions_mut().insert(memory);
+    if request.headers().contains_key(header::CONTENT_ENCODING) {
+        request.extensions_mut().insert(Compressed);
+    }
+    request
 }
 
 /// Of two forms of one name only one would be in the document.

@@ -19,9 +19,11 @@ fn operation(operation: &mut Operation) {
     let mut may = |status: &str, why: &str| {
         answers.entry(status.to_owned()).or_insert_with(|| RefOr::T(failure(why)));
     };
+    may("403", "Another web page sends it, or the name by which the server was called is not allowed");
     if operation.request_body.is_some() {
-        may("413", "The body is too large");
-        may("415", "The body is not JSON");
+        may("408", "The body did not arrive in time");
+        may("413", "The body is too large, or would take too much memory");
+        may("415", "The body does not say that it is JSON");
     }
     may("503", "The server is starting, or the database is away; try again");
     if let Some(RefOr::T(later)) = answers.get_mut("503") {

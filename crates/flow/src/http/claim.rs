@@ -135,6 +135,8 @@ impl<'a> Step<'a> {
 )]
 pub(super) async fn claim(State(flow): State<Flow>, body: Body) -> Result<Response, Refusal> {
     let Wish { worker, namespaces, steps, callables, max_steps, lease_ms, wait_ms } = body.json()?;
+    // While it waits, a claim holds only what was parsed.
+    let _charge = body.parsed();
     let wait_ms = wait_ms.unwrap_or(WAIT_MS);
     if wait_ms > WAIT_MS_MAX {
         return Err(Refusal::bad(format!("wait_ms: it is {wait_ms}; it must be at most {WAIT_MS_MAX}")));

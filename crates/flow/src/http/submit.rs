@@ -98,7 +98,8 @@ pub(super) async fn submit(
         submission.version = flow.inner.newest_version(&submission.namespace, &submission.name).await?;
     }
     let Submission { name, namespace, version, .. } = submission.clone();
-    let task_uuid = flow.submit(submission).await?.task_uuid.to_string();
+    let (submitted, _charge) = body.carry(async move { flow.submit(submission).await }).await?;
+    let task_uuid = submitted?.task_uuid.to_string();
     let place = (header::LOCATION, format!("{BASE}/tasks/{task_uuid}"));
     Ok((StatusCode::CREATED, [place], Json(Made { task_uuid, name, namespace, version })))
 }

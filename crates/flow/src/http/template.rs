@@ -155,13 +155,13 @@ pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<
 pub(super) async fn register(
     State(flow): State<Flow>,
     query: Query,
-    Text(text): Text,
+    body: Text,
 ) -> Result<(StatusCode, Json<Summary>), Refusal> {
     if query.flag("validate")? {
-        let Template { namespace, name, version, steps, .. } = flow.validate(&text).await?;
+        let Template { namespace, name, version, steps, .. } = flow.validate(&body.text).await?;
         return Ok((StatusCode::OK, Json(Summary { namespace, name, version, steps: steps.len() })));
     }
-    let Registered { namespace, name, version, steps, new } = flow.register(&text).await?;
+    let Registered { namespace, name, version, steps, new } = flow.register(&body.text).await?;
     let status = if new { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(Summary { namespace, name, version, steps })))
 }

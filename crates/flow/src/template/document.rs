@@ -11,6 +11,9 @@ use super::fault::Faults;
 /// Values in a template: a step of the usual size has fifteen.
 const VALUES_MAX: usize = 2_000_000;
 
+/// Levels of a template: as many as any body may have.
+const DEPTH_MAX: usize = web::MAX_DEPTH;
+
 /// A template as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -117,6 +120,7 @@ pub(super) fn read(text: &str) -> Result<Document, Faults> {
     let mut options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
     if let Some(budget) = &mut options.budget {
         (budget.max_nodes, budget.max_events) = (VALUES_MAX, 2 * VALUES_MAX);
+        budget.max_depth = DEPTH_MAX;
     }
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let message = error.to_string();

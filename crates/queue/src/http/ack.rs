@@ -7,10 +7,10 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
-use web::{Body, Failure, Id, Refusal};
+use web::{Body, Failure, Id, List, RawBody, Refusal};
 
 use super::field::{self, Raw};
-use super::form::{Name, Verdict};
+use super::form::{ELEMENTS_MAX, Name, Verdict};
 use super::refusal::at;
 use crate::ack::{Ack, AckStatus, Acked};
 use crate::queues::Queues;
@@ -56,8 +56,8 @@ struct Batch<'a> {
     #[schema(value_type = Option<Name>)]
     consumer_group: Raw<'a>,
     #[serde(borrow)]
-    #[schema(required, value_type = Vec<Said<'_>>)]
-    acknowledgments: Option<Vec<Said<'a>>>,
+    #[schema(required, value_type = Vec<Said<'_>>, max_items = 10_000)]
+    acknowledgments: Option<List<Said<'a>, ELEMENTS_MAX>>,
 }
 
 /// The answer to an ack.
@@ -145,7 +145,7 @@ impl Told {
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-pub(super) async fn ack(State(queues): State<Queues>, body: Body) -> Result<Json<Vec<Told>>, Refusal> {
+pub(super) async fn ack(State(queues): State<Queues>, RawBody(body): RawBody) -> Result<Json<Vec<Told>>, Refusal> {
     let ack = body.json::<Said<'_>>()?.ack("")?;
     acked(&queues, vec![ack]).await
 }
@@ -159,7 +159,10 @@ pub(super) async fn ack(State(queues): State<Queues>, body: Body) -> Result<Json
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-pub(super) async fn ack_batch(State(queues): State<Queues>, body: Body) -> Result<Json<Vec<Told>>, Refusal> {
+pub(super) async fn ack_batch(
+    State(queues): State<Queues>,
+    RawBody(body): RawBody,
+) -> Result<Json<Vec<Told>>, Refusal> {
     let acks = read(&body)?;
     acked(&queues, acks).await
 }
@@ -172,7 +175,7 @@ fn read(body: &Body) -> Result<Vec<Ack>, Refusal> {
         let ack = said.ack(format_args!("acknowledgments[{index}]."))?;
         Ok(Ack { group: ack.group.or_else(|| group.clone()), ..ack })
     };
-    said.iter().enumerate().map(ack).collect()
+    said.0.iter().enumerate().map(ack).collect()
 }
 
 async fn acked(queues: &Queues, acks: Vec<Ack>) -> Result<Json<Vec<Told>>, Refusal> {

@@ -4,6 +4,9 @@ use web::{form, text};
 
 use crate::name::LENGTH_MAX;
 
+/// Elements of a list in a body: as many messages as a pop answers at most. Each takes about a kilobyte beside its bytes.
+pub(super) const ELEMENTS_MAX: usize = 10_000;
+
 form! {
     /// The name of a queue, a partition, a consumer group; a transaction id.
     Name, text("Any text, but for the character NUL").min_length(Some(1)).max_length(Some(LENGTH_MAX)).pattern(Some(r"^[^\u0000]*$"))

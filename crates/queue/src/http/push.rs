@@ -8,10 +8,10 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
-use web::{Body, Failure, Refusal};
+use web::{Body, Failure, List, RawBody, Refusal};
 
 use super::field::{self, Raw};
-use super::form::Name;
+use super::form::{ELEMENTS_MAX, Name};
 use super::refusal::at;
 use crate::message::{NewMessage, PushStatus, Pushed};
 use crate::queues::Queues;
@@ -21,8 +21,8 @@ use crate::queues::Queues;
 #[schema(as = PushRequest)]
 pub(super) struct Items<'a> {
     #[serde(borrow)]
-    #[schema(required, value_type = Vec<Item<'_>>)]
-    items: Option<Vec<Item<'a>>>,
+    #[schema(required, value_type = Vec<Item<'_>>, max_items = 10_000)]
+    items: Option<List<Item<'a>, ELEMENTS_MAX>>,
 }
 
 /// A message to push.
@@ -134,10 +134,14 @@ impl Told {
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-pub(super) async fn push(State(queues): State<Queues>, body: Body) -> Result<(StatusCode, Json<Vec<Told>>), Refusal> {
+pub(super) async fn push(
+    State(queues): State<Queues>,
+    RawBody(body): RawBody,
+) -> Result<(StatusCode, Json<Vec<Told>>), Refusal> {
     let messages = read(&body)?;
     let labels: Vec<Label> = messages.iter().map(Label::of).collect();
-    let pushed = queues.push(messages).await?;
+    let (pushed, _charge) = body.carry(async move { queues.push(messages).await }).await?;
+    let pushed = pushed?;
     let told =
         labels.into_iter().zip(pushed).enumerate().map(|(index, (label, pushed))| Told::new(index, label, pushed));
     Ok((StatusCode::CREATED, Json(told.collect())))
@@ -146,5 +150,5 @@ pub(super) async fn push(State(queues): State<Queues>, body: Body) -> Result<(St
 fn read(body: &Body) -> Result<Vec<NewMessage>, Refusal> {
     let Items { items } = body.json()?;
     let items = items.ok_or_else(|| Refusal::bad("items: it is missing"))?;
-    items.iter().enumerate().map(|(index, item)| item.message(format_args!("items[{index}]."))).collect()
+    items.0.iter().enumerate().map(|(index, item)| item.message(format_args!("items[{index}]."))).collect()
 }

@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use web::{Body, Failure, Refusal};
+use web::{Body, Failure, List, RawBody, Refusal};
 
 use super::field::{self, Raw};
+use super::form::ELEMENTS_MAX;
 use super::{ack, push};
 use crate::error::Error;
 use crate::queues::Queues;
@@ -20,12 +21,12 @@ use crate::transaction::{Done, Operation};
 #[schema(as = TransactionRequest)]
 struct Wish<'a> {
     #[serde(borrow)]
-    #[schema(required, value_type = Vec<Step<'_>>, min_items = 1)]
-    operations: Option<Vec<&'a RawValue>>,
+    #[schema(required, value_type = Vec<Step<'_>>, min_items = 1, max_items = 10_000)]
+    operations: Option<List<&'a RawValue, ELEMENTS_MAX>>,
     /// Leases that must last, or nothing happens. An ack without a lease is taken to be under the one on its partition.
     #[serde(borrow, default)]
-    #[schema(value_type = Option<Vec<String>>)]
-    required_leases: Option<Vec<&'a RawValue>>,
+    #[schema(value_type = Option<Vec<String>>, max_items = 10_000)]
+    required_leases: Option<List<&'a RawValue, ELEMENTS_MAX>>,
     /// Refused: this server has none.
     #[serde(borrow, default)]
     #[schema(ignore)]
@@ -54,7 +55,7 @@ struct Kind<'a> {
 #[derive(Deserialize)]
 struct Items<'a> {
     #[serde(borrow)]
-    items: Option<Vec<push::Item<'a>>>,
+    items: Option<List<push::Item<'a>, ELEMENTS_MAX>>,
 }
 
 /// What became of it.
@@ -96,7 +97,7 @@ enum Label {
         (status = 503, description = "The database is away, nothing happened; try again", body = Failure),
     )
 )]
-pub(super) async fn transaction(State(queues): State<Queues>, body: Body) -> Result<Json<Told>, Refusal> {
+pub(super) async fn transaction(State(queues): State<Queues>, RawBody(body): RawBody) -> Result<Json<Told>, Refusal> {
     let (operations, leases) = read(&body)?;
     let labels: Vec<Label> = operations.iter().flat_map(labels).collect();
     let transaction_id = Uuid::now_v7().to_string();
@@ -121,14 +122,28 @@ fn read(body: &Body) -> Result<(Vec<Operation>, Vec<Uuid>), Refusal> {
             return Err(Refusal::bad(format!("{name}: this server has none; nothing was done")));
         }
     }
-    let operations = operations.filter(|operations| !operations.is_empty());
+    let operations = operations.map(|operations| operations.0).filter(|operations| !operations.is_empty());
     let operations = operations.ok_or_else(|| Refusal::bad("operations: there are none"))?;
-    let operations = operations.into_iter().enumerate().map(|(index, operation)| read_one(index, operation));
+    let mut elements = 0;
+    let mut read_all = Vec::with_capacity(operations.len());
+    for (index, operation) in operations.into_iter().enumerate() {
+        let operation = read_one(index, operation)?;
+        elements += match &operation {
+            Operation::Push(messages) => messages.len(),
+            Operation::Ack(_) => 1,
+        };
+        // Each operation is bounded; this bounds all of them together.
+        if elements > ELEMENTS_MAX {
+            let message = format!("operations: too many messages and acks: at most {ELEMENTS_MAX} are allowed");
+            return Err(Refusal::bad(message));
+        }
+        read_all.push(operation);
+    }
     let mut leases: Vec<Uuid> = Vec::new();
-    for (index, lease) in required_leases.unwrap_or_default().into_iter().enumerate() {
+    for (index, lease) in required_leases.map(|leases| leases.0).unwrap_or_default().into_iter().enumerate() {
         leases.extend(field::name(Some(lease), format_args!("requiredLeases[{index}]"))?.map(|text| ack::lease(&text)));
     }
-    Ok((operations.collect::<Result<_, _>>()?, leases))
+    Ok((read_all, leases))
 }
 
 fn read_one(index: usize, operation: &RawValue) -> Result<Operation, Refusal> {
@@ -140,7 +155,7 @@ fn read_one(index: usize, operation: &RawValue) -> Result<Operation, Refusal> {
             let Items { items } = serde_json::from_str(operation.get()).map_err(unreadable)?;
             let items = items.ok_or_else(|| Refusal::bad(format!("{place}.items: it is missing")))?;
             let message = |(at, item): (usize, &push::Item<'_>)| item.message(format_args!("{place}.items[{at}]."));
-            Ok(Operation::Push(items.iter().enumerate().map(message).collect::<Result<_, _>>()?))
+            Ok(Operation::Push(items.0.iter().enumerate().map(message).collect::<Result<_, _>>()?))
         }
         Some("ack") => {
             let said: ack::Said<'_> = serde_json::from_str(operation.get()).map_err(unreadable)?;
