@@ -12,8 +12,9 @@ mod keys;
 mod private;
 mod queue;
 mod secret;
+mod server;
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use clap::{
     Args, CommandFactory, FromArgMatches, Parser, Subcommand,
@@ -27,11 +28,9 @@ pub(crate) use private::is_root;
 pub use private::{Down, Psql};
 pub use queue::Queue;
 pub use secret::{SecretUrl, redact};
+pub use server::Server;
 
 use crate::error::Error;
-
-/// Where the server listens unless told otherwise: loopback only, because nothing in front of it asks who is calling.
-const DEFAULT_LISTEN: &str = "127.0.0.1:6632";
 
 /// What is logged unless told otherwise: what happens, without the notices of the driver.
 const DEFAULT_LOG: &str = "info,sqlx=warn";
@@ -195,39 +194,6 @@ pub struct Doctor {
     /// The database.
     #[command(flatten)]
     pub database: Database,
-}
-
-/// Where and how the HTTP server listens.
-#[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Server")]
-pub struct Server {
-    /// Address and port to listen on
-    #[arg(long, env = "REVEILLE_LISTEN", default_value = DEFAULT_LISTEN, value_parser = address::parse, value_name = "ADDRESS")]
-    pub listen: SocketAddr,
-    /// When told to stop, keep serving this long with /health/ready at 503, so that a load balancer looks away first
-    #[arg(long, env = "REVEILLE_SHUTDOWN_DELAY", default_value = "0", value_parser = duration::parse, value_name = "TIME")]
-    pub shutdown_delay: Duration,
-    /// Largest body of a request, in megabytes
-    #[arg(long, env = "REVEILLE_MAX_BODY_MB", default_value = "10", value_name = "N",
-          value_parser = clap::value_parser!(u32).range(1..=MAX_BODY_MB))]
-    max_body_mb: u32,
-    /// Queues, consumer groups and namespaces that have metrics of their own, each the largest; the others are summed up
-    #[arg(long, env = "REVEILLE_METRICS_TOP", default_value = "50", value_name = "N",
-          value_parser = clap::value_parser!(u32).range(0..=MAX_METRICS_TOP))]
-    pub metrics_top: u32,
-}
-
-/// A time series per queue and group is kept by whoever scrapes: more than this is a slip.
-const MAX_METRICS_TOP: i64 = 1_000;
-
-/// A body is held in memory, and all of them together have room for one or two of these.
-const MAX_BODY_MB: i64 = 128;
-
-impl Server {
-    /// The largest body of a request, in bytes.
-    pub fn max_body_bytes(&self) -> usize {
-        (self.max_body_mb as usize) << 20
-    }
 }
 
 /// The PostgreSQL that `up` keeps for itself.

@@ -130,6 +130,16 @@ pub enum Error {
         source: io::Error,
     },
 
+    /// Other machines could reach the server, and nobody said that they may.
+    #[error(
+        "refusing to listen on {address}: there is no authentication, so anyone who can reach this address may do \
+         everything; listen on 127.0.0.1, or give --allow-unauthenticated if that is what you want"
+    )]
+    Exposed {
+        /// The address asked for.
+        address: SocketAddr,
+    },
+
     /// Signals cannot be received.
     #[error("cannot receive signals")]
     Signals(#[source] io::Error),
@@ -215,7 +225,11 @@ impl Error {
     /// The process's exit code: 2 if the call has to be changed, 1 for everything else.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Error::NoDatabase | Error::Setting { .. } | Error::DataDir { .. } | Error::NoDataDir => USAGE,
+            Error::NoDatabase
+            | Error::Setting { .. }
+            | Error::DataDir { .. }
+            | Error::NoDataDir
+            | Error::Exposed { .. } => USAGE,
             _ => FAILURE,
         }
     }

@@ -5,9 +5,10 @@
 //! metrics, and the promise that a product's routes are not reached before the database is migrated nor after the
 //! process began to stop answering.
 
-mod body;
+mod admission;
 mod document;
 mod exposition;
+mod guard;
 mod health;
 mod listen;
 mod metrics;
@@ -18,19 +19,21 @@ use std::{sync::Arc, time::Instant};
 use axum::{
     Router,
     extract::{DefaultBodyLimit, MatchedPath, Request, State},
-    middleware::{Next, from_fn, from_fn_with_state, map_request, map_response},
+    middleware::{Next, from_fn, from_fn_with_state, map_response},
     response::Response,
     routing::get,
 };
 
+pub use admission::Limits;
 pub use document::{document, head};
 pub use exposition::{Family, LABEL_MAX};
+use guard::Guard;
 pub use health::{Check, Health, Verdict};
-pub use listen::{Connections, Listener, MAX_CONNECTIONS};
+pub use listen::{Connections, Listener, MAX_CONNECTIONS, Routes};
 pub use metrics::{METRICS, Metrics, Observe};
 
 /// The largest request body any route takes unless it, or the server, sets another limit. A body is held in memory while it is
-/// read; all of them together are bounded in `body.rs`.
+/// read; all of them together are bounded where the products' routes are put together.
 const MAX_BODY_BYTES: usize = 10 * 1024 * 1024;
 
 /// The server under construction.
@@ -39,12 +42,19 @@ pub struct App {
     checks: Vec<Arc<dyn Check>>,
     metrics: Metrics,
     max_body_bytes: usize,
+    guard: Guard,
 }
 
 impl App {
     /// A server with only its own endpoints.
     pub fn new(metrics: Metrics) -> Self {
-        Self { products: Router::new(), checks: Vec::new(), metrics, max_body_bytes: MAX_BODY_BYTES }
+        let (products, checks, guard) = (Router::new(), Vec::new(), Guard::new(&[]));
+        Self { products, checks, metrics, max_body_bytes: MAX_BODY_BYTES, guard }
+    }
+
+    /// Answers clients that call the server by one of these names, beside `localhost` and any IP address.
+    pub fn allowed_hosts(self, names: &[String]) -> Self {
+        Self { guard: Guard::new(names), ..self }
     }
 
     /// Takes bodies of up to so many bytes.
@@ -63,32 +73,46 @@ impl App {
     }
 
     /// The finished routes, and the health they report, which starts as "starting".
-    pub fn build(self) -> (Router, Arc<Health>) {
+    pub fn build(self) -> (Routes, Arc<Health>) {
         let health = Arc::new(Health::new(self.checks));
-        let own = Router::new()
-            .route("/health", get(health::ready))
-            .route("/health/ready", get(health::ready))
-            .route("/health/live", get(health::live))
-            .with_state(Arc::clone(&health));
-        let scrape = Router::new()
-            .route("/metrics", get(metrics::scrape))
-            .route("/metrics/prometheus", get(metrics::scrape))
-            .with_state((self.metrics, Arc::clone(&health)));
+        let own = own(&health, self.metrics);
         // An unknown path, too: before the start, nobody knows what paths there are.
         let products =
             self.products.fallback(reply::not_found).layer(from_fn_with_state(Arc::clone(&health), only_when_started));
-        let router = Router::new()
-            .merge(own)
-            .merge(scrape)
-            .merge(products)
-            .method_not_allowed_fallback(reply::method_not_allowed)
-            .layer(map_response(reply::in_json))
-            .layer(from_fn_with_state(body::Room::new(self.max_body_bytes), body::admit))
-            .layer(from_fn(count))
-            .layer(DefaultBodyLimit::max(self.max_body_bytes))
-            .layer(map_request(|request| async { body::bound(request) }));
-        (router, health)
+        let all = own.clone().merge(products).method_not_allowed_fallback(reply::method_not_allowed);
+        let finish = |routes: Router| {
+            routes
+                .layer(map_response(reply::in_json))
+                .layer(from_fn_with_state(self.guard.clone(), guard::check))
+                .layer(from_fn(count))
+                .layer(DefaultBodyLimit::max(self.max_body_bytes))
+        };
+        let reserved = own.fallback(reply::too_many_connections);
+        (Routes { all: finish(all), reserved: finish(reserved) }, health)
     }
+}
+
+/// The server's own endpoints.
+fn own(health: &Arc<Health>, metrics: Metrics) -> Router {
+    let own = Router::new()
+        .route("/health", get(health::ready))
+        .route("/health/ready", get(health::ready))
+        .route("/health/live", get(health::live))
+        .with_state(Arc::clone(health));
+    let scrape = Router::new()
+        .route("/metrics", get(metrics::scrape))
+        .route("/metrics/prometheus", get(metrics::scrape))
+        .with_state((metrics, Arc::clone(health)));
+    own.merge(scrape)
+}
+
+/// The routes of an address that shows health and metrics only. Whoever can reach it may call it by any name.
+pub fn health_routes(health: &Arc<Health>, metrics: Metrics) -> Routes {
+    let own = own(health, metrics)
+        .fallback(reply::not_found)
+        .method_not_allowed_fallback(reply::method_not_allowed)
+        .layer(from_fn(count));
+    Routes { all: own.clone(), reserved: own }
 }
 
 /// Keeps requests from a product whose tables may not exist yet. There are clients of the queue that give up for good unless

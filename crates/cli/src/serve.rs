@@ -7,12 +7,12 @@
 //! The end is in order: not ready, then no new connections, then whoever waits is answered, then the requests under way, then the
 //! products, then the pool.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::Router;
 use pg::{Schema, retry::Backoff, within};
 use tokio::{
-    sync::oneshot,
+    sync::{oneshot, watch},
     time::{sleep, timeout},
 };
 
@@ -20,7 +20,7 @@ use crate::{
     commands::{open_given, say},
     config,
     error::{Error, explain},
-    http::{App, Check, Health, Listener, Metrics},
+    http::{App, Check, Health, Listener, Metrics, health_routes},
     products::{self, Products},
     reachable::{Reachable, Writable},
     shutdown::Shutdown,
@@ -44,14 +44,23 @@ const MIGRATE_WITHIN: Duration = Duration::from_secs(60 * 60);
 /// `reveille serve`.
 pub(crate) async fn run(args: config::Serve) -> Result<(), Error> {
     let shutdown = Shutdown::on_signals()?;
+    let listen = args.server.listen()?;
     let database = open_given(&args.database)?;
     let schema = args.database.schema()?;
-    let listener = Listener::bind(args.server.listen).await?;
+    let listener = Listener::bind(listen, args.server.max_connections_per_peer()).await?;
     let metrics = Metrics::install()?;
     say(format_args!("reveille {} listens on http://{}", env!("CARGO_PKG_VERSION"), listener.address()));
     let settings = Settings::of(&args.database, &args.server, &args.queue, &args.flow)?;
     let server = Server { listener, metrics, database, schema, shutdown, settings };
     server.run(|| say("ready")).await
+}
+
+/// Takes the address for health and metrics, if there is to be one.
+async fn bind_health(address: Option<SocketAddr>) -> Result<Option<Listener>, Error> {
+    let Some(address) = address else { return Ok(None) };
+    let listener = Listener::bind_health(address).await?;
+    say(format_args!("health and metrics on {}", listener.address()));
+    Ok(Some(listener))
 }
 
 /// How a server is set up.
@@ -62,6 +71,10 @@ pub(crate) struct Settings {
     max_body_bytes: usize,
     /// How many queues, groups and namespaces have metrics of their own.
     metrics_top: u32,
+    /// By which names clients may call the server.
+    pub(crate) allowed_hosts: Vec<String>,
+    /// Where health and metrics are answered beside everything.
+    health_listen: Option<SocketAddr>,
     products: products::Settings,
 }
 
@@ -77,8 +90,9 @@ impl Settings {
         let products =
             products::Settings { queue: queue.options()?, retention: queue.retention(), flow: flow.options()? };
         let (pool_size, shutdown_delay) = (database.pool_size(), server.shutdown_delay);
-        let metrics_top = server.metrics_top;
-        Ok(Self { pool_size, shutdown_delay, max_body_bytes, metrics_top, products })
+        let (metrics_top, health_listen) = (server.metrics_top, server.health_listen);
+        let allowed_hosts = server.allowed_hosts.clone();
+        Ok(Self { pool_size, shutdown_delay, max_body_bytes, metrics_top, allowed_hosts, health_listen, products })
     }
 }
 
@@ -107,14 +121,16 @@ impl Server {
 
     async fn prepare_and_serve(self, ready: impl FnOnce()) -> Result<(), Error> {
         let Server { listener, metrics, database, schema, shutdown, settings } = self;
-        let Settings { pool_size, shutdown_delay, max_body_bytes, metrics_top, products } = settings;
+        let Settings { pool_size, shutdown_delay, max_body_bytes, metrics_top, allowed_hosts, .. } = settings;
+        let (products, probed) = (settings.products, bind_health(settings.health_listen).await?);
         // No product runs until its tables exist: none asks for a table that is not there yet.
-        let prepared = answering(&listener, metrics.clone(), async |health: &Health| {
-            tokio::select! {
-                prepared = prepare(&database, &schema, health) => prepared.map(|()| true),
-                () = shutdown.requested() => Ok(false),
-            }
-        });
+        let prepared =
+            answering(&listener, metrics.clone(), &allowed_hosts, probed.as_ref(), async |health: &Health| {
+                tokio::select! {
+                    prepared = prepare(&database, &schema, health) => prepared.map(|()| true),
+                    () = shutdown.requested() => Ok(false),
+                }
+            });
         if !prepared.await? {
             return Ok(());
         }
@@ -122,11 +138,16 @@ impl Server {
         let products = Products::start(&database, &schema, products);
         metrics.observe(Arc::new(products.figures(&database, metrics_top)));
         let reachable: Arc<dyn Check> = Arc::new(Reachable { database: database.observer(), pool_size });
-        let app = App::new(metrics)
+        let app = App::new(metrics.clone())
             .max_body(max_body_bytes)
+            .allowed_hosts(&allowed_hosts)
             .mount(Router::new(), [reachable, Arc::new(Writable)])
             .mount(products.routes(max_body_bytes), products.checks());
         let (routes, health) = app.build();
+        let probed = probed.map(|listener| {
+            let routes = health_routes(&health, metrics);
+            tokio::spawn(async move { listener.serve(routes, std::future::pending()).await })
+        });
         let (stop_accepting, stopped) = oneshot::channel::<()>();
         let http = tokio::spawn(listener.serve(routes, async { stopped.await.unwrap_or_default() }));
         health.started();
@@ -138,6 +159,8 @@ impl Server {
         let _ = stop_accepting.send(());
         // Whoever waits is answered now; the others are waited for.
         let _ = tokio::join!(http, products.close());
+        // Health is answered to the last: "stopping" is an answer, too.
+        probed.inspect(tokio::task::JoinHandle::abort);
         products.stop().await;
         Ok(())
     }
@@ -147,18 +170,32 @@ impl Server {
 ///
 /// # Cancel safety
 /// Dropping it drops `start`, and cuts the connections.
-pub(crate) async fn answering<T>(listener: &Listener, metrics: Metrics, start: impl AsyncFnOnce(&Health) -> T) -> T {
-    let (routes, health) = App::new(metrics).build();
-    let (stop, stopped) = oneshot::channel::<()>();
+pub(crate) async fn answering<T>(
+    listener: &Listener,
+    metrics: Metrics,
+    allowed_hosts: &[String],
+    probed: Option<&Listener>,
+    start: impl AsyncFnOnce(&Health) -> T,
+) -> T {
+    let (routes, health) = App::new(metrics.clone()).allowed_hosts(allowed_hosts).build();
+    let (stop, mut stopped) = watch::channel(false);
+    let mut stopped_too = stopped.clone();
     let starting = async {
         let started = start(&health).await;
-        drop(stop);
+        stop.send_replace(true);
         started
     };
-    let serving = listener.serve_for_now(routes, async { drop(stopped.await) });
-    let (open, started) = tokio::join!(serving, starting);
+    let serving = listener.serve_for_now(routes, async { drop(stopped.wait_for(|stopped| *stopped).await) });
+    let probing = async {
+        let routes = health_routes(&health, metrics);
+        let listener = probed?;
+        Some(listener.serve_for_now(routes, async { drop(stopped_too.wait_for(|stopped| *stopped).await) }).await)
+    };
+    let (open, probes, started) = tokio::join!(serving, probing, starting);
     // Answers under way are short; the next ones come from the whole server.
-    tokio::spawn(open.drain());
+    for open in std::iter::once(open).chain(probes) {
+        tokio::spawn(open.drain());
+    }
     started
 }
 

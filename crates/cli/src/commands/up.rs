@@ -36,12 +36,13 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
         return Box::pin(apart::run(args)).await;
     }
     let shutdown = Shutdown::on_signals()?;
+    let listen = args.server.listen()?;
     let schema = args.database.schema()?;
     let settings = Settings::of(&args.database, &args.server, &args.queue, &args.flow)?;
     if args.database.url().is_some() {
         say("DATABASE_URL is set: using that database, starting no PostgreSQL");
         let database = open_given(&args.database)?;
-        let listener = Listener::bind(args.server.listen).await?;
+        let listener = Listener::bind(listen, args.server.max_connections_per_peer()).await?;
         let address = listener.address();
         let metrics = Metrics::install()?;
         let server = Server { listener, metrics, database, schema, shutdown, settings };
@@ -50,7 +51,7 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
 
     let data_dir = args.embedded.data_dir()?;
     // The address first: if it is taken, nothing has been started yet.
-    let listener = Listener::bind(args.server.listen).await?;
+    let listener = Listener::bind(listen, args.server.max_connections_per_peer()).await?;
     let address = listener.address();
     let directory = Directory::open(&data_dir).await?;
     let _owner = Owner::take(&directory)?;
@@ -104,10 +105,16 @@ impl Front {
     async fn answer_during<T>(&mut self, starting: impl Future<Output = T>) -> T {
         match self {
             Front::Here(here) => {
-                let answering = answering(&here.listener, here.metrics.clone(), async |health| {
-                    health.starting("starting PostgreSQL");
-                    starting.await
-                });
+                let answering = answering(
+                    &here.listener,
+                    here.metrics.clone(),
+                    &here.settings.allowed_hosts,
+                    None,
+                    async |health| {
+                        health.starting("starting PostgreSQL");
+                        starting.await
+                    },
+                );
                 answering.await
             }
             Front::Apart(_) => starting.await,

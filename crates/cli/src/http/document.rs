@@ -3,7 +3,7 @@
 use utoipa::PartialSchema as _;
 use utoipa::openapi::path::{HttpMethod, OperationBuilder, PathItem, PathsBuilder};
 use utoipa::openapi::tag::Tag;
-use utoipa::openapi::{ContentBuilder, InfoBuilder, License, OpenApi, OpenApiBuilder, Response, ResponseBuilder};
+use utoipa::openapi::{ContentBuilder, InfoBuilder, License, OpenApi, OpenApiBuilder, Ref, Response, ResponseBuilder};
 
 use super::health::Answer;
 
@@ -42,6 +42,10 @@ fn get<const N: usize>(summary: &str, answers: [(u16, Response); N]) -> PathItem
     let operation = answers
         .into_iter()
         .fold(operation, |operation, (status, answer)| operation.response(status.to_string(), answer));
+    let body = ContentBuilder::new().schema(Some(Ref::from_schema_name("Failure"))).build();
+    let about = "Another web page asks, or the name by which the server was called is not allowed";
+    let refused = ResponseBuilder::new().description(about).content("application/json", body).build();
+    let operation = operation.response("403", refused);
     PathItem::new(HttpMethod::Get, operation)
 }
 

@@ -55,6 +55,8 @@ pub const METRICS: &[Metric] = &[
         kind: "counter",
         about: "statements that failed because the database server is short of something, by reason",
     },
+    Metric { name: CLOSED_IDLE, kind: "counter", about: "idle HTTP connections closed because a limit was reached" },
+    Metric { name: REFUSED, kind: "counter", about: "HTTP connections refused because a limit was reached" },
 ];
 
 const BUILD_INFO: &str = "reveille_build_info";
@@ -63,6 +65,8 @@ const REQUESTS: &str = "reveille_http_requests_total";
 const REQUEST_SECONDS: &str = "reveille_http_request_seconds";
 const CONNECTIONS: &str = "reveille_http_connections";
 const SHORTAGES: &str = "reveille_database_shortages_total";
+const CLOSED_IDLE: &str = "reveille_http_connections_closed_idle_total";
+const REFUSED: &str = "reveille_http_connections_refused_total";
 
 /// Somebody who is asked for figures with every scrape.
 pub trait Observe: Send + Sync {
@@ -142,6 +146,16 @@ pub(super) fn request(method: &'static str, route: String, status: StatusCode, t
 /// The number of open connections changed by `by`.
 pub(super) fn connections(by: f64) {
     gauge!(CONNECTIONS).increment(by);
+}
+
+/// An idle connection was closed for another.
+pub(super) fn connection_closed() {
+    counter!(CLOSED_IDLE).increment(1);
+}
+
+/// There was no place for a connection.
+pub(super) fn connection_refused() {
+    counter!(REFUSED).increment(1);
 }
 
 /// A label for a method: one a client made up is `other`, so that labels stay few.

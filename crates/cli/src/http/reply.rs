@@ -39,6 +39,11 @@ pub(super) fn later(message: &str) -> Response {
     Refusal::later(message).into_response()
 }
 
+/// The connection was only taken to answer health and metrics. There are clients that give up unless the text has this word.
+pub(super) async fn too_many_connections() -> Response {
+    later("too many connections are open; try again")
+}
+
 /// No such path.
 pub(super) async fn not_found(method: Method, uri: Uri) -> Response {
     error(StatusCode::NOT_FOUND, &format!("no route for {method} {}", shown(&uri)))

@@ -27,21 +27,32 @@ impl Answer {
 
 /// Sends a request without a body on a connection of its own.
 pub(crate) async fn request(address: SocketAddr, method: &str, path: &str) -> Answer {
-    let text = format!("{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
+    let text = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     let text = timeout(PATIENCE, exchange(address, &text)).await.expect("an answer in time").expect("an answer");
     parse(&text)
 }
 
 /// Sends a request with a body, and headers of its own, on a connection of its own.
 pub(crate) async fn send(address: SocketAddr, method: &str, path: &str, headers: &[&str], body: &[u8]) -> Answer {
-    let mut text = format!("{method} {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n").into_bytes();
+    try_send(address, method, path, headers, body).await.expect("an answer")
+}
+
+/// The same; `None` if the connection ended before there was an answer.
+pub(crate) async fn try_send(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[&str],
+    body: &[u8],
+) -> Option<Answer> {
+    let mut text = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n").into_bytes();
     for header in headers {
         text.extend(format!("{header}\r\n").into_bytes());
     }
     text.extend(format!("content-length: {}\r\n\r\n", body.len()).into_bytes());
     text.extend(body);
-    let answer = timeout(PATIENCE, exchange(address, &text)).await.expect("an answer in time").expect("an answer");
-    parse(&answer)
+    let answer = timeout(PATIENCE, exchange(address, &text)).await.expect("an answer in time").ok()?;
+    (!answer.is_empty()).then(|| parse(&answer))
 }
 
 /// `GET path`.

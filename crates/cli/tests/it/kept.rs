@@ -66,7 +66,8 @@ impl Kept {
             Some(sender) => sender,
             None => self.connect().await?,
         };
-        let request = Request::builder().method(method).uri(format!("{}/{path}", self.base)).header("host", "test");
+        let request =
+            Request::builder().method(method).uri(format!("{}/{path}", self.base)).header("host", "localhost");
         let (request, bytes) = match body {
             Some(body) => (request.header("content-type", "application/json"), Bytes::from(body.to_string())),
             None => (request, Bytes::new()),

@@ -5,6 +5,7 @@ mod described;
 mod doctor;
 mod down;
 mod durable;
+mod edge;
 mod figures;
 mod flow;
 mod http;

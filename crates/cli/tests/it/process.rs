@@ -111,8 +111,17 @@ impl Reveille {
 
     /// The memory it has in use, in bytes; `None` where the system does not tell.
     pub(crate) fn resident(&self) -> Option<u64> {
+        self.memory("VmRSS:")
+    }
+
+    /// The most memory it ever had in use, in bytes; `None` where the system does not tell.
+    pub(crate) fn peak(&self) -> Option<u64> {
+        self.memory("VmHWM:")
+    }
+
+    fn memory(&self, what: &str) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()?)).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix(what))?;
         line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
     }
 

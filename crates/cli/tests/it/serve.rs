@@ -106,8 +106,8 @@ async fn metrics_are_prometheus_text() {
 async fn oversized_headers_are_refused() {
     let db = TestDb::new().await;
     let (reveille, address) = ready(serve(&db, &[])).await;
-    let large = format!("GET /health HTTP/1.1\r\nhost: test\r\nx: {}\r\n\r\n", "y".repeat(64 * 1024));
-    let many = format!("GET /health HTTP/1.1\r\nhost: test\r\n{}\r\n", "x: y\r\n".repeat(500));
+    let large = format!("GET /health HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "y".repeat(64 * 1024));
+    let many = format!("GET /health HTTP/1.1\r\nhost: localhost\r\n{}\r\n", "x: y\r\n".repeat(500));
     for text in [large, many] {
         // A server that closes with bytes unread may reset the connection before the answer is read.
         if let Ok(answer) = exchange(address, &text).await {
@@ -198,7 +198,7 @@ async fn an_idle_connection_does_not_delay_the_end() {
     let db = TestDb::new().await;
     let (reveille, address) = ready(serve(&db, &[])).await;
     let mut idle = TcpStream::connect(address).await.expect("it listens");
-    idle.write_all(b"GET /health/live HTTP/1.1\r\nhost: test\r\n\r\n").await.expect("sent");
+    idle.write_all(b"GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n").await.expect("sent");
     let mut buffer = [0; 1024];
     assert!(idle.read(&mut buffer).await.expect("answered") > 0);
     reveille.signal("TERM").await;

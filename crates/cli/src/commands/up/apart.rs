@@ -135,7 +135,7 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     let settings = Settings::of(&args.database, &args.server, &args.queue, &args.flow)?;
     let (control, listener) = inherited().map_err(failed)?;
     let mut tell = control.try_clone().map_err(failed)?;
-    let listener = Listener::from_std(listener).map_err(failed)?;
+    let listener = Listener::from_std(listener, args.server.max_connections_per_peer()).map_err(failed)?;
     let metrics = Metrics::install()?;
 
     control.set_nonblocking(true).map_err(failed)?;
@@ -143,7 +143,7 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     let (found, database) = oneshot::channel();
     tokio::spawn(obey(control, found, shutdown.clone()));
 
-    let url = answering(&listener, metrics.clone(), async |health| {
+    let url = answering(&listener, metrics.clone(), &settings.allowed_hosts, None, async |health| {
         health.starting("starting PostgreSQL");
         tokio::select! {
             url = database => url.ok(),

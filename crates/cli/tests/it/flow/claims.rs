@@ -25,7 +25,7 @@ pub(super) async fn answered(waiting: JoinHandle<Answer>) -> Answer {
 /// The text of a claim that waits, for a connection that a test holds itself.
 fn waiting_request() -> String {
     let body = claim(1, 600_000).to_string();
-    let head = "POST /v1/workers/claim HTTP/1.1\r\nhost: test\r\ncontent-type: application/json";
+    let head = "POST /v1/workers/claim HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json";
     format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 

@@ -20,7 +20,7 @@ impl Stream {
         let mut socket = TcpStream::connect(client.address).await.expect("it listens");
         let after = after.map(|id| format!("last-event-id: {id}\r\n")).unwrap_or_default();
         let request = format!(
-            "GET /v1/tasks/{task}/events HTTP/1.1\r\nhost: test\r\naccept-encoding: gzip, zstd\r\nconnection: close\r\n{after}\r\n"
+            "GET /v1/tasks/{task}/events HTTP/1.1\r\nhost: localhost\r\naccept-encoding: gzip, zstd\r\nconnection: close\r\n{after}\r\n"
         );
         socket.write_all(request.as_bytes()).await.expect("sent");
         let mut stream = Stream { lines: BufReader::new(socket).lines(), head: String::new() };

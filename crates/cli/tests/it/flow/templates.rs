@@ -9,7 +9,8 @@ const YAML: &str = "content-type: application/yaml";
 const TEMPLATE: &str = "name: order\nnamespace_name: shop\nversion: 2.0.0\nsteps:\n  - name: pay\n  - name: ship\n    dependencies: [pay]\n";
 
 /// A template must be read in each form that it may have, be registered once, and be found again as it counts.
-/// The same as YAML, as JSON, and without a word of what it is; then another text under the same version.
+/// The same as YAML and as JSON; then another text under the same version; then without a word of what it is, or called plain text, as a web page could
+/// send it.
 #[tokio::test]
 async fn a_template_is_registered_in_each_form_and_found_again() {
     let server = Server::start().await;
@@ -19,13 +20,11 @@ async fn a_template_is_registered_in_each_form_and_found_again() {
     assert_eq!(first.json(), json!({"namespace": "shop", "name": "order", "version": "2.0.0", "steps": 2}));
     let same = json!({"name": "order", "namespace_name": "shop", "version": "2.0.0",
                       "steps": [{"name": "pay"}, {"name": "ship", "dependencies": ["pay"]}]});
-    for (headers, body) in [
-        (&[JSON][..], same.to_string()),
-        (&[], TEMPLATE.to_owned()),
-        (&["content-type: text/plain"], TEMPLATE.to_owned()),
-    ] {
-        let again = server.send("POST", "templates", headers, body.as_bytes()).await;
-        assert_eq!((again.status, again.json()), (200, first.json()), "{again:?}");
+    let again = server.send("POST", "templates", &[JSON], same.to_string().as_bytes()).await;
+    assert_eq!((again.status, again.json()), (200, first.json()), "{again:?}");
+    for headers in [&[][..], &["content-type: text/plain"]] {
+        let unsaid = server.send("POST", "templates", headers, TEMPLATE.as_bytes()).await;
+        assert_refused(&unsaid, 415, "application/yaml");
     }
     let found = server.get("templates/shop/order/2.0.0").await;
     assert_eq!(found.status, 200);

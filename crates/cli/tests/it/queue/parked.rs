@@ -61,7 +61,7 @@ async fn park(client: Client, number: usize, permit: tokio::sync::OwnedSemaphore
     let (queue, group) = (number % QUEUES, number / QUEUES % GROUPS);
     let mut stream = TcpStream::connect(client.address).await.expect("it listens");
     let path = format!("/api/v1/pop/queue/parked.{queue}?consumerGroup=g{group}&wait=true&timeout=600000");
-    let text = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
+    let text = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     stream.write_all(text.as_bytes()).await.expect("sent");
     drop(permit);
     let mut answer = String::new();

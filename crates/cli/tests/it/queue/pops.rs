@@ -251,7 +251,7 @@ async fn a_large_answer_is_compressed_for_who_asks() {
     let plain = server.get("pop/queue/q?consumerGroup=plain").await;
     assert!(!plain.headers.contains("content-encoding") && plain.body.len() > 10_000);
 
-    let text = "GET /api/v1/pop/queue/q?consumerGroup=small HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\
+    let text = "GET /api/v1/pop/queue/q?consumerGroup=small HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
                 accept-encoding: gzip, deflate\r\n\r\n";
     let mut stream = TcpStream::connect(server.address).await.expect("it listens");
     stream.write_all(text.as_bytes()).await.expect("sent");

@@ -38,7 +38,8 @@ async fn begun(client: Client, text: &str) -> TcpStream {
 /// Somebody who pushes a message, a byte at a time.
 async fn dribble(client: Client, number: usize) {
     let body = json!({"items": [{"queue": "slow", "partition": "p", "payload": number}]}).to_string();
-    let head = "POST /api/v1/push HTTP/1.1\r\nhost: test\r\nconnection: close\r\n";
+    let head =
+        "POST /api/v1/push HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n";
     let mut stream = begun(client, &format!("{head}content-length: {}\r\n\r\n", body.len())).await;
     for byte in body.as_bytes() {
         stream.write_all(&[*byte]).await.expect("it reads on");
@@ -59,9 +60,9 @@ async fn slow_and_silent_clients_hold_nobody_up() {
     for number in 0..CLIENTS {
         rude.push(begun(client, "").await);
         rude.push(begun(client, "POST /api/v1/push HTTP/1.1\r\nhost: te").await);
-        rude.push(begun(client, "POST /api/v1/push HTTP/1.1\r\nhost: test\r\ncontent-length: 999\r\n\r\n{\"ite").await);
+        rude.push(begun(client, "POST /api/v1/push HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n{\"ite").await);
         let pop = format!("GET /api/v1/pop/queue/half?wait=true&timeout=600000&consumerGroup=g{number} HTTP/1.1");
-        let mut half = begun(client, &format!("{pop}\r\nhost: test\r\n\r\n")).await;
+        let mut half = begun(client, &format!("{pop}\r\nhost: localhost\r\n\r\n")).await;
         half.shutdown().await.expect("closed in one direction");
         rude.push(half);
         slow.spawn(dribble(client, number));
@@ -102,7 +103,7 @@ async fn answers_that_nobody_reads_cost_no_more_each_time() {
             socket.set_recv_buffer_size(4_096).expect("a small buffer");
             let mut stream = socket.connect(server.address).await.expect("it listens");
             let pop = format!("GET /api/v1/pop/queue/large?batch=8&consumerGroup=g{number}-{client} HTTP/1.1");
-            stream.write_all(format!("{pop}\r\nhost: test\r\n\r\n").as_bytes()).await.expect("sent");
+            stream.write_all(format!("{pop}\r\nhost: localhost\r\n\r\n").as_bytes()).await.expect("sent");
             unread.push(stream);
         }
         for stream in &mut unread {

@@ -113,7 +113,7 @@ async fn a_wait_ends_at_its_deadline() {
 async fn a_client_that_goes_away_waits_no_longer() {
     let server = Server::start().await;
     let mut client = TcpStream::connect(server.address).await.expect("it listens");
-    let text = "GET /api/v1/pop/queue/q?wait=true&timeout=3600000 HTTP/1.1\r\nhost: test\r\n\r\n";
+    let text = "GET /api/v1/pop/queue/q?wait=true&timeout=3600000 HTTP/1.1\r\nhost: localhost\r\n\r\n";
     client.write_all(text.as_bytes()).await.expect("sent");
     until_waiting(server.client, 1).await;
     drop(client);
@@ -129,7 +129,7 @@ async fn a_client_that_goes_away_waits_no_longer() {
 async fn a_stopping_server_answers_whoever_waits() {
     let server = Server::start().await;
     let mut kept = TcpStream::connect(server.address).await.expect("it listens");
-    let text = "GET /api/v1/pop/queue/q?wait=true&timeout=3600000 HTTP/1.1\r\nhost: test\r\n\r\n";
+    let text = "GET /api/v1/pop/queue/q?wait=true&timeout=3600000 HTTP/1.1\r\nhost: localhost\r\n\r\n";
     kept.write_all(text.as_bytes()).await.expect("sent");
     let waiting: Vec<_> = (0..5).map(|n| wait(server.client, &format!("queue/q?consumerGroup=g{n}"))).collect();
     until_waiting(server.client, 6).await;
