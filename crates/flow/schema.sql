@@ -1,5 +1,13 @@
 -- What the migrations and functions lead to, as the server describes it. Made by a test: do not edit.
 
+create table {schema}.ancestry (
+    template_id integer not null,
+    ordinal integer not null,
+    before int4multirange not null,
+    constraint ancestry_pkey PRIMARY KEY (template_id, ordinal),
+    constraint ancestry_template_id_fkey FOREIGN KEY (template_id) REFERENCES {schema}.template(id) ON DELETE CASCADE
+);
+
 create table {schema}.attempt (
     task_id uuid not null,
     ordinal integer not null,
@@ -157,7 +165,7 @@ create table {schema}.step (
     ordinal integer not null,
     slot integer not null,
     part integer,
-    lane_id integer not null,
+    lane_id bigint not null,
     state "char" not null,
     waiting integer not null,
     due_at timestamp with time zone not null default 'infinity'::timestamp with time zone,
@@ -168,9 +176,11 @@ create table {schema}.step (
     attempt integer not null default 0,
     worker text,
     published bigint,
+    queue_id bigint not null generated always as ((lane_id & '-1099511562241'::bigint)) stored,
     constraint step_pkey PRIMARY KEY (task_id, ordinal)
 ) with (autovacuum_vacuum_scale_factor=0.02, fillfactor=70, vacuum_truncate=off);
-CREATE INDEX step_due ON {schema}.step USING btree (lane_id, due_at) WHERE (due_at < 'infinity'::timestamp with time zone);
+CREATE INDEX step_due ON {schema}.step USING btree (queue_id, due_at) WHERE (due_at < 'infinity'::timestamp with time zone);
+CREATE INDEX step_lane_due ON {schema}.step USING btree (lane_id, due_at) WHERE (due_at < 'infinity'::timestamp with time zone);
 
 create table {schema}.step_data (
     task_id uuid not null,
@@ -181,7 +191,7 @@ create table {schema}.step_data (
 );
 
 create table {schema}.step_lane (
-    id integer not null generated always as identity,
+    id bigint not null,
     namespace_id integer not null,
     name text not null,
     priority smallint not null,
@@ -243,6 +253,7 @@ create table {schema}.task_detail (
     constraint task_detail_pkey PRIMARY KEY (task_id)
 ) with (autovacuum_vacuum_scale_factor=0.05);
 CREATE INDEX task_detail_correlation ON {schema}.task_detail USING btree (correlation_id, task_id) WHERE (correlation_id IS NOT NULL);
+CREATE INDEX task_detail_tags ON {schema}.task_detail USING gin (tags) WITH (fastupdate=off) WHERE (tags <> '{}'::text[]);
 
 create table {schema}.task_operation (
     id bigint not null generated always as identity,
@@ -536,10 +547,12 @@ begin
     where n.id = mine.id;
     if of_provider::"char" <> mine.provider then
         perform from {schema}.step s
-        where s.lane_id = any (array(select l.id from {schema}.step_lane l where l.namespace_id = mine.id)) and s.due_at < 'infinity' and s.published is not null and s.state = 'r'
+        where s.lane_id >= mine.id::bigint << 40 and s.lane_id < mine.id + 1::bigint << 40 and s.due_at < 'infinity'
+            and s.published is not null and s.state = 'r'
         order by s.task_id, s.ordinal for update;
         update {schema}.step s set due_at = now(), published = null
-        where s.lane_id = any (array(select l.id from {schema}.step_lane l where l.namespace_id = mine.id)) and s.due_at < 'infinity' and s.published is not null and s.state = 'r';
+        where s.lane_id >= mine.id::bigint << 40 and s.lane_id < mine.id + 1::bigint << 40 and s.due_at < 'infinity'
+            and s.published is not null and s.state = 'r';
         perform {schema}.ring(array['{schema}_flow'], array['']);
     end if;
     perform {schema}.ring(array['{schema}_flow_namespaces'], array['']);
@@ -619,8 +632,8 @@ begin
 end
 $function$;
 
-CREATE OR REPLACE FUNCTION {schema}.claim_steps(namespaces text[], names text[], left_out text[], known integer[], floors_us bigint[], claim bigint, wants integer[], workers text[], leases_ms bigint[])
- RETURNS TABLE(next_due_ms double precision, lanes integer[], reached_us bigint[], seat integer, lease_ms bigint, task_id uuid, ordinal integer, fence bigint, attempt integer, template_id integer, slot integer, part integer, namespace text, definition_name text, step_name text, callable text, initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text, checkpoint text, results text, guarded boolean)
+CREATE OR REPLACE FUNCTION {schema}.claim_steps(namespaces text[], names text[], left_out text[], known bigint[], floors_us bigint[], claim bigint, wants integer[], workers text[], leases_ms bigint[])
+ RETURNS TABLE(next_due_ms double precision, lanes bigint[], reached_us bigint[], stocked boolean[], seat integer, lease_ms bigint, task_id uuid, ordinal integer, fence bigint, attempt integer, template_id integer, slot integer, part integer, namespace text, definition_name text, step_name text, callable text, initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text, checkpoint text, results text, guarded boolean)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
@@ -632,20 +645,31 @@ CREATE OR REPLACE FUNCTION {schema}.claim_steps(namespaces text[], names text[],
 AS $function$
 #variable_conflict use_column
 declare
-    seats   integer[] := array(select w.seat::integer from unnest(wants) with ordinality as w (want, seat), generate_series(1, w.want) as round order by round, w.seat limit 1000);
+    seats   integer[] := array(
+        select w.seat::integer
+        from unnest(wants) with ordinality as w (want, seat), generate_series(1, w.want) as round
+        order by round, w.seat limit 1000);
     taken   integer := 0;
-    room    integer;
     got     integer;
-    first   timestamptz;
+    quotas  integer[];
     soonest timestamptz;
     ignored text := set_config('synchronous_commit', 'off', true);
-    -- The lanes in which something is due, those of a higher priority first: from where they are read, the first step of each, and their limits.
-    places  integer[];
-    floors  timestamptz[];
-    firsts  timestamptz[];
+    -- Queues are read; otherwise lanes.
+    whole   boolean;
     spaces  integer[];
-    limits  integer[];
-    limited boolean;
+    -- The ranges of what may be claimed, in order.
+    froms   bigint[];
+    tos     bigint[];
+    -- Those of one priority in which something is due, the longest due first: from where each is read, the first step
+    -- of each, and their limits.
+    level   record;
+    firsts  timestamptz[];
+    -- All of them: see `level`.
+    due_ids     bigint[];
+    due_floors  timestamptz[];
+    due_firsts  timestamptz[];
+    due_spaces  integer[];
+    due_names   integer[];
     -- What is claimed.
     tasks   uuid[] := '{}';
     steps   integer[] := '{}';
@@ -654,86 +678,209 @@ begin
     perform {schema}.age_plans();
     -- Whoever makes a limit counts what is under way: before this, or after it.
     lock table {schema}.step in row exclusive mode;
-    select array_agg(l.id), coalesce(array_agg((extract(epoch from case when l.due then l.due_at else now() end) * 1000000)::bigint), '{}'), min(l.due_at) filter (where not l.due),
-           array_agg(l.id) filter (where l.due), array_agg(l.floor) filter (where l.due), array_agg(l.due_at) filter (where l.due),
-           array_agg(l.space_limit_id) filter (where l.due), array_agg(l.name_limit_id) filter (where l.due)
-    into lanes, reached_us, soonest, places, floors, firsts, spaces, limits
+    spaces := array(select n.id from {schema}.namespace n where n.name = any (namespaces) order by n.id);
+    whole := names is null and left_out = '{}'
+        and not exists (select from {schema}.step_limit m where m.namespace_id = any (spaces) and m.name <> '');
+    select r.froms, r.tos into froms, tos from {schema}.claimable_ranges(whole, spaces, names, left_out) r;
+
+    select array_agg(l.id), coalesce(array_agg((extract(epoch from l.reached) * 1000000)::bigint), '{}'),
+           coalesce(array_agg(l.due_at is not null), '{}'),
+           min(l.due_at) filter (where not l.due),
+           array_agg(l.id) filter (where l.due),
+           array_agg(l.floor) filter (where l.due),
+           array_agg(l.due_at) filter (where l.due)
+    into lanes, reached_us, stocked, soonest, due_ids, due_floors, due_firsts
     from (
-        select l.id, k.floor, f.due_at, coalesce(f.due_at <= now(), false) as due, l.space_limit_id, l.name_limit_id
-        from (select n.id from {schema}.namespace n where n.name = any (namespaces) offset 0) n
-        cross join lateral (select l.* from {schema}.step_lane l where l.namespace_id = n.id and (names is null or l.name = any (names)) and l.name <> all (left_out) offset 0) l
-        -- Found by halves: a template may have 10 000 steps, and each its lane.
-        cross join lateral (select width_bucket(l.id, known) as place) w
-        cross join lateral (select coalesce(case when known[w.place] = l.id then to_timestamp(floors_us[w.place] / 1000000::float8) end, '-infinity') as floor offset 0) k
-        left join lateral (
-            select s.due_at from {schema}.step s
-            where s.lane_id = l.id and s.due_at >= k.floor and s.due_at < 'infinity' and s.due_at <= case k.floor when '-infinity' then 'infinity' else now() end order by s.due_at limit 1
-        ) f on true
-        order by l.priority desc, f.due_at
+        select r.id, r.floor, r.due_at, coalesce(r.due_at <= now(), false) as due,
+               case when r.due_at <= now() then r.due_at else now() end as reached
+        from {schema}.first_due(whole, froms, tos, known, floors_us) r
     ) l;
-    if array_remove(spaces || limits, null) <> '{}' then
-        perform from {schema}.step_limit m where m.id = any (spaces || limits) order by m.id for update;
+    if whole then
+        due_spaces := array(
+            select m.id
+            from unnest(due_ids) with ordinality as d (id, place)
+            left join {schema}.step_limit m on m.namespace_id = (d.id >> 40)::integer and m.name = ''
+            order by d.place);
+        due_names := array_fill(null::integer, array[coalesce(cardinality(due_ids), 0)]);
+    else
+        select coalesce(array_agg(l.space_limit_id order by d.place), '{}'), coalesce(array_agg(l.name_limit_id
+            order by d.place), '{}') into due_spaces, due_names
+        from unnest(due_ids) with ordinality as d (id, place)
+        cross join lateral (select l.space_limit_id, l.name_limit_id from {schema}.step_lane l where l.id = d.id
+            offset 0) l;
+    end if;
+    if array_remove(due_spaces || due_names, null) <> '{}' then
+        perform from {schema}.step_limit m where m.id = any (due_spaces || due_names) order by m.id for update;
     end if;
 
-    for place in 1 .. coalesce(cardinality(places), 0) loop
-        first := firsts[place];
-        limited := spaces[place] is not null or limits[place] is not null;
-        room := cardinality(seats) - taken;
-        if limited then
-            room := least(room, (select min(m.most - m.running) from {schema}.step_limit m where m.id in (spaces[place], limits[place])));
-            -- It is rung when there is room again.
-            continue when room <= 0 and taken < cardinality(seats);
-        end if;
-        got := 0;
-        if room > 0 then
+    for level in
+        select array_agg(d.id order by d.first) as ids, array_agg(d.floor order by d.first) as floors,
+            array_agg(d.first order by d.first) as firsts,
+               array_agg(d.space_limit order by d.first) as spaces, array_agg(d.name_limit order by d.first) as names,
+               bool_or(coalesce(d.space_limit, d.name_limit) is not null) as limited
+        from unnest(due_ids, due_floors, due_firsts, due_spaces, due_names) as d (id, floor, first, space_limit,
+            name_limit)
+        group by d.id & 65535
+        order by d.id & 65535 desc
+    loop
+        firsts := level.firsts;
+        loop
+            exit when taken = cardinality(seats);
+            quotas := {schema}.share_out(whole, level.ids, firsts, level.spaces, level.names, level.limited,
+                cardinality(seats) - taken);
+            exit when quotas is null;
             with mine as materialized (
-                select s.ctid as tid, s.task_id, s.slot, s.state, s.due_at, s.fence, s.attempt, s.worker, s.ready_at, s.since
-                from {schema}.step s where s.lane_id = places[place] and s.due_at >= first and s.due_at <= now() and s.due_at < 'infinity' order by s.due_at
-                limit room for update skip locked
+                select s.*, l.place as source, l.space_limit is not null or l.name_limit is not null as limited
+                from unnest(level.ids, firsts, quotas, level.spaces, level.names) with ordinality as l (id, first,
+                    quota, space_limit, name_limit, place)
+                cross join lateral (
+                    select q.* from (
+                        select s.ctid as tid, s.task_id, s.slot, s.state, s.due_at, s.fence, s.attempt, s.worker,
+                            s.ready_at, s.since
+                        from {schema}.step s
+                        where whole and s.queue_id = l.id and s.due_at >= l.first and s.due_at <= now()
+                            and s.due_at < 'infinity'
+                        order by s.due_at limit l.quota for update skip locked
+                    ) q
+                    union all
+                    select q.* from (
+                        select s.ctid as tid, s.task_id, s.slot, s.state, s.due_at, s.fence, s.attempt, s.worker,
+                            s.ready_at, s.since
+                        from {schema}.step s
+                        where not whole and s.lane_id = l.id and s.due_at >= l.first and s.due_at <= now()
+                            and s.due_at < 'infinity'
+                        order by s.due_at limit l.quota for update skip locked
+                    ) q
+                ) s
+                where l.quota > 0
             ), claimed as (
                 update {schema}.step s
-                set state = 'i', fence = claim, published = null, attempt = s.attempt + 1, since = now(), worker = workers[seats[m.place]],
+                set state = 'i', fence = claim, published = null, attempt = s.attempt + 1, since = now(),
+                    worker = workers[seats[m.place]],
                     ready_at = case when s.state in ('w', 'i') then s.due_at else s.ready_at end,
                     due_at = now() + least(leases_ms[seats[m.place]], d.timeout_ms) * interval '1 ms',
-                    -- Whoever dies with the last attempt, or with room that others wait for, leaves it to the engine. So does a lease that ends with the timeout: the engine ends that attempt.
-                    lane_id = case when s.attempt + 1 < d.max_attempts and not limited and coalesce(d.timeout_ms > leases_ms[seats[m.place]], true) then s.lane_id else 0 end
+                    -- Whoever dies with the last attempt, or with room that others wait for, leaves it to the engine.
+                    -- So does a lease that ends with the timeout: the engine ends that attempt.
+                    lane_id = case when s.attempt + 1 < d.max_attempts and not m.limited
+                        and coalesce(d.timeout_ms > leases_ms[seats[m.place]], true) then s.lane_id else 0 end
                 from (select taken + (row_number() over (order by m.due_at))::integer as place, m.* from mine m) m
                 cross join lateral (select t.template_id from {schema}.task t where t.id = m.task_id offset 0) t
-                cross join lateral (select d.max_attempts, d.timeout_ms from {schema}.definition d where d.template_id = t.template_id and d.ordinal = m.slot offset 0) d
-                -- Locked, it stays where it is. One that has moved since this began is not seen there, and left to the next look.
+                cross join lateral (
+                    select d.max_attempts, d.timeout_ms from {schema}.definition d
+                        where d.template_id = t.template_id and d.ordinal = m.slot offset 0
+                ) d
+                -- Locked, it stays where it is. One that has moved since this began is not seen there, and left to the
+                -- next look.
                 where s.ctid = m.tid
                 returning m.*, s.ordinal
             ), lost as (
                 -- Whoever had it is not heard of any more.
-                insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ready_at, claimed_at, ended_at)
-                select c.task_id, c.ordinal, c.fence, c.attempt, 'l', c.worker, c.ready_at, c.since, c.due_at from claimed c where c.state = 'i'
+                insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ready_at, claimed_at,
+                    ended_at)
+                select c.task_id, c.ordinal, c.fence, c.attempt, 'l', c.worker, c.ready_at, c.since, c.due_at
+                    from claimed c where c.state = 'i'
             )
-            select count(*), coalesce(max(c.place), taken), tasks || array_agg(c.task_id order by c.place), steps || array_agg(c.ordinal order by c.place),
-                   whose || array_agg(seats[c.place] order by c.place)
-            into got, taken, tasks, steps, whose
+            select count(*), coalesce(max(c.place), taken), tasks || array_agg(c.task_id order by c.place),
+                steps || array_agg(c.ordinal order by c.place),
+                   whose || array_agg(seats[c.place] order by c.place),
+                   array(select (select count(*)::integer from claimed c where c.source = i.i)
+                       from generate_subscripts(level.ids, 1) as i (i) order by i.i)
+            into got, taken, tasks, steps, whose, quotas
             from claimed c;
-        end if;
-        if got > 0 then
-            if limited then
-                update {schema}.step_limit m set running = m.running + got where m.id in (spaces[place], limits[place]);
-                continue when got = room and taken < cardinality(seats);
+            exit when got = 0;
+            if level.limited then
+                update {schema}.step_limit m set running = m.running + n.got
+                from (
+                    select x.id, sum(g.got)::integer as got
+                    from unnest(quotas, level.spaces, level.names) as g (got, space_limit, name_limit)
+                    cross join unnest(array[g.space_limit, g.name_limit]) as x (id)
+                    where x.id is not null
+                    group by x.id
+                ) n
+                where m.id = n.id;
             end if;
-            first := (
-                select s.due_at from {schema}.step s
-                where s.lane_id = places[place] and s.due_at >= first and s.due_at < 'infinity' and s.due_at <= case floors[place] when '-infinity' then 'infinity' else now() end
-                order by s.due_at limit 1);
-        end if;
-        soonest := least(soonest, first);
+            firsts := array(
+                select case when l.got = 0 then l.first else f.due_at end
+                from unnest(level.ids, level.floors, firsts, quotas) with ordinality as l (id, floor, first, got, place)
+                left join lateral (
+                    (select s.due_at from {schema}.step s
+                     where l.got > 0 and whole and s.queue_id = l.id and s.due_at >= l.first and s.due_at < 'infinity'
+                       and s.due_at <= case l.floor when '-infinity' then 'infinity' else now() end
+                     order by s.due_at limit 1)
+                    union all
+                    (select s.due_at from {schema}.step s
+                     where l.got > 0 and not whole and s.lane_id = l.id and s.due_at >= l.first
+                         and s.due_at < 'infinity'
+                       and s.due_at <= case l.floor when '-infinity' then 'infinity' else now() end
+                     order by s.due_at limit 1)
+                ) f on true
+                order by l.place);
+            -- What a limit has held back leaves room for others.
+            exit when not level.limited;
+        end loop;
+        -- What a limit holds back is rung when there is room again.
+        soonest := least(soonest, (
+            select min(l.first)
+            from unnest(firsts, level.spaces, level.names) as l (first, space_limit, name_limit)
+            where taken = cardinality(seats) or not level.limited or not exists (
+                select from {schema}.step_limit m where m.id in (l.space_limit, l.name_limit)
+                    and m.running >= m.most)));
         -- Nobody is left who could take one.
-        exit when taken = cardinality(seats) and first <= now();
+        exit when taken = cardinality(seats) and soonest <= now();
     end loop;
 
     if taken > 0 then
-        perform pg_notify('{schema}_flow_watch', t.id::text) from {schema}.task t where t.id = any (tasks) and t.watched_until > now() and pg_notification_queue_usage() < 0.9;
-        return query select null::float8, null::integer[], null::bigint[], h.* from {schema}.hand_out(tasks, steps, whose, leases_ms) h;
+        perform pg_notify('{schema}_flow_watch', t.id::text) from {schema}.task t where t.id = any (tasks)
+            and t.watched_until > now() and pg_notification_queue_usage() < 0.9;
+        return query select null::float8, null::bigint[], null::bigint[], null::boolean[], h.*
+            from {schema}.hand_out(tasks, steps, whose, leases_ms) h;
     end if;
     next_due_ms := case when soonest is not null then greatest(extract(epoch from soonest - now()) * 1000, 0) end;
     return next;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.claimable_ranges(whole boolean, spaces integer[], names text[], left_out text[], OUT froms bigint[], OUT tos bigint[])
+ RETURNS record
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+#variable_conflict use_column
+begin
+    if whole then
+        select array_agg(n.id::bigint << 40 order by n.id), array_agg((n.id::bigint << 40) + 65535
+            order by n.id) into froms, tos
+        from unnest(spaces) as n (id);
+    elsif names is not null then
+        select array_agg(l.since order by l.since), array_agg(l.since + 65535 order by l.since) into froms, tos
+        from unnest(spaces) as n (id)
+        cross join unnest(names) as w (name)
+        cross join lateral (
+            select l.id >> 16 << 16 as since from {schema}.step_lane l where l.namespace_id = n.id
+                and l.name = w.name limit 1
+        ) l
+        where w.name <> all (left_out);
+    else
+        -- What lies between the names that are left out.
+        select array_agg(b.since order by b.since), array_agg(b.until order by b.since) into froms, tos
+        from (
+            select e.since, lead(e.until) over (partition by e.space order by e.until) as until
+            from (
+                select n.id as space, (n.id::bigint << 40) + 65536 as since, (n.id::bigint << 40) + 65535 as until
+                from unnest(spaces) as n (id)
+                union all
+                select n.id, (l.id >> 16) + 1 << 16, (l.id >> 16 << 16) - 1
+                from unnest(spaces) as n (id)
+                cross join unnest(left_out) as w (name)
+                cross join lateral (
+                    select l.id from {schema}.step_lane l where l.namespace_id = n.id and l.name = w.name limit 1
+                ) l
+                union all
+                select n.id, null, (n.id + 1::bigint << 40) - 1 from unnest(spaces) as n (id)
+            ) e
+        ) b
+        where b.since <= b.until;
+    end if;
 end
 $function$;
 
@@ -868,6 +1015,57 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.first_due(whole boolean, froms bigint[], tos bigint[], known bigint[], floors_us bigint[])
+ RETURNS TABLE(id bigint, floor timestamp with time zone, due_at timestamp with time zone)
+ LANGUAGE sql
+ STABLE
+AS $function$
+    with mine as materialized (
+        -- Found by halves: there may be a thousand of both.
+        select k.id, w.place, to_timestamp(k.floor_us / 1000000::float8) as floor
+        from unnest(known, floors_us) as k (id, floor_us)
+        cross join lateral (select width_bucket(k.id, froms) as place offset 0) w
+        where k.id <= tos[w.place]
+    ), gap as materialized (
+        -- What lies between them, within the ranges.
+        select array_agg(g.after + 1) as froms, array_agg(g.before - 1) as tos
+        from (
+            select b.at as after, lead(b.at) over (partition by b.place order by b.at) as before
+            from (
+                select m.place, m.id as at from mine m
+                union all
+                select r.place, e.at
+                from unnest(froms, tos) with ordinality as r (since, until, place)
+                cross join unnest(array[r.since - 1, r.until + 1]) as e (at)
+            ) b
+        ) g
+        where g.before - g.after > 1
+    ), read as (
+        select m.id, coalesce(m.floor, '-infinity') as floor, f.due_at
+        from mine m
+        left join lateral (
+            (select s.due_at from {schema}.step s
+             where whole and s.queue_id = m.id and s.due_at >= coalesce(m.floor, '-infinity')
+                 and s.due_at < 'infinity'
+               and s.due_at <= case when m.floor is null then 'infinity' else now() end
+             order by s.due_at limit 1)
+            union all
+            (select s.due_at from {schema}.step s
+             where not whole and s.lane_id = m.id and s.due_at >= coalesce(m.floor, '-infinity')
+                 and s.due_at < 'infinity'
+               and s.due_at <= case when m.floor is null then 'infinity' else now() end
+             order by s.due_at limit 1)
+        ) f on true
+        union all
+        select q.queue_id, '-infinity', q.due_at
+        from gap g cross join lateral {schema}.live_queues(g.froms, g.tos) q where whole
+        union all
+        select l.lane_id, '-infinity', l.due_at
+        from gap g cross join lateral {schema}.live_lanes(g.froms, g.tos) l where not whole
+    )
+    select r.id, r.floor, r.due_at from read r
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.follow(of_task uuid, of_template integer, step integer, kind "char", chosen integer[], inputs text[], OUT change integer, OUT done integer)
  RETURNS record
  LANGUAGE plpgsql
@@ -952,36 +1150,91 @@ AS $function$
 #variable_conflict use_column
 begin
     return query
-    select seats[c.place] - 1, least(leases_ms[seats[c.place]], d.timeout_ms), c.task_id, c.ordinal, c.fence, c.attempt, g.template_id,
-           g.slot, c.part, n.name, d.name, d.name || case when c.part is null then '' else '_' || to_char(c.part, 'FM9999000') end, d.callable, d.initialization, d.max_attempts, d.timeout_ms,
-           k.context, k.correlation_id, x.input, x.checkpoint, '{' || coalesce(r.results, '') || '}', c.guarded
+    select seats[c.place] - 1, least(leases_ms[seats[c.place]], d.timeout_ms), c.task_id, c.ordinal, c.fence,
+        c.attempt, g.template_id,
+           g.slot, c.part, n.name, d.name, d.name || case when c.part is null then '' else '_' || to_char(c.part,
+               'FM9999000') end, d.callable, d.initialization, d.max_attempts, d.timeout_ms,
+           k.context, k.correlation_id, x.input, x.checkpoint, '{' || coalesce(q.results, r.results, '') || '}',
+               c.guarded
     from (
-        select t.template_id, s.slot, array_agg(n.place::integer) as places, array_agg(n.task_id) as tasks, array_agg(n.ordinal) as ordinals,
-               array_agg(s.fence) as fences, array_agg(s.attempt) as attempts, array_agg(s.part) as parts, array_agg(s.lane_id = 0) as guarded
+        select t.template_id, s.slot, array_agg(n.place::integer) as places, array_agg(n.task_id) as tasks,
+            array_agg(n.ordinal) as ordinals,
+               array_agg(s.fence) as fences, array_agg(s.attempt) as attempts, array_agg(s.part) as parts,
+                   array_agg(s.lane_id = 0) as guarded
         from unnest(tasks, steps) with ordinality as n (task_id, ordinal, place)
-        cross join lateral (select s.* from {schema}.step s where s.task_id = n.task_id and s.ordinal = n.ordinal offset 0) s
+        cross join lateral (select s.* from {schema}.step s where s.task_id = n.task_id and s.ordinal = n.ordinal
+            offset 0) s
         cross join lateral (select t.template_id from {schema}.task t where t.id = n.task_id offset 0) t
         group by t.template_id, s.slot
     ) g
-    cross join lateral (select d.* from {schema}.definition d where d.template_id = g.template_id and d.ordinal = g.slot offset 0) d
-    cross join lateral (select n.name from {schema}.template t join {schema}.namespace n on n.id = t.namespace_id where t.id = g.template_id offset 0) n
+    cross join lateral (select d.* from {schema}.definition d where d.template_id = g.template_id
+        and d.ordinal = g.slot offset 0) d
+    cross join lateral (select n.name from {schema}.template t join {schema}.namespace n on n.id = t.namespace_id
+        where t.id = g.template_id offset 0) n
+    left join lateral (
+        -- The names of all of them in order, and where those of each range begin.
+        select r.sinces, r.untils, r.places, o.names
+        from (
+            select array_agg(r.since order by r.since) as sinces, array_agg(r.until order by r.since) as untils,
+                array_agg(r.place order by r.since) as places
+            from (
+                select lower(r.range) as since, upper(r.range) as until,
+                       (sum(upper(r.range) - lower(r.range)) over (order by r.range) - upper(r.range) + lower(r.range))::integer as place
+                from (select y.before from {schema}.ancestry y where y.template_id = g.template_id
+                    and y.ordinal = g.slot offset 0) y
+                cross join unnest(y.before) as r (range)
+            ) r
+        ) r
+        cross join lateral (
+            select jsonb_agg(o.name order by o.ordinal) as names
+            from unnest(r.sinces, r.untils) as w (since, until)
+            cross join lateral (
+                select o.ordinal, o.name from {schema}.definition o where o.template_id = g.template_id
+                    and o.ordinal >= w.since and o.ordinal < w.until offset 0
+            ) o
+        ) o
+    ) y on true
     cross join lateral (
         with recursive before (slot) as (
-            select p.slot from unnest(d.parents) as p (slot)
+            select p.slot from unnest(d.parents) as p (slot) where y.sinces is null
             union
             select p.slot from before b
-            cross join lateral (select o.parents from {schema}.definition o where o.template_id = g.template_id and o.ordinal = b.slot offset 0) o
+            cross join lateral (select o.parents from {schema}.definition o where o.template_id = g.template_id
+                and o.ordinal = b.slot offset 0) o
             cross join unnest(o.parents) as p (slot)
         )
         select array_agg(b.slot) as slots, array_agg(o.name) as names, array_agg(o.kind) as kinds
         from before b
-        cross join lateral (select o.name, o.kind from {schema}.definition o where o.template_id = g.template_id and o.ordinal = b.slot offset 0) o
+        cross join lateral (select o.name, o.kind from {schema}.definition o where o.template_id = g.template_id
+            and o.ordinal = b.slot offset 0) o
     ) b
-    cross join lateral unnest(g.places, g.tasks, g.ordinals, g.fences, g.attempts, g.parts, g.guarded) as c (place, task_id, ordinal, fence, attempt, part, guarded)
-    cross join lateral (select k.context, k.correlation_id from {schema}.task_detail k where k.task_id = c.task_id offset 0) k
-    left join lateral (select x.input, x.checkpoint from {schema}.step_data x where x.task_id = c.task_id and x.ordinal = c.ordinal offset 0) x on true
+    cross join lateral unnest(g.places, g.tasks, g.ordinals, g.fences, g.attempts, g.parts, g.guarded) as c (place,
+        task_id, ordinal, fence, attempt, part, guarded)
+    cross join lateral (select k.context, k.correlation_id from {schema}.task_detail k where k.task_id = c.task_id
+        offset 0) k
+    left join lateral (select x.input, x.checkpoint from {schema}.step_data x where x.task_id = c.task_id
+        and x.ordinal = c.ordinal offset 0) x on true
     cross join lateral (
-        select string_agg(to_json(p.name || case when s.part is null then '' else '_' || to_char(s.part, 'FM9999000') end)::text || ':' || coalesce(a.result, '{"error":' || a.error || '}'), ',') as results
+        select string_agg((y.names -> (w.place + a.ordinal - w.since))::text || ':' || coalesce(a.result,
+            '{"error":' || a.error || '}'), ',') as results
+        from unnest(y.sinces, y.untils, y.places) as w (since, until, place)
+        -- All places of a template have a step in each of its tasks: see
+        -- docs/decisions/0023-what-may-come-to-be-is-a-row.md.
+        cross join lateral (
+            select array_agg(s.fence order by s.ordinal) as fences from {schema}.step s
+            where s.task_id = c.task_id and s.ordinal >= w.since and s.ordinal < w.until
+        ) s
+        cross join lateral (
+            select a.ordinal, a.result, a.error from {schema}.attempt a
+            where a.task_id = c.task_id and a.ordinal >= w.since and a.ordinal < w.until
+                and a.fence = s.fences[a.ordinal - w.since + 1]
+              and (a.result is not null or a.error is not null)
+            offset 0
+        ) a
+    ) q
+    cross join lateral (
+        select string_agg(to_json(p.name || case when s.part is null then '' else '_' || to_char(s.part,
+            'FM9999000') end)::text || ':' || coalesce(a.result, '{"error":' || a.error || '}'), ',') as results
         from unnest(b.slots, b.names, b.kinds) as p (slot, name, kind)
         cross join lateral (
             select s.ordinal, s.part, s.fence from {schema}.step s where s.task_id = c.task_id and s.ordinal = p.slot
@@ -989,12 +1242,14 @@ begin
             -- The parts beyond the first have numbers beyond the template's.
             select s.ordinal, s.part, s.fence from {schema}.step s
             where p.kind = 'w' and s.task_id = c.task_id and s.slot = p.slot
-              and s.ordinal > (select l.ordinal from {schema}.definition l where l.template_id = g.template_id order by l.ordinal desc limit 1)
+              and s.ordinal > (select l.ordinal from {schema}.definition l where l.template_id = g.template_id
+                  order by l.ordinal desc limit 1)
             offset 0
         ) s
         cross join lateral (
             select a.result, a.error from {schema}.attempt a
-            where a.task_id = c.task_id and a.ordinal = s.ordinal and a.fence = s.fence and (a.result is not null or a.error is not null)
+            where a.task_id = c.task_id and a.ordinal = s.ordinal and a.fence = s.fence and (a.result is not null
+                or a.error is not null)
             offset 0
         ) a
     ) r
@@ -1052,12 +1307,14 @@ begin
     if space is null then
         return false;
     end if;
-    update {schema}.step_limit m set most = of_most where m.namespace_id = space and m.name = of_name and of_most is not null returning m.id into mine;
+    update {schema}.step_limit m set most = of_most where m.namespace_id = space and m.name = of_name
+        and of_most is not null returning m.id into mine;
     if mine is null then
         -- Those who have only locked rows are waited for as well: what they have locked is written below.
         lock table {schema}.step in exclusive mode;
         if of_most is null then
-            update {schema}.step_lane l set space_limit_id = case when of_name <> '' then l.space_limit_id end, name_limit_id = case when of_name = '' then l.name_limit_id end
+            update {schema}.step_lane l set space_limit_id = case when of_name <> '' then l.space_limit_id end,
+                name_limit_id = case when of_name = '' then l.name_limit_id end
             where l.namespace_id = space and (of_name = '' or l.name = of_name);
             delete from {schema}.step_limit m where m.namespace_id = space and m.name = of_name;
         else
@@ -1066,14 +1323,17 @@ begin
             from {schema}.step s
             join {schema}.task t on t.id = s.task_id
             join {schema}.definition d on d.template_id = t.template_id and d.ordinal = s.slot
-            where s.state = 'i' and s.due_at < 'infinity' and t.namespace_id = space and (of_name = '' or d.name = of_name)
+            where s.state = 'i' and s.due_at < 'infinity' and t.namespace_id = space and (of_name = ''
+                or d.name = of_name)
             returning id into mine;
             update {schema}.step_lane l set space_limit_id = case when of_name = '' then mine else l.space_limit_id end, name_limit_id = case when of_name = '' then l.name_limit_id else mine end
             where l.namespace_id = space and (of_name = '' or l.name = of_name);
             -- Whoever dies leaves the room that it had to the engine.
             update {schema}.step s set lane_id = 0
             from {schema}.step_lane l
-            where l.namespace_id = space and (of_name = '' or l.name = of_name) and s.lane_id = l.id and s.state = 'i' and s.due_at < 'infinity';
+            where s.lane_id >= space::bigint << 40 and s.lane_id < space + 1::bigint << 40 and l.id = s.lane_id
+                and (of_name = '' or l.name = of_name)
+              and s.state = 'i' and s.due_at < 'infinity';
         end if;
     end if;
     perform {schema}.ring(array['{schema}_flow', '{schema}_flow_deliveries', '{schema}_flow_leases'], array['', '', '']);
@@ -1081,20 +1341,143 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION {schema}.live_lanes(froms bigint[], tos bigint[])
+ RETURNS TABLE(lane_id bigint, due_at timestamp with time zone)
+ LANGUAGE sql
+ STABLE
+AS $function$
+    with recursive live (lane_id, due_at, until) as (
+        select s.lane_id, s.due_at, r.until
+        from unnest(froms, tos) as r (since, until)
+        cross join lateral (
+            select s.lane_id, s.due_at from {schema}.step s
+            where s.lane_id >= r.since and s.lane_id <= r.until and s.due_at < 'infinity'
+            order by s.lane_id, s.due_at limit 1
+        ) s
+        union all
+        select s.lane_id, s.due_at, l.until
+        from live l
+        cross join lateral (
+            select s.lane_id, s.due_at from {schema}.step s
+            where s.lane_id > l.lane_id and s.lane_id <= l.until and s.due_at < 'infinity'
+            order by s.lane_id, s.due_at limit 1
+        ) s
+    )
+    select l.lane_id, l.due_at from live l
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.live_queues(froms bigint[], tos bigint[])
+ RETURNS TABLE(queue_id bigint, due_at timestamp with time zone)
+ LANGUAGE sql
+ STABLE
+AS $function$
+    with recursive live (queue_id, due_at, until) as (
+        select s.queue_id, s.due_at, r.until
+        from unnest(froms, tos) as r (since, until)
+        cross join lateral (
+            select s.queue_id, s.due_at from {schema}.step s
+            where s.queue_id >= r.since and s.queue_id <= r.until and s.due_at < 'infinity'
+            order by s.queue_id, s.due_at limit 1
+        ) s
+        union all
+        select s.queue_id, s.due_at, l.until
+        from live l
+        cross join lateral (
+            select s.queue_id, s.due_at from {schema}.step s
+            where s.queue_id > l.queue_id and s.queue_id <= l.until and s.due_at < 'infinity'
+            order by s.queue_id, s.due_at limit 1
+        ) s
+    )
+    select l.queue_id, l.due_at from live l
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.note_ancestors(of_template integer)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET jit TO 'off'
+AS $function$
+#variable_conflict use_column
+declare
+    -- Ranges of one step, and of all steps that are added up.
+    few    constant integer := 16;
+    many   constant integer := 1000000;
+    added  integer := 0;
+    mine   int4multirange;
+    ranges integer;
+    sure   boolean;
+    one    record;
+begin
+    for one in select d.ordinal, d.parents from {schema}.definition d where d.template_id = of_template
+        order by d.ordinal loop
+        continue when added > many;
+        -- The parts of a batch have numbers of their own.
+        select coalesce(range_agg(r.range), '{}'), count(*), coalesce(bool_and(r.sure), true) into mine, ranges, sure
+        from unnest(one.parents) as p (slot)
+        left join lateral (
+            select y.before from {schema}.ancestry y where y.template_id = of_template and y.ordinal = p.slot offset 0
+        ) y on true
+        cross join lateral (
+            select d.kind from {schema}.definition d where d.template_id = of_template and d.ordinal = p.slot offset 0
+        ) d
+        cross join lateral (
+            select int4range(p.slot, p.slot + 1) as range, y.before is not null and d.kind <> 'w' as sure
+            union all
+            select b.range, true from unnest(y.before) as b (range)
+        ) r;
+        added := added + ranges;
+        if sure and (select count(*) from unnest(mine)) <= few then
+            insert into {schema}.ancestry (template_id, ordinal, before) values (of_template, one.ordinal, mine);
+        end if;
+    end loop;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION {schema}.open_lanes(template integer, priority smallint)
  RETURNS void
- LANGUAGE sql
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
 AS $function$
-    select from {schema}.namespace n where n.id = (select t.namespace_id from {schema}.template t where t.id = template) for share;
-    insert into {schema}.step_lane (namespace_id, name, priority, space_limit_id, name_limit_id)
-    select t.namespace_id, d.name, open_lanes.priority, s.id, n.id
-    from {schema}.template t
-    join {schema}.definition d on d.template_id = t.id
-    left join {schema}.step_limit s on s.namespace_id = t.namespace_id and s.name = ''
-    left join {schema}.step_limit n on n.namespace_id = t.namespace_id and n.name = d.name
-    where t.id = template
+#variable_conflict use_column
+declare
+    space integer;
+    last  bigint;
+    names constant bigint := 16777215;
+begin
+    select n.id into space
+    from {schema}.namespace n
+    where n.id = (select t.namespace_id from {schema}.template t where t.id = template)
+    for no key update;
+    last := coalesce((
+        select l.id from {schema}.step_lane l
+        where l.id >= space::bigint << 40 and l.id < (space + 1)::bigint << 40
+        order by l.id desc limit 1) >> 16 & names, 0);
+    if last + (select count(*) from {schema}.definition d where d.template_id = template) > names then
+        raise exception 'namespace % has too many step names: % are allowed', space, names;
+    end if;
+    insert into {schema}.step_lane (id, namespace_id, name, priority, space_limit_id, name_limit_id)
+    select (space::bigint << 40) | (d.number << 16) | (open_lanes.priority + 32768), space, d.name,
+        open_lanes.priority, s.id, n.id
+    from (
+        select d.name, coalesce(o.number, last + row_number() over (partition by o.number is null
+            order by d.name)) as number
+        from {schema}.definition d
+        left join lateral (
+            select l.id >> 16 & names as number from {schema}.step_lane l
+            where l.namespace_id = space and l.name = d.name limit 1
+        ) o on true
+        where d.template_id = template
+    ) d
+    left join {schema}.step_limit s on s.namespace_id = space and s.name = ''
+    left join {schema}.step_limit n on n.namespace_id = space and n.name = d.name
     order by d.name
-    on conflict do nothing
+    on conflict (namespace_id, name, priority) do nothing;
+end
 $function$;
 
 CREATE OR REPLACE FUNCTION {schema}.open_namespace(of_name text, of_template text, of_description text, of_announces boolean)
@@ -1333,49 +1716,61 @@ AS $function$
 #variable_conflict use_column
 declare
     space   integer;
-    lane    record;
+    queue   record;
     mine    record;
     taken   integer := 0;
     soonest timestamptz;
     ignored text := set_config('synchronous_commit', 'off', true);
 begin
-    select n.id into space from {schema}.namespace n where n.name = of_namespace and n.provider = of_provider::"char" for share;
+    select n.id into space from {schema}.namespace n where n.name = of_namespace
+        and n.provider = of_provider::"char" for share;
     if space is null then
         return next;
         return;
     end if;
-    for lane in select l.id, l.name, l.priority from {schema}.step_lane l where l.namespace_id = space order by l.priority desc, l.id loop
+    for queue in
+        select l.queue_id, l.due_at from {schema}.live_queues(array[space::bigint << 40],
+            array[(space::bigint << 40) + 65535]) l
+        order by l.queue_id desc
+    loop
+        soonest := least(soonest, case when queue.due_at > now() then queue.due_at end);
+        continue when queue.due_at > now();
         if taken < want then
             for mine in
                 with due as materialized (
                     select s.task_id, s.ordinal, s.state, s.due_at, s.fence, s.attempt, s.worker, s.ready_at, s.since
                     from {schema}.step s
-                    where s.lane_id = lane.id and s.due_at <= now() and s.due_at < 'infinity' order by s.due_at
+                    where s.queue_id = queue.queue_id and s.due_at <= now() and s.due_at < 'infinity' order by s.due_at
                     limit want - taken for update skip locked
                 ), lost as (
                     -- Whoever had it is not heard of any more.
-                    insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ready_at, claimed_at, ended_at)
-                    select d.task_id, d.ordinal, d.fence, d.attempt, 'l', d.worker, d.ready_at, d.since, d.due_at from due d where d.state = 'i'
+                    insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ready_at,
+                        claimed_at, ended_at)
+                    select d.task_id, d.ordinal, d.fence, d.attempt, 'l', d.worker, d.ready_at, d.since, d.due_at
+                        from due d where d.state = 'i'
                 )
                 update {schema}.step s
                 -- What is tried again is ready from when its pause ended, or its lease.
-                set published = number, state = 'r', since = case s.state when 'r' then s.since else now() end, ready_at = case s.state when 'r' then s.ready_at else s.due_at end,
-                    due_at = now() + greatest(lease_ms * interval '1 ms', now() - case s.state when 'r' then s.ready_at else s.due_at end)
+                set published = number, state = 'r', since = case s.state when 'r' then s.since else now() end,
+                    ready_at = case s.state when 'r' then s.ready_at else s.due_at end,
+                    due_at = now() + lease_ms * interval '1 ms'
                 from due d
                 where s.task_id = d.task_id and s.ordinal = d.ordinal
-                returning s.task_id, s.ordinal, s.attempt, extract(epoch from s.due_at - now()) * 1000 as again_ms
+                returning s.task_id, s.ordinal, s.attempt, s.lane_id, extract(epoch
+                    from s.due_at - now()) * 1000 as again_ms
             loop
                 taken := taken + 1;
                 task_id := mine.task_id;
                 ordinal := mine.ordinal;
-                name := lane.name;
-                priority := lane.priority;
+                select l.name, l.priority into name, priority from {schema}.step_lane l where l.id = mine.lane_id;
                 attempt := mine.attempt;
                 again_ms := mine.again_ms;
                 return next;
             end loop;
         end if;
-        soonest := least(soonest, (select s.due_at from {schema}.step s where s.lane_id = lane.id and s.due_at < 'infinity' order by s.due_at limit 1));
+        soonest := least(soonest, (
+            select s.due_at from {schema}.step s where s.queue_id = queue.queue_id and s.due_at < 'infinity'
+                order by s.due_at limit 1));
     end loop;
     next_due_ms := case when soonest is not null then greatest(extract(epoch from soonest - now()) * 1000, 0) end;
     task_id := null;
@@ -1430,6 +1825,7 @@ begin
     -- Whoever claims by callables has to know the new names.
     update {schema}.namespace n set version = n.version + 1 where n.id = register_template.namespace_id;
     perform {schema}.ring(array['{schema}_flow_namespaces'], array['']);
+    perform {schema}.note_ancestors(id);
     same := true;
     return next;
 end
@@ -1753,6 +2149,92 @@ begin
     -- After what the flight rings: as many notifications as that are taken for its echo.
     perform {schema}.free_slots(mine, slots);
     return next;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION {schema}.share_out(whole boolean, ids bigint[], firsts timestamp with time zone[], spaces integer[], names integer[], limited boolean, want integer)
+ RETURNS integer[]
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+#variable_conflict use_column
+declare
+    rooms       integer[] := array_fill(want, array[cardinality(ids)]);
+    space_rooms integer[] := rooms;
+    until       timestamptz := now();
+    sample      integer;
+    quotas      integer[];
+begin
+    if limited then
+        select array_agg(coalesce(least(want, n.most - n.running), want) order by l.place),
+            array_agg(coalesce(least(want, s.most - s.running), want) order by l.place)
+        into rooms, space_rooms
+        from unnest(spaces, names) with ordinality as l (space_limit, name_limit, place)
+        left join {schema}.step_limit s on s.id = l.space_limit
+        left join {schema}.step_limit n on n.id = l.name_limit;
+    end if;
+    if cardinality(ids) = 1 then
+        quotas := array[least(rooms[1], space_rooms[1])];
+        return case when quotas[1] > 0 and firsts[1] <= now() then quotas end;
+    end if;
+    if not limited and cardinality(ids) > 4 then
+        -- If a part of them have `sample` steps each until then, those are enough.
+        sample := 2 * want / cardinality(ids) + 1;
+        select coalesce(p.due_at, now()) into until
+        from (
+            select s.due_at
+            from unnest(ids, firsts) as l (id, first)
+            cross join lateral (
+                (select s.due_at from {schema}.step s
+                 where whole and s.queue_id = l.id and s.due_at >= l.first and s.due_at <= now()
+                     and s.due_at < 'infinity'
+                 order by s.due_at offset sample - 1 limit 1)
+                union all
+                (select s.due_at from {schema}.step s
+                 where not whole and s.lane_id = l.id and s.due_at >= l.first and s.due_at <= now()
+                     and s.due_at < 'infinity'
+                 order by s.due_at offset sample - 1 limit 1)
+            ) s
+            order by s.due_at
+            offset (want - 1) / sample limit 1
+        ) p;
+        until := coalesce(until, now());
+    end if;
+    select array_agg(coalesce(q.steps, 0) order by l.place) into quotas
+    from generate_subscripts(ids, 1) as l (place)
+    left join (
+        select c.place, count(*)::integer as steps
+        from (
+            select s.place
+            from (
+                select l.place, l.space_room, s.due_at, row_number() over (partition by l.space
+                    order by s.due_at) as nth
+                from (
+                    -- No more of them than steps are wanted: the first step of each is due before whatever is in the
+                    -- next.
+                    select * from unnest(ids, firsts, rooms, space_rooms, spaces) with ordinality as l (id, first,
+                        room, space_room, space, place)
+                    where l.first <= until and l.room > 0 and l.space_room > 0
+                    order by l.first limit want
+                ) l
+                cross join lateral (
+                    (select s.due_at from {schema}.step s
+                     where whole and s.queue_id = l.id and s.due_at >= l.first and s.due_at <= until
+                         and s.due_at < 'infinity'
+                     order by s.due_at limit l.room)
+                    union all
+                    (select s.due_at from {schema}.step s
+                     where not whole and s.lane_id = l.id and s.due_at >= l.first and s.due_at <= until
+                         and s.due_at < 'infinity'
+                     order by s.due_at limit l.room)
+                ) s
+            ) s
+            where s.space_room is null or s.nth <= s.space_room
+            order by s.due_at limit want
+        ) c
+        group by c.place
+    ) q on q.place = l.place;
+    return case when exists (select from unnest(quotas) as q (steps) where q.steps > 0) then quotas end;
 end
 $function$;
 

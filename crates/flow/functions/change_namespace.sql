@@ -20,10 +20,12 @@ begin
     where n.id = mine.id;
     if of_provider::"char" <> mine.provider then
         perform from {schema}.step s
-        where s.lane_id = any (array(select l.id from {schema}.step_lane l where l.namespace_id = mine.id)) and s.due_at < 'infinity' and s.published is not null and s.state = 'r'
+        where s.lane_id >= mine.id::bigint << 40 and s.lane_id < mine.id + 1::bigint << 40 and s.due_at < 'infinity'
+            and s.published is not null and s.state = 'r'
         order by s.task_id, s.ordinal for update;
         update {schema}.step s set due_at = now(), published = null
-        where s.lane_id = any (array(select l.id from {schema}.step_lane l where l.namespace_id = mine.id)) and s.due_at < 'infinity' and s.published is not null and s.state = 'r';
+        where s.lane_id >= mine.id::bigint << 40 and s.lane_id < mine.id + 1::bigint << 40 and s.due_at < 'infinity'
+            and s.published is not null and s.state = 'r';
         perform {schema}.ring(array[{channel}], array['']);
     end if;
     perform {schema}.ring(array[{namespaces}], array['']);

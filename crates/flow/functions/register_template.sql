@@ -31,6 +31,7 @@ begin
     -- Whoever claims by callables has to know the new names.
     update {schema}.namespace n set version = n.version + 1 where n.id = register_template.namespace_id;
     perform {schema}.ring(array[{namespaces}], array['']);
+    perform {schema}.note_ancestors(id);
     same := true;
     return next;
 end

@@ -1,10 +1,26 @@
 /* due_namespaces */
--- Which of these sources have a step that is due, as places from 1. A source is a namespace ($1) and its steps by name; `lasts` ($2) says where the names ($3) of each end, and `every` ($4) that
--- it is about all names but those.
--- Index: step_due of each lane.
-select distinct q.place::integer
-from unnest($1::text[], $2::integer[], $4::boolean[]) with ordinality as q (namespace, last, every, place)
+-- Which of these sources have a step that is due, as places from 1. A source is a namespace ($1) and its steps by name;
+-- `lasts` ($2) says where the names ($3) of each end, and `every` ($4) that it is about all names but those.
+-- Index: step_due, if it is about all names; else step_lane_due. Those queues or lanes that have steps.
+select q.place::integer
+from (
+    select q.namespace, q.every, q.place, ($3::text[])[coalesce(($2::integer[])[q.place - 1], 0) + 1:q.last] as names
+    from unnest($1::text[], $2::integer[], $4::boolean[]) with ordinality as q (namespace, last, every, place)
+) q
 join {schema}.namespace n on n.name = q.namespace
-join {schema}.step_lane l on l.namespace_id = n.id
-    and q.every <> (l.name = any (($3::text[])[coalesce(($2::integer[])[q.place - 1], 0) + 1:q.last]))
-where exists (select from {schema}.step s where s.lane_id = l.id and s.due_at <= now() and s.due_at < 'infinity')
+where exists (
+    select from {schema}.live_queues(array[n.id::bigint << 40], array[(n.id::bigint << 40) + 65535]) l
+    where q.every and q.names = '{}' and l.due_at <= now()
+) or exists (
+    select from unnest(q.names) as w (name)
+    cross join lateral (
+        select l.id >> 16 << 16 as since from {schema}.step_lane l where l.namespace_id = n.id and l.name = w.name
+            limit 1
+    ) r
+    cross join lateral {schema}.live_lanes(array[r.since], array[r.since + 65535]) l
+    where not q.every and l.due_at <= now()
+) or exists (
+    select from {schema}.live_lanes(array[(n.id::bigint << 40) + 65536], array[(n.id + 1::bigint << 40) - 1]) l
+    cross join lateral (select k.name from {schema}.step_lane k where k.id = l.lane_id offset 0) k
+    where q.every and q.names <> '{}' and l.due_at <= now() and k.name <> all (q.names)
+)

@@ -1,22 +1,32 @@
 /* find_tasks */
--- Tasks of a namespace ($1), in some states ($2, letters), of a correlation ($3), newest first; null: of all. Before one ($4) and not before another ($5), $6 at most.
--- Rows:  their ids. Of a correlation, those in whatever state and namespace.
--- Index: task_detail_correlation; else task_listed, a range for each namespace and state; else the primary key backwards.
+-- Tasks of a namespace ($1), in some states ($2, letters), of a correlation ($3), with a tag ($7), newest first; null:
+-- of all. Before one ($4) and not before another ($5), $6 at most.
+-- Rows:  their ids. Of a correlation or a tag, those in whatever state and namespace.
+-- Index: task_detail_correlation; task_detail_tags, everything with the tag, so this is for tags that are rare: 20 of
+--        1 000 000 take 25 pages; else task_listed, a range for each namespace and state; else the primary key backwards.
 (select k.task_id as id
  from {schema}.task_detail k
  where $3::text is not null and k.correlation_id = $3 and k.task_id < $4 and k.task_id >= $5
+ order by k.task_id desc limit $6)
+union all
+(select k.task_id
+ from (select k.task_id from {schema}.task_detail k where $7::text is not null and k.tags @> array[$7::text]
+     and k.tags <> '{}' offset 0) k
+ where $3::text is null and k.task_id < $4 and k.task_id >= $5
  order by k.task_id desc limit $6)
 union all
 (select t.id
  from {schema}.namespace n
  cross join unnest(coalesce($2::text[], '{o,c,e,x,m}')) as w (state)
  cross join lateral (
-     select t.id from {schema}.task t where t.namespace_id = n.id and t.state = w.state::"char" and t.id < $4 and t.id >= $5 order by t.id desc limit $6
+     select t.id from {schema}.task t where t.namespace_id = n.id and t.state = w.state::"char" and t.id < $4
+         and t.id >= $5 order by t.id desc limit $6
  ) t
- where $3::text is null and ($1::text is not null or $2::text[] is not null) and ($1::text is null or n.name = $1)
+ where $3::text is null and $7::text is null and ($1::text is not null or $2::text[] is not null)
+     and ($1::text is null or n.name = $1)
  order by t.id desc limit $6)
 union all
 (select t.id
  from {schema}.task t
- where $3::text is null and $1::text is null and $2::text[] is null and t.id < $4 and t.id >= $5
+ where $3::text is null and $7::text is null and $1::text is null and $2::text[] is null and t.id < $4 and t.id >= $5
  order by t.id desc limit $6)

@@ -1,12 +1,14 @@
 /* newest_steps */
--- The due time of the newest step that can be received in a namespace ($1), in microseconds of the Unix epoch; null: there is none. What was sent is due when it is sent again.
--- Index: step_due of each lane backwards.
+-- The due time of the newest step that can be received in a namespace ($1), in microseconds of the Unix epoch; null:
+-- there is none. What was sent is due when it is sent again.
+-- Index: step_due backwards, of the queues that have steps.
 select (extract(epoch from max(s.due_at)) * 1000000)::bigint
 from {schema}.namespace n
-join {schema}.step_lane l on l.namespace_id = n.id
+cross join lateral {schema}.live_queues(array[n.id::bigint << 40], array[(n.id::bigint << 40) + 65535]) l
 cross join lateral (
     select s.due_at from {schema}.step s
-    where s.lane_id = l.id and s.due_at < 'infinity' and (n.provider = 't' and s.due_at <= now() or n.provider <> 't' and s.published is not null and s.state = 'r')
+    where s.queue_id = l.queue_id and s.due_at < 'infinity'
+      and (n.provider = 't' and s.due_at <= now() or n.provider <> 't' and s.published is not null and s.state = 'r')
     order by s.due_at desc limit 1
 ) s
 where n.name = $1

@@ -122,8 +122,13 @@ impl Flow {
     /// The database's.
     pub async fn performance(&self, namespace: Option<&str>, since: OffsetDateTime) -> Result<Performance> {
         let (tasks, truncated) = self.inner.since(namespace, since).await?;
-        let query =
-            || sqlx::query(&self.inner.sql.performance).bind(&tasks).bind(since).bind(ANALYSED_ATTEMPTS_MAX as i64);
+        let query = || {
+            sqlx::query(&self.inner.sql.performance)
+                .bind(&tasks)
+                .bind(since)
+                .bind(ANALYSED_ATTEMPTS_MAX as i64)
+                .persistent(false)
+        };
         let rows = self.inner.db.ask("read performance", query).await?;
         let templates = rows.iter().map(template).collect::<sqlx::Result<_>>()?;
         Ok(Performance { since, truncated, templates })
@@ -146,7 +151,7 @@ impl Flow {
         let (tasks, truncated) = self.inner.since(namespace, since).await?;
         let query = || {
             let query = sqlx::query(&self.inner.sql.bottlenecks).bind(&tasks).bind(since);
-            query.bind(ANALYSED_ATTEMPTS_MAX as i64).bind(limit as i64)
+            query.bind(ANALYSED_ATTEMPTS_MAX as i64).bind(limit as i64).persistent(false)
         };
         let rows = self.inner.db.ask("read bottlenecks", query).await?;
         let steps = rows.iter().map(bottleneck).collect::<sqlx::Result<_>>()?;
@@ -159,7 +164,7 @@ impl Inner {
     async fn since(&self, namespace: Option<&str>, since: OffsetDateTime) -> Result<(Vec<Uuid>, bool)> {
         let namespace = namespace.map(str::to_owned);
         let filter = TaskFilter { namespace, created_after: Some(since), ..TaskFilter::default() };
-        let mut tasks = self.find(&filter, None, ANALYSED_TASKS_MAX + 1).await?;
+        let mut tasks = self.find(&filter, None, None, ANALYSED_TASKS_MAX + 1).await?;
         let truncated = tasks.len() > ANALYSED_TASKS_MAX;
         tasks.truncate(ANALYSED_TASKS_MAX);
         Ok((tasks, truncated))

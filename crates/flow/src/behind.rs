@@ -14,23 +14,28 @@ use crate::lost::locked;
 /// How long it may take.
 const TAKES_MAX: Duration = Duration::from_secs(30);
 
+/// Lanes that are remembered of a source, those in which something was found last: each is looked up by every claim.
+const LANES_MAX: usize = 1_000;
+/// For how long a lane is remembered in which nothing is found any more. Until then what an old transaction keeps of it is not read.
+const REMEMBERED: Duration = Duration::from_secs(10);
+
 /// Reads what lies before floors.
 pub(crate) struct Behind {
     db: Database,
-    floors: Arc<Floors<i32>>,
+    floors: Arc<Floors<i64>>,
     sql: Sql,
     /// What is under way: one at most, which ends with this.
     tasks: Mutex<JoinSet<()>>,
 }
 
 impl Behind {
-    pub(crate) fn new(db: Database, schema: &Schema, floors: Arc<Floors<i32>>) -> Behind {
+    pub(crate) fn new(db: Database, schema: &Schema, floors: Arc<Floors<i64>>) -> Behind {
         let sql = schema.sql(include_str!("../sql/behind_floors.sql"));
         Behind { db, floors, sql, tasks: Mutex::default() }
     }
 
     /// Begins with it, for those of these lanes whose turn it is. Whatever is found there the next look reads.
-    pub(crate) fn read(&self, lanes: &[i32], now: Instant) {
+    pub(crate) fn read(&self, lanes: &[i64], now: Instant) {
         let behind = self.floors.leave_behind(lanes, now);
         if behind.is_empty() {
             return;
@@ -43,12 +48,12 @@ impl Behind {
         }
         let (db, floors, sql) = (self.db.clone(), self.floors.clone(), self.sql.clone());
         tasks.spawn(async move {
-            let (lanes, floors_us): (Vec<i32>, Vec<i64>) = behind.into_iter().unzip();
+            let (lanes, floors_us): (Vec<i64>, Vec<i64>) = behind.into_iter().unzip();
             let found = async {
                 let mut session = db.session().await?;
                 let began = Instant::now();
                 let query = sqlx::query_as(&sql).bind(&lanes).bind(&floors_us);
-                let found: HashMap<i32, i64> = query.fetch_all(&mut *session).await?.into_iter().collect();
+                let found: HashMap<i64, i64> = query.fetch_all(&mut *session).await?.into_iter().collect();
                 session.finish().await?;
                 Ok((found, began.elapsed()))
             };
@@ -64,6 +69,15 @@ impl Behind {
             }
         });
     }
+}
+
+/// The lanes in which something was found lately, [`LANES_MAX`] at most, in order.
+pub(crate) fn lately_found(lanes: HashMap<i64, Instant>, now: Instant) -> Vec<(i64, Instant)> {
+    let mut lanes: Vec<_> = lanes.into_iter().filter(|(_, found_at)| *found_at + REMEMBERED > now).collect();
+    lanes.sort_unstable_by_key(|(_, found_at)| std::cmp::Reverse(*found_at));
+    lanes.truncate(LANES_MAX);
+    lanes.sort_unstable();
+    lanes
 }
 
 #[cfg(test)]
@@ -82,7 +96,7 @@ mod tests {
         flow.register("{name: t, namespace_name: n, steps: [{name: a}]}").await.expect("a template");
         flow.submit(Submission::new("n", "t", "1.0.0", json!({}))).await.expect("a task");
         let due = db.schema().sql("select lane_id, (extract(epoch from due_at) * 1000000)::bigint from {schema}.step");
-        let (lane, due_us): (i32, i64) = sqlx::query_as(&due).fetch_one(db.database().pool()).await.expect("a step");
+        let (lane, due_us): (i64, i64) = sqlx::query_as(&due).fetch_one(db.database().pool()).await.expect("a step");
 
         // Whoever reads everything has to wade for seconds, and what was claimed last is an hour later.
         let (empty, claimed_us) = (lane + 1, due_us + 3_600_000_000);

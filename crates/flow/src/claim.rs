@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use wake::{Channel, Claim, Floors, Look, Looked, Reading, Topic};
 
 use crate::answer::Answered;
-use crate::behind::Behind;
+use crate::behind::{Behind, lately_found};
 use crate::error::{Error, Result};
 use crate::event_driven::Meter;
 use crate::flow::Flow;
@@ -207,8 +207,8 @@ pub(crate) struct Args {
 pub(crate) struct Claims {
     channel: Channel,
     meter: Arc<Meter>,
-    /// Of lanes.
-    floors: Arc<Floors<i32>>,
+    /// Of queues and lanes.
+    floors: Arc<Floors<i64>>,
     behind: Behind,
     sources: Mutex<HashMap<Key, Source>>,
     /// Claims whose answers were not heard.
@@ -220,8 +220,8 @@ pub(crate) struct Claims {
 /// What is known of a source.
 #[derive(Clone, Default)]
 struct Source {
-    /// In order.
-    lanes: Vec<i32>,
+    /// Queues or lanes, in order, and when something was last found in each.
+    lanes: Vec<(i64, Instant)>,
     /// When the last step was found.
     found_at: Option<Instant>,
 }
@@ -254,15 +254,16 @@ impl Claim for Claims {
     async fn look(&self, conn: &mut PgConnection, look: &Look<Key, Args>) -> pg::Result<Looked<ClaimedStep>> {
         self.lost.give_back_lost(conn).await?;
         let seats = &look.seats;
-        let Source { lanes: known, found_at } = locked(&self.sources).get(&look.key).cloned().unwrap_or_default();
+        let Source { lanes: remembered, found_at } = locked(&self.sources).get(&look.key).cloned().unwrap_or_default();
+        let known: Vec<i64> = remembered.iter().map(|(lane, _)| *lane).collect();
         let began = Instant::now();
         let busy_until = found_at.map_or(began, |found_at| began.max(found_at + BUSY));
         if busy_until > began {
             self.behind.read(&known, began);
         }
         let begin = if look.waits() { Floors::begin_busy } else { Floors::begin_at_once };
-        let begin = |lane: &i32| (*lane, begin(&self.floors, lane, busy_until, began));
-        let readings: HashMap<i32, Reading> = known.iter().map(begin).collect();
+        let begin = |lane: &i64| (*lane, begin(&self.floors, lane, busy_until, began));
+        let readings: HashMap<i64, Reading> = known.iter().map(begin).collect();
         let unheard = self.lost.unheard();
         let query = sqlx::query(&self.claim)
             .bind(&look.key.namespaces)
@@ -281,8 +282,9 @@ impl Claim for Claims {
             self.meter.conflicts.add(1);
         }
         let found_at = if steps.is_empty() { found_at } else { Some(began) };
-        let again =
-            self.reached(&look.key, found_at, &readings, began, last)?.map(|again| again.as_secs_f64() * 1_000.0);
+        let again = self
+            .reached(&look.key, Source { lanes: remembered, found_at }, &readings, began, last)?
+            .map(|again| again.as_secs_f64() * 1_000.0);
         let mut looked = Looked::next_due_ms(next_due_ms.into_iter().chain(again).reduce(f64::min));
         if !too_much.is_empty() {
             self.lost.give_back(conn, &too_much).await?;
@@ -330,32 +332,32 @@ impl Claims {
     fn reached(
         &self,
         key: &Key,
-        found_at: Option<Instant>,
-        readings: &HashMap<i32, Reading>,
+        before: Source,
+        readings: &HashMap<i64, Reading>,
         began: Instant,
         row: &PgRow,
     ) -> pg::Result<Option<Duration>> {
-        let mut lanes: Vec<i32> = row.try_get::<Option<_>, _>("lanes")?.unwrap_or_default();
+        let lanes: Vec<i64> = row.try_get::<Option<_>, _>("lanes")?.unwrap_or_default();
         let reached: Vec<i64> = row.try_get("reached_us")?;
+        let found: Vec<bool> = row.try_get("stocked")?;
         let now = Instant::now();
         let mut again: Option<Duration> = None;
-        for (lane, reached) in lanes.iter().zip(reached) {
+        let mut remembered: HashMap<i64, Instant> = before.lanes.into_iter().collect();
+        for ((lane, reached), found) in lanes.iter().zip(reached).zip(found) {
             // A lane that was not known has been read from its beginning.
             let reading = readings.get(lane).copied().unwrap_or_else(|| self.floors.begin_unbounded(began));
             let sweep = self.floors.end(lane, reading, Some(reached), None, now);
             again = again.into_iter().chain(sweep).min();
-        }
-        lanes.sort_unstable();
-        let mut known = locked(&self.sources);
-        match known.get_mut(key) {
-            Some(source) => *source = Source { lanes, found_at },
-            None => {
-                if known.len() >= SOURCES_MAX {
-                    known.clear();
-                }
-                known.insert(key.clone(), Source { lanes, found_at });
+            if found {
+                remembered.insert(*lane, now);
             }
         }
+        let source = Source { lanes: lately_found(remembered, now), found_at: before.found_at };
+        let mut known = locked(&self.sources);
+        if known.len() >= SOURCES_MAX && !known.contains_key(key) {
+            known.clear();
+        }
+        known.insert(key.clone(), source);
         Ok(again)
     }
 }

@@ -101,6 +101,7 @@ pub(crate) struct Inner {
     pub(crate) schedules_channel: Channel,
     pub(crate) providers: Arc<Providers>,
     pub(crate) publishes: Consumer<Publishes>,
+    pub(crate) publish_lease: Duration,
     pub(crate) deliveries: Consumer<Deliveries>,
 }
 
@@ -166,6 +167,7 @@ impl Flow {
             publishes: wake.consumer("publish", Publishes::new(schema, channel.clone(), lease)),
             deliveries: wake.consumer("deliveries", Deliveries::new(schema, providers.clone(), lost.clone())),
             providers,
+            publish_lease: lease,
             environment: options.environment,
             catalog: Catalog::default(),
             notices,

@@ -1,6 +1,6 @@
 //! Lists of tasks, the newest first.
 //!
-//! A page is bounded work, whatever is asked for. What an index finds (a namespace, a state, a correlation, when it was made) leads straight to it; for the rest so many tasks are looked
+//! A page is bounded work, whatever is asked for. What an index finds (a namespace, a state, a correlation, a rare tag, when it was made) leads straight to it; for the rest so many tasks are looked
 //! at and no more, and the page says where to go on. So a page may be short, or empty, although there are more.
 
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,8 @@ pub const PAGE_MAX: usize = 100;
 const CHUNK: usize = 1_000;
 /// How often, for one page.
 const CHUNKS_MAX: usize = 10;
+/// A tag that fewer of the first [`CHUNK`] tasks have is rare: its tasks are found by the index of tags. One that more have fills a page within the chunks of that page.
+const RARE: i64 = 20;
 /// How far the clock of who made a task's id may be from the database's.
 const SKEW: Duration = Duration::hours(1);
 
@@ -85,8 +87,9 @@ impl Flow {
         // Where an open task is says its steps, not its row.
         let open = filter.status.filter(|status| !status.is_terminal());
         let mut page = TaskPage { tasks: Vec::new(), next: after };
-        for _ in 0..CHUNKS_MAX {
-            let found = self.inner.find(filter, page.next, chunk).await?;
+        let mut rare_tag = None;
+        for round in 0..CHUNKS_MAX {
+            let found = self.inner.find(filter, rare_tag, page.next, chunk).await?;
             let room = limit - page.tasks.len();
             let picked = self.inner.pick(&found, filter, open.is_none().then_some(room)).await?;
             let full = picked.len() >= room;
@@ -99,14 +102,31 @@ impl Flow {
             if page.next.is_none() || page.tasks.len() == limit {
                 break;
             }
+            if let Some(tag) = filter.tag.as_deref().filter(|_| round == 0 && filter.correlation_id.is_none()) {
+                rare_tag = self.inner.is_rare(tag, &found).await?.then_some(tag);
+            }
         }
         Ok(page)
     }
 }
 
 impl Inner {
-    /// Tasks that the filter may be about, the newest first.
-    pub(crate) async fn find(&self, filter: &TaskFilter, before: Option<Uuid>, limit: usize) -> Result<Vec<Uuid>> {
+    /// Whether few of these tasks have a tag.
+    async fn is_rare(&self, tag: &str, tasks: &[Uuid]) -> Result<bool> {
+        let query = || sqlx::query(&self.sql.count_tagged).bind(tasks).bind(tag).persistent(false);
+        let rows = self.db.ask("count tagged tasks", query).await?;
+        let tagged = rows.first().map(|row| row.try_get::<i64, _>(0)).transpose()?;
+        Ok(tagged.unwrap_or_default() < RARE)
+    }
+
+    /// Tasks that the filter may be about, the newest first; those with a tag, if it is rare.
+    pub(crate) async fn find(
+        &self,
+        filter: &TaskFilter,
+        rare_tag: Option<&str>,
+        before: Option<Uuid>,
+        limit: usize,
+    ) -> Result<Vec<Uuid>> {
         let newest = filter.created_before.map_or(Uuid::max(), |time| made_at(time.saturating_add(SKEW)));
         let oldest = filter.created_after.map_or(Uuid::nil(), |time| made_at(time.saturating_sub(SKEW)));
         let before = before.map_or(newest, |before| before.min(newest));
@@ -119,6 +139,9 @@ impl Inner {
                 .bind(before)
                 .bind(oldest)
                 .bind(limit as i64)
+                .bind(rare_tag)
+                // Planned for the tables as they are: what is asked for is never twice the same.
+                .persistent(false)
         };
         let rows = self.db.ask("find tasks", query).await?;
         Ok(rows.iter().map(|row| row.try_get("id")).collect::<sqlx::Result<_>>()?)
@@ -144,6 +167,7 @@ impl Inner {
                 .bind(filter.created_after)
                 .bind(filter.created_before)
                 .bind(limit.map(|limit| limit as i64))
+                .persistent(false)
         };
         let rows = self.db.ask("read tasks", query).await?;
         Ok(rows.iter().map(read).collect::<sqlx::Result<_>>()?)

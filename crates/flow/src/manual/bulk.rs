@@ -327,7 +327,8 @@ impl Flow {
                 .bind(&filter.tasks)
                 .bind(states.clone());
             let query = if steps { query.bind(filter.step_name.is_none()) } else { query };
-            query.bind(*limit as i64).bind(REMAINING_MAX)
+            // Planned for this filter: another one is found by another index.
+            query.bind(*limit as i64).bind(REMAINING_MAX).persistent(false)
         };
         Ok(self.inner.db.ask("find what an operation is about", query).await?)
     }

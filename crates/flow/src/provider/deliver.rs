@@ -121,7 +121,18 @@ impl Claim for Deliveries {
                 break;
             }
             let deliveries = match queue.receive(conn, &sources, free.len()).await {
-                Ok(deliveries) if deliveries.is_empty() => break,
+                Ok(deliveries) if deliveries.is_empty() => {
+                    // What another server has read may come back, and nobody would ring.
+                    match queue.next_visible(conn, &sources).await {
+                        Ok(visible) => again = again.into_iter().chain(visible).min(),
+                        Err(error) => {
+                            tracing::warn!(error = pg::causes(&error), "nothing can be received for now");
+                            is_sound(conn).await?;
+                            again = Some(AWAY);
+                        }
+                    }
+                    break;
+                }
                 Ok(deliveries) => deliveries,
                 Err(error) => {
                     tracing::warn!(error = pg::causes(&error), "nothing can be received for now");

@@ -43,7 +43,7 @@ const HASH_BYTES: usize = 6;
 pub struct ProviderOptions {
     /// Where RabbitMQ is, as `amqp://…`; `None`: there is none. It is not printed.
     pub amqp_url: Option<String>,
-    /// After how long a step that was sent, and that nobody has claimed, is sent again.
+    /// After how long a step that was sent, and that nobody has claimed, is sent again. What a server had that died is found after three seconds.
     pub publish_lease: Duration,
 }
 
@@ -165,6 +165,11 @@ pub trait QueueProvider: Send + Sync {
         sources: &[Source],
         most: usize,
     ) -> Result<Vec<Delivery>, QueueError>;
+
+    /// When a message of these sources that nobody can receive now may be received again, because who received it is not heard of any more. `None`: there is none, or whoever waits is told.
+    async fn next_visible(&self, _: &mut PgConnection, _: &[Source]) -> Result<Option<Duration>, QueueError> {
+        Ok(None)
+    }
 
     /// Ends messages that have done their work. One that is not there any more is no error.
     async fn ack(&self, receipts: Vec<Receipt>) -> Result<(), QueueError>;

@@ -1,6 +1,7 @@
 //! PGMQ: its own SQL in the same database, installed from its own crate where it is missing; no extension.
 //!
-//! A message is read for a while, and deleted when its step has ended. Nobody polls: whoever sends rings.
+//! A message is read for seconds, which is as long as it may take to claim its step, and deleted when that has ended. Nobody polls: whoever sends rings, and who finds nothing is told when
+//! what others have read can be read again.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -25,12 +26,19 @@ use crate::namespace::Provider;
 use crate::notice::Notices;
 
 const NAME: &str = "PGMQ";
+/// For how long a message that was read is invisible: longer than its step takes to be claimed. What a server had read that died waits for this long; what comes again while its step is under way is
+/// dropped.
+const READING: Duration = Duration::from_secs(3);
+/// How soon a message is looked for again that is visible and could not be read.
+const LOCKED: Duration = Duration::from_millis(20);
+/// Queues that one statement asks about, so that its text is bounded.
+const ASKED_MAX: usize = 100;
 
 pub(super) struct Pgmq {
     db: Database,
     schema: String,
     announce_queue: Sql,
-    /// For how long a message that was read is invisible, in seconds: as long as one that nobody claims is not sent again.
+    /// For how long a message that was read is invisible, in seconds: [`READING`], or as long as one that nobody claims is not sent again.
     invisible: i32,
     /// Installed by the first who needs it.
     installed: OnceCell<PGMQueueExt>,
@@ -49,7 +57,7 @@ impl Pgmq {
             db: db.clone(),
             schema: schema.name().to_owned(),
             announce_queue: schema.sql(include_str!("../../sql/announce_queue.sql")),
-            invisible: lease.as_secs().clamp(1, i32::MAX as u64) as i32,
+            invisible: lease.min(READING).as_secs().max(1) as i32,
             installed: OnceCell::new(),
             known: Mutex::default(),
             notices,
@@ -201,6 +209,26 @@ impl QueueProvider for Pgmq {
             }
         }
         Ok(deliveries)
+    }
+
+    async fn next_visible(&self, conn: &mut PgConnection, sources: &[Source]) -> Result<Option<Duration>, QueueError> {
+        let mut soonest: Option<f64> = None;
+        for sources in sources.chunks(ASKED_MAX) {
+            let soonest_of = |source| format!("select min(vt) as vt from pgmq.q_{}", queue_name(&self.schema, source));
+            let queues: Vec<String> = sources.iter().map(soonest_of).collect();
+            let sql = format!(
+                "select extract(epoch from min(q.vt) - clock_timestamp())::float8 from ({}) q",
+                queues.join(" union all ")
+            );
+            let query = sqlx::query_scalar(sqlx::AssertSqlSafe(sql)).persistent(false);
+            let seconds: Option<f64> = query.fetch_one(&mut *conn).await.map_err(|error| {
+                self.forget();
+                QueueError::new(NAME, "could not be read", error)
+            })?;
+            soonest = soonest.into_iter().chain(seconds).reduce(f64::min);
+        }
+        // What is visible by now was not: somebody has it locked, or it came since. It is looked at again soon.
+        Ok(soonest.map(|seconds| Duration::from_secs_f64(seconds.max(LOCKED.as_secs_f64()))))
     }
 
     async fn ack(&self, receipts: Vec<Receipt>) -> Result<(), QueueError> {

@@ -1,7 +1,8 @@
 //! Sending steps that are due through another queue.
 //!
 //! One publisher per namespace, for as long as it has such a queue. It takes steps that are due as a worker would, and sends them after its commit. What could not be sent is due again at
-//! once, and sent when the queue is back; what was taken by a process that died is due when the lease of being sent ends.
+//! once, and sent when the queue is back; what was taken by a process that died before it could send it is due again after seconds ([`SENDING`]). What was sent is the queue's, and sent
+//! again only if nobody claims it for long.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,6 +24,8 @@ use crate::namespace::{Known, Mode, Provider};
 
 /// Steps that are sent at a time: a commit is shared by many, and a queue that fails costs as many.
 const PUBLISH_MAX: usize = 500;
+/// For how long steps are taken to be sent. What takes longer is sent twice; what a process had that died waits for this long.
+const SENDING: Duration = Duration::from_secs(3);
 /// How long one wait is; it is only begun again.
 const WAIT: Duration = Duration::from_secs(86_400);
 /// The first pause before a queue that is away is asked again, and the longest.
@@ -42,7 +45,8 @@ pub(crate) type Taken = StepMessage;
 /// How steps to be sent are taken.
 pub(crate) struct Publishes {
     channel: Channel,
-    lease: Duration,
+    /// For how long steps are taken: [`SENDING`], or less if they are sent again sooner.
+    sending: Duration,
     publish: Sql,
     unpublish: Sql,
     sweep: Sql,
@@ -52,7 +56,7 @@ impl Publishes {
     pub(crate) fn new(schema: &Schema, channel: Channel, lease: Duration) -> Publishes {
         Publishes {
             channel,
-            lease,
+            sending: SENDING.min(lease),
             publish: schema.sql(include_str!("../../sql/publish_steps.sql")),
             unpublish: schema.sql(include_str!("../../sql/unpublish_steps.sql")),
             sweep: schema.sql(include_str!("../../sql/due_providers.sql")),
@@ -76,7 +80,7 @@ impl Claim for Publishes {
             .bind(look.key.provider.letter())
             .bind(look.wanted().min(PUBLISH_MAX) as i32)
             .bind(number)
-            .bind(self.lease.as_millis() as i64)
+            .bind(self.sending.as_millis() as i64)
             .fetch_all(conn)
             .await?;
         let (last, steps) = rows.split_last().ok_or(sqlx::Error::RowNotFound)?;
@@ -213,9 +217,24 @@ impl Flow {
         // What is not sent is given back when it is dropped.
         let sent = queue.publish(&taken).await?;
         inner.wake.ring(&[inner.providers.sent(&taken)]);
-        taken.accept();
+        let taken = taken.accept();
+        self.keep_sent(&taken).await;
         self.announce_sent(outlet, &sent).await;
         Ok(true)
+    }
+
+    /// What was sent is not sent again soon. If this is not heard it is, which costs a message that nobody needs.
+    async fn keep_sent(&self, sent: &[Taken]) {
+        let query = || {
+            sqlx::query(&self.inner.sql.sent_steps)
+                .bind(sent.iter().map(|step| step.task).collect::<Vec<_>>())
+                .bind(sent.iter().map(|step| step.ordinal).collect::<Vec<_>>())
+                .bind(sent.iter().map(|step| step.number).collect::<Vec<_>>())
+                .bind(self.inner.publish_lease.as_millis() as i64)
+        };
+        if let Err(error) = self.inner.db.ask("keep what was sent", query).await {
+            tracing::debug!(error = pg::causes(&error), "steps that were sent will be sent again");
+        }
     }
 
     /// Tells listeners outside of what was sent through PGMQ, if the namespace wants that.

@@ -139,8 +139,14 @@ async fn a_page_is_found_by_an_index() {
     ] {
         let explain = flow.db.schema().sql(&format!("explain {file}"));
         let query = sqlx::query_scalar(&explain).bind(namespace).bind(states.clone()).bind(None::<&str>);
-        let plan: Vec<String> =
-            query.bind(Uuid::max()).bind(Uuid::nil()).bind(50_i64).fetch_all(pool).await.expect("a plan");
+        let plan: Vec<String> = query
+            .bind(Uuid::max())
+            .bind(Uuid::nil())
+            .bind(50_i64)
+            .bind(None::<&str>)
+            .fetch_all(pool)
+            .await
+            .expect("a plan");
         let plan = plan.join("\n");
         assert!(plan.contains(index) && !plan.contains("Seq Scan on task"), "{namespace:?} {states:?}:\n{plan}");
     }

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::fixture::Fixture;
 
 /// A flow of one connection whose statements are counted.
-async fn counted() -> Option<(Fixture, CountingRole)> {
+pub(crate) async fn counted() -> Option<(Fixture, CountingRole)> {
     let db = TestDb::new().await;
     let role = db.counting_role().await?;
     let flow = Flow::open(role.one_connection(), db.schema().clone(), Options::default()).await.expect("open a flow");
@@ -16,7 +16,7 @@ async fn counted() -> Option<(Fixture, CountingRole)> {
 }
 
 /// Completes steps, all at once.
-async fn complete(flow: &Flow, steps: &[ClaimedStep]) {
+pub(crate) async fn complete(flow: &Flow, steps: &[ClaimedStep]) {
     let said = |step: &ClaimedStep| Ended { token: step.token, said: Said::Complete(json!(1).into()) };
     let settled = flow.settle(steps.iter().map(said).collect()).await.expect("an answer");
     assert!(settled.len() == steps.len() && settled.iter().all(Result::is_ok), "{settled:?}");

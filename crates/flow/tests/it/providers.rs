@@ -20,25 +20,25 @@ use crate::fixture::{Fixture, NAMESPACE, PATIENCE, read, worker};
 use crate::rabbitmq::Rabbit;
 
 /// So long that a test that needs it to end fails.
-const LONG: Duration = Duration::from_secs(3_600);
+pub(crate) const LONG: Duration = Duration::from_secs(3_600);
 
 /// Through what the steps of a test are handed out.
 #[derive(Clone, Debug)]
-struct Through {
-    provider: Provider,
-    amqp_url: Option<String>,
+pub(crate) struct Through {
+    pub(crate) provider: Provider,
+    pub(crate) amqp_url: Option<String>,
 }
 
 impl Through {
-    fn options(&self, publish_lease: Duration) -> Options {
+    pub(crate) fn options(&self, publish_lease: Duration) -> Options {
         let providers = ProviderOptions { amqp_url: self.amqp_url.clone(), publish_lease };
         Options { providers, ..Options::default() }
     }
 }
 
 /// A flow whose namespace is handed out through a queue, and who sends.
-struct Queued {
-    flow: Fixture,
+pub(crate) struct Queued {
+    pub(crate) flow: Fixture,
     orchestrator: EventDrivenOrchestrator,
     through: Through,
 }
@@ -52,7 +52,7 @@ impl std::ops::Deref for Queued {
 }
 
 impl Queued {
-    async fn with(through: &Through, lease: Duration, steps: &str) -> Queued {
+    pub(crate) async fn with(through: &Through, lease: Duration, steps: &str) -> Queued {
         let db = TestDb::new().await;
         let options = through.options(lease);
         let flow = Flow::open(db.database().clone(), db.schema().clone(), options).await.expect("open a flow");
@@ -64,7 +64,7 @@ impl Queued {
         queued
     }
 
-    async fn change(&self, provider: Provider) {
+    pub(crate) async fn change(&self, provider: Provider) {
         let change = NamespaceChange { provider: Some(provider), ..NamespaceChange::default() };
         self.put_namespace(NAMESPACE, &change).await.expect("changed");
     }
@@ -74,7 +74,7 @@ impl Queued {
     }
 
     /// Takes the messages of the steps `a` from the queue, which must come.
-    async fn messages(&self, want: usize) -> Vec<flow::Delivery> {
+    pub(crate) async fn messages(&self, want: usize) -> Vec<flow::Delivery> {
         let source = Source { namespace: NAMESPACE.to_owned(), step: "a".to_owned() };
         let mut taken = Vec::new();
         eventually("messages are there", async || {

@@ -78,6 +78,8 @@ impl Startup {
     pub(super) fn of(options: &Options, is_named: bool) -> Startup {
         // Claims rely on each statement seeing what the one before it waited for.
         let mut settings = vec![("default_transaction_isolation".to_owned(), "read committed".to_owned())];
+        // To compile a plan takes longer than any statement here: seconds on a busy machine, for a list of tasks.
+        settings.push(("jit".to_owned(), "off".to_owned()));
         for (name, limit) in [("statement_timeout", options.statement_timeout), ("lock_timeout", options.lock_timeout)]
         {
             // Zero would mean "no limit" to the server; the shortest limit there is comes closest to what was asked.

@@ -1,0 +1,28 @@
+-- The queues of some ranges that have a step which is due, leased or to be tried again, and when the first of each is
+-- next due. froms, tos: the ranges, bounds included.
+-- Index: step_due, from one queue to the next: a lookup for each range, and one for each queue that is answered. What
+--        was ever used and is empty costs nothing.
+-- Plan:  inlined into the statements that call it.
+create or replace function {schema}.live_queues(froms bigint[], tos bigint[]) returns table (queue_id bigint,
+    due_at timestamptz)
+language sql stable
+as $$
+    with recursive live (queue_id, due_at, until) as (
+        select s.queue_id, s.due_at, r.until
+        from unnest(froms, tos) as r (since, until)
+        cross join lateral (
+            select s.queue_id, s.due_at from {schema}.step s
+            where s.queue_id >= r.since and s.queue_id <= r.until and s.due_at < 'infinity'
+            order by s.queue_id, s.due_at limit 1
+        ) s
+        union all
+        select s.queue_id, s.due_at, l.until
+        from live l
+        cross join lateral (
+            select s.queue_id, s.due_at from {schema}.step s
+            where s.queue_id > l.queue_id and s.queue_id <= l.until and s.due_at < 'infinity'
+            order by s.queue_id, s.due_at limit 1
+        ) s
+    )
+    select l.queue_id, l.due_at from live l
+$$;

@@ -1,0 +1,127 @@
+//! What a claim reads: the steps that are there, not the names and priorities that were ever used.
+
+use std::fmt::Write as _;
+
+use flow::{Claimant, Flow, Options, Submission};
+use pg::testing::{CountingRole, eventually};
+use serde_json::json;
+
+use crate::fixture::{Fixture, NAMESPACE, submission, worker};
+use crate::pages::{complete, counted};
+
+/// Names, or priorities, that were used before.
+const USED: usize = 1_000;
+/// Pages that these claims may read more than before: the tables have grown, and with them their indexes; and plans may be made. A look at each name or priority would read thousands.
+const MORE: i64 = 500;
+
+/// Claimants of the three kinds: all names, some names, and all names beside one that is limited.
+fn by_name() -> Claimant {
+    Claimant { steps: Some(vec!["a".to_owned(), "b".to_owned()]), ..worker() }
+}
+
+/// The pages that the claims of one task of two steps read, for a claimant.
+async fn claimed(flow: &Flow, role: &CountingRole, claimant: &Claimant) -> i64 {
+    flow.submit(submission("t", json!({}))).await.expect("a task");
+    let before = role.pages_matching("claim_steps(").await;
+    for name in ["a", "b"] {
+        let steps = flow.claim(claimant, 1, None).await.expect("a claim");
+        assert_eq!(steps.iter().map(|step| &step.name).collect::<Vec<_>>(), [name]);
+        complete(flow, &steps).await;
+    }
+    assert!(flow.claim(claimant, 1, None).await.expect("a claim").is_empty());
+    role.pages_matching("claim_steps(").await - before
+}
+
+/// The pages of claims by all claimants, each by a process that has claimed nothing before.
+async fn claims(flow: &Fixture, role: &CountingRole) -> [i64; 3] {
+    let mut pages = [0; 3];
+    for (place, claimant) in [worker(), by_name(), worker()].iter().enumerate() {
+        let fresh = Flow::open(role.one_connection(), flow.db.schema().clone(), Options::default());
+        let fresh = fresh.await.expect("open a flow");
+        let limit = (place == 2).then_some(1);
+        fresh.limit(NAMESPACE, Some("limited"), limit).await.expect("a limit");
+        // The first makes plans.
+        pages[place] = claimed(&fresh, role, claimant).await.min(claimed(&fresh, role, claimant).await);
+        fresh.close().await;
+    }
+    flow.limit(NAMESPACE, Some("limited"), None).await.expect("no limit");
+    pages
+}
+
+/// A namespace with the template `t` of two steps, and what its claims read.
+async fn started() -> Option<(Fixture, CountingRole, [i64; 3])> {
+    let (flow, role) = counted().await?;
+    flow.template("t", "[{name: a}, {name: b, dependencies: [a]}]").await;
+    flow.template("l", "[{name: limited}]").await;
+    let before = claims(&flow, &role).await;
+    Some((flow, role, before))
+}
+
+/// Claims read about as much as before, as soon as no transaction of another test keeps what was claimed.
+async fn unchanged(flow: &Fixture, role: &CountingRole, before: [i64; 3], after: &str) {
+    flow.db.analyze().await;
+    eventually("claims that read what is there", async || {
+        let now = claims(flow, role).await;
+        println!("claims by all names, by name, beside a limit: from {before:?} to {now:?} pages after {after}");
+        before.iter().zip(now).all(|(before, now)| *before > 0 && now > 0 && now <= before + MORE)
+    })
+    .await;
+}
+
+/// A task of many steps of different names, all of them ready, that was cancelled costs later claims nothing.
+#[tokio::test]
+async fn claims_cost_the_same_after_a_wide_task_was_cancelled() {
+    let Some((flow, role, before)) = started().await else { return };
+    let mut steps = String::new();
+    (0..USED).for_each(|step| write!(steps, "{{name: s{step}}}, ").expect("a text"));
+    flow.template("wide", &format!("[{steps}]")).await;
+    let task = flow.submit(submission("wide", json!({}))).await.expect("a task").task_uuid;
+    flow.cancel(task, crate::manual::who()).await.expect("cancelled");
+    unchanged(&flow, &role, before, "a wide task").await;
+}
+
+/// Priorities that were used before cost later claims nothing.
+#[tokio::test]
+async fn claims_cost_the_same_after_many_priorities_were_used() {
+    let Some((flow, role, before)) = started().await else { return };
+    for priority in 1..=(USED / 10) as i16 {
+        let task = Submission { priority, ..submission("t", json!({})) };
+        flow.submit(task).await.expect("a task");
+        for _ in 0..2 {
+            complete(&flow, &flow.now(1).await).await;
+        }
+    }
+    unchanged(&flow, &role, before, "many priorities").await;
+}
+
+/// A step of a chain costs about the same wherever it stands, although it is handed the results of all steps before it: these are read by range.
+#[tokio::test]
+async fn a_step_of_a_chain_costs_the_same_wherever_it_stands() {
+    const STEPS: usize = 60;
+    const MEASURED: usize = 4;
+    let Some((flow, role)) = counted().await else { return };
+    let mut steps = String::from("{name: c0}");
+    (1..STEPS).for_each(|step| {
+        write!(steps, ", {{name: c{step}, dependencies: [c{}]}}", step - 1).expect("a text");
+    });
+    flow.template("t", &format!("[{steps}]")).await;
+    flow.task().await;
+    let run = async |places: std::ops::Range<usize>| {
+        let before = role.pages_matching("claim_steps(").await;
+        for place in places {
+            let steps = flow.now(1).await;
+            let results = crate::fixture::read(&steps[0].results);
+            assert_eq!(results.as_object().map(serde_json::Map::len), Some(place), "all results before it");
+            complete(&flow, &steps).await;
+        }
+        role.pages_matching("claim_steps(").await - before
+    };
+    run(0..4).await;
+    let early = run(4..4 + MEASURED).await;
+    run(4 + MEASURED..STEPS - MEASURED).await;
+    let late = run(STEPS - MEASURED..STEPS).await;
+    println!("{MEASURED} claims read from {early} to {late} pages");
+    // The versions of each step that nobody has removed yet. A lookup for each result would read fourteen pages.
+    let more = (MEASURED * STEPS * 5) as i64;
+    assert!(early > 0 && late < early + more, "{early} {late}");
+}

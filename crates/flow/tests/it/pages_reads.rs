@@ -1,0 +1,121 @@
+//! What lists, summaries, analytics and filters read: bounded, with a task of many steps among many tasks.
+
+use flow::{BulkFilter, BulkOperation, BulkRequest, TaskFilter, TaskState};
+use pg::testing::CountingRole;
+use serde_json::json;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::fixture::{Fixture, NAMESPACE, submission};
+use crate::manual::who;
+use crate::pages::counted;
+
+/// Tasks that have ended; of each thousand the first is tagged `rare`.
+const TASKS: i64 = 12_000;
+/// Steps of the one task that has many.
+const STEPS: i64 = 1_000;
+
+/// Tasks of `t` and steps that were completed long ago, and the completed steps of the wide task, as the engine would have left them.
+const FILL: &str = "
+with made as (
+    select ('01900000' || lpad(to_hex(i), 8, '0') || '7000800000000000')::uuid as id, i from generate_series(1, $1) as i
+), tasks as (
+    insert into {schema}.task (id, namespace_id, template_id, state, priority, unfinished, next_ordinal, created_at, ended_at)
+    select m.id, t.namespace_id, t.id, 'c', 0, 0, 1, now(), now() from made m cross join {schema}.template t where t.name = 't'
+), details as (
+    insert into {schema}.task_detail (task_id, context, tags)
+    select m.id, '{}', case when m.i % 1000 = 1 then array['often', 'rare'] else array['often'] end from made m
+), attempts as (
+    insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, ready_at, claimed_at, result)
+    select m.id, 0, 1, 1, 'c', now(), now(), '1' from made m
+    union all
+    select $2, i, 1, 1, 'c', now(), now(), '1' from generate_series(0, $3 - 1) as i
+), done as (
+    update {schema}.step s set state = 'c', fence = 1, due_at = 'infinity' where s.task_id = $2
+)
+insert into {schema}.step (task_id, ordinal, slot, lane_id, state, waiting, fence)
+select m.id, 0, 0, (select l.id from {schema}.step_lane l where l.name = 'a' limit 1), 'c', 0, 1 from made m";
+
+/// The pages that the statements of a name read while something is done, and what comes of that.
+async fn pages<T>(role: &CountingRole, statement: &str, what: impl Future<Output = T>) -> (i64, T) {
+    let name = format!("/* {statement} */");
+    let before = role.pages_matching(&name).await;
+    let of = what.await;
+    (role.pages_matching(&name).await - before, of)
+}
+
+/// A request that cancels what is open, as a preview.
+fn cancel_open() -> BulkRequest {
+    let filter = BulkFilter { namespace: Some(NAMESPACE.to_owned()), ..BulkFilter::default() };
+    BulkRequest { filter, operation: BulkOperation::CancelTask, limit: 100, preview: true }
+}
+
+/// A flow whose tables have grown since they were analyzed, and since everything was asked often enough for plans to be kept; and its wide task.
+async fn grown() -> Option<(Fixture, CountingRole, Uuid)> {
+    let (flow, role) = counted().await?;
+    flow.template("t", "[{name: a}]").await;
+    let steps: Vec<String> = (0..STEPS).map(|step| format!("{{name: s{step}}}")).collect();
+    flow.template("wide", &format!("[{}]", steps.join(", "))).await;
+    let small = flow.task().await;
+    flow.db.analyze().await;
+    for _ in 0..7 {
+        flow.summary(small).await.expect("a summary");
+        flow.tasks(&TaskFilter::default(), None, 20).await.expect("a list");
+        flow.bottlenecks(None, OffsetDateTime::UNIX_EPOCH, 20).await.expect("bottlenecks");
+        flow.performance(None, OffsetDateTime::UNIX_EPOCH).await.expect("performance");
+        flow.bulk(cancel_open(), who()).await.expect("a preview");
+    }
+    let wide = flow.submit(submission("wide", json!({}))).await.expect("a task").task_uuid;
+    let sql = flow.db.schema().sql(FILL);
+    let fill = sqlx::query(&sql).bind(TASKS).bind(wide).bind(STEPS);
+    fill.execute(flow.db.database().pool()).await.expect("filled");
+    Some((flow, role, wide))
+}
+
+/// Beside many tasks, and with one of many steps among them, every read costs what it shows and looks at, and no more.
+/// Nothing is analyzed after the tables have grown.
+#[tokio::test]
+async fn reads_cost_what_they_look_at() {
+    let Some((flow, role, wide)) = grown().await else { return };
+    let (read, summary) = pages(&role, "pick_tasks", flow.summary(wide)).await;
+    assert_eq!(i64::from(summary.expect("a summary").expect("a task").total_steps), STEPS);
+    assert!((1..STEPS * 2).contains(&read), "{read} pages for the summary of a task of {STEPS} steps");
+
+    let (read, page) = pages(&role, "pick_tasks", flow.tasks(&TaskFilter::default(), None, 20)).await;
+    assert!(page.expect("a page").tasks.iter().any(|task| task.task_uuid == wide));
+    assert!((1..STEPS * 2 + 1_000).contains(&read), "{read} pages for a list of 20 tasks");
+
+    // Ten thousand tasks are looked at.
+    let since = OffsetDateTime::UNIX_EPOCH;
+    let (read, found) = pages(&role, "bottlenecks", flow.bottlenecks(None, since, 20)).await;
+    assert_eq!(found.expect("bottlenecks").steps.len(), 20);
+    assert!((1..10_000 * 15).contains(&read), "{read} pages for bottlenecks");
+    let (read, found) = pages(&role, "performance", flow.performance(None, since)).await;
+    assert_eq!(found.expect("performance").templates.len(), 2);
+    assert!((1..10_000 * 15).contains(&read), "{read} pages for performance");
+
+    let (read, report) = pages(&role, "operable_tasks", flow.bulk(cancel_open(), who())).await;
+    assert_eq!(report.expect("a preview").matched, 2);
+    assert!((1..1_000).contains(&read), "{read} pages for two open tasks among {TASKS}");
+}
+
+/// A list by a rare tag is found by its index, also beyond what one page looks at; by a frequent one, and with other filters beside it, it is as long as is asked for.
+#[tokio::test]
+async fn a_rare_tag_leads_to_its_tasks() {
+    let Some((flow, role, _)) = grown().await else { return };
+    let tagged = |tag: &str| TaskFilter { tag: Some(tag.to_owned()), ..TaskFilter::default() };
+    let (read, page) = pages(&role, "find_tasks", flow.tasks(&tagged("rare"), None, 100)).await;
+    let page = page.expect("a page");
+    assert_eq!((page.tasks.len() as i64, page.next), (TASKS / 1_000, None));
+    assert!((1..200).contains(&read), "{read} pages for {} tasks of {TASKS}", page.tasks.len());
+    let ids: Vec<Uuid> = page.tasks.iter().map(|task| task.task_uuid).collect();
+    assert!(ids.is_sorted_by(|newer, older| newer > older), "the newest first");
+
+    let first = flow.tasks(&tagged("rare"), None, 5).await.expect("a page");
+    let rest = flow.tasks(&tagged("rare"), first.next, 100).await.expect("a page");
+    let both: Vec<Uuid> = first.tasks.iter().chain(&rest.tasks).map(|task| task.task_uuid).collect();
+    assert_eq!(both, ids, "page by page");
+    let open = TaskFilter { status: Some(TaskState::Cancelled), ..tagged("rare") };
+    assert_eq!(flow.tasks(&open, None, 100).await.expect("a page").tasks.len(), 0);
+    assert_eq!(flow.tasks(&tagged("often"), None, 100).await.expect("a page").tasks.len(), 100);
+}

@@ -1,0 +1,78 @@
+//! Servers that die with what they were about to send, or had just received: others go on with it after seconds.
+//!
+//! A step that was sent and that nobody has claimed is sent again after an hour here, so nothing comes by waiting for that.
+
+use flow::{Flow, NamespaceChange, Provider, StepMessage};
+use pg::Database;
+use pg::testing::{Proxy, TestDb, eventually};
+use serde_json::json;
+
+use crate::fixture::{Fixture, NAMESPACE};
+use crate::providers::{LONG, Queued, Through};
+
+const PGMQ: Through = Through { provider: Provider::Pgmq, amqp_url: None };
+
+/// What a server received from PGMQ, and had not claimed when it died, is received by another that waits for it.
+#[tokio::test]
+async fn what_a_dead_server_received_comes_back() {
+    let flow = Queued::with(&PGMQ, LONG, "[{name: a}]").await;
+    let task = flow.task().await;
+    let received = flow.messages(1).await;
+    assert_eq!(received[0].message.task, task);
+    drop(received);
+    let step = flow.next().await;
+    assert_eq!((step.token.task, step.attempt), (task, 1));
+    flow.complete(&step, json!(1)).await;
+}
+
+/// What a server had taken to send through PGMQ, and had not sent when it died, is sent by another.
+/// Its queue is locked, so that it has to wait between the two; then its connections are cut, and it is gone.
+#[tokio::test]
+async fn what_a_dead_server_had_not_sent_is_sent() {
+    let db = TestDb::new().await;
+    let flow = Flow::open(db.database().clone(), db.schema().clone(), PGMQ.options(LONG)).await.expect("open a flow");
+    let flow = Fixture { db, flow };
+    flow.template("t", "[{name: a}]").await;
+    let through_pgmq = NamespaceChange { provider: Some(Provider::Pgmq), ..NamespaceChange::default() };
+    flow.put_namespace(NAMESPACE, &through_pgmq).await.expect("changed");
+
+    let way = Proxy::start(&flow.db).await;
+    let database = Database::connect_lazy(way.url(), pg::Options::default()).expect("a pool through a proxy");
+    let dies = Flow::open(database, flow.db.schema().clone(), PGMQ.options(LONG)).await.expect("open a flow");
+    let orchestrator = dies.orchestrate();
+    let first = flow.task().await;
+    let step = flow.next().await;
+    assert_eq!(step.token.task, first, "the queue is there");
+    flow.complete(&step, json!(1)).await;
+
+    let pool = flow.db.database().pool();
+    // One that nobody needs any more says what the queue is called.
+    let (namespace, name) = (NAMESPACE.to_owned(), "a".to_owned());
+    let old = StepMessage { task: first, ordinal: 0, number: 1, namespace, step: name, priority: 0, attempt: 0 };
+    let sent = flow.provider(Provider::Pgmq).expect("a queue").publish(&[old]).await.expect("sent");
+    let queue = format!("pgmq.q_{}", sent[0].queue);
+    let mut lock = pool.begin().await.expect("a transaction");
+    let sql = format!("lock table {queue} in access exclusive mode");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut *lock).await.expect("locked");
+    let task = flow.task().await;
+    let waiting = "select pid from pg_locks where relation = $1::regclass and not granted";
+    let mut pids: Vec<i32> = Vec::new();
+    eventually("it has taken the step, and cannot send it", async || {
+        let taken =
+            flow.db.schema().sql("select count(*) from {schema}.step where task_id = $1 and published is not null");
+        let taken: i64 = sqlx::query_scalar(&taken).bind(task).fetch_one(pool).await.expect("a count");
+        pids = sqlx::query_scalar(waiting).bind(&queue).fetch_all(pool).await.expect("backends");
+        taken == 1 && !pids.is_empty()
+    })
+    .await;
+    drop((way, orchestrator, dies));
+    for pid in pids {
+        sqlx::query("select pg_terminate_backend($1)").bind(pid).execute(pool).await.expect("ended");
+    }
+    lock.rollback().await.expect("the queue is free");
+
+    let _orchestrator = flow.orchestrate();
+    let step = flow.next().await;
+    assert_eq!((step.token.task, step.attempt), (task, 1));
+    flow.complete(&step, json!(1)).await;
+}
