@@ -1,6 +1,7 @@
 //! Task graphs over HTTP, against real servers: what workers and those who want something done send, and what they must read.
 
 mod claims;
+mod documented;
 mod events;
 mod example;
 mod faults;
@@ -10,5 +11,6 @@ mod reading;
 mod reports;
 mod schedules;
 mod schema;
+mod settings;
 mod tasks;
 mod templates;
