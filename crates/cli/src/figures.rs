@@ -5,10 +5,14 @@
 //! arithmetic. Of things whose number is up to users the largest are told by themselves and the others as one sample
 //! without their labels, so that a sum over all samples is the whole.
 
+mod durable;
+mod flow;
 mod queue;
 
 use std::{future::Future, pin::Pin, time::Duration};
 
+use ::durable::Watch;
+use ::flow::Flow;
 use ::queue::Queues;
 use wake::Metric;
 
@@ -33,6 +37,17 @@ metrics! {
     QUEUE_PARTITIONS = "reveille_queue_partitions", "gauge", "partitions, by queue";
     QUEUE_DEAD_LETTERS = "reveille_queue_dead_letters", "gauge", "dead letters, up to 10000 per queue, by queue";
     GROUP_LAG = "reveille_queue_group_lag", "gauge", "messages that a consumer group has not ended, by queue and group";
+    TASKS = "reveille_flow_tasks", "gauge", "tasks, up to 10000 of each, by namespace and state (open, complete, error, cancelled, resolved_manually)";
+    STEPS = "reveille_flow_steps", "gauge", "steps that can go on, up to 10000 altogether, by namespace and state (ready, in_progress, waiting_for_retry)";
+    READY_OLDEST = "reveille_flow_oldest_ready_step_seconds", "gauge", "for how long the step that can be claimed and has waited longest has waited, by namespace";
+    TASKS_FAILED = "reveille_flow_tasks_with_failures", "gauge", "tasks in which a step has failed for good, up to 10000, by namespace";
+    INVESTIGATIONS = "reveille_flow_investigations_open", "gauge", "tasks that somebody has to look into, up to 10000";
+    ORCHESTRATIONS = "reveille_durable_orchestrations", "gauge", "orchestrations, by status; estimated where there are very many";
+    MESSAGES = "reveille_durable_messages_due", "gauge", "messages to orchestrations that are due, up to 10000";
+    MESSAGE_OLDEST = "reveille_durable_oldest_message_seconds", "gauge", "for how long the oldest of these messages has been due";
+    TURNS = "reveille_durable_turns_running", "gauge", "turns of orchestrations under way";
+    ACTIVITIES = "reveille_durable_activities", "gauge", "activities that are due, up to 10000, by state (waiting, running)";
+    ACTIVITY_OLDEST = "reveille_durable_oldest_activity_seconds", "gauge", "for how long the oldest activity that waits for a worker has been due";
     GROUP_OLDEST = "reveille_queue_group_oldest_message_seconds", "gauge", "age of the oldest message that a consumer group has not ended, by queue and group";
 }
 
@@ -40,6 +55,8 @@ metrics! {
 pub(crate) struct Figures {
     pub(crate) database: pg::Database,
     pub(crate) queues: Queues,
+    pub(crate) flow: Flow,
+    pub(crate) orchestrations: Watch,
     /// How many queues, groups and namespaces are told by themselves.
     pub(crate) top: u32,
 }
@@ -47,14 +64,25 @@ pub(crate) struct Figures {
 impl Observe for Figures {
     fn observe(&self) -> Pin<Box<dyn Future<Output = Vec<Family>> + Send + '_>> {
         Box::pin(async {
-            let queues = self.queues.figures(self.top).await;
+            let (queues, tasks, orchestrations) =
+                tokio::join!(self.queues.figures(self.top), self.flow.figures(self.top), self.orchestrations.figures());
             let mut age = Family::new(AGE);
             let mut failures = Family::new(FAILURES);
-            let mut families = self.process();
             failures.add([("product", "queue")], self.queues.failed_figures() as f64);
+            failures.add([("product", "flow")], self.flow.failed_figures() as f64);
+            failures.add([("product", "durable")], self.orchestrations.failed_figures() as f64);
+            let mut families = self.process();
             if let Some(read) = queues {
                 age.add([("product", "queue")], read.age.as_secs_f64());
                 families.extend(queue::families(&read.value, read.age));
+            }
+            if let Some(read) = tasks {
+                age.add([("product", "flow")], read.age.as_secs_f64());
+                families.extend(flow::families(&read.value, read.age));
+            }
+            if let Some(read) = orchestrations {
+                age.add([("product", "durable")], read.age.as_secs_f64());
+                families.extend(durable::families(&read.value, read.age));
             }
             families.extend([age, failures]);
             families

@@ -62,12 +62,14 @@ pub(crate) struct Products {
     queues: Queues,
     _house: queue::Housekeeping,
     flow: Flow,
+    orchestrations: durable::Watch,
     orchestrator: Arc<EventDrivenOrchestrator>,
 }
 
 impl Products {
     /// Starts everything. Returns at once: what needs the database waits for it by itself.
     pub(crate) fn start(database: &pg::Database, schema: &Schema, settings: Settings) -> Self {
+        let orchestrations = durable::Watch::start(database, schema, settings.queue.wake.clone());
         let queues = Queues::start(database, schema, settings.queue);
         if let Some(key) = queues.encryption_keys().first() {
             tracing::info!(%key, keys = queues.encryption_keys().len(), "encrypted queues are written with this key");
@@ -75,7 +77,7 @@ impl Products {
         let _house = queues.keep_house(&settings.retention);
         let flow = Flow::start(database, schema, settings.flow);
         let orchestrator = Arc::new(flow.orchestrate());
-        Self { queues, _house, flow, orchestrator }
+        Self { queues, _house, flow, orchestrations, orchestrator }
     }
 
     /// Answers whoever waits, and refuses further waits: what follows can then be waited for.
@@ -113,7 +115,8 @@ impl Products {
 
     /// What operators watch of the products, `top` of each kind by themselves.
     pub(crate) fn figures(&self, database: &pg::Database, top: u32) -> Figures {
-        Figures { database: database.clone(), queues: self.queues.clone(), top }
+        let (queues, flow) = (self.queues.clone(), self.flow.clone());
+        Figures { database: database.clone(), queues, flow, orchestrations: self.orchestrations.clone(), top }
     }
 
     /// What has to be well for the products to work.

@@ -15,6 +15,7 @@ mod config;
 mod contract;
 mod error;
 mod fetch;
+mod figures;
 mod flight;
 mod gauge;
 mod history;
@@ -39,5 +40,6 @@ mod work;
 
 pub use config::{AggressiveOn, LongPollConfig, Migrations, Options, Strategy};
 pub use error::{Error, Result};
+pub use figures::{Figures, Watch};
 pub use observe::{METRICS, Metric};
 pub use provider::PostgresProvider;

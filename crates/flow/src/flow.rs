@@ -13,6 +13,7 @@ use crate::claim::Claims;
 use crate::due::Due;
 use crate::error::Result;
 use crate::event_driven::{Meter, NAMESPACE_CREATED, News, Waiting, outside_channel, tell_news};
+use crate::figures::Figures;
 use crate::lost::Lost;
 use crate::manual::Acts;
 use crate::namespace::Namespaces;
@@ -76,6 +77,7 @@ pub(crate) struct Inner {
     pub(crate) wake: Wake,
     pub(crate) steps_channel: Channel,
     pub(crate) meter: Arc<Meter>,
+    pub(crate) figures: wake::Snapshot<Figures>,
     pub(crate) news: Arc<News>,
     pub(crate) waiting: Waiting,
     pub(crate) environment: Option<String>,
@@ -175,6 +177,7 @@ impl Flow {
             waiting: Waiting::default(),
             steps_channel: channel.clone(),
             sql: Queries::new(schema),
+            figures: wake::Snapshot::default(),
             submits: wake.flights(
                 "submit",
                 Submits::new(schema, news.clone(), channel.clone(), overdue_channel.clone()),

@@ -19,6 +19,7 @@ mod error;
 mod event;
 pub mod event_driven;
 mod exact;
+mod figures;
 mod flat;
 mod flow;
 mod graph;
@@ -70,6 +71,7 @@ pub use event_driven::{
     WorkerPool,
 };
 pub use exact::{Json, NotJson};
+pub use figures::{COUNTED_MAX, Figures, StateFigures};
 pub use flow::{Flow, Options};
 pub use investigation::{Investigation, InvestigationFilter, Resolution};
 pub use limit::Limit;

@@ -14,7 +14,7 @@ use wake::{Boarded, Channel, Flight, Landed, Ring};
 use crate::catalog::Kept;
 use crate::decision::{Chosen, Inputs, decided};
 use crate::error::{Error, Result};
-use crate::event_driven::{Cause, News};
+use crate::event_driven::{Cause, News, count_settled};
 use crate::exact::Json;
 use crate::flat::flat;
 use crate::flow::Flow;
@@ -130,6 +130,9 @@ impl Flow {
                 let token = member.token;
                 let fate = self.inner.settles.submit(member).await?;
                 self.inner.providers.ended(&[token]);
+                if let Some(settled) = fate.0.as_ref().ok().filter(|settled| !settled.repeated) {
+                    count_settled(settled.step.name(), settled.task.map(TaskState::name));
+                }
                 Ok(fate.0)
             }
         }

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
-use crate::http::{Answer, eventually, get};
+use crate::http::{Answer, eventually, get, send};
 use crate::process::PATIENCE;
 use crate::queue::fixture::Server;
 use crate::serve::quiet;
@@ -55,6 +55,47 @@ async fn the_figures_that_operators_alert_on_are_exported() {
     ] {
         assert!(value(&metrics, sample).is_some_and(|value| value > 0.0), "{sample} in\n{}", metrics.body);
     }
+    quiet(server.reveille).await;
+}
+
+/// Tasks, steps, failures and orchestrations are there as well, and follow what happens in other processes.
+/// A template is registered and a task submitted; messages, activities and instances are written by another program.
+#[tokio::test]
+async fn the_figures_of_tasks_and_orchestrations_are_exported() {
+    let server = Server::start().await;
+    let address = server.client.address;
+    let template = "name: t\nnamespace_name: billing\nversion: 1.0.0\nsteps: [{name: a, handler: {callable: h}}]\n";
+    let made = send(address, "POST", "/v1/templates", &["content-type: application/yaml"], template.as_bytes()).await;
+    assert!(made.status < 300, "{made:?}");
+    let task = json!({"name": "t", "namespace": "billing", "version": "1.0.0", "context": {}});
+    let json = "content-type: application/json";
+    let made = send(address, "POST", "/v1/tasks", &[json], task.to_string().as_bytes()).await;
+    assert!(made.status < 300, "{made:?}");
+    for sql in [
+        "insert into {schema}.instances (instance_id, orchestration_name, current_execution_id, status)
+         select 'i' || n, 'o', 1, case n when 1 then 'Failed' else 'Running' end from generate_series(1, 3) as n",
+        "insert into {schema}.worker_queue (execution_id, activity_id, instance_id, work_item) values (1, 1, 'i2', '{}')",
+        "insert into {schema}.orchestrator_queue (instance_id, work_item) values ('i2', '{}'), ('i3', '{}')",
+    ] {
+        let sql = server.db.schema().sql(sql);
+        sqlx::query(&sql).execute(server.db.database().pool()).await.expect("inserted");
+    }
+    let due = |answer: &Answer| value(answer, "reveille_durable_messages_due") == Some(2.0);
+    let metrics = eventually(address, "/metrics", due).await;
+    for (sample, expected) in [
+        (r#"reveille_flow_tasks{namespace="billing",state="open"}"#, 1.0),
+        (r#"reveille_flow_steps{namespace="billing",state="ready"}"#, 1.0),
+        (r#"reveille_flow_tasks_with_failures{namespace="billing"}"#, 0.0),
+        ("reveille_flow_investigations_open", 0.0),
+        (r#"reveille_durable_orchestrations{status="Running"}"#, 2.0),
+        (r#"reveille_durable_orchestrations{status="Failed"}"#, 1.0),
+        (r#"reveille_durable_activities{state="waiting"}"#, 1.0),
+        ("reveille_durable_turns_running", 0.0),
+    ] {
+        assert_eq!(value(&metrics, sample), Some(expected), "{sample} in\n{}", metrics.body);
+    }
+    let oldest = r#"reveille_flow_oldest_ready_step_seconds{namespace="billing"}"#;
+    assert!(value(&metrics, oldest).is_some_and(|age| age > 0.0), "{}", metrics.body);
     quiet(server.reveille).await;
 }
 

@@ -34,8 +34,18 @@ metrics! {
     THROUGHPUT = "reveille_flow_channel_throughput", "histogram", "events a coordinator dealt with in a second in which there were any";
     FOUND = "reveille_flow_fallback_found_total", "counter", "tasks that were ready for long and unclaimed when the fallback poller asked: there should be none";
     ASKED = "reveille_flow_fallback_polls_total", "counter", "times the fallback poller asked, by outcome (done, failed)";
+    SETTLED = "reveille_flow_attempts_ended_total", "counter", "attempts that workers ended through this process, by state of the step afterwards";
+    ENDED = "reveille_flow_tasks_ended_total", "counter", "tasks that ended with one of these attempts, by state";
     ANNOUNCED = "reveille_flow_announcements_sent_total", "counter", "notifications sent to listeners outside";
     UNTOLD = "reveille_flow_announcements_dropped_total", "counter", "changes of tasks that were not told because too many waited to be, or the database failed";
+}
+
+/// An attempt was ended by its worker: where its step is now, and where its task has ended with it.
+pub(crate) fn count_settled(step: &'static str, task: Option<&'static str>) {
+    metrics::counter!(SETTLED, "state" => step).increment(1);
+    if let Some(task) = task {
+        metrics::counter!(ENDED, "state" => task).increment(1);
+    }
 }
 
 /// What was counted since the start, under the names of the metrics.

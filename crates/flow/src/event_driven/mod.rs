@@ -45,7 +45,7 @@ pub use router::{EventHandler, EventRouter, Failed, NamespacePattern, RoutingRul
 pub use view::{Orchestration, RoutingRuleView};
 
 pub(crate) use announce::NAMESPACE_CREATED;
-pub(crate) use meter::Meter;
+pub(crate) use meter::{Meter, count_settled};
 pub(crate) use news::{Cause, News, run as tell_news};
 pub(crate) use poller::Waiting;
 

@@ -11,6 +11,7 @@ mod decisions;
 mod event_driven;
 mod examples;
 mod failures;
+mod figures;
 mod fixture;
 mod graphs;
 mod history;

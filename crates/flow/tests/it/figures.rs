@@ -1,0 +1,56 @@
+//! What operators watch of task graphs, and that watching costs nothing while nothing happens.
+
+use std::time::Duration;
+
+use flow::{Figures, Flow};
+use pg::testing::eventually;
+
+use crate::fixture::{Fixture, NAMESPACE};
+
+/// Figures that fulfil a condition. A reading is repeated after a pause, so it is asked for again and again.
+async fn figures(flow: &Flow, top: u32, wanted: impl Fn(&Figures) -> bool) -> Figures {
+    let mut found = Figures::default();
+    eventually("the figures are as wanted", async || {
+        found = flow.figures(top).await.map(|aged| (*aged.value).clone()).unwrap_or_default();
+        wanted(&found)
+    })
+    .await;
+    found
+}
+
+fn amount(figures: &[flow::StateFigures], namespace: Option<&str>, state: &str) -> u64 {
+    figures.iter().find(|one| one.namespace.as_deref() == namespace && one.state == state).map_or(0, |one| one.amount)
+}
+
+/// Tasks and steps are counted by state, and the step that has waited longest says for how long.
+/// Of three tasks one is complete, one has its step with a worker and one waits; the last is made older.
+#[tokio::test]
+async fn figures_tell_how_tasks_and_steps_stand() {
+    let flow = Fixture::with("[{name: a, handler: {callable: h}}]").await;
+    for _ in 0..3 {
+        flow.task().await;
+    }
+    let done = flow.next().await;
+    flow.complete(&done, serde_json::json!(1)).await;
+    let _held = flow.next().await;
+    let older = flow.db.schema().sql(
+        "update {schema}.step set due_at = due_at - interval '100 s', ready_at = ready_at - interval '100 s' where state = 'r'",
+    );
+    sqlx::query(&older).execute(flow.db.database().pool()).await.expect("made older");
+    // Made older behind the back of this process, so something has to happen in it.
+    flow.task().await;
+
+    let here = Some(NAMESPACE);
+    let found = figures(&flow, 10, |found| amount(&found.tasks, here, "open") == 3).await;
+    assert_eq!(amount(&found.tasks, here, "complete"), 1);
+    assert_eq!((amount(&found.steps, here, "ready"), amount(&found.steps, here, "in_progress")), (2, 1));
+    let (namespace, oldest) = found.oldest_ready.first().expect("a step waits");
+    assert!(namespace.as_deref() == here && *oldest >= Duration::from_secs(100), "{oldest:?}");
+    assert_eq!(found.investigations, 0);
+    assert!(found.failed.iter().all(|(_, tasks)| *tasks == 0));
+
+    // Something has to happen for another reading, and this one is asked for without names.
+    flow.db.database().session().await.expect("a session").finish().await.expect("given back");
+    let summed = figures(&flow, 0, |found| amount(&found.tasks, None, "open") == 3).await;
+    assert_eq!(amount(&summed.steps, None, "ready"), 2);
+}
