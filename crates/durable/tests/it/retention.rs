@@ -80,7 +80,7 @@ async fn several_providers_delete_together() {
         "insert into {schema}.executions (instance_id, execution_id, status, completed_at)
          select n::text, e.execution_id, e.status, e.completed_at from {schema}.executions e, generate_series(1, 200) n",
     ] {
-        sqlx::query(&db.schema().sql(sql)).execute(db.database().pool()).await.expect("instances");
+        sqlx::query(db.schema().sql(sql)).execute(db.database().pool()).await.expect("instances");
     }
     let both = tokio::join!(keeping(&db, DAY), keeping(&db, DAY));
     let left = async || provider.list_instances().await.expect("a list").len();

@@ -251,13 +251,13 @@ async fn looking_for_expired_tasks_reads_a_few_pages() {
     let fill = "insert into {schema}.task (id, namespace_id, template_id, state, priority, unfinished, next_ordinal, ended_at)
                 select gen_random_uuid(), t.namespace_id, t.template_id, 'c', 0, 0, 1, now() from {schema}.task t, generate_series(1, 10000)";
     let pool = flow.db.database().pool();
-    sqlx::query(&flow.db.schema().sql(fill)).execute(pool).await.expect("tasks");
+    sqlx::query(flow.db.schema().sql(fill)).execute(pool).await.expect("tasks");
     flow.ended_days_ago(&[task], 31).await;
     flow.db.analyze().await;
     let text = include_str!("../../sql/expired_tasks.sql").replace("$1", "1");
     let explain = format!("explain (analyze, buffers, format json) {text}");
     let plan: serde_json::Value =
-        sqlx::query_scalar(&flow.db.schema().sql(explain.leak())).fetch_one(pool).await.expect("a plan");
+        sqlx::query_scalar(flow.db.schema().sql(explain.leak())).fetch_one(pool).await.expect("a plan");
     let pages = |what: &str| plan[0]["Plan"][what].as_i64().expect("a number");
     let pages = pages("Shared Hit Blocks") + pages("Shared Read Blocks");
     println!("{pages} pages");
