@@ -19,7 +19,7 @@ use std::{sync::Arc, time::Instant};
 use axum::{
     Router,
     extract::{DefaultBodyLimit, MatchedPath, Request, State},
-    middleware::{Next, from_fn, from_fn_with_state, map_response},
+    middleware::{Next, from_fn_with_state, map_response},
     response::Response,
     routing::get,
 };
@@ -83,8 +83,7 @@ impl App {
         let finish = |routes: Router| {
             routes
                 .layer(map_response(reply::in_json))
-                .layer(from_fn_with_state(self.guard.clone(), guard::check))
-                .layer(from_fn(count))
+                .layer(from_fn_with_state(Some(self.guard.clone()), admit))
                 .layer(DefaultBodyLimit::max(self.max_body_bytes))
         };
         let reserved = own.fallback(reply::too_many_connections);
@@ -111,7 +110,7 @@ pub fn health_routes(health: &Arc<Health>, metrics: Metrics) -> Routes {
     let own = own(health, metrics)
         .fallback(reply::not_found)
         .method_not_allowed_fallback(reply::method_not_allowed)
-        .layer(from_fn(count));
+        .layer(from_fn_with_state(None::<Guard>, admit));
     Routes { all: own.clone(), reserved: own }
 }
 
@@ -124,12 +123,17 @@ async fn only_when_started(State(health): State<Arc<Health>>, request: Request, 
     }
 }
 
-/// Counts and times every request by its route, never by its path, which a client could make up without end.
-async fn count(request: Request, next: Next) -> Response {
+/// Counts and times every request by its route, never by its path, which a client could make up without end; and lets no
+/// request of a foreign web page through. One layer does both: each is memory of every client that waits.
+async fn admit(State(guard): State<Option<Guard>>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let route = request.extensions().get::<MatchedPath>().map_or("unmatched".into(), |it| it.as_str().to_owned());
     let method = metrics::method(request.method());
-    let response = next.run(request).await;
+    let refused = guard.and_then(|guard| guard.refused(&request));
+    let response = match refused {
+        Some(refused) => refused,
+        None => next.run(request).await,
+    };
     metrics::request(method, route, response.status(), began.elapsed());
     response
 }

@@ -173,7 +173,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_reading_is_taken_once_and_seldom() {
         let (snapshot, reads) = (Snapshot::default(), Arc::new(AtomicU32::new(0)));
-        let slow = Duration::from_secs(4);
+        let slow = ANSWER_WITHIN * 3 / 2;
         assert!(read(&snapshot, 1, &reads, slow).await.is_none(), "it takes longer than an answer waits");
         assert!(read(&snapshot, 2, &reads, slow).await.is_some(), "the first is still under way, and then there");
         assert_eq!(reads.load(Ordering::Relaxed), 1);

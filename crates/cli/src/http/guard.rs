@@ -17,13 +17,12 @@ use std::{
 };
 
 use axum::{
-    extract::{Request, State},
+    extract::Request,
     http::{
         HeaderMap, StatusCode, Uri,
         header::{HOST, HeaderName, ORIGIN},
         uri::Authority,
     },
-    middleware::Next,
     response::Response,
 };
 
@@ -46,6 +45,12 @@ pub(super) struct Guard {
 impl Guard {
     pub(super) fn new(names: &[String]) -> Self {
         Self { names: names.iter().map(|name| plain(name.trim())).collect() }
+    }
+
+    /// The answer to a request that is not let through: 403 with the reason. `None` if it is.
+    pub(super) fn refused(&self, request: &Request) -> Option<Response> {
+        let reason = self.refusal(request.uri(), request.headers())?;
+        Some(reply::error(StatusCode::FORBIDDEN, &reason))
     }
 
     fn allows(&self, host: &str) -> bool {
@@ -83,14 +88,6 @@ impl Guard {
         let foreign = sites.find(|value| !matches!(value.as_bytes(), b"same-origin" | b"none"))?;
         let site = shown(foreign.as_bytes());
         Some(format!("requests of web pages of another origin are refused: Sec-Fetch-Site is {site:?}"))
-    }
-}
-
-/// Lets a request through, or answers 403 with the reason.
-pub(super) async fn check(State(guard): State<Guard>, request: Request, next: Next) -> Response {
-    match guard.refusal(request.uri(), request.headers()) {
-        None => next.run(request).await,
-        Some(reason) => reply::error(StatusCode::FORBIDDEN, &reason),
     }
 }
 

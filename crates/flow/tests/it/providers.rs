@@ -512,25 +512,6 @@ async fn messages_of_pgmq_are_announced() {
     }
 }
 
-/// A queue of PGMQ is announced by whoever makes it: here a worker that claims before anything was sent.
-#[tokio::test]
-async fn a_queue_that_a_claim_makes_is_announced() {
-    let through = Through { provider: Provider::Pgmq, amqp_url: None };
-    let flow = Queued::with(&through, LONG, "[{name: a}]").await;
-    let change = NamespaceChange { announces: Some(true), ..NamespaceChange::default() };
-    flow.put_namespace(NAMESPACE, &change).await.expect("changed");
-    let mut listener = PgListener::connect_with(flow.db.database().pool()).await.expect("a listener");
-    let made = format!("{}_pgmq_queue_created", flow.db.schema().name());
-    listener.listen(&made).await.expect("listening");
-    let early = Claimant { steps: Some(vec!["a".to_owned()]), ..worker() };
-    let told = tokio::select! {
-        _ = flow.claim(&early, 1, Some(Instant::now() + PATIENCE)) => panic!("nothing was announced while it waited"),
-        told = listener.recv() => told.expect("a notification"),
-    };
-    let payload: serde_json::Value = serde_json::from_str(told.payload()).expect("JSON");
-    assert_eq!(payload["namespace"], NAMESPACE);
-}
-
 /// Listeners outside are told of steps that can be claimed, those that were sent through another queue included.
 /// One has been sent for an hour ahead when another becomes ready: both are told of.
 #[tokio::test]

@@ -45,6 +45,8 @@ pub async fn pooler(db: &TestDb) -> Option<Pooler> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port.expect("a free port for the pooler").port()));
     let users = servers.write(&folder.join("users"), &users(db.url()));
     let ini = servers.write(&folder.join("pgbouncer.ini"), &configuration(&program, &users, &target, address));
+    servers.give(&users);
+    servers.give(&ini);
 
     let log = fs::File::create(folder.join("log")).expect("the pooler's log");
     let mut command = Command::new(program);

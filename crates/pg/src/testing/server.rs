@@ -298,7 +298,8 @@ impl Folder {
         path.to_path_buf()
     }
 
-    fn give(&self, path: &Path) {
+    /// Gives a file or folder to the user that runs the servers.
+    pub(super) fn give(&self, path: &Path) {
         if let Some(account) = &self.account {
             lchown(path, Some(account.uid()), None)
                 .unwrap_or_else(|error| panic!("could not give away {}: {error}", path.display()));

@@ -14,3 +14,4 @@ mod schema;
 mod settings;
 mod tasks;
 mod templates;
+mod values;

@@ -63,7 +63,7 @@ async fn what_cannot_be_meant_makes_no_task() {
         (with("name", json!("a\u{0}b")), 404, "no template"),
         (with("context", json!({})), 400, "context: \"order\""),
         (with("priority", json!(40_000)), 400, "40000"),
-        (with("tags", json!("x")), 400, "expected a sequence"),
+        (with("tags", json!("x")), 400, "expected a list"),
         (with("tags", json!(vec!["x"; 101])), 400, "tags: there are 101"),
         (with("initiator", json!("a\u{0}")), 400, "initiator: "),
         (with("reason", json!("x".repeat(201))), 400, "reason: it has 201"),
