@@ -22,8 +22,11 @@ async fn the_document_holds_against_whatever_is_sent() {
         assert_eq!(ended[1]["task_state"], "error", "{ended:?}");
         failed
     };
-    // A task is resumed at most once after a failure: made-up requests may all come after another has changed it.
+    // A failed task can be mended once: made-up requests may all come after another has changed it.
     let resumed = fail().await;
+    let resolve = json!({"type": "resolve_manually", "by": "tests", "reason": "mended"}).to_string();
+    let step = format!("tasks/{resumed}/workflow_steps/a");
+    assert_eq!(server.send("PATCH", &step, &[JSON], resolve.as_bytes()).await.status, 200);
     let resume = json!({"by": "tests", "reason": "mended"});
     assert_eq!(server.post(&format!("tasks/{resumed}/resume"), &resume).await.status, 200);
     assert_eq!(server.send("DELETE", &format!("tasks/{resumed}"), &[], b"").await.status, 200);
@@ -38,7 +41,8 @@ async fn the_document_holds_against_whatever_is_sent() {
     }
     let entries = server.get("dlq").await.json();
     let entries = entries["entries"].as_array().expect("entries");
-    let entry = entries.iter().find(|entry| entry["task_uuid"] == failed.as_str()).expect("an entry of the failed task");
+    let entry =
+        entries.iter().find(|entry| entry["task_uuid"] == failed.as_str()).expect("an entry of the failed task");
     let entry = entry["id"].to_string();
     let spare = server.task(json!({})).await;
     let environment = [
