@@ -5,6 +5,9 @@
 //! claims the step by that number ([`deliver`]), once; from there on it is a step like any other, with its token. The message is acked when the step has ended, after the commit. So a message
 //! that comes twice, late or never costs a look or some time, and nothing else.
 
+// What only optional queues use is compiled without them, too.
+#![cfg_attr(not(all(feature = "pgmq", feature = "rabbitmq")), allow(dead_code, unused_variables))]
+
 pub(crate) mod deliver;
 mod events;
 pub(crate) mod held;
