@@ -273,7 +273,7 @@ async fn an_engine_with_nothing_to_remove_asks_once() {
     let Some(role) = flow.db.counting_role().await else { return };
     let own = Flow::start(role.database(), flow.db.schema(), Options::default());
     let _orchestrator = own.orchestrate();
-    eventually("it has asked", async || role.calls_matching("expired_tasks").await > 0).await;
+    eventually("it has asked", async || role.calls_matching("k.keep_s is not null").await > 0).await;
     eventually("no statement is sent for a while", async || {
         let before = role.calls().await;
         tokio::time::sleep(Duration::from_millis(500)).await;
