@@ -40,7 +40,7 @@ select m.id, 0, 0, (select l.id from {schema}.step_lane l where l.name = 'a' lim
 const PICK_TASKS: &str = "with picked as materialized";
 const FIND_TASKS: &str = "select k.task_id as id";
 const BOTTLENECKS: &str = "), lengths as materialized (";
-const PERFORMANCE: &str = "select t.id, t.template_id, t.state, extract(epoch from t.ended_at";
+const PERFORMANCE: &str = "select t.id, t.template_id, t.state, t.ended_at, t.created_at from";
 const OPERABLE_TASKS: &str = "select o.id, count(*) over () as matched";
 
 /// The pages that a statement reads while something is done, and what comes of that.

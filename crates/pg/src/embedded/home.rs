@@ -43,6 +43,8 @@ pub(super) const LOCK: &str = "lock";
 /// The file that `reveille up` locks for as long as it runs.
 pub(super) const OWNER: &str = "owner";
 pub(super) const PASSWORD: &str = "password";
+/// What `initdb` reads it from, and nothing else.
+const PASSWORD_COPY: &str = "password-for-initdb";
 pub(super) const LOG: &str = "postgresql.log";
 pub(super) const OLD_LOG: &str = "postgresql.log.old";
 pub(super) const PORT: &str = "port";
@@ -162,21 +164,24 @@ impl Home {
             password_file.sync_all().map_err(Error::io("write to the disk", &password_path))?;
         }
 
+        // The server's user reads a copy: another start may make the file itself root's at any moment.
+        let copy_path = self.root.join(PASSWORD_COPY);
+        remove_if_there(&copy_path)?;
+        let copy = self.write(&copy_path, &password)?;
         let mut command = self.command(installation, "initdb");
-        command.arg("--pgdata").arg(&making).arg("--pwfile").arg(&password_path);
+        command.arg("--pgdata").arg(&making).arg("--pwfile").arg(&copy_path);
         command.args(["--username", SUPERUSER, "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C"]);
         command.arg("--data-checksums");
         if !durable {
             command.arg("--no-sync");
         }
-        // It has to be read by the server's user until initdb is done.
         if let Some(account) = &self.account {
-            files::give(&password_file, &password_path, account.uid(), account.gid())?;
+            files::give(&copy, &copy_path, account.uid(), account.gid())?;
         }
         // An initdb whose caller is gone must not go on in a folder that the next start removes.
         let output =
             command.kill_on_drop(true).output().await.map_err(Error::io("run", &installation.program("initdb")))?;
-        self.keep(&password_file, &password_path)?;
+        remove_if_there(&copy_path)?;
         if !output.status.success() {
             let said = [output.stdout, output.stderr].concat();
             let said = String::from_utf8_lossy(&said).trim().replace(&password, "…");
@@ -343,4 +348,12 @@ pub(crate) fn random_hex(bytes: usize) -> Result<String> {
     let mut buffer = vec![0; bytes];
     File::open(path).and_then(|mut file| file.read_exact(&mut buffer)).map_err(Error::io("read", path))?;
     Ok(buffer.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Removes a file that may be left of a start that ended early.
+fn remove_if_there(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path)(error)),
+        _ => Ok(()),
+    }
 }
