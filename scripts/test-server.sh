@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 workspace=$(pwd -P)
 me=$(id -u)
 
-# Anybody can make a folder of such a name in /tmp. Ours is a folder of the caller in which nobody else can write: closed to
+# Any user can make a folder of such a name in /tmp. Ours is a folder of the caller in which no other user can write: closed to
 # others, or, for root, open to pass through for the user who runs the servers.
 is_ours() {
     mode=700

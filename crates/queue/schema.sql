@@ -1008,7 +1008,7 @@ begin
             join {schema}.partition p on p.id = c.partition_id
             limit cardinality(turns)
         ), readable as materialized (
-            -- Up to where: not more than the batch of whoever wants most, nor `room`, nor what is not old enough.
+            -- Up to where: not more than the largest batch, nor `room`, nor what is not old enough.
             select m.*, r.upto, r.bytes, row_number() over (partition by r.upto is not null order by m.due_at, m.partition_id) as turn
             from (select * from mine m where not m.expired) m
             left join lateral (

@@ -13,7 +13,7 @@ const RUN_UP: Duration = Duration::from_secs(1);
 /// How often to look whether the backlog is used up.
 const STEP: Duration = Duration::from_millis(100);
 
-/// Everybody sends as fast as they can and does not wait for who receives; then nobody sends, and the backlog is received.
+/// All senders send as fast as they can, whatever is received; then no sender sends, and the backlog is received.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Saturation {
@@ -23,14 +23,14 @@ pub struct Saturation {
     pub seconds: u64,
 }
 
-/// What was received while others sent, and while nobody did.
+/// What was received while senders sent, and after they had stopped.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SaturationOutcome {
     /// Messages per second that were sent.
     pub sent_per_second: f64,
     /// Messages per second that every group received meanwhile.
     pub received_per_second: f64,
-    /// And when nobody sent, as long as there were any.
+    /// And after the senders had stopped, as long as there were any.
     pub alone_per_second: f64,
     /// Messages that a group should have received and has not.
     pub missing: u64,

@@ -140,7 +140,7 @@ async fn throughput_is_what_receivers_can_take() {
 }
 
 /// Who sends does not wait for who receives, and what is received is told for both: while others send, and alone.
-/// Four senders send 10 messages in a millisecond and two receivers take as many, which nobody keeps from it: 40 000 a second against 20 000.
+/// Four senders send 10 messages in a millisecond and two receivers take as many, undisturbed: 40 000 a second against 20 000.
 #[tokio::test(start_paused = true)]
 async fn saturation_tells_both_rates() {
     let memory = Memory { takes: TAKES, ..Memory::default() };

@@ -130,7 +130,7 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// Other machines could reach the server, and nobody said that they may.
+    /// Other machines could reach the server, and no flag allows it.
     #[error(
         "refusing to listen on {address}: there is no authentication, so anyone who can reach this address may do \
          everything; listen on 127.0.0.1, or give --allow-unauthenticated if that is what you want"

@@ -41,7 +41,7 @@ metrics! {
     STEPS = "reveille_flow_steps", "gauge", "steps that can go on, up to 10000 altogether, by namespace and state (ready, in_progress, waiting_for_retry)";
     READY_OLDEST = "reveille_flow_oldest_ready_step_seconds", "gauge", "for how long the step that can be claimed and has waited longest has waited, by namespace";
     TASKS_FAILED = "reveille_flow_tasks_with_failures", "gauge", "tasks in which a step has failed for good, up to 10000, by namespace";
-    INVESTIGATIONS = "reveille_flow_investigations_open", "gauge", "tasks that somebody has to look into, up to 10000";
+    INVESTIGATIONS = "reveille_flow_investigations_open", "gauge", "tasks with an open investigation, up to 10000";
     ORCHESTRATIONS = "reveille_durable_orchestrations", "gauge", "orchestrations, by status; estimated where there are very many";
     MESSAGES = "reveille_durable_messages_due", "gauge", "messages to orchestrations that are due, up to 10000";
     MESSAGE_OLDEST = "reveille_durable_oldest_message_seconds", "gauge", "for how long the oldest of these messages has been due";

@@ -105,7 +105,7 @@ fn own(health: &Arc<Health>, metrics: Metrics) -> Router {
     own.merge(scrape)
 }
 
-/// The routes of an address that shows health and metrics only. Whoever can reach it may call it by any name.
+/// The routes of an address that shows health and metrics only. Clients may call it by any name.
 pub fn health_routes(health: &Arc<Health>, metrics: Metrics) -> Routes {
     let own = own(health, metrics)
         .fallback(reply::not_found)

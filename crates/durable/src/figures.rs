@@ -58,7 +58,7 @@ impl Figures {
     }
 }
 
-/// Somebody who watches the orchestrations of a schema. Cheap to clone; all clones are one.
+/// Watches the orchestrations of a schema. Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub struct Watch(Arc<Inner>);
 
@@ -76,7 +76,7 @@ impl Watch {
     /// Outside a tokio runtime.
     pub fn start(db: &Database, schema: &Schema, options: wake::Options) -> Watch {
         let wake = Wake::start(db, schema, options);
-        // What is heard there counts as activity, and nobody waits for it here.
+        // What is heard there counts as activity; no waiter here needs it.
         wake.channel("orch_work", Payload::Due);
         wake.channel("worker_work", Payload::Empty);
         let sql = schema.sql(include_str!("../sql/figures.sql"));

@@ -1,9 +1,9 @@
--- How tasks and steps stand, for whoever watches a server.
+-- How tasks and steps stand, for operators.
 -- top:     so many namespaces by themselves, those with most open tasks; the others are summed up, without a name.
 -- counted: tasks of a namespace in a state, steps altogether, and tasks to be looked into: so many are counted at most.
 -- Rows:    `kind` t: tasks of a namespace in a state. s: steps that are ready, with a worker, or wait for another
 --          attempt. r: for how long the step that can be claimed and has waited longest has waited, in seconds.
---          f: tasks in which something failed for good. i: tasks that somebody has to look into, in all namespaces.
+--          f: tasks in which something failed for good. i: tasks with an open investigation, in all namespaces.
 -- Index:   task_listed and task_failed, index-only; step_due, from each queue with such steps to the next; of
 --          task the primary key, for each step that is counted; investigation_open. Nothing that has ended is read but
 --          the entries of task_listed that are counted.

@@ -28,7 +28,7 @@ begin
     from json_to_recordset(definitions) as n (
         ordinal integer, name text, kind text, parents integer[], children integer[], absent boolean, callable text, initialization text, max_attempts integer, backoff text,
         backoff_base_ms integer, max_backoff_ms integer, jitter real, timeout_ms bigint, failure_strategy text, success_events text[], failure_events text[]);
-    -- Whoever claims by callables has to know the new names.
+    -- Claims by callables have to know the new names.
     update {schema}.namespace n set version = n.version + 1 where n.id = register_template.namespace_id;
     perform {schema}.ring(array[{namespaces}], array['']);
     perform {schema}.note_ancestors(id);

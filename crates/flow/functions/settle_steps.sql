@@ -5,7 +5,7 @@
 -- bodies:   the result, the error, the checkpoint. delays_ms: the handler's own pause before the next attempt; null: the template's.
 -- templates, definitions: for which definition a token was made: what was said was checked against that. Null: the engine's own.
 -- chosen:   the places of the steps that a decision chose. inputs: of the parts that a batchable step asks for. `…_lasts` says where those of each member end.
--- Outcomes: null: somebody else has the task. s: the step is not this claim's any more. x: it is, but of another definition. d and a letter: this claim has ended like that before.
+-- Outcomes: null: another transaction has the task. s: the step is not this claim's any more. x: it is, but of another definition. d and a letter: this claim has ended like that before.
 --           Otherwise c, w (to be tried again), e (failed for good), p (failed, and the rest goes on), r and l (ready again); then the task's state, + if steps became ready,
 --           and ! if somebody watches.
 -- Locks:    the tasks, in order, skip locked; `patient` waits. Then their steps.

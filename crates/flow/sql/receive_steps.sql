@@ -1,5 +1,5 @@
 /* receive_steps */
--- The steps of some names ($2) in the namespaces beside them ($1) that are due, $3 at most: what whoever claims now
+-- The steps of some names ($2) in the namespaces beside them ($1) that are due, $3 at most: what a claim now
 -- would find. Nothing is taken.
 -- Index: step_lane_due of the lanes that have steps.
 select s.task_id, s.ordinal, n.name as namespace, q.step, ((l.lane_id & 65535) - 32768)::smallint as priority, s.attempt

@@ -2,7 +2,7 @@
 -- Gives steps ($1: tasks, $2: ordinals) whose messages ($3: numbers) have been sent until they are sent again, if
 -- nobody has claimed them by then: $4 milliseconds, or as long again as they have been ready. Until this they were
 -- leased to who sends them, for seconds: see functions/publish_steps.sql.
--- Locks:  the steps, skip locked: what somebody has for a moment is being claimed, or sent again in vain.
+-- Locks:  the steps, skip locked: a step that another transaction has locked is being claimed, or sent again in vain.
 -- Index:  the primary key.
 -- Commit: as everywhere else. A crash that forgets it has the steps sent again.
 with mine as materialized (

@@ -3,7 +3,7 @@
 //! Steps wait by their names. So a claim by callables is one by the names that stand for them in the templates of its namespaces. A name that stands for another callable as well cannot be claimed like
 //! this: the worker would get steps that it cannot carry out. That is an error and not an empty answer, because the steps would wait for ever without anybody noticing.
 //!
-//! A template that is registered while a worker waits counts at once: registering rings whoever follows the namespaces.
+//! A template that is registered while a worker waits counts at once: registering wakes the followers of namespaces.
 
 use sqlx::Row;
 use tokio::time::{Instant, sleep_until};

@@ -1,7 +1,7 @@
 //! JSON as it was written.
 //!
 //! A parsed value holds whole numbers of 64 bits and floating point numbers: 100000000000000000001 becomes 1e20 in it, so that two contexts that differ are the same and what is stored is
-//! not what was sent. [`Json`] keeps the text. It is parsed where somebody has to look into it: to compare it with a schema, to read an outcome, and for its identity.
+//! not what was sent. [`Json`] keeps the text. It is parsed where its content counts: to compare it with a schema, to read an outcome, and for its identity.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -25,7 +25,7 @@ pub struct Figures {
     pub oldest_ready: Vec<(Option<String>, Duration)>,
     /// By namespace: tasks in which something failed for good.
     pub failed: Vec<(Option<String>, u64)>,
-    /// Tasks that somebody has to look into.
+    /// Tasks with an open investigation.
     pub investigations: u64,
 }
 

@@ -54,7 +54,7 @@ impl Flow {
         let kept = apart(move || Kept::new(id, template)).await.ok_or(BUSY)?;
         self.inner.catalog.keep(kept);
         if registered.new {
-            // Whoever claims by callables has to know the new names.
+            // Claims by callables have to know the new names.
             self.inner.ring_namespaces();
         }
         Ok(registered)

@@ -60,7 +60,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Removes tasks that have ended, and says which. Their rows in other tables are deleted later, by whoever orchestrates.
+    /// Removes tasks that have ended, and says which. Their rows in other tables are deleted later, by an orchestrator.
     pub(crate) async fn remove(&self, tasks: &[Uuid]) -> Result<Vec<Uuid>> {
         let query = || sqlx::query(&self.inner.sql.remove_tasks).bind(tasks);
         let rows = self.inner.db.ask("remove tasks", query).await?;

@@ -1,4 +1,4 @@
-//! The newest version of a template, for whoever names none.
+//! The newest version of a template, for submissions that name none.
 //!
 //! Versions are compared as semantic versions. A text that is none is older than every text that is one; of two such texts the one that was registered later is newer.
 

@@ -1,7 +1,7 @@
 //! What the server is short of, and since when.
 //!
 //! A full disk, too little memory, too many connections, a database that became read-only: statements fail, and fail again until an operator has done something. Trying
-//! again for long only makes callers wait. So whoever retries asks [`Shortage::patience`] for how long, and [`is_lasting`] whether that time is over already for everybody. The
+//! again for long only makes callers wait. So a retry loop asks [`Shortage::patience`] for how long, and [`is_lasting`] whether that time is over already for all callers. The
 //! health check asks [`current`].
 //!
 //! The memory is one per process, not per pool, because an error is sorted where it is met and does not know its pool. It ends with the first write that succeeds, or a minute

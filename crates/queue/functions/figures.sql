@@ -1,4 +1,4 @@
--- What waits in queues and for consumer groups, for whoever watches a server.
+-- What waits in queues and for consumer groups, for operators.
 -- top:     so many queues, and so many groups, by themselves; the others are summed up.
 -- counted: dead letters of a queue that are counted at most.
 -- Rows:    `kind` q, a queue: those with most messages, and where they are equal with most dead letters. g, a group of

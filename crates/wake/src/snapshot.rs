@@ -3,7 +3,7 @@
 //! Figures such as depth and lag are read from tables, and monitoring asks for them every few seconds for ever. Three dangers: an idle
 //! server would no longer be idle, a large schema would be read all the time, and a slow database would collect such readings. So a
 //! [`Snapshot`] is taken again only if [`Wake::activity`](crate::Wake::activity) has grown, never costs more than
-//! a fiftieth of the time, and is never taken twice at once. Whoever asks in between gets the last one, with its age: what grows by
+//! a fiftieth of the time, and is never taken twice at once. A caller in between gets the last one, with its age: what grows by
 //! itself, such as the age of the oldest message, is then a matter of arithmetic.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,7 @@ pub struct Snapshot<T>(Arc<Inner<T>>);
 
 struct Inner<T> {
     state: Mutex<State<T>>,
-    /// Held by whoever reads.
+    /// Held by the reading.
     turn: Arc<Semaphore>,
 }
 
@@ -105,7 +105,7 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
                 drop(turn);
             });
         }
-        // Whoever reads gives the turn back at the end. Without a reading this returns at once.
+        // The reading gives the turn back at its end. Without a reading this returns at once.
         let _ = timeout(ANSWER_WITHIN, self.0.turn.acquire()).await;
         let state = self.state();
         state.last.as_ref().map(|last| Aged { value: last.value.clone(), age: last.at.elapsed() })

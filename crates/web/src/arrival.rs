@@ -181,6 +181,6 @@ mod tests {
         for _ in 0..30 {
             assert_eq!(status(Body::from("x".repeat(10 << 20)), &memory).await, 200);
         }
-        assert!(silent.try_join_next().is_none(), "nobody was given up");
+        assert!(silent.try_join_next().is_none(), "no sender was given up");
     }
 }

@@ -4,10 +4,10 @@
 //! may take, before it takes it, and a charge is given back when its memory is. Three pools keep one kind of request from starving
 //! another:
 //!
-//! - bodies that are **arriving**, by the bytes that have arrived. Whoever announces a body and sends none holds nothing. When the
+//! - bodies that are **arriving**, by the bytes that have arrived. A client that announces a body and sends none holds nothing. When the
 //!   pool is short, senders that are slower than [`SLOW`] are given up;
 //! - **small** requests that are worked on, and **large** ones. Who finds no room waits for it ([`ROOM_WITHIN`]); a charge
-//!   of work includes the body, so that nobody who works waits for anybody who waits.
+//!   of work includes the body, so that no request at work waits for one that waits.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +35,7 @@ const ROOM_WITHIN: Duration = Duration::from_secs(10);
 
 /// A sender slower than so many bytes a second is given up when memory is short: modems are faster.
 const SLOW: u64 = 8 * 1024;
-/// Over which time that is measured, and what nobody is given up before.
+/// Over which time that is measured; no sender is given up before it has passed.
 const MEASURED_OVER: Duration = Duration::from_secs(2);
 
 /// The memory for requests. Cheap to clone.

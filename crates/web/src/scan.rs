@@ -1,6 +1,6 @@
 //! How deep a JSON text is nested, and about what its parsed form takes in memory, found without parsing it.
 //!
-//! A parser that recurses ends the process of whoever reads a text that is nested deeply enough; what is kept as text here is
+//! A parser that recurses ends its process on a text that is nested deeply enough; what is kept as text here is
 //! parsed by consumers. And a parsed value takes many times its text: `[0,0,0,…]` 64 times, `[{"a":0},…]` 100 times. Both are
 //! checked by this scan before anything is parsed. It looks at brackets, commas and colons outside of strings; whether the text is
 //! JSON at all is the parser's matter.

@@ -57,7 +57,7 @@ impl Owner {
 
 /// Who holds `dir`, without taking it.
 pub(super) fn holder(dir: &Path) -> io::Result<Holder> {
-    // Whoever may write to the directory could have put a link there.
+    // A user who may write to the directory could have put a link there.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     match OpenOptions::new().read(true).custom_flags(flags).open(dir.join(FILE)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Holder::Nobody),

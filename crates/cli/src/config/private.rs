@@ -36,7 +36,7 @@ pub(crate) fn is_root() -> bool {
     std::process::Command::new("id").arg("-u").output().is_ok_and(|it| it.stdout.trim_ascii() == b"0")
 }
 
-/// Where data goes when nobody said: `/var/lib` for root, whose home other users (PostgreSQL's among them) cannot reach;
+/// The default data directory: `/var/lib` for root, whose home other users (PostgreSQL's among them) cannot reach;
 /// else the user's data home. `None` if the environment names no home.
 pub(super) fn default_data_dir(root: bool, variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     if root {

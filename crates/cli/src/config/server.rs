@@ -13,7 +13,7 @@ const DEFAULT_LISTEN: &str = "127.0.0.1:6632";
 /// A body is held in memory. A request may use several times its body, and all requests together are bounded.
 const MAX_BODY_MB: i64 = 128;
 
-/// A time series per queue and group is kept by whoever scrapes: more than this is a slip.
+/// A time series per queue and group is kept by the scraper: more than this is a slip.
 const MAX_METRICS_TOP: i64 = 1_000;
 
 /// Where and how the HTTP server listens.

@@ -299,7 +299,7 @@ mod tests {
         assert!(admission.admit(HERE).is_some_and(|place| !place.is_reserved()), "a place is given back");
     }
 
-    /// A peer at its own limit loses its own idle connections, and nobody else's.
+    /// A peer at its own limit loses its own idle connections, and those of no other peer.
     #[tokio::test(start_paused = true)]
     async fn a_peer_at_its_limit_closes_its_own_idle_connections() {
         let admission = limits(10, 2);

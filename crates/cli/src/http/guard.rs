@@ -1,6 +1,6 @@
 //! Refuses what a browser sends for a web page of another site.
 //!
-//! The server has no authentication: whoever reaches its address may do everything. A browser on the same machine reaches a
+//! The server has no authentication: every client that reaches its address may do everything. A browser on the same machine reaches a
 //! loopback address, and it sends what any web page asks it to send. Two checks keep pages out, on every route, because a GET
 //! can act, too (a pop with `autoAck` consumes messages):
 //!

@@ -279,7 +279,7 @@ async fn connection(stream: TcpStream, place: Place, routes: Router, mut stopped
     let stop = async { stopped.wait_for(|stopped| *stopped).await.map(drop) };
     let ended = tokio::select! {
         ended = &mut connection => ended,
-        // Whoever does not read an answer has to leave for others.
+        // A client that does not read its answer is cut when others need the memory.
         () = hung_up.requested() => return,
         () = place.closed() => match place.is_busy() {
             false => return,

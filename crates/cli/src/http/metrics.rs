@@ -68,7 +68,7 @@ const SHORTAGES: &str = "reveille_database_shortages_total";
 const CLOSED_IDLE: &str = "reveille_http_connections_closed_idle_total";
 const REFUSED: &str = "reveille_http_connections_refused_total";
 
-/// Somebody who is asked for figures with every scrape.
+/// A source of figures that every scrape asks.
 pub trait Observe: Send + Sync {
     /// The figures as they are now. Every scrape waits for it.
     fn observe(&self) -> Pin<Box<dyn Future<Output = Vec<Family>> + Send + '_>>;

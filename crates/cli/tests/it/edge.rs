@@ -26,7 +26,7 @@ async fn raw(address: SocketAddr, head: &str) -> Answer {
     parse(&timeout(PATIENCE, exchange(address, &text)).await.expect("an answer in time").expect("an answer"))
 }
 
-/// A web page must not be able to act through the browser of somebody who can reach the server.
+/// A web page must not be able to act through a browser that can reach the server.
 /// What a browser sends for a page: with a name that was made to lead here, with the page's origin, for an image; then bodies of the kinds that a page may
 /// send without asking. The message that all of them are after is still there.
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn a_web_page_cannot_act() {
     assert_eq!(data(&server.pop("queue/prey").await), ["1"]);
 }
 
-/// An address that other machines can reach must be refused until somebody says that anyone may do everything.
+/// An address that other machines can reach must be refused until a flag says that anyone may do everything.
 /// Both commands that listen, on all addresses; then with the flag.
 #[tokio::test]
 async fn an_address_that_others_can_reach_needs_a_flag() {
@@ -88,7 +88,7 @@ async fn an_address_that_others_can_reach_needs_a_flag() {
     assert_eq!(get(([127, 0, 0, 1], address.port()).into(), "/health/live").await.status, 200);
 }
 
-/// What is nested so deeply that it ends the process of whoever parses it must be refused wherever a body is read, with the limit.
+/// What is nested so deeply that parsing it ends a client's process must be refused wherever a body is read, with the limit.
 /// A hundred thousand levels to routes that keep payloads as text, routes that parse, and templates in both forms.
 #[tokio::test]
 async fn deeply_nested_bodies_are_refused() {
@@ -204,7 +204,7 @@ async fn memory_stays_under_the_documented_bound() {
         for _ in 0..count {
             let body = Arc::clone(&body);
             sent.spawn(async move {
-                // On a slow machine there may be no room in time, and whoever is refused in the middle of a body may not read the answer.
+                // On a slow machine there may be no room in time, and a client that is refused in the middle of a body may not read the answer.
                 let status =
                     crate::http::try_send(address, "POST", path, headers, &body).await.map(|answer| answer.status);
                 assert!(
@@ -276,5 +276,5 @@ async fn idle_connections_keep_nobody_out() {
     assert_eq!(get(health, "/api/v1/resources/queues").await.status, 404);
     assert_eq!(get(address, "/health/live").await.status, 200);
     assert_refused(&get(address, "/api/v1/resources/queues").await, 503, "too many connections");
-    assert!(waiting.try_join_next().is_none(), "nobody who waits is closed for another");
+    assert!(waiting.try_join_next().is_none(), "no waiting client is closed for another");
 }

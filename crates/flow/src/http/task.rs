@@ -94,7 +94,7 @@ struct By {
     /// What the history calls them.
     #[param(value_type = Option<Label>)]
     by: Option<String>,
-    /// For whoever reads it later.
+    /// Why, for the history.
     #[param(value_type = Option<Label>)]
     reason: Option<String>,
 }
@@ -106,10 +106,10 @@ struct By {
 struct Wish {
     #[serde(rename = "type")]
     what: What,
-    /// What the history calls whoever does it.
+    /// The name of the person who acts, for the history.
     #[schema(value_type = Person)]
     by: String,
-    /// For whoever reads it later.
+    /// Why, for the history.
     #[schema(value_type = Option<Label>)]
     reason: Option<String>,
 }
@@ -247,10 +247,10 @@ pub(super) async fn resolve(
 #[serde(deny_unknown_fields)]
 #[schema(as = ResumeRequest)]
 struct Resume {
-    /// What the history calls whoever does it.
+    /// The name of the person who acts, for the history.
     #[schema(value_type = Person)]
     by: String,
-    /// For whoever reads it later.
+    /// Why, for the history.
     #[schema(value_type = Option<Label>)]
     reason: Option<String>,
 }

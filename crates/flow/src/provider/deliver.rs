@@ -122,7 +122,7 @@ impl Claim for Deliveries {
             }
             let deliveries = match queue.receive(conn, &sources, free.len()).await {
                 Ok(deliveries) if deliveries.is_empty() => {
-                    // What another server has read may come back, and nobody would ring.
+                    // What another server has read may come back without a wake-up.
                     match queue.next_visible(conn, &sources).await {
                         Ok(visible) => again = again.into_iter().chain(visible).min(),
                         Err(error) => {

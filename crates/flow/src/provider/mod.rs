@@ -46,7 +46,7 @@ const HASH_BYTES: usize = 6;
 pub struct ProviderOptions {
     /// Where RabbitMQ is, as `amqp://…`; `None`: there is none. It is not printed.
     pub amqp_url: Option<String>,
-    /// After how long a step that was sent, and that nobody has claimed, is sent again. What a server had that died is found after three seconds.
+    /// After how long a step that was sent and not claimed is sent again. What a server had that died is found after three seconds.
     pub publish_lease: Duration,
 }
 
@@ -169,7 +169,7 @@ pub trait QueueProvider: Send + Sync {
         most: usize,
     ) -> Result<Vec<Delivery>, QueueError>;
 
-    /// When a message of these sources that nobody can receive now may be received again, because who received it is not heard of any more. `None`: there is none, or whoever waits is told.
+    /// When a message of these sources that is invisible now may be received again, because its receiver has died. `None`: there is none, or waiters are woken.
     async fn next_visible(&self, _: &mut PgConnection, _: &[Source]) -> Result<Option<Duration>, QueueError> {
         Ok(None)
     }

@@ -1,6 +1,6 @@
 //! PGMQ: its own SQL in the same database, installed from its own crate where it is missing; no extension.
 //!
-//! A message is read for seconds, which is as long as it may take to claim its step, and deleted when that has ended. Nobody polls: whoever sends rings, and who finds nothing is told when
+//! A message is read for seconds, which is as long as it may take to claim its step, and deleted when that has ended. Nothing polls: a sender wakes the receivers, and a receiver that finds nothing is told when
 //! what others have read can be read again.
 
 use std::collections::{HashMap, HashSet};
@@ -38,7 +38,7 @@ pub(super) struct Pgmq {
     db: Database,
     schema: String,
     announce_queue: Sql,
-    /// For how long a message that was read is invisible, in seconds: [`READING`], or as long as one that nobody claims is not sent again.
+    /// For how long a message that was read is invisible, in seconds: [`READING`], or the time after which an unclaimed step is sent again.
     invisible: i32,
     /// Installed by the first who needs it.
     installed: OnceCell<PGMQueueExt>,
@@ -77,7 +77,7 @@ impl Pgmq {
         self.db.session().await.map_err(|error| QueueError::new(NAME, "could not be reached", error))
     }
 
-    /// Makes the queue of a namespace, if this process has not yet, and announces it if nobody had made it before. Answers whether this process has made it now.
+    /// Makes the queue of a namespace, if this process has not yet, and announces it if it did not exist. Answers whether this process has made it now.
     async fn open(&self, conn: &mut PgConnection, queue: &str, namespace: &str) -> Result<bool, QueueError> {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known().contains(queue) {
@@ -89,7 +89,7 @@ impl Pgmq {
         let is_new: bool = sqlx::query_scalar(is_new).bind(queue).fetch_one(&mut *conn).await.map_err(unreachable)?;
         queues.create_with_cxn(queue, &mut *conn).await.map_err(failed("could not make a queue"))?;
         if is_new {
-            // Whoever makes it announces it, be it a worker that claims before anything was sent.
+            // The process that makes it announces it, also for a claim before anything was sent.
             let channel = outside_channel(&self.schema, "pgmq_queue_created", None);
             let announce = sqlx::query(&self.announce_queue).bind(namespace).bind(queue).bind(channel);
             announce.execute(conn).await.map_err(unreachable)?;
@@ -227,7 +227,7 @@ impl QueueProvider for Pgmq {
             })?;
             soonest = soonest.into_iter().chain(seconds).reduce(f64::min);
         }
-        // What is visible by now was not: somebody has it locked, or it came since. It is looked at again soon.
+        // A message that is visible by now was locked by another transaction, or is new: the next poll is soon.
         Ok(soonest.map(|seconds| Duration::from_secs_f64(seconds.max(LOCKED.as_secs_f64()))))
     }
 

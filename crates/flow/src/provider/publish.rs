@@ -2,7 +2,7 @@
 //!
 //! One publisher per namespace, for as long as it has such a queue. It takes steps that are due as a worker would, and sends them after its commit. What could not be sent is due again at
 //! once, and sent when the queue is back; what was taken by a process that died before it could send it is due again after seconds ([`SENDING`]). What was sent is the queue's, and sent
-//! again only if nobody claims it for long.
+//! again only if it stays unclaimed for long.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -223,7 +223,7 @@ impl Flow {
         Ok(true)
     }
 
-    /// What was sent is not sent again soon. If this is not heard it is, which costs a message that nobody needs.
+    /// What was sent is not sent again soon. If this fails it is, which costs a superfluous message.
     async fn keep_sent(&self, sent: &[Taken]) {
         let query = || {
             sqlx::query(&self.inner.sql.sent_steps)

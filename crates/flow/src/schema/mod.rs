@@ -1,4 +1,4 @@
-//! JSON Schemas that somebody else wrote, used within bounds.
+//! JSON Schemas of clients, evaluated within bounds.
 //!
 //! A template says what contexts and results look like. Both the schema and the value come from outside, so the time, the memory and the stack that they take together are bounded:
 //! [`Shape`] bounds what a schema expands to when it is registered, [`meter`] what an evaluation may cost. Whether a value is valid is asked first, which needs no memory; the reasons are
@@ -46,7 +46,7 @@ static LARGE: Semaphore = Semaphore::const_new(LARGE_AT_ONCE);
 pub(crate) async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let turn = tokio::time::timeout(TURN_WITHIN, LARGE.acquire()).await.ok()?.ok()?;
     let done = tokio::task::spawn_blocking(move || {
-        // Whoever asked may have gone away: the turn is over when the work is.
+        // The caller may have gone away: the turn is over when the work is.
         let _turn = turn;
         work()
     });

@@ -1,6 +1,6 @@
 //! What a JSON Schema expands to, counted before it is used.
 //!
-//! References make a schema a graph: twenty definitions that each name the next one twice are a million subschemas to whoever follows them. [`Shape::of`] follows every reference once,
+//! References make a schema a graph: twenty definitions that each name the next one twice are a million subschemas when they are followed. [`Shape::of`] follows every reference once,
 //! adds up what it would become if each were written out, and refuses what is beyond the bounds. A reference back to a subschema that is being followed counts as one:
 //! trees are legitimate, and how often they are followed depends on the value. A cycle that never goes into the value means nothing, and is refused.
 

@@ -121,7 +121,7 @@ async fn a_step_of_a_chain_costs_the_same_wherever_it_stands() {
     run(4 + MEASURED..STEPS - MEASURED).await;
     let late = run(STEPS - MEASURED..STEPS).await;
     println!("{MEASURED} claims read from {early} to {late} pages");
-    // The versions of each step that nobody has removed yet. A lookup for each result would read fourteen pages.
+    // The row versions of each step that vacuum has not removed yet. A lookup for each result would read fourteen pages.
     let more = (MEASURED * STEPS * 5) as i64;
     assert!(early > 0 && late < early + more, "{early} {late}");
 }

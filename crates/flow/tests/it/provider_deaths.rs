@@ -1,6 +1,6 @@
 //! Servers that die with what they were about to send, or had just received: others go on with it after seconds.
 //!
-//! A step that was sent and that nobody has claimed is sent again after an hour here, so nothing comes by waiting for that.
+//! A step that was sent and not claimed is sent again after an hour here, so nothing comes by waiting for that.
 
 use flow::{Flow, NamespaceChange, Provider, StepMessage};
 use pg::Database;
@@ -46,7 +46,7 @@ async fn what_a_dead_server_had_not_sent_is_sent() {
     flow.complete(&step, json!(1)).await;
 
     let pool = flow.db.database().pool();
-    // One that nobody needs any more says what the queue is called.
+    // A message of an ended step says what the queue is called.
     let (namespace, name) = (NAMESPACE.to_owned(), "a".to_owned());
     let old = StepMessage { task: first, ordinal: 0, number: 1, namespace, step: name, priority: 0, attempt: 0 };
     let sent = flow.provider(Provider::Pgmq).expect("a queue").publish(&[old]).await.expect("sent");

@@ -229,7 +229,7 @@ async fn ended_tasks_are_deleted_by_filter() {
     eventually("nothing is left", async || flow.is_gone(cancelled[0]).await && flow.is_gone(done).await).await;
 }
 
-/// A task that was removed is nobody's duplicate any more.
+/// A removed task no longer makes a submission a duplicate.
 #[tokio::test]
 async fn a_removed_task_can_be_submitted_again() {
     let flow = Fixture::with("[{name: a}]").await;

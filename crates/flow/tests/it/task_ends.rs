@@ -151,7 +151,7 @@ async fn a_lost_lease_is_no_timeout() {
     assert_eq!(flow.attempts(task).await, [(1, "l".to_owned())]);
 }
 
-/// Whatever a worker reports after the timeout is refused, even if nobody has noticed the timeout yet: no orchestrator runs.
+/// Whatever a worker reports after the timeout is refused, even before the engine has noticed the timeout: no orchestrator runs.
 #[tokio::test]
 async fn a_report_after_the_timeout_is_refused() {
     let flow = Fixture::with(&timed("30", 2)).await;

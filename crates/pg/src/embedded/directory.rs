@@ -52,7 +52,7 @@ impl Directory {
         self.0.account()
     }
 
-    /// Opens the file that is locked by whoever owns the directory. It is not followed if it is a link.
+    /// Opens the file that the owner of the directory locks. It is not followed if it is a link.
     ///
     /// # Errors
     /// [`Error::Link`](super::Error::Link), or the system's.
@@ -60,7 +60,7 @@ impl Directory {
         self.0.open_owner()
     }
 
-    /// The server that runs here, whoever has started it. `None` if none does, or if it is still starting.
+    /// The server that runs here, started by this process or another. `None` if none does, or if it is still starting.
     ///
     /// # Errors
     /// If its password cannot be read.
@@ -70,7 +70,7 @@ impl Directory {
         Ok(Some(Running { pid, port, user: SUPERUSER, password: self.0.password()? }))
     }
 
-    /// Stops the server that runs here, whoever has started it, as [`Cluster::stop`](super::Cluster::stop) does. Returns its
+    /// Stops the server that runs here, started by this process or another, as [`Cluster::stop`](super::Cluster::stop) does. Returns its
     /// process; `None` if none runs.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Ending a server, by whoever has its directory.
+//! Ending the server of a directory.
 
 use std::time::{Duration, Instant};
 

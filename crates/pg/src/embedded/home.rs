@@ -221,7 +221,7 @@ impl Home {
         self.replace_as_server(&self.data().join("reveille.conf"), text)
     }
 
-    /// The port of the last start: whoever wrote down a URL finds the server again. `None` if it is not known.
+    /// The port of the last start: a URL that was written down stays valid. `None` if it is not known.
     pub(super) fn last_port(&self) -> Option<u16> {
         files::read(&self.root.join(PORT)).ok()??.trim().parse().ok()
     }

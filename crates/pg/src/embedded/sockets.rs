@@ -51,7 +51,7 @@ impl Home {
         Ok(outside)
     }
 
-    /// Removes what a killed server left in the folder of its socket, which nobody else uses. PostgreSQL would refuse to
+    /// Removes what a killed server left in the folder of its socket, which nothing else uses. PostgreSQL would refuse to
     /// start as long as any process has the number in the socket's lock file.
     pub(super) fn clear_socket_dir(&self, dir: &Path) -> Result<()> {
         if let Some(account) = self.account() {
@@ -89,7 +89,7 @@ impl Home {
     fn check_ours(&self, path: &Path) -> Result<()> {
         let (there, data) = (fs::symlink_metadata(path), self.data());
         let there = there.map_err(Error::io("look at", path))?;
-        // Nobody but the server's user owns its data.
+        // Only the server's user owns its data.
         let owner = fs::metadata(&data).map_err(Error::io("look at", &data))?.uid();
         if there.is_dir() && there.uid() == owner && there.mode() & 0o077 == 0 {
             return Ok(());

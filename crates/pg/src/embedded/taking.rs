@@ -60,7 +60,7 @@ pub(super) fn make_roots(root: &Path, account: &Account) -> Result<PathBuf> {
     if found.mode() & 0o7777 != mode {
         dir.set_permissions(Permissions::from_mode(mode)).map_err(Error::io("change the mode of", &real))?;
     }
-    // From here on nobody else can put anything into it, if the path leads to what was just taken.
+    // From here on no other user can put anything into it, if the path leads to what was just taken.
     let trusted = trust::resolve(root, account, true)?;
     let there = fs::symlink_metadata(&trusted).map_err(Error::io("look at", &trusted))?;
     if (there.dev(), there.ino()) != (found.dev(), found.ino()) {
@@ -90,7 +90,7 @@ fn check_not_foreign(root: &Path) -> Result<()> {
     if is_ours() {
         return Ok(());
     }
-    // Somebody else may be making the directory too. Then the marker is there before anything that was found.
+    // Another process may be making the directory too. Then the marker is there before anything that was found.
     match first_entry(root)? {
         Some(found) if !is_ours() => Err(Error::ForeignDirectory { path: root.to_path_buf(), found }),
         _ => Ok(()),

@@ -1,6 +1,6 @@
 //! Whether the server's user could lead root astray on the way to a directory.
 //!
-//! A path is looked up name by name. Whoever can write to a folder on the way can replace the next name by a link, and
+//! A path is looked up name by name. A user who can write to a folder on the way can replace the next name by a link, and
 //! root would follow it. So every folder in which a name is looked up, those that links lead through included, must be one
 //! that the server's user cannot change.
 

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! The folder is not in the workspace, because root's workspace may be closed to the user that runs the server. Its name
-//! can be guessed, so a folder of that name is used only if it is the caller's and nobody else can write in it. It is removed
+//! can be guessed, so a folder of that name is used only if it is the caller's and no other user can write in it. It is removed
 //! when the servers are stopped.
 
 use std::env;
@@ -129,7 +129,7 @@ impl Folder {
         }
     }
 
-    /// Makes the folder, or makes sure that nobody else can have made it or can write in it. Root's can be entered by the
+    /// Makes the folder, or makes sure that no other user can have made it or can write in it. Root's can be entered by the
     /// user that runs the servers, and not be listed.
     fn make(&self, caller: u32) {
         let mode = if self.account.is_some() { 0o711 } else { 0o700 };

@@ -80,7 +80,7 @@ impl PrivateCluster {
         self.start_again().await.expect("start the server again");
     }
 
-    /// Gives a folder to whoever the server runs as.
+    /// Gives a folder to the user that runs the server.
     fn own(&self, folder: &Path) {
         use std::os::unix::fs::MetadataExt;
         let data = std::fs::metadata(self.pgdata()).expect("the data directory");

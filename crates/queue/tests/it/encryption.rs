@@ -84,7 +84,7 @@ async fn a_push_without_a_key_is_known_to_the_health_check() {
 }
 
 /// A ciphertext that was copied to another message, and one that was changed, are not delivered and do not block their partition: they become dead letters,
-/// and the messages around them are read. Both are made by SQL, as somebody with access to the database would.
+/// and the messages around them are read. Both are made by SQL, as a user with access to the database would.
 #[tokio::test]
 async fn moved_and_changed_ciphertexts_become_dead_letters() {
     let queues = Fixture::with(keys(&[1])).await;

@@ -27,7 +27,7 @@ fn group<'a>(figures: &'a Figures, queue: &str, name: &str) -> &'a GroupFigures 
     figures.groups.iter().find(|one| one.group.as_ref() == Some(&wanted)).expect("the group is told by itself")
 }
 
-/// Depth, lag, age and dead letters are those of the queue and of each of its groups; a queue that nobody reads has all its messages waiting.
+/// Depth, lag, age and dead letters are those of the queue and of each of its groups; a queue without groups has all its messages waiting.
 /// Two groups read a queue to different places, one gives a message up; the messages are made older.
 #[tokio::test]
 async fn figures_tell_what_waits_and_for_whom() {
@@ -54,7 +54,7 @@ async fn figures_tell_what_waits_and_for_whom() {
     assert!(queue(&figures, "young").oldest.is_some_and(|age| age < Duration::from_secs(100)));
     assert_eq!((group(&figures, "q", "fast").lag, group(&figures, "q", "slow").lag), (1, 3));
     assert!(group(&figures, "q", "slow").oldest.is_some_and(|age| age >= Duration::from_secs(100)));
-    assert_eq!(figures.groups.len(), 2, "nobody reads the others");
+    assert_eq!(figures.groups.len(), 2, "the others have no groups");
 }
 
 /// However many queues and groups there are, only the largest are told by themselves; nothing of the others is missing from the sum.

@@ -111,7 +111,7 @@ async fn what_everybody_has_consumed_goes() {
     assert_eq!(stored(&queues).await, 1);
 }
 
-/// Consumed messages must not stay for ever in a queue that nobody has configured: they go after a day. What a group has not consumed stays, and so does everything that no
+/// Consumed messages must not stay for ever in a queue with default options: they go after a day. What a group has not consumed stays, and so does everything that no
 /// group reads, and everything of a queue that says so.
 /// Six queues with the same two messages, aged by two days.
 #[tokio::test]
@@ -145,7 +145,7 @@ async fn consumed_messages_go_after_a_day_by_default() {
 }
 
 /// Housekeeping must find what goes by default, too, without anybody asking for it.
-/// A consumed message that is two days old, of a queue that nobody has configured.
+/// A consumed message that is two days old, of a queue with default options.
 #[tokio::test]
 async fn housekeeping_removes_consumed_messages_by_default() {
     let queues = Fixture::new().await;

@@ -129,7 +129,7 @@ fn is_foreign(dir: &Path) -> io::Result<bool> {
 /// Makes a file and removes it. Permissions alone do not tell: the file system may be read-only, or full.
 fn try_to_write(dir: &Path) -> io::Result<()> {
     let probe = dir.join(format!(".reveille-doctor-{}", std::process::id()));
-    // Only if there is nothing of that name: whoever may write to the directory could have put a link there.
+    // Only if there is nothing of that name: a user who may write to the directory could have put a link there.
     let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&probe)?;
     let written = file.write_all(b"can this be written?\n");
     let removed = fs::remove_file(&probe);

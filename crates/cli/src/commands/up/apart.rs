@@ -1,7 +1,7 @@
 //! The HTTP server of root's `reveille up`, in a process of its own that is not root.
 //!
 //! Root is needed to run PostgreSQL as another user and to keep the data directory from that user. It is not needed to
-//! answer requests, and whoever finds a hole in the server must not find root behind it. So root's `up` opens the address, starts
+//! answer requests, and a hole in the server must not lead to root. So root's `up` opens the address, starts
 //! itself again as the user that runs PostgreSQL, and hands the address over. It then starts PostgreSQL, tells the other
 //! process where it is, and has no part in any request.
 //!
