@@ -1,7 +1,8 @@
 /* figures */
 -- How orchestrations stand, and what waits to be worked on. $1 counted bigint: so many of each are counted at most
 -- $2 bytes bigint: `instances` is counted one by one up to this size
--- Rows:  `kind` o: instances by status; beyond that size as the planner estimates them, by the last analyze. m: messages
+-- Rows:  `kind` o: instances by status; beyond that size as the planner estimates them, by the last analyze. m:
+--        messages
 --        that are due and t: turns under way. a: activities that wait for a worker and w: those that one has. `oldest`:
 --        for how long the oldest has been due, in seconds.
 -- Index: orchestrator_queue_due, index-only; worker_queue_due; `instances` from its beginning, up to that size.

@@ -1,5 +1,7 @@
--- Changes what is given of a namespace, and tells everybody. Null: it stays. Of a retention, -1: for ever. What was sent through a provider that it no longer has is due at once.
--- Locks: the namespace; whoever is sending its steps is waited for, and seen. Then the steps that were sent, if the provider is another one.
+-- Changes what is given of a namespace, and tells everybody. Null: it stays. Of a retention, -1: for ever. What was
+-- sent through a provider that it no longer has is due at once.
+-- Locks: the namespace; whoever is sending its steps is waited for, and seen. Then the steps that were sent, if the
+--        provider is another one.
 -- Cost:  of another provider, the steps of the namespace that are due or leased, once.
 create or replace function {schema}.change_namespace(
     of_name text, of_description text, of_mode text, of_poll_ms integer, of_fallback boolean, of_provider text, of_announces boolean,

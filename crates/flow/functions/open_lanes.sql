@@ -1,7 +1,8 @@
 -- Makes the lanes of a template's steps for a priority, where they are missing. Lanes are never removed, so a process
 -- asks once for each. Nothing reads them but who names them: a claim finds the lanes with steps by the index.
 -- Ids:   the namespace, the number of the name in it and the priority: see migrations/0008_lanes_by_range.sql.
--- Locks: the namespace: a statement that limits it, or makes lanes in it, comes before this, or after it and sees these lanes.
+-- Locks: the namespace: a statement that limits it, or makes lanes in it, comes before this, or after it and sees these
+--        lanes.
 create or replace function {schema}.open_lanes(template integer, priority smallint) returns void
 language plpgsql volatile set search_path = reveille_own
 as $$

@@ -1,4 +1,5 @@
--- Makes a namespace as its template says, or as they are without one, unless it is there; and tells everybody that there is one more.
+-- Makes a namespace as its template says, or as they are without one, unless it is there; and tells everybody that
+-- there is one more.
 -- of_description, of_announces: what it is made with instead; null: as the template says.
 -- Answers whether it was made.
 create or replace function {schema}.open_namespace(of_name text, of_template text, of_description text, of_announces boolean) returns boolean

@@ -1,13 +1,19 @@
 -- Does with a step what a person wants, and goes on with its task.
--- verb:     r: it is reset, m: resolved manually, c: completed with the result `body`. allowed: the states it may be in for that.
--- chosen, inputs: what the result says of what is behind it, see functions/follow.sql. limit_ms: how long a task that goes on may take from now, null for ever.
+-- verb:     r: it is reset, m: resolved manually, c: completed with the result `body`. allowed: the states it may be in
+-- for that.
+-- chosen, inputs: what the result says of what is behind it, see functions/follow.sql. limit_ms: how long a task that
+-- goes on may take from now, null for ever.
 -- dry:      changes nothing, and says what would have been refused.
 -- Late:     a task that took too long goes on with all that was cancelled of it, and has its time again.
--- Outcomes: null: somebody else has the task. -: there is no task. ?: there is no step. t and a letter: the task is over. s and a letter: the step is there.
+-- Outcomes: null: somebody else has the task. -: there is no task. ?: there is no step. t and a letter: the task is
+--           over. s and a letter: the step is there.
 --           b: what went on without it has begun. d: what is behind it was decided before.
---           Otherwise = and the step's state before and after and the task's, + if what follows became ready, and * if any step of the task may have.
--- Locks:    the task, skip locked; `patient` waits. Then by ordinal the step, those behind it, and those that workers have: whoever claims or renews one holds it for a moment.
--- Fence:    below zero, so that no worker has it: the step takes it with the result, and whoever had the step has lost it.
+--           Otherwise = and the step's state before and after and the task's, + if what follows became ready, and * if
+--           any step of the task may have.
+-- Locks:    the task, skip locked; `patient` waits. Then by ordinal the step, those behind it, and those that workers
+--           have: whoever claims or renews one holds it for a moment.
+-- Fence:    below zero, so that no worker has it: the step takes it with the result, and whoever had the step has lost
+--           it.
 create or replace function {schema}.operate_step(
     flight uuid, channels text[], payloads text[], patient boolean,
     of_task uuid, of_slot integer, of_part integer, verb text, allowed text[], who text, why text, body text, chosen integer[], inputs text[], limit_ms bigint, dry boolean

@@ -2,7 +2,8 @@
 -- and deletes what is left of removed tasks, `most_rows` at most of each table.
 -- Answers how many tasks were removed, and whether there is more to do.
 -- Several:  processes may do this at a time: what one holds, another skips.
--- Locks:    the tasks, skip locked, see functions/remove_tasks.sql. Nothing waits for them: no statement writes to a task
+-- Locks:    the tasks, skip locked, see functions/remove_tasks.sql. Nothing waits for them: no statement writes to a
+--           task
 --           that has ended but an operator.
 -- Index:    task_ended of each namespace and state forwards; removed_task; then the primary keys, task_operation_task,
 --           investigation_task and domain_event_task.

@@ -1,4 +1,5 @@
--- Makes a namespace, unless it is there, and changes what is given, in one transaction: a listener that hears that it was made
+-- Makes a namespace, unless it is there, and changes what is given, in one transaction: a listener that hears that it
+-- was made
 -- sees it as it was wanted.
 -- Null: it stays, or is as the template says. Of a retention, -1: for ever.
 -- Answers whether there is such a template; if there is not, nothing was done.

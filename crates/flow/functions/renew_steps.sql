@@ -1,6 +1,10 @@
--- Makes the leases of steps last, and keeps how far they have come, if that is said. No lease gets shorter, and no attempt lasts longer than its step's timeout.
--- Outcomes: o: it lasts. o and a number: it lasts for so many milliseconds, until the step's timeout, and the engine has to be there then. s: the step is not this claim's any more, or its time is over: its worker should stop. null: another transaction has the step locked.
--- Locks:    the steps, in order, skip locked; `patient` waits. Whoever settles has the task and then waits for steps, so nobody who has a step may wait for another.
+-- Makes the leases of steps last, and keeps how far they have come, if that is said. No lease gets shorter, and no
+-- attempt lasts longer than its step's timeout.
+-- Outcomes: o: it lasts. o and a number: it lasts for so many milliseconds, until the step's timeout, and the engine
+--           has to be there then. s: the step is not this claim's any more, or its time is over: its worker should
+--           stop. null: another transaction has the step locked.
+-- Locks:    the steps, in order, skip locked; `patient` waits. Whoever settles has the task and then waits for steps,
+--           so nobody who has a step may wait for another.
 -- Commit:   is not waited for to be on disk, unless a checkpoint is kept.
 create or replace function {schema}.renew_steps(
     flight uuid, channels text[], payloads text[], patient boolean,

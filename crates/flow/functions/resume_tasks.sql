@@ -1,4 +1,5 @@
--- Takes up the scheduling of tasks again in which no failure is left: what could run is due now, and what is under way can be claimed again if its worker dies.
+-- Takes up the scheduling of tasks again in which no failure is left: what could run is due now, and what is under way
+-- can be claimed again if its worker dies.
 -- Locks: the caller has those of the tasks; it waits for whoever claims or renews one of their steps.
 -- Cost:  the steps of these tasks, once.
 create or replace function {schema}.resume_tasks(tasks uuid[]) returns void

@@ -1,16 +1,25 @@
 -- Ends attempts, each fenced by the claim it belongs to, and goes on with their tasks.
--- verbs:    c: complete. f: failed, to be tried again if an attempt is left. F: failed for good. l: its lease has ended, by itself or because the attempt reached the step's timeout.
---           A timeout counts as a failure that is tried again after the backoff; whatever a worker reports after it is refused.
+-- verbs:    c: complete. f: failed, to be tried again if an attempt is left. F: failed for good. l: its lease has
+-- ended, by itself or because the attempt reached the step's timeout.
+--           A timeout counts as a failure that is tried again after the backoff; whatever a worker reports after it is
+--           refused.
 --           y: yielded after a checkpoint, g: given back; these two are not charged.
--- bodies:   the result, the error, the checkpoint. delays_ms: the handler's own pause before the next attempt; null: the template's.
--- templates, definitions: for which definition a token was made: what was said was checked against that. Null: the engine's own.
--- chosen:   the places of the steps that a decision chose. inputs: of the parts that a batchable step asks for. `…_lasts` says where those of each member end.
--- Outcomes: null: another transaction has the task. s: the step is not this claim's any more. x: it is, but of another definition. d and a letter: this claim has ended like that before.
---           Otherwise c, w (to be tried again), e (failed for good), p (failed, and the rest goes on), r and l (ready again); then the task's state, + if steps became ready,
+-- bodies:   the result, the error, the checkpoint. delays_ms: the handler's own pause before the next attempt; null:
+-- the template's.
+-- templates, definitions: for which definition a token was made: what was said was checked against that. Null: the
+-- engine's own.
+-- chosen:   the places of the steps that a decision chose. inputs: of the parts that a batchable step asks for.
+-- `…_lasts` says where those of each member end.
+-- Outcomes: null: another transaction has the task. s: the step is not this claim's any more. x: it is, but of another
+--           definition. d and a letter: this claim has ended like that before.
+--           Otherwise c, w (to be tried again), e (failed for good), p (failed, and the rest goes on), r and l (ready
+--           again); then the task's state, + if steps became ready,
 --           and ! if somebody watches.
 -- Locks:    the tasks, in order, skip locked; `patient` waits. Then their steps.
--- Cost:     five statements for all members, and as many rows as they and their children are. Lookups are fenced (`offset 0`): see docs/decisions/0024-fenced-lookups.md.
---           Beside 1 000 000 finished tasks one step reads 81 pages, in 0.5 ms; 500 steps of a fan-out of 5 000 take 22 ms.
+-- Cost:     five statements for all members, and as many rows as they and their children are. Lookups are fenced
+--           (`offset 0`): see docs/decisions/0024-fenced-lookups.md.
+--           Beside 1 000 000 finished tasks one step reads 81 pages, in 0.5 ms; 500 steps of a fan-out of 5 000 take 22
+--           ms.
 drop function if exists {schema}.settle_steps(
     uuid, text[], text[], boolean, uuid[], integer[], bigint[], text[], text[], bigint[], integer[], integer[], integer[], text[]
 );

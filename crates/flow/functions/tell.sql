@@ -1,6 +1,8 @@
--- Tells who wants to know how steps have ended: the domain events that their definitions name, and the list of what has to be looked into, where all attempts were used up, a failure was not
+-- Tells who wants to know how steps have ended: the domain events that their definitions name, and the list of what has
+-- to be looked into, where all attempts were used up, a failure was not
 -- to be tried again, or a part of a batch was given up on.
--- verdicts: c: done, e: failed for good, p: failed, and the rest goes on; others are not over. verbs: what was said. bodies: the result, or the error.
+-- verdicts: c: done, e: failed for good, p: failed, and the rest goes on; others are not over. verbs: what was said.
+-- bodies: the result, or the error.
 create or replace function {schema}.tell(tasks uuid[], ordinals integer[], slots integer[], verdicts text[], verbs text[], bodies text[]) returns void
 language plpgsql volatile set search_path = reveille_own
 as $$

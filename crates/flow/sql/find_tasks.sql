@@ -3,7 +3,8 @@
 -- of all. Before one ($4) and not before another ($5), $6 at most.
 -- Rows:  their ids. Of a correlation or a tag, those in whatever state and namespace.
 -- Index: task_detail_correlation; task_detail_tags, everything with the tag, so this is for tags that are rare: 20 of
---        1 000 000 take 25 pages; else task_listed, a range for each namespace and state; else the primary key backwards.
+--        1 000 000 take 25 pages; else task_listed, a range for each namespace and state; else the primary key
+--        backwards.
 (select k.task_id as id
  from {schema}.task_detail k
  where $3::text is not null and k.correlation_id = $3 and k.task_id < $4 and k.task_id >= $5

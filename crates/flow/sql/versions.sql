@@ -1,5 +1,6 @@
 /* versions */
--- The versions of a template of a namespace ($1) and a name ($2), in the order in which they were registered; the newest $3 of them.
+-- The versions of a template of a namespace ($1) and a name ($2), in the order in which they were registered; the
+-- newest $3 of them.
 -- Index: the unique one of the template.
 select v.version
 from (

@@ -1,14 +1,18 @@
--- Ends messages, or refuses them: one member per partition, consumer group and lease, with its messages by the hashes of their transaction ids.
+-- Ends messages, or refuses them: one member per partition, consumer group and lease, with its messages by the hashes
+-- of their transaction ids.
 -- groups:   null: whose the lease is. leases: null: not fenced.
 -- lasts:    the place of each member's last message in `hashes`, `statuses` and `errors`.
 -- statuses: c: completed, with everything before it; f: failed; d: to the dead letters; r: to be read again.
--- Outcomes: null: somebody else has the cursor. Otherwise a letter for the partition (R: released, with something to read; r: released; k: still leased, or as it was;
---           p: no such partition; g: no such group) and one for each message: o: done; d: it went to the dead letters; b: an earlier one was not completed; u: not among what
+-- Outcomes: null: somebody else has the cursor. Otherwise a letter for the partition (R: released, with something to
+--           read; r: released; k: still leased, or as it was;
+--           p: no such partition; g: no such group) and one for each message: o: done; d: it went to the dead letters;
+--           b: an earlier one was not completed; u: not among what
 --           the lease has, or the group can have; l: the lease is over. Then the group's name.
 -- Locks: a cursor each, skip locked; `patient` waits. Of a partition that was read to its end its row, skip locked.
 -- Index: cursor_lease, for which the partition's number is hidden from the planner: see functions/finish.sql.
 -- Decided only from columns of the locked row, and from segments, which do not change.
--- Cost:  100 us a member, 6 us more for each ten messages. Ending all members together by a few large statements was as slow for four and a third faster for fifty.
+-- Cost:  100 us a member, 6 us more for each ten messages. Ending all members together by a few large statements was as
+--        slow for four and a third faster for fifty.
 create or replace function {schema}.ack(
     flight uuid, channels text[], payloads text[], patient boolean,
     partitions bigint[], groups text[], leases uuid[], lasts integer[], hashes bigint[], statuses text[], errors text[]

@@ -1,19 +1,30 @@
 -- Leases the partitions that have been due longest to the seats that ask, and says when the next is due.
 -- Source: a queue, and one partition of it or any.
--- Seats:  `leases`: what each lease is called; `leases_ms`: for how long, null for what the queue says; `batches`: messages at most, `most` by the greediest, and not more than so many
+-- Seats:  `leases`: what each lease is called; `leases_ms`: for how long, null for what the queue says; `batches`:
+--         messages at most, `most` by the greediest, and not more than so many
 --         segments of a partition; `widths`: partitions at most. Each seat gets a partition before any gets a second.
--- Room:   bytes of the answer to each seat: payloads and everything else that is told of each message. A segment that does not fit is left for the next claim, unless it is the first: a
---         segment has 256 kB or one message. Sizes are read from the segments' rows; the payloads of what is left are not read.
--- Group:  `mode`, `since`: where it begins if it does not exist yet; `waited_ms`: for how long it has been waited for, see functions/subscribe.sql.
--- Floor:  what was due before it is not read, and neither is what is due later than now, where the leases lie that ended early: see crates/wake/src/floor.rs. Both are bounds of the index.
--- Rows:   one per segment and seat, in order, with the messages of the seat and when they became due; then one of nulls but for next_due_ms and, if nothing was left that is
+-- Room:   bytes of the answer to each seat: payloads and everything else that is told of each message. A segment that
+--         does not fit is left for the next claim, unless it is the first: a
+--         segment has 256 kB or one message. Sizes are read from the segments' rows; the payloads of what is left are
+--         not read.
+-- Group:  `mode`, `since`: where it begins if it does not exist yet; `waited_ms`: for how long it has been waited for,
+--         see functions/subscribe.sql.
+-- Floor:  what was due before it is not read, and neither is what is due later than now, where the leases lie that
+--         ended early: see crates/wake/src/floor.rs. Both are bounds of the index.
+-- Rows:   one per segment and seat, in order, with the messages of the seat and when they became due; then one of nulls
+--         but for next_due_ms and, if nothing was left that is
 --         due, the time in due_us. None at all: there is no such queue.
--- Locks:  cursors by cursor_due forwards, skip locked; of a partition that turns out to be empty its row, skip locked. Everything else is found by primary keys.
--- Commit: is not waited for to be on disk, unless a group is made. A crash of the database may forget the newest leases, and their messages come again, as if the leases had ended: an ack of
---         them is refused. Nothing that anybody was told to be stored or done depends on it: a push or an ack that comes later takes all before it to the disk.
--- Expiry: a cursor that is due and has a lease was not acked in time: see functions/expire_lease.sql. What such a lease held is leased one message at a time, and a seat that gets such
+-- Locks:  cursors by cursor_due forwards, skip locked; of a partition that turns out to be empty its row, skip locked.
+--         Everything else is found by primary keys.
+-- Commit: is not waited for to be on disk, unless a group is made. A crash of the database may forget the newest
+--         leases, and their messages come again, as if the leases had ended: an ack of
+--         them is refused. Nothing that anybody was told to be stored or done depends on it: a push or an ack that
+--         comes later takes all before it to the disk.
+-- Expiry: a cursor that is due and has a lease was not acked in time: see functions/expire_lease.sql. What such a lease
+--         held is leased one message at a time, and a seat that gets such
 --         a message gets nothing else.
--- Cost:   80 us, and 10 us a seat. The usual case is here, as a loop of small statements: half of what a statement costs is making its plan ready, and one for all seats needs 40 us
+-- Cost:   80 us, and 10 us a seat. The usual case is here, as a loop of small statements: half of what a statement
+--         costs is making its plan ready, and one for all seats needs 40 us
 --         more for that. Everything else is in lease_partitions.
 create or replace function {schema}.claim(
     source_queue text, source_partition text, group_name text,

@@ -1,8 +1,10 @@
 -- Makes a queue, or changes one. An option that is null stays as it is, or becomes what a new queue has.
 -- namespace, task: null: as it is; of a new queue `own_namespace` and `own_task`, what its name says.
 -- Rows:  the queue; none if another has a name with the same hash.
--- Locks: the queue. If its delay or window changes, its partitions, so that no push is under way that goes by the old ones; then the cursors that wait for it, both in
---        order: they are due, and who looks finds out how long they really have to wait. Those that wait to try again what failed are left: they do not wait for that.
+-- Locks: the queue. If its delay or window changes, its partitions, so that no push is under way that goes by the old
+--        ones; then the cursors that wait for it, both in
+--        order: they are due, and who looks finds out how long they really have to wait. Those that wait to try again
+--        what failed are left: they do not wait for that.
 drop function if exists {schema}.configure(
     text, text, text, text, text, integer, integer, integer, bigint, integer, boolean, boolean, integer, integer, integer,
     integer, integer, boolean, boolean, integer);

@@ -1,6 +1,9 @@
--- Moves cursors past messages that have waited for longer than their queue wants. Whoever has a lease keeps it, and what it has.
--- Rows:  one per cursor that moved: its queue and group, how many messages it passed over, and whether there is something to read.
--- Locks: the cursors, skip locked, each before it is decided where it goes; of a partition that is read to its end its row, skip locked.
+-- Moves cursors past messages that have waited for longer than their queue wants. Whoever has a lease keeps it, and
+-- what it has.
+-- Rows:  one per cursor that moved: its queue and group, how many messages it passed over, and whether there is
+--        something to read.
+-- Locks: the cursors, skip locked, each before it is decided where it goes; of a partition that is read to its end its
+--        row, skip locked.
 create or replace function {schema}.evict(partitions bigint[], consumers integer[]) returns table (queue text, consumer text, messages bigint, due boolean)
 language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
     set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off

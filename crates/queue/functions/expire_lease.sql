@@ -1,8 +1,11 @@
 -- Ends a lease that has expired, and charges the delivery to its first message that is still there. If that message was
--- delivered alone and was delivered again `retry_limit` times before, it goes to the dead letters and the cursor moves on.
--- Everything that the lease held is delivered one at a time from now on: see `suspect_until` in migrations/0003_deliveries.sql.
+-- delivered alone and was delivered again `retry_limit` times before, it goes to the dead letters and the cursor moves
+-- on.
+-- Everything that the lease held is delivered one at a time from now on: see `suspect_until` in
+-- migrations/0003_deliveries.sql.
 -- A message that was delivered with others is never a dead letter for that delivery.
--- Rows:  the cursor as it is now, due as before. It is locked by the caller, in the same transaction that leases it again.
+-- Rows:  the cursor as it is now, due as before. It is locked by the caller, in the same transaction that leases it
+--        again.
 -- Index: primary keys.
 create or replace function {schema}.expire_lease(own integer, partition_id bigint) returns {schema}.cursor
 language plpgsql volatile

@@ -1,7 +1,9 @@
 -- Ends leases as a whole: everything they hold is done.
--- Outcomes: one for each partition and lease; null: there is no such lease any more, or somebody else has the cursor. R: released, with something to read; r: released.
+-- Outcomes: one for each partition and lease; null: there is no such lease any more, or somebody else has the cursor.
+--           R: released, with something to read; r: released.
 -- Locks:    the cursors, skip locked. Of a partition that was read to its end its row, skip locked.
--- Index:    cursor_lease; primary keys. The partition's number is hidden from the planner: by it, it would read all versions that an old transaction keeps (0.2 ms, and 1.6 ms a minute later).
+-- Index:    cursor_lease; primary keys. The partition's number is hidden from the planner: by it, it would read all
+--           versions that an old transaction keeps (0.2 ms, and 1.6 ms a minute later).
 -- Cost:     60 us, and 15 us a member: a fourth of what `ack` needs to decide about each message.
 create or replace function {schema}.finish(flight uuid, channels text[], payloads text[], patient boolean, partitions bigint[], leases uuid[]) returns text[]
 language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan

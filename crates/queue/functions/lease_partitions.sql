@@ -1,4 +1,5 @@
--- Leases partitions of one queue to the seats that `turns` names, each in its turn: see functions/claim.sql. Here is what a queue may ask for (a delay, a window), what a seat may
+-- Leases partitions of one queue to the seats that `turns` names, each in its turn: see functions/claim.sql. Here is
+-- what a queue may ask for (a delay, a window), what a seat may
 -- (several partitions, one in particular), and what to do about a partition that is due and has nothing to read.
 drop function if exists {schema}.lease_partitions(integer, integer, text, uuid[], bigint[], integer[], integer, integer[], timestamptz);
 create or replace function {schema}.lease_partitions(

@@ -1,9 +1,11 @@
 -- Moves the cursors of a consumer group in partitions of a queue. group_name: null: those of all groups.
--- place: `end`: to what comes next; `time`: to the first message that is not older than `since`; `subscription`: to where the group began; `floor`: of a cursor
+-- place: `end`: to what comes next; `time`: to the first message that is not older than `since`; `subscription`: to
+-- where the group began; `floor`: of a cursor
 --        before the first message there is, to that; others are left.
 -- Whoever had a lease has lost it, and what failed before is forgotten.
 -- Rows:  one per cursor, with the name of its group, and whether there is something to read.
--- Locks: the cursors, in order of partitions, each before it is decided where it goes; of a partition that is read to its end its row, skip locked.
+-- Locks: the cursors, in order of partitions, each before it is decided where it goes; of a partition that is read to
+--        its end its row, skip locked.
 create or replace function {schema}.seek(partitions bigint[], group_name text, place text, since timestamptz)
 returns table (partition_id bigint, consumer text, due boolean)
 language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan

@@ -1,8 +1,11 @@
 /* expired */
--- Partitions whose first messages have outlived what their queue wants, and up to before which offset. $1 ages text: `kept`: by `retentionSeconds` and `completedRetentionSeconds`, or
+-- Partitions whose first messages have outlived what their queue wants, and up to before which offset. $1 ages text:
+-- `kept`: by `retentionSeconds` and `completedRetentionSeconds`, or
 -- by `consumedRetentionSeconds` where `retentionEnabled` is false;
--- `waiting`: by `ttl`, and by `maxWaitTimeSeconds` where no consumer group reads  $2 after bigint: the partition before  $3 limit bigint
--- Index: of partition the primary key, from `after` on until there are enough. Of segment the primary key: of each partition of a queue that wants it the first entry, and of those
+-- `waiting`: by `ttl`, and by `maxWaitTimeSeconds` where no consumer group reads  $2 after bigint: the partition before
+-- $3 limit bigint
+-- Index: of partition the primary key, from `after` on until there are enough. Of segment the primary key: of each
+--        partition of a queue that wants it the first entry, and of those
 -- that have outlived something a search by halves, once; of those the cursors likewise.
 select p.id, u.upto
 from (

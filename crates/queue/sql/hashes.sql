@@ -1,7 +1,9 @@
 /* hashes */
--- The hashes of what partitions hold from an offset on, in order; and where the partitions begin. $1 partitions bigint[]  $2 froms bigint[]: where segments begin
+-- The hashes of what partitions hold from an offset on, in order; and where the partitions begin. $1 partitions
+-- bigint[]  $2 froms bigint[]: where segments begin
 -- $3 window bigint: of each partition not more than about its newest so many messages
--- Index: primary key of segment, backwards for the end and then forwards; of each row only what is stored in line is read.
+-- Index: primary key of segment, backwards for the end and then forwards; of each row only what is stored in line is
+--        read.
 select p.id, p.first_offset, h.first_offset, h.hashes
 from unnest($1::bigint[], $2::bigint[]) as n (id, begin)
 join {schema}.partition p on p.id = n.id

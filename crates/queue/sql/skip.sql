@@ -1,5 +1,6 @@
 /* skip */
--- Moves on to the first message that was not deleted; what failed before is gone. A lease that has nothing else ends. $1 leases uuid[]
+-- Moves on to the first message that was not deleted; what failed before is gone. A lease that has nothing else ends.
+-- $1 leases uuid[]
 update {schema}.cursor c
 set version = c.version + 1, position = n.position, retries = (n.position < c.suspect_until)::integer,
     lease_id = case when n.position < c.lease_end then c.lease_id end, lease_end = case when n.position < c.lease_end then c.lease_end end,

@@ -1,5 +1,6 @@
 /* take_dead_letters */
--- Locks dead letters to push them again, oldest first: their ids and the bytes of their payloads. $1 to $8 as in list_dead_letters  $9 after bigint: the id of the last one before
+-- Locks dead letters to push them again, oldest first: their ids and the bytes of their payloads. $1 to $8 as in
+-- list_dead_letters  $9 after bigint: the id of the last one before
 -- $10 limit bigint
 -- Locks: the rows, skip locked: what somebody else takes is theirs.
 select d.id, octet_length(d.payload)::bigint

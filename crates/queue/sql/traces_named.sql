@@ -1,5 +1,6 @@
 /* traces_named */
--- What was noted under a name, in order. $1 name text  $2 from timestamptz  $3 before timestamptz; null: any  $4 limit bigint  $5 offset bigint  $6 bytes bigint: of the page, at least one of them
+-- What was noted under a name, in order. $1 name text  $2 from timestamptz  $3 before timestamptz; null: any  $4 limit
+-- bigint  $5 offset bigint  $6 bytes bigint: of the page, at least one of them
 -- Index: trace_name_name.
 select t.*
 from (select t.*, row_number() over (order by t.id) as nth,
