@@ -14,6 +14,10 @@ use crate::refusal::Refusal;
 /// How long a body may take from its headers to its end. The largest one then needs 170 kB/s.
 const BODY_WITHIN: Duration = Duration::from_secs(60);
 
+/// How long the rest of a body that is too large is read and dropped before it is refused. A connection that closes while
+/// its client still sends is reset, and the client may lose the answer.
+const DISCARD_WITHIN: Duration = Duration::from_secs(2);
+
 /// What a body holds without being charged: no more than a connection takes anyway.
 const UNCHARGED_BYTES: usize = 4 * 1024;
 
@@ -36,6 +40,7 @@ pub(crate) async fn read(
 ) -> Result<(Vec<u8>, Arrival), Refusal> {
     let (deadline, most) = (Instant::now() + BODY_WITHIN, memory.max_body_bytes());
     if body.size_hint().lower() > most as u64 {
+        discard(body, most).await;
         return Err(too_large(most));
     }
     let times = if compressed { COMPRESSED_TIMES } else { 1 };
@@ -61,6 +66,8 @@ pub(crate) async fn read(
         }
         let needed = bytes.len() + data.len();
         if needed > most {
+            drop((bytes, arrival));
+            discard(body, most).await;
             return Err(too_large(most));
         }
         if needed > bytes.capacity() {
@@ -74,6 +81,16 @@ pub(crate) async fn read(
         }
         bytes.extend_from_slice(&data);
         arrival.progress(data.len());
+    }
+}
+
+/// Reads a body to its end and keeps nothing of it: at most twice the limit, and for at most two seconds.
+async fn discard(mut body: Body, most: usize) {
+    let deadline = Instant::now() + DISCARD_WITHIN;
+    let mut left = most.saturating_mul(2);
+    while let Ok(Some(Ok(frame))) = timeout_at(deadline, poll_fn(|cx| Pin::new(&mut body).poll_frame(cx))).await {
+        let Some(rest) = left.checked_sub(frame.data_ref().map_or(0, |data| data.len())) else { return };
+        left = rest;
     }
 }
 
@@ -138,8 +155,9 @@ mod tests {
         assert_eq!(bytes, b"whole");
     }
 
-    /// The limit itself is read, a byte more is refused, whether it was announced or not.
-    #[tokio::test]
+    /// The limit itself is read, a byte more is refused, whether it was announced or not, and whether it ends or not.
+    /// Time is paused, so that the rest of a body that does not end is given up at once.
+    #[tokio::test(start_paused = true)]
     async fn a_body_larger_than_the_limit_is_refused() {
         let memory = Memory::new(1_000);
         for (bytes, expected) in [(1_000, 200), (1_001, 413)] {

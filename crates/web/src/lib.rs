@@ -31,7 +31,7 @@ pub use path::Path;
 pub use plain::plain;
 pub use query::Query;
 pub use refusal::{Failure, Refusal};
-pub use scan::MAX_DEPTH;
+pub use scan::{MAX_DEPTH, is_within_depth};
 pub use strict::strict;
 
 #[doc(hidden)]

@@ -5,7 +5,7 @@
 //! checked by this scan before anything is parsed. It looks at brackets, commas and colons outside of strings; whether the text is
 //! JSON at all is the parser's matter.
 
-/// Levels of arrays and objects that a body may have, its own included. What is answered from it is wrapped in up to five levels
+/// Levels of arrays and objects that a JSON or YAML text may have: a body, its own included, and a value that a program passes. What is answered from it is wrapped in up to five levels
 /// more, and many parsers stop at 128.
 pub const MAX_DEPTH: usize = 100;
 
@@ -49,6 +49,11 @@ pub(crate) fn shape(text: &[u8], parsed_levels: usize) -> Option<Shape> {
         }
     }
     Some(Shape { depth: deepest, parsed_bytes })
+}
+
+/// Whether a JSON text has at most [`MAX_DEPTH`] levels of arrays and objects.
+pub fn is_within_depth(text: &str) -> bool {
+    shape(text.as_bytes(), 0).is_some()
 }
 
 /// About the bytes of the parsed form of a text in which each line may be a value: YAML.
