@@ -10,6 +10,7 @@
 use std::{future::Future, pin::Pin, time::Duration};
 
 use pg::retry::{Policy, retry};
+use pg::shortage::{self, Shortage};
 use pg::within;
 use tokio::time::timeout;
 
@@ -46,7 +47,7 @@ impl Check for Reachable {
                 Err(_) if self.is_saturated() && self.answers_beside_the_pool().await => {
                     Verdict::Degraded(format!("all {} connections are in use (--pool-size)", self.pool_size))
                 }
-                Err(_) => Verdict::Down("cannot be reached".into()),
+                Err(error) => Verdict::Down(self.why_down(&error).await.into()),
             }
         })
     }
@@ -56,6 +57,18 @@ impl Reachable {
     fn is_saturated(&self) -> bool {
         let pool = self.database.pool();
         pool.size() >= self.pool_size && pool.num_idle() == 0
+    }
+
+    /// Why there is no connection. The pool waits for one as long as it may, so it is tried once beside it.
+    async fn why_down(&self, error: &pg::Error) -> &'static str {
+        let short = match error.shortage() {
+            None => {
+                let tried = timeout(ANSWER_WITHIN, self.database.check()).await.ok().and_then(Result::err);
+                tried.and_then(|error| error.shortage())
+            }
+            short => short,
+        };
+        short.map_or("cannot be reached", Shortage::reason)
     }
 
     /// Asks on a connection of its own. Where a pooler leaves no way to open one, a full pool has to be proof enough.
@@ -69,9 +82,11 @@ impl Reachable {
     }
 }
 
-/// Whether the database can do its work: it may answer, and have no room left. Nothing is asked: what failed within the last minute is known. Reads may still work, so the
-/// process stays ready.
-pub(crate) struct Writable;
+/// Whether the database can do its work: it may answer, and have no room left. Nothing is asked unless a write has failed for that; then it counts until one succeeds, and if nothing else
+/// is written, a small one is tried. Reads may still work, so the process stays ready.
+pub(crate) struct Writable {
+    pub(crate) database: pg::Database,
+}
 
 impl Check for Writable {
     fn name(&self) -> &'static str {
@@ -80,7 +95,8 @@ impl Check for Writable {
 
     fn check(&self) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
         Box::pin(async {
-            pg::shortage::current().map_or(Verdict::Good, |short| Verdict::Degraded(short.reason().into()))
+            shortage::is_over(&self.database, ANSWER_WITHIN).await;
+            shortage::current().map_or(Verdict::Good, |short| Verdict::Degraded(short.reason().into()))
         })
     }
 }
@@ -99,7 +115,8 @@ async fn ping(database: &pg::Database) -> pg::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use pg::testing::{Mode, Proxy, TestDb};
+    use pg::testing::{Mode, PrivateCluster, Proxy, TestDb};
+    use sqlx::Connection as _;
 
     use super::*;
 
@@ -112,6 +129,23 @@ mod tests {
         pg::Database::connect(url, options).await.expect("the database answers")
     }
 
+    /// Checks until the verdict is the expected one: on a busy machine a single check may take longer than its limit.
+    async fn becomes(check: &Reachable, expected: impl Fn(&Verdict) -> bool) -> Verdict {
+        let checked = async {
+            loop {
+                let verdict = check.check().await;
+                if expected(&verdict) {
+                    return verdict;
+                }
+            }
+        };
+        timeout(Duration::from_secs(60), checked).await.expect("the expected verdict")
+    }
+
+    async fn becomes_good(check: &Reachable) {
+        becomes(check, |verdict| *verdict == Verdict::Good).await;
+    }
+
     /// A pool that is all in use degrades the process; it is no reason to send requests elsewhere.
     /// The only connection is held while the check is made, and given back before the next.
     #[tokio::test]
@@ -119,10 +153,35 @@ mod tests {
         let db = TestDb::new().await;
         let check = reachable(one_connection(db.url()).await);
         let held = check.database.session().await.expect("a connection");
-        let Verdict::Degraded(reason) = check.check().await else { panic!("not degraded") };
+        let degraded = becomes(&check, |verdict| matches!(verdict, Verdict::Degraded(_))).await;
+        let Verdict::Degraded(reason) = degraded else { unreachable!("it was compared") };
         assert!(reason.contains("--pool-size"), "{reason}");
         held.finish().await.expect("given back");
-        assert_eq!(check.check().await, Verdict::Good);
+        becomes_good(&check).await;
+    }
+
+    /// A server that has too many connections must be told from one that is away: the reason says what to do about it, also for whoever asks next.
+    /// The test holds all connections of a server with few.
+    #[tokio::test]
+    async fn too_many_connections_are_named() {
+        let few = [("max_connections", "4"), ("superuser_reserved_connections", "0"), ("max_wal_senders", "0")];
+        let Some(cluster) = PrivateCluster::start_with(&few).await else { return };
+        let check = reachable(pg::Database::connect_lazy(cluster.url(), pg::Options::default()).expect("a pool"));
+        let mut held = Vec::new();
+        while let Ok(connection) = sqlx::PgConnection::connect(cluster.url()).await {
+            held.push(connection);
+        }
+        for _ in 0..2 {
+            let named =
+                |verdict: &Verdict| matches!(verdict, Verdict::Down(reason) if reason.contains("too many connections"));
+            becomes(&check, named).await;
+        }
+        assert_eq!(
+            Writable { database: check.database.clone() }.check().await,
+            Verdict::Degraded(Shortage::Connections.reason().into())
+        );
+        drop(held);
+        becomes_good(&check).await;
     }
 
     /// A network that goes silent is an outage, and asking about it must not use the pool up: when the network is back, so is the
@@ -132,7 +191,7 @@ mod tests {
         let db = TestDb::new().await;
         let proxy = Proxy::start(&db).await;
         let check = reachable(one_connection(proxy.url()).await);
-        assert_eq!(check.check().await, Verdict::Good);
+        becomes_good(&check).await;
         // The driver asks a connection that comes back whether it is well, without a limit: that is to be over.
         while check.database.pool().num_idle() == 0 {
             tokio::task::yield_now().await;
@@ -142,7 +201,6 @@ mod tests {
             assert!(matches!(check.check().await, Verdict::Down(_)));
         }
         proxy.set(Mode::Pass).await;
-        let back = async { while check.check().await != Verdict::Good {} };
-        timeout(Duration::from_secs(60), back).await.expect("the database is reached again");
+        becomes_good(&check).await;
     }
 }

@@ -1,13 +1,13 @@
-//! PostgreSQL without preparation.
+//! Access to PostgreSQL: pool, errors, retries, migrations, an embedded server and test databases.
 //!
-//! Everything Reveille knows about talking to a PostgreSQL server, and nothing about work:
+//! Everything Reveille needs to talk to a PostgreSQL server, and nothing about work:
 //!
 //! - [`Database`] is a pool (its own, or the application's) that follows the primary of a multi-host URL, works through
 //!   a transaction-mode pooler and never prints a password.
-//! - [`Error`] says what a caller may do about a failure: [`Error::is_transient`] and [`Error::is_ambiguous`] come from
+//! - [`Error`] tells a caller how to react to a failure: [`Error::is_transient`] and [`Error::is_ambiguous`] come from
 //!   one table of SQLSTATEs with a reason per row.
 //! - [`retry`] is the one retry loop, bounded and jittered.
-//! - [`Schema`] and [`Sql`] put the quoted schema into SQL text once, so that nothing depends on `search_path`.
+//! - [`Schema`] and [`Sql`] render the quoted schema into SQL text once, so that nothing depends on `search_path`.
 //! - [`migrate`] brings a schema up to date, from any number of processes at once.
 //! - [`embedded`] runs a private server; `testing` (feature `testing`) gives every test a schema of its own.
 //!

@@ -1,12 +1,12 @@
-//! A limit on how often the same thing is logged.
+//! Rate limit for repeated log lines.
 //!
-//! A failure that every request meets must be in the log, and must not fill it. [`LogLimit`] lets one line pass per interval, and that line says how many were left out
-//! before it.
+//! A failure that affects every request must be logged without filling the log. [`LogLimit`] allows one line per
+//! interval and counts the lines it suppressed.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Lets one log line pass per interval.
+/// Allows one log line per interval.
 #[derive(Debug)]
 pub struct LogLimit {
     every: Duration,
@@ -25,7 +25,7 @@ impl LogLimit {
         LogLimit { every, state: Mutex::new(State { last: None, left_out: 0 }) }
     }
 
-    /// Whether to log now. `Some`: yes, and how many were left out since the last line.
+    /// `Some` if the line may be logged, with the number of lines suppressed since the last one.
     pub fn permit(&self) -> Option<u64> {
         self.permit_at(Instant::now())
     }
@@ -45,7 +45,7 @@ impl LogLimit {
 mod tests {
     use super::*;
 
-    /// One line per interval passes, and says how many did not. Time is an argument.
+    /// One line per interval is permitted and carries the number of suppressed ones. Time is an argument.
     #[test]
     fn one_line_per_interval_passes_and_counts_the_others() {
         let limit = LogLimit::new(Duration::from_secs(10));

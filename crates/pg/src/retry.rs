@@ -1,9 +1,9 @@
 //! The one retry loop.
 //!
-//! A transient failure is worth another attempt, and a thousand clients that all make it at the same moment are worse than
-//! the failure. [`retry`] tries again only what [`Error::is_transient`](crate::Error::is_transient) says, after random
-//! pauses that grow, bounded by a number of attempts and by time. [`Backoff`] is the pauses alone, for loops that have
-//! more to do between attempts than sleep (the listener's).
+//! A transient failure is worth another attempt, but a thousand clients that retry at the same time are worse than the
+//! failure. [`retry`] repeats only [transient](crate::Error::is_transient) failures, with exponential backoff and
+//! jitter, up to a number of attempts and a time limit. [`Backoff`] is the sequence of pauses alone, for loops that do
+//! more than sleep between attempts (the listener's).
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use tokio::time::Instant;
 
 use crate::{Result, shortage};
 
-/// How often, how far apart and for how long a transient failure is tried again.
+/// Limits of a retry loop: attempts, pauses and total time.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// Attempts in all, the first included; at least one is made. Default 12: more than the connections of a default pool,
-    /// so that a restart which left all of them dead costs no caller its call.
+    /// Total attempts, including the first; at least one is made. Default 12: more than a default pool has connections,
+    /// so a call succeeds even if a restart killed all of them.
     pub attempts: u32,
-    /// The longest pause after the first failure; it doubles with each further one. Default 10 ms.
+    /// Upper bound of the first pause; it doubles with each failure. Default 10 ms.
     pub first: Duration,
-    /// The longest pause of all. Default 2 s.
+    /// Upper bound of any pause. Default 2 s.
     pub longest: Duration,
-    /// No attempt starts later than this after the first one did. Default 30 s: a server restarts in less.
+    /// No attempt starts later than this after the first one. Default 30 s: a server restarts in less.
     pub give_up_after: Duration,
 }
 
@@ -37,18 +37,19 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// The pauses of this policy, without its end.
+    /// The pauses of this policy, without its limits.
     pub fn backoff(&self) -> Backoff {
         Backoff::new(self.first, self.longest)
     }
 }
 
-/// Runs `op` (given the attempt's number, from 1) until it succeeds, fails for good, or the policy ends; then its last error
-/// is the answer. `what` names the operation in the log.
+/// Runs `op` (given the attempt's number, from 1) until it succeeds, fails permanently, or a limit of the policy is
+/// reached. `what` names the operation in the log.
 ///
-/// What the server is short of is tried again for [as long as it is worth](crate::shortage::Shortage::patience); once it has been short for longer than that, one attempt is made.
+/// A resource shortage is retried for its [own time limit](crate::shortage::Shortage::patience); if the shortage has
+/// lasted longer, only one attempt is made.
 ///
-/// An ambiguous failure is tried again too: `op` must find out whether the previous attempt has happened, or be harmless twice.
+/// An ambiguous failure is retried too: `op` must detect whether the previous attempt took effect, or be idempotent.
 ///
 /// # Errors
 /// The last error of `op`.
@@ -74,14 +75,14 @@ where
         if !error.is_transient() || attempt >= policy.attempts || !in_time {
             return Err(error);
         }
-        tracing::debug!(what, attempt, ?pause, %error, "trying again");
+        tracing::debug!(what, attempt, ?pause, %error, "retrying");
         tokio::time::sleep(pause).await;
         attempt += 1;
     }
 }
 
-/// Growing random pauses: each is anything up to a ceiling that doubles from `first` to `longest` ("full jitter"), so that
-/// those who failed together do not come back together. It never ends.
+/// Random pauses below a ceiling that doubles from `first` to `longest` ("full jitter"), so that clients that failed
+/// together do not retry together. The sequence is infinite.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     first: Duration,
@@ -103,7 +104,7 @@ impl Backoff {
         ceiling.mul_f64(fastrand::f64())
     }
 
-    /// Starts over, after a success.
+    /// Starts over from `first`; call it after a success.
     pub fn reset(&mut self) {
         self.ceiling = self.first;
     }
@@ -124,7 +125,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// For any bounds: no pause exceeds its ceiling, ceilings double up to the longest, and a reset starts over.
+        /// For any bounds: no pause exceeds its ceiling, ceilings double up to `longest`, and a reset starts over.
         #[test]
         fn pauses_stay_below_a_doubling_ceiling(first in 0u64..5_000, longest in 0u64..100_000, steps in 1usize..80) {
             let (first, longest) = (Duration::from_millis(first), Duration::from_millis(longest));
@@ -149,7 +150,7 @@ mod tests {
         }
     }
 
-    /// Pauses must differ, or those who failed together come back together. A hundred equal ones would be no accident.
+    /// Pauses must differ, or clients that failed together retry together. A hundred equal ones would be no accident.
     #[test]
     fn pauses_are_random() {
         let second = Duration::from_secs(1);
@@ -161,9 +162,9 @@ mod tests {
         Error::Exhausted
     }
 
-    /// A transient failure is tried again and the attempts are numbered; the success is the answer. Time is tokio's.
+    /// A transient failure is retried and attempts are numbered; the success is returned. Runs on tokio's paused clock.
     #[tokio::test(start_paused = true)]
-    async fn transient_failures_are_tried_again() {
+    async fn transient_failures_are_retried() {
         let policy = Policy::default();
         let result = retry(&policy, "test", async |attempt| match attempt {
             3 => Ok(attempt),
@@ -172,7 +173,7 @@ mod tests {
         assert_eq!(result.await.unwrap(), 3);
     }
 
-    /// What cannot help is not tried twice.
+    /// A permanent failure is not retried.
     #[tokio::test(start_paused = true)]
     async fn a_permanent_failure_is_final() {
         let mut calls = 0;
@@ -185,7 +186,8 @@ mod tests {
         assert_eq!(calls, 1);
     }
 
-    /// Both bounds end the loop with the last error: the number of attempts, and the time, which an attempt may use up alone.
+    /// Both limits end the loop with the last error: the number of attempts, and the time, which one attempt may use
+    /// up.
     #[tokio::test(start_paused = true)]
     async fn attempts_and_time_are_bounded() {
         let mut calls = 0;

@@ -1,12 +1,12 @@
-//! The schema's name, put into SQL text once.
+//! Rendering the schema's name into SQL text.
 //!
-//! Statements are written `select … from {schema}.job`. The danger of doing without this is `search_path`: it is session
-//! state, which is not ours on the application's own pool and not kept by a transaction-mode pooler. The danger of doing
-//! it by hand is quoting: a schema may be called `My "odd" Schéma`. [`Schema`] quotes the name when it is made, and
-//! [`Schema::sql`] renders a text once, at start; what comes out is [`Sql`], which sqlx takes as it is.
+//! Statements are written `select … from {schema}.job`. The alternative, `search_path`, is session state: it belongs to
+//! the application on its own pool, and a transaction-mode pooler does not keep it. Formatting by hand risks wrong
+//! quoting: a schema may be called `My "odd" Schéma`. [`Schema`] quotes the name once, and [`Schema::sql`] renders a
+//! text once, at start, to an [`Sql`] that sqlx accepts.
 //!
 //! Only `{word}` is a placeholder (a letter or `_`, then letters, digits or `_`), so array and JSON literals such as
-//! `'{}'`, `'{1,2}'` and `'{"a": 1}'` pass through untouched. A one-word array literal, `'{red}'`, would be read as a
+//! `'{}'`, `'{1,2}'` and `'{"a": 1}'` are unchanged. A one-word array literal, `'{red}'`, would be read as a
 //! placeholder: write `array['red']`.
 
 use std::fmt;
@@ -16,7 +16,7 @@ use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr};
 
 use crate::{Error, Result};
 
-/// The longest identifier PostgreSQL keeps; a longer one is silently cut, so two schemas could become one.
+/// The longest identifier in PostgreSQL; a longer one is silently truncated, so two schemas could become one.
 pub const MAX_IDENTIFIER_BYTES: usize = 63;
 
 /// The name of a schema, quoted once. Cheap to clone.
@@ -33,7 +33,7 @@ struct Names {
 }
 
 impl Schema {
-    /// Takes any name PostgreSQL can keep: not empty, at most 63 bytes, no NUL, not starting with `pg_`.
+    /// Accepts any valid schema name: not empty, at most 63 bytes, no NUL, not starting with `pg_`.
     ///
     /// # Errors
     /// [`Error::Config`] naming the option `schema` and the reason.
@@ -70,13 +70,13 @@ impl Schema {
     /// Renders `text`: `{schema}` becomes the quoted identifier, `{schema_text}` the name as a SQL string literal.
     ///
     /// # Panics
-    /// On any other `{word}`: SQL texts are part of the program, so an unknown placeholder is a mistake in it.
+    /// On any other `{word}`: SQL texts are part of the program, so an unknown placeholder is a bug.
     pub fn sql(&self, text: &str) -> Sql {
         self.sql_with(text, &[])
     }
 
-    /// Like [`Schema::sql`], with further placeholders: each `{name}` of `vars` becomes the text beside it, as it is.
-    /// The caller vouches for that text; it must never come from a request.
+    /// Like [`Schema::sql`], with additional placeholders: each `{name}` of `vars` is replaced by its value, unquoted.
+    /// The value must never come from a request.
     ///
     /// # Panics
     /// As [`Schema::sql`].
@@ -105,7 +105,7 @@ impl fmt::Display for Schema {
     }
 }
 
-/// SQL text with its schema rendered in: `sqlx::query(&sql)` takes it as it is. Cheap to clone.
+/// Rendered SQL text, accepted by `sqlx::query(&sql)`. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Sql(Arc<str>);
 
@@ -115,7 +115,7 @@ impl Sql {
         &self.0
     }
 
-    /// Two texts one after the other, the first ended even if it ends in a comment.
+    /// Concatenates two texts; the first is terminated even if it ends in a comment.
     pub(crate) fn join(first: &Sql, second: &Sql) -> Sql {
         Sql(format!("{first}\n;\n{second}").into())
     }
@@ -134,7 +134,7 @@ impl fmt::Display for Sql {
 }
 
 /// Safe because the only parts that are not literal program text are a quoted identifier, a quoted literal and the
-/// `vars` that the program vouches for.
+/// trusted `vars`.
 impl SqlSafeStr for Sql {
     fn into_sql_str(self) -> SqlStr {
         AssertSqlSafe(self.0).into_sql_str()
@@ -151,7 +151,7 @@ fn identifier(name: &str) -> Box<str> {
     format!("\"{}\"", name.replace('"', "\"\"")).into()
 }
 
-/// A SQL string literal of `text`. A backslash needs the `E` form, which means the same under either setting of
+/// A SQL string literal of `text`. A backslash needs the `E` form, which does not depend on
 /// `standard_conforming_strings`.
 pub(crate) fn literal(text: &str) -> Box<str> {
     let quoted = text.replace('\'', "''");
@@ -162,7 +162,7 @@ pub(crate) fn literal(text: &str) -> Box<str> {
     }
 }
 
-/// Replaces every `{word}`; the error is the first word `lookup` does not know.
+/// Replaces every `{word}`; the error is the first word that `lookup` does not find.
 fn render<'a>(text: &'a str, lookup: impl Fn(&str) -> Option<&'a str>) -> Result<String, &'a str> {
     let mut out = String::with_capacity(text.len() + 64);
     let mut rest = text;
@@ -200,7 +200,7 @@ fn first_line(text: &str) -> &str {
 mod tests {
     use super::*;
 
-    /// Quoting must survive every character that means something inside quotes. Checked against the SQL rules by eye.
+    /// Every character that is special inside quotes is escaped. The expected texts were written by hand.
     #[test]
     fn odd_names_are_quoted() {
         let schema = Schema::new(r#"My "odd" Schéma"#).unwrap();
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(schema.sql("{schema_text}").as_str(), r"E'it''s a \\ back'");
     }
 
-    /// A literal that merely looks like a placeholder must pass. Every brace form SQL text uses goes through unchanged.
+    /// Braces that are not placeholders are unchanged. Renders every brace form that SQL text uses.
     #[test]
     fn braces_that_are_not_placeholders_pass_through() {
         let schema = Schema::new("s").unwrap();
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(schema.sql("'{{schema}}'").as_str(), "'{\"s\"}'");
     }
 
-    /// Variables are put in as they are, beside the two words every text knows.
+    /// Variables are rendered unquoted, in addition to `{schema}` and `{schema_text}`.
     #[test]
     fn variables_are_rendered() {
         let schema = Schema::new("s").unwrap();
@@ -227,16 +227,16 @@ mod tests {
         assert_eq!(sql.as_str(), "notify \"s_work\"; -- \"s\"");
     }
 
-    /// A typing mistake in SQL text must fail where it is rendered, at start, and name the word.
+    /// A misspelt placeholder fails when the text is rendered, and the message names it.
     #[test]
     #[should_panic(expected = "unknown placeholder {shcema}")]
     fn an_unknown_placeholder_panics() {
         Schema::new("s").unwrap().sql("select 1 from {shcema}.t");
     }
 
-    /// Names that PostgreSQL would cut, refuse or reserve are refused with the reason.
+    /// Names that PostgreSQL would truncate, reject or reserve are rejected with the reason.
     #[test]
-    fn impossible_names_are_refused() {
+    fn invalid_names_are_rejected() {
         for (name, reason) in [("", "empty"), ("a\0b", "NUL"), (&"é".repeat(32), "64 bytes"), ("pg_mine", "reserved")]
         {
             let error = Schema::new(name).unwrap_err().to_string();

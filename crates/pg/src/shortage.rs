@@ -2,10 +2,10 @@
 //!
 //! A full disk, too little memory, too many connections, a database that became read-only: statements fail, and fail again until an operator has done something. Trying
 //! again for long only makes callers wait. So a retry loop asks [`Shortage::patience`] for how long, and [`is_lasting`] whether that time is over already for all callers. The
-//! health check asks [`current`].
+//! health check asks [`is_over`].
 //!
-//! The memory is one per process, not per pool, because an error is sorted where it is met and does not know its pool. It ends with the first write that succeeds, or a minute
-//! after the last failure.
+//! The memory is one per process, not per pool, because an error is sorted where it is met and does not know its pool. It ends with the first write that succeeds. A process that has
+//! nothing to write finds out by a small write of its own, and only while it is short and somebody asks: a healthy server is sent nothing.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,10 +13,18 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{Error, LogLimit};
+use crate::{Database, Error, LogLimit, Result, within};
 
-/// For how long after the last failure a shortage counts as current: a few times what a client waits before it tries again.
+/// For how long after the last failure one attempt is enough: a few times what a client waits before it tries again.
 const LASTS: Duration = Duration::from_secs(60);
+/// How often a small write is tried, however often it is asked for: it costs some rows of the server's catalog.
+const TRIED_EVERY: Duration = Duration::from_secs(5);
+/// A write that needs new pages on the disk of the tables, whatever room those have left: 30 pages in a table that ends with its transaction.
+const TRY: &str =
+    "/* write_try */ create temporary table reveille_try on commit drop as select generate_series(1, 7500) as filler";
+/// Where that table lies: with the others, wherever temporary ones usually do.
+const TRY_THERE: &str =
+    "/* write_try_there */ select set_config('temp_tablespaces', current_setting('default_tablespace'), true)";
 /// How often each shortage is logged.
 const LOG_EVERY: Duration = Duration::from_secs(60);
 
@@ -57,21 +65,28 @@ struct Run {
     of: Shortage,
     since: Instant,
     last: Instant,
+    /// When a small write was last tried.
+    tried: Option<Instant>,
 }
 
 impl Run {
     /// The run after one more failure.
     fn after(run: Option<Run>, of: Shortage, now: Instant) -> Run {
-        let since = run.filter(|run| run.is_current(now)).map_or(now, |run| run.since);
-        Run { of, since, last: now }
+        let since = run.filter(|run| run.is_recent(now)).map_or(now, |run| run.since);
+        Run { of, since, last: now, tried: run.and_then(|run| run.tried) }
     }
 
-    fn is_current(&self, now: Instant) -> bool {
+    /// Whether it is time to try a small write.
+    fn is_to_be_tried(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.tried.unwrap_or(self.since)) >= TRIED_EVERY
+    }
+
+    fn is_recent(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.last) < LASTS
     }
 
     fn is_lasting(&self, now: Instant) -> bool {
-        self.is_current(now) && now.saturating_duration_since(self.since) >= self.of.patience()
+        self.is_recent(now) && now.saturating_duration_since(self.since) >= self.of.patience()
     }
 }
 
@@ -106,7 +121,9 @@ impl Shortage {
         match self {
             Shortage::DiskFull => "the database's disk is full: free some space",
             Shortage::Memory => "the database server is out of memory, or of room for locks",
-            Shortage::Connections => "the database server has no free connection (max_connections)",
+            Shortage::Connections => {
+                "the database server has too many connections: raise its max_connections, or close some"
+            }
             Shortage::Resources => "the database server has reached a limit of its own; its log says which",
             Shortage::InputOutput => "the database server cannot read or write its files; its log says why",
             Shortage::ReadOnly => "the database is read-only",
@@ -142,7 +159,11 @@ impl Shortage {
 impl Error {
     /// What the server is short of. `None`: it failed for another reason.
     pub fn shortage(&self) -> Option<Shortage> {
-        self.sqlstate().and_then(Shortage::of)
+        match self {
+            // Kept by itself: who hears of the same failure later has no SQLSTATE.
+            Error::Unreachable { shortage, .. } => *shortage,
+            error => error.sqlstate().and_then(Shortage::of),
+        }
     }
 }
 
@@ -175,10 +196,49 @@ pub fn write_succeeded() {
     }
 }
 
-/// What the server is short of, as far as the last minute tells.
+/// What the server is short of, as far as the last write tells.
 pub fn current() -> Option<Shortage> {
-    let now = Instant::now();
-    run().filter(|run| run.is_current(now)).map(|run| run.of)
+    run().map(|run| run.of)
+}
+
+/// Whether the server is short of nothing, as far as it is known. If it was, and nothing else has been written since, a small write is tried now and then, for `limit` at most. Where the role
+/// must not make temporary tables, a shortage is taken to be over a minute after the last failure.
+///
+/// # Cancel safety
+/// Dropping it leaves nothing behind.
+pub async fn is_over(db: &Database, limit: Duration) -> bool {
+    {
+        let (mut run, now) = (run(), Instant::now());
+        match run.as_mut() {
+            None => return true,
+            Some(run) if !run.is_to_be_tried(now) => return false,
+            Some(run) => run.tried = Some(now),
+        }
+    }
+    match try_to_write(db, limit).await {
+        Ok(()) => write_succeeded(),
+        Err(error) if error.is_transient() => {}
+        Err(error) => {
+            tracing::debug!(%error, "whether the database accepts writes cannot be tried");
+            let mut run = run();
+            if run.take_if(|run| !run.is_recent(Instant::now())).is_some() {
+                IS_SHORT.store(false, Ordering::Release);
+            }
+        }
+    }
+    current().is_none()
+}
+
+async fn try_to_write(db: &Database, limit: Duration) -> Result<()> {
+    // Nothing has been sent yet, so it is not the connection that is in doubt.
+    let transaction = tokio::time::timeout(limit, db.begin()).await;
+    let mut transaction = transaction.unwrap_or(Err(Error::Exhausted))?;
+    within(limit, async {
+        sqlx::query(TRY_THERE).execute(&mut *transaction).await?;
+        sqlx::query(TRY).execute(&mut *transaction).await?;
+        Ok(transaction.commit().await?)
+    })
+    .await
 }
 
 /// Whether the server has been short of something for longer than it is worth waiting: then one attempt is enough.
@@ -200,15 +260,18 @@ mod tests {
     use super::*;
     use crate::sqlstate::{Kind, TABLE, classify};
 
-    /// A run begins with its first failure, lasts when its patience is over, and is forgotten a minute after its last failure. Time is an argument.
+    /// A run begins with its first failure, lasts when its patience is over and for a minute after its last failure, and is tried now and then. Time is an argument.
     #[tokio::test(start_paused = true)]
     async fn a_run_of_failures_has_a_beginning_and_an_end() {
         let start = Instant::now();
         let at = |second: u64| start + Duration::from_secs(second);
         let run = Run::after(None, Shortage::DiskFull, at(0));
-        assert!(run.is_current(at(1)) && !run.is_lasting(at(1)) && run.is_lasting(at(2)));
+        assert!(run.is_recent(at(1)) && !run.is_lasting(at(1)) && run.is_lasting(at(2)));
+        assert!(!run.is_to_be_tried(at(4)) && run.is_to_be_tried(at(5)));
+        let run = Run { tried: Some(at(5)), ..run };
         let run = Run::after(Some(run), Shortage::DiskFull, at(50));
-        assert!(run.is_lasting(at(109)) && !run.is_lasting(at(110)) && !run.is_current(at(110)));
+        assert!(run.is_lasting(at(109)) && !run.is_lasting(at(110)) && !run.is_recent(at(110)));
+        assert!(run.is_to_be_tried(at(10)) && !run.is_to_be_tried(at(9)));
         let new = Run::after(Some(run), Shortage::Memory, at(200));
         assert_eq!((new.since, new.of), (at(200), Shortage::Memory));
     }
@@ -228,13 +291,15 @@ mod tests {
         }
     }
 
-    /// The process remembers a failure until a write succeeds.
-    #[test]
-    fn a_write_that_succeeds_ends_the_shortage() {
+    /// The process remembers a failure until a write succeeds, however long that takes. Time is tokio's, and moved by an hour.
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_succeeds_ends_the_shortage() {
         assert_eq!(current(), None);
         met(Shortage::DiskFull);
         assert_eq!((current(), is_lasting()), (Some(Shortage::DiskFull), false));
         assert!(counts().any(|counted| counted == (Shortage::DiskFull, 1)));
+        tokio::time::advance(Duration::from_secs(3_600)).await;
+        assert_eq!((current(), is_lasting()), (Some(Shortage::DiskFull), false));
         write_succeeded();
         assert_eq!(current(), None);
     }

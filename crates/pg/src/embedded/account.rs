@@ -1,7 +1,7 @@
 //! The user that runs the server when the caller is root.
 //!
-//! What has to be done in a folder of that user is done with that user's rights ([`Account::run`]): a link that the user
-//! has put there leads to nothing that the user could not reach anyway.
+//! Operations in a folder of that user run with that user's rights ([`Account::run`]): a link placed there leads to
+//! nothing that the user could not access anyway.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,14 +15,14 @@ use tokio::process::Command;
 
 use super::{Error, Result};
 
-/// Tried in this order: the packages' own user, then the one that every system has.
+/// Tried in this order: the user of the packages, then the one that every system has.
 const NAMES: [&str; 2] = ["postgres", "nobody"];
 
-/// A path that an account other than root can reach, for error messages.
+/// A path that users other than root can enter, for error messages.
 const REACHABLE: &str = "/var/lib/reveille";
 
-/// Replaces a file in one step. The new text is written beside it under a name that must not exist, so that no link or pipe of
-/// that name is opened.
+/// Replaces a file atomically. The new text is written to a temporary name that must not exist, so that no link or pipe
+/// of that name is opened.
 const REPLACE: &str = r#"umask 077; set -C; rm -f -- "$1.new" && cat >"$1.new" && mv -f -- "$1.new" "$1""#;
 
 /// A user that is not root.
@@ -36,7 +36,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// The user to run the server as. `None` means the caller, who is not root.
+    /// The user to run the server as. `None` means the caller, which is not root.
     pub(crate) async fn for_server() -> Result<Option<Account>> {
         if id(&["-u"]).await != Some(0) {
             return Ok(None);
@@ -50,12 +50,12 @@ impl Account {
         Err(Error::NoAccount)
     }
 
-    /// The user to run the server on data that exists already: whoever owns it, because the server reads nobody else's.
-    /// `None` means the caller, who is not root.
+    /// The user to run the server on existing data: its owner, because the server accepts only its own user's data.
+    /// `None` means the caller, which is not root.
     ///
     /// # Errors
-    /// [`Error::Link`] if `data` is not a folder, and [`Error::ForeignDirectory`] if it belongs to another user than the
-    /// directory `root` that it is in, unless that is root's: who put it there would choose the user.
+    /// [`Error::Link`] if `data` is not a folder, and [`Error::ForeignDirectory`] if neither root nor the owner of
+    /// `data` owns the directory `root` that contains it: the owner of `root` could then choose the user.
     pub(crate) async fn for_data(root: &Path, data: &Path) -> Result<Option<Account>> {
         let Some(usual) = Account::for_server().await? else { return Ok(None) };
         let owner = fs::symlink_metadata(data).map_err(Error::io("look at", data))?;
@@ -108,19 +108,19 @@ impl Account {
         self.shell(r#"exec cat >>"$1""#, &[path.as_os_str()], text).map_err(Error::io("write", path))
     }
 
-    /// Makes a folder that only this user can enter, with this user's rights.
+    /// Creates a folder that only this user can enter, with this user's rights.
     pub(super) fn make_dir(&self, path: &Path) -> Result<()> {
         self.shell(r#"exec mkdir -m 700 -- "$1""#, &[path.as_os_str()], "").map_err(Error::io("create", path))
     }
 
-    /// Runs a script of the shell with this user's rights and `input` as its standard input.
+    /// Runs a shell script with this user's rights and `input` as its standard input.
     pub(super) fn shell(&self, script: &str, args: &[&OsStr], input: &str) -> io::Result<()> {
         let mut command = std::process::Command::new("sh");
         command.args(["-c", script, "sh"]).args(args).env("LC_ALL", "C").current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
         self.run(&mut command);
         let mut child = command.spawn()?;
-        // A script that does not read to the end has failed, and says why.
+        // A write error means that the script failed; its standard error says why.
         let _ = child.stdin.take().map(|mut stdin| stdin.write_all(input.as_bytes()));
         let output = child.wait_with_output()?;
         if output.status.success() {
@@ -146,7 +146,7 @@ impl Account {
     }
 }
 
-/// Makes a folder and those above it that do not exist, so that every user can enter them whatever the caller's umask.
+/// Creates a folder and its missing parents with a mode that lets every user enter, whatever the caller's umask.
 pub(super) fn make_open_dirs(path: &Path) -> Result<()> {
     let missing: Vec<&Path> = path.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
     for dir in missing.into_iter().rev() {
@@ -154,7 +154,7 @@ pub(super) fn make_open_dirs(path: &Path) -> Result<()> {
             Ok(()) => {
                 fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).map_err(Error::io("open to all", dir))?;
             }
-            // Somebody else was faster.
+            // Another process created it first.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(Error::io("create", dir)(error)),
         }
@@ -162,18 +162,18 @@ pub(super) fn make_open_dirs(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The number of the user who runs this process.
+/// The user id of this process.
 #[cfg(feature = "testing")]
 pub(crate) async fn caller_uid() -> u32 {
     id(&["-u"]).await.expect("`id -u` answers on every Unix")
 }
 
-/// The number that `id` answers; `None` when there is no such user.
+/// The number printed by `id`; `None` if there is no such user.
 async fn id(args: &[&str]) -> Option<u32> {
     ids(args).await?.first().copied()
 }
 
-/// The numbers that `id` answers; `None` when there is no such user.
+/// The numbers printed by `id`; `None` if there is no such user.
 async fn ids(args: &[&str]) -> Option<Vec<u32>> {
     let output = Command::new("id").args(args).stderr(Stdio::null()).output().await.ok()?;
     if !output.status.success() {

@@ -37,11 +37,11 @@ impl fmt::Debug for Cluster {
 impl Cluster {
     /// Creates the server if it does not exist, starts it if it does not run, and waits until it accepts connections.
     ///
-    /// A server that already runs on the data directory is attached to as it is ([`attached`](Cluster::attached)); the
-    /// settings then apply at its next start. Two callers of one directory wait for each other.
+    /// If a server already runs on the data directory, this attaches to it ([`attached`](Cluster::attached)); the
+    /// settings then apply at its next start. Concurrent starts of one directory are serialized.
     ///
     /// # Errors
-    /// Each says what is in the way and what to do; see [`Error`]. The directory is then as it was, or complete.
+    /// See [`Error`]. The directory is then unchanged or complete.
     ///
     /// # Cancel safety
     /// A dropped start may leave a server that is starting; the next start attaches to it.
@@ -71,7 +71,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The URL of its database, with the superuser's password. Do not print it.
+    /// The URL of its database. It contains the superuser's password: do not print it.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -121,29 +121,29 @@ impl Cluster {
         postmaster::running(&self.launcher.home.data()).map(|file| file.pid)
     }
 
-    /// Stops the server: sessions are ended, everything is written, the next start needs no recovery.
+    /// Stops the server with a fast shutdown: sessions end, a checkpoint is written, the next start needs no recovery.
     ///
-    /// Stopping a server that does not run is no error.
+    /// Stopping a server that does not run succeeds.
     ///
     /// # Errors
-    /// [`Error::StillStopping`] after a minute; the server goes on stopping.
+    /// [`Error::StillStopping`] after a minute; the shutdown continues.
     pub async fn stop(&self) -> Result<()> {
         self.launcher.home.end(Signal::Fast).await?;
         self.launcher.home.remove_socket_dir(&self.socket_dir);
         Ok(())
     }
 
-    /// Stops the server at once, as a crash would; the next start recovers from the log.
+    /// Stops the server at once, as a crash would; the next start recovers from the write-ahead log.
     pub async fn stop_immediate(&self) -> Result<()> {
         self.launcher.home.end(Signal::Immediate).await
     }
 
-    /// Kills the server's first process and nothing else, as the system's out-of-memory killer would.
+    /// Kills only the postmaster, as the system's out-of-memory killer would.
     pub async fn kill(&self) -> Result<()> {
         self.launcher.home.end(Signal::Kill).await
     }
 
-    /// Starts the server again on the same port after one of the stops. A running server is left alone.
+    /// Starts a stopped server again on the same port. Does nothing if it runs.
     pub async fn start_again(&self) -> Result<()> {
         let _lock = self.launcher.home.lock().await?;
         if self.launcher.running().await?.is_none() {
@@ -152,7 +152,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Stops at once and starts again on the same port: what a crash and its recovery look like to clients.
+    /// Stops at once and starts again on the same port: to clients, a crash with recovery.
     pub async fn restart_immediate(&self) -> Result<()> {
         self.stop_immediate().await?;
         self.start_again().await
@@ -174,9 +174,9 @@ impl Cluster {
         let standby: bool = sqlx::query_scalar("select pg_is_in_recovery()")
             .fetch_one(&mut connection)
             .await
-            .map_err(failed("ask for the role of the server"))?;
+            .map_err(failed("query the role of the server"))?;
         if standby {
-            // Its databases are those of its primary.
+            // A standby has the databases of its primary.
             return Ok(());
         }
         let exists: bool = sqlx::query_scalar("select exists (select from pg_database where datname = $1)")
@@ -191,7 +191,7 @@ impl Cluster {
         }
         let _ = connection.close().await;
         let mut connection = self.connect(name).await.map_err(failed("connect"))?;
-        // Where the extension is not installed there are no statistics, and nothing else is lost.
+        // Without the extension only the statistics are missing.
         let create = "do $$ begin create extension if not exists pg_stat_statements; \
                       exception when undefined_file or feature_not_supported then null; end $$";
         sqlx::raw_sql(create)
@@ -208,7 +208,7 @@ impl Cluster {
     }
 }
 
-/// The programs for the data that is there, or the wanted ones if there is none.
+/// The programs that match existing data, or the requested ones if there is none.
 async fn choose_installation(home: &Home, settings: &Settings) -> Result<Installation> {
     let Some(data) = home.data_version()? else {
         return match &settings.installation {

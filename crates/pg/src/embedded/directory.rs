@@ -1,4 +1,4 @@
-//! The directory of a private server, for who does not start it: to own it, to stop what runs in it, to connect to that.
+//! The directory of a private server: lock it, stop the server that runs in it, or connect to it.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -25,16 +25,16 @@ pub struct Running {
 }
 
 impl Directory {
-    /// Opens a directory, making it if need be: checked to be empty or made by an earlier start, and, if root asks, root's
-    /// own.
+    /// Opens a directory, or creates it. It must be empty or created by an earlier start; if the caller is root, it
+    /// becomes root's own.
     ///
     /// # Errors
-    /// Each says what is in the way and what to do; see [`Error`](super::Error).
+    /// See [`Error`](super::Error).
     pub async fn open(data_dir: &Path) -> Result<Directory> {
         Home::open(data_dir).await.map(Directory)
     }
 
-    /// Opens a directory that an earlier start has made. `None` if there is none; then nothing is made.
+    /// Opens a directory created by an earlier start. `None` if there is none; then nothing is created.
     ///
     /// # Errors
     /// As [`Directory::open`].
@@ -47,12 +47,12 @@ impl Directory {
         self.0.root()
     }
 
-    /// The user that runs the server; `None` is the caller, who is not root.
+    /// The user that runs the server; `None` is the caller, which is not root.
     pub fn account(&self) -> Option<&Account> {
         self.0.account()
     }
 
-    /// Opens the file that the owner of the directory locks. It is not followed if it is a link.
+    /// Opens the file that the owner of the directory locks. A link is not followed.
     ///
     /// # Errors
     /// [`Error::Link`](super::Error::Link), or the system's.
@@ -60,7 +60,7 @@ impl Directory {
         self.0.open_owner()
     }
 
-    /// The server that runs here, started by this process or another. `None` if none does, or if it is still starting.
+    /// The server that runs here, started by any process. `None` if none runs or it is still starting.
     ///
     /// # Errors
     /// If its password cannot be read.
@@ -70,13 +70,13 @@ impl Directory {
         Ok(Some(Running { pid, port, user: SUPERUSER, password: self.0.password()? }))
     }
 
-    /// Stops the server that runs here, started by this process or another, as [`Cluster::stop`](super::Cluster::stop) does. Returns its
-    /// process; `None` if none runs.
+    /// Stops the server that runs here, started by any process, as [`Cluster::stop`](super::Cluster::stop) does.
+    /// Returns its process id; `None` if none runs.
     ///
     /// # Errors
-    /// [`Error::StillStopping`](super::Error::StillStopping) after a minute; the server goes on stopping.
+    /// [`Error::StillStopping`](super::Error::StillStopping) after a minute; the shutdown continues.
     pub async fn stop(&self) -> Result<Option<u32>> {
-        // A start under way is waited for.
+        // Waits for a start in progress.
         let _lock = self.0.lock().await?;
         let Some(file) = postmaster::running(&self.0.data()) else { return Ok(None) };
         self.0.end(Signal::Fast).await?;
@@ -88,25 +88,25 @@ impl Directory {
 }
 
 impl Running {
-    /// The URL of one of its databases. It holds the password.
+    /// The URL of one of its databases. It contains the password.
     pub fn url(&self, database: &str) -> String {
         url(self.user, &self.password, self.port, database)
     }
 }
 
-/// The process and the port, never how to log in.
+/// Shows the process and the port, never the credentials.
 impl std::fmt::Debug for Running {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Running").field("pid", &self.pid).field("port", &self.port).finish_non_exhaustive()
     }
 }
 
-/// The URL of a database. It speaks plainly on loopback, whatever PGSSLMODE in the caller's environment says.
+/// The URL of a database. It disables TLS on loopback, whatever PGSSLMODE in the caller's environment is.
 pub(super) fn url(user: &str, password: &str, port: u16, database: &str) -> String {
     format!("postgres://{user}:{password}@127.0.0.1:{port}/{}?sslmode=disable", percent(database))
 }
 
-/// Escapes everything in a database name that has a meaning in a URL.
+/// Percent-encodes a database name.
 fn percent(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     name.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()

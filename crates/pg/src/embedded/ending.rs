@@ -1,9 +1,9 @@
-//! Ending the server of a directory.
+//! Stopping the server of a directory.
 
 use std::time::{Duration, Instant};
 
 use super::home::Home;
-use super::launch::LOOK_EVERY;
+use super::launch::POLL_EVERY;
 use super::postmaster::{self, Signal};
 use super::{Error, Result};
 
@@ -11,7 +11,7 @@ use super::{Error, Result};
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Home {
-    /// Ends the server. One that does not run is no error.
+    /// Stops the server. Succeeds if it does not run.
     pub(super) async fn end(&self, signal: Signal) -> Result<()> {
         let pgdata = self.data();
         let Some(file) = postmaster::running(&pgdata) else { return Ok(()) };
@@ -21,7 +21,7 @@ impl Home {
             if since.elapsed() > STOP_TIMEOUT {
                 return Err(Error::StillStopping { pid: file.pid, waited: STOP_TIMEOUT, log: self.log() });
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_EVERY).await;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with a private server, each with its fix.
+//! Errors of a private server.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::Version;
 
-/// Why a server was not found, made, started or stopped.
+/// Why a server was not found, created, started or stopped.
 ///
-/// Every message names the path, port or program concerned and what to do about it. None holds a password or a URL.
+/// Every message names the path, port or program and the fix. None contains a password or a URL.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -19,13 +19,13 @@ pub enum Error {
         list(.looked)
     )]
     NotFound {
-        /// What was asked for, e.g. `14 to 18`.
+        /// The accepted versions, e.g. `14 to 18`.
         wanted: String,
         /// The folders searched.
         looked: Vec<PathBuf>,
     },
 
-    /// A folder that was named explicitly does not hold a usable PostgreSQL.
+    /// An explicitly given folder does not contain a usable PostgreSQL.
     #[error("{} is not a folder of PostgreSQL programs: {reason}", .bin.display())]
     NotAnInstallation {
         /// The folder.
@@ -34,10 +34,10 @@ pub enum Error {
         reason: String,
     },
 
-    /// The data was written by a major version that is not installed, or other programs were asked for. Data files of one major version cannot be read
-    /// by another.
+    /// The data was written by a major version that is not installed or not requested. A major version cannot read the
+    /// data files of another.
     #[error(
-        "the data in {} was written by PostgreSQL {data}, and what there is to run it with is {found}; \
+        "the data in {} was written by PostgreSQL {data}, but the available version is {found}; \
          install PostgreSQL {data} and name no other, or move the data with pg_dump and pg_restore, or choose another data directory",
         .data_dir.display()
     )]
@@ -46,13 +46,13 @@ pub enum Error {
         data_dir: PathBuf,
         /// The major version that wrote it.
         data: u32,
-        /// The version that is installed, or that was asked for.
+        /// The version that is installed or was requested.
         found: Version,
     },
 
-    /// There is data whose version cannot be read. It is left untouched, because it may be all that there is.
+    /// The version of the data cannot be read. The data is left unchanged.
     #[error(
-        "{} has no readable PG_VERSION, so it is damaged; restore it from a backup, or move it away to begin anew",
+        "{} has no readable PG_VERSION, so it is damaged; restore it from a backup, or move it away to start empty",
         .data.display()
     )]
     Damaged {
@@ -60,9 +60,10 @@ pub enum Error {
         data: PathBuf,
     },
 
-    /// A server may be running on the data, and it cannot be found out whether it does. Nothing was touched.
+    /// A server may be running on the data, and this cannot be determined. Nothing was changed.
     #[error(
-        "process {pid} in {} is a PostgreSQL server, and it cannot be seen which data it runs on; stop it, or wait until it has ended",
+        "process {pid} in {} is a PostgreSQL server whose data directory cannot be determined; \
+         stop it, or wait until it has ended",
         .pid_file.display()
     )]
     MayBeRunning {
@@ -72,16 +73,16 @@ pub enum Error {
         pid_file: PathBuf,
     },
 
-    /// The data directory is in use for something else. It is left untouched.
-    #[error("{} holds something else ({found}); choose an empty or a new directory", .path.display())]
+    /// The data directory contains other files. It is left unchanged.
+    #[error("{} contains other files ({found}); choose an empty or a new directory", .path.display())]
     ForeignDirectory {
         /// The directory.
         path: PathBuf,
-        /// One thing that was found in it.
+        /// One entry found in it.
         found: String,
     },
 
-    /// PostgreSQL must not run as root, and the user that would run it cannot get at a path.
+    /// PostgreSQL does not run as root, and the user that would run it cannot access a path.
     #[error(
         "PostgreSQL refuses to run as root, and user {user} cannot reach {}; \
          choose a path that every user can enter, such as {}",
@@ -96,23 +97,24 @@ pub enum Error {
         instead: PathBuf,
     },
 
-    /// The server's user could lead root to other files on the way to the data directory. Nothing was written.
+    /// The server's user can replace a part of the path to the data directory, so root could be made to write to other
+    /// files. Nothing was written.
     #[error(
-        "user {user}, who runs PostgreSQL, can replace {}, and root would write to wherever it then leads; \
+        "user {user}, which runs PostgreSQL, can replace {} with a link that root would follow; \
          choose a data directory below folders that only root can change, such as /var/lib/reveille",
         .path.display()
     )]
     Untrusted {
-        /// What can be replaced.
+        /// The entry that can be replaced.
         path: PathBuf,
         /// The user that runs the server.
         user: String,
     },
 
-    /// Something other than a plain file or folder is where the server's directory has one. It was not opened.
+    /// A path in the server's directory is not a regular file or folder. It was not opened.
     #[error(
-        "{} is a link, or has a second name elsewhere, where a plain file or folder is expected; \
-         it is not followed: find out who put it there, and remove it",
+        "{} is a link, or has a second hard link, where a regular file or folder is expected; \
+         it is not followed: find out where it comes from, and remove it",
         .path.display()
     )]
     Link {
@@ -121,11 +123,11 @@ pub enum Error {
     },
 
     /// There is no user to run the server as.
-    #[error("PostgreSQL refuses to run as root, and there is no user `postgres` or `nobody` to run it; add one")]
+    #[error("PostgreSQL refuses to run as root, and there is no user `postgres` or `nobody`; add one")]
     NoAccount,
 
-    /// The port asked for belongs to another program.
-    #[error("port {port} on 127.0.0.1 is taken by another program; choose another, or none to have a free one chosen")]
+    /// The requested port is in use.
+    #[error("port {port} on 127.0.0.1 is in use by another program; choose another port, or none to use a free one")]
     PortTaken {
         /// The port.
         port: u16,
@@ -136,7 +138,7 @@ pub enum Error {
     Initdb {
         /// The data directory.
         path: PathBuf,
-        /// The last lines that it printed.
+        /// Its output.
         output: String,
     },
 
@@ -149,10 +151,10 @@ pub enum Error {
         tail: String,
     },
 
-    /// The server runs and accepts no connections yet. It is left running, because recovery after a crash takes as
-    /// long as it takes: start again to go on waiting.
+    /// The server runs but does not accept connections yet. It keeps running, because crash recovery may take long:
+    /// start again to continue waiting.
     #[error(
-        "PostgreSQL is still starting after {waited:?}; it goes on, try again; the last lines of its log {} are:\n{tail}",
+        "PostgreSQL is still starting after {waited:?}; try again later; the last lines of its log {} are:\n{tail}",
         .log.display()
     )]
     StillStarting {
@@ -164,7 +166,7 @@ pub enum Error {
         tail: String,
     },
 
-    /// The server did not end in time.
+    /// The server did not stop in time.
     #[error("PostgreSQL (process {pid}) is still stopping after {waited:?}; its log is {}", .log.display())]
     StillStopping {
         /// The process.
@@ -175,7 +177,7 @@ pub enum Error {
         log: PathBuf,
     },
 
-    /// The server runs, and a statement of the set-up failed.
+    /// The server runs, but a setup statement failed.
     #[error("could not {what} on the embedded PostgreSQL; its log is {}", .log.display())]
     Sql {
         /// What was being done.
@@ -197,14 +199,14 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// The download failed. Nothing incomplete is left where it would be found.
+    /// The download failed. No incomplete installation is left.
     #[cfg(feature = "download")]
     #[error(
         "could not download PostgreSQL {version}; install it with the system's package manager, or name an archive of it \
          with --pg-archive"
     )]
     Download {
-        /// The version asked for.
+        /// The requested version.
         version: String,
         /// What went wrong.
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -212,7 +214,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Wraps a system error with what was being done and where: `map_err(Error::io("read", path))`.
+    /// Wraps a system error with the operation and the path: `map_err(Error::io("read", path))`.
     pub(super) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
         let path = path.to_path_buf();
         move |source| Error::Io { what, path, source }

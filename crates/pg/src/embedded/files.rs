@@ -1,8 +1,8 @@
-//! Opening files in a folder where another user could have put a link.
+//! Opening files in a folder where another user could have placed a link.
 //!
-//! Root keeps files beside data that belongs to the server's user. A path that leads through a link of that user would make
-//! root write wherever the link points. Everything here is opened without following a link at its end, and is a plain
-//! file with one name, or it is refused. The folders on the way are [`trust`](super::trust)'s concern.
+//! Root keeps files beside data that belongs to the server's user. Following a link of that user would make root write
+//! to the link's target. Files here are opened without following a final link, and must be regular files with one hard
+//! link. [`trust`](super::trust) checks the parent folders.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -13,34 +13,33 @@ use rustix::fs::OFlags;
 
 use super::{Error, Result};
 
-/// The largest file that is read: a pid file, a version, a password, a port have a few hundred bytes at most.
+/// The most bytes read: a pid file, a version, a password, a port have a few hundred bytes at most.
 const READ_BYTES: u64 = 64 * 1024;
 
-/// What to do with a file.
+/// How a file is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
-    /// Made if it does not exist; readable by its owner only.
+    /// Created if it does not exist; readable by its owner only.
     Write,
     Append,
     /// To change its owner.
     Take,
 }
 
-/// Opens a plain file.
+/// Opens a regular file.
 ///
 /// # Errors
-/// [`Error::Link`] for anything else that is there: a link, a pipe, a file that has a second name elsewhere. Such a name is of no
-/// concern to who only reads.
+/// [`Error::Link`] for anything else: a link, a pipe, a file with a second hard link (which is allowed for reading).
 pub(super) fn open(path: &Path, access: Access) -> Result<File> {
     let mut options = OpenOptions::new();
     match access {
         Access::Read | Access::Take => options.read(true),
-        // Not truncated before it is known what it is.
+        // Not truncated before its type is checked.
         Access::Write => options.read(true).write(true).create(true).truncate(false).mode(0o600),
         Access::Append => options.append(true).create(true).mode(0o600),
     };
-    // A pipe without a reader would be waited for.
+    // Opening a pipe without a reader would block.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = options.custom_flags(flags.bits().cast_signed()).open(path).map_err(|error| {
         match error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) {
@@ -53,7 +52,7 @@ pub(super) fn open(path: &Path, access: Access) -> Result<File> {
     if is_plain { Ok(file) } else { Err(Error::Link { path: path.to_path_buf() }) }
 }
 
-/// Opens a folder, to act on it and not on what its name leads to later.
+/// Opens a folder, so that later operations do not depend on its name.
 pub(super) fn open_dir(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
     OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
@@ -71,7 +70,7 @@ pub(super) fn read(path: &Path) -> Result<Option<String>> {
     Ok(Some(text))
 }
 
-/// Replaces what is in a file that only its owner can read.
+/// Replaces the content of a file that only its owner can read.
 pub(super) fn write(path: &Path, text: &str) -> Result<File> {
     let mut file = open(path, Access::Write)?;
     let written = file.set_len(0).and_then(|()| file.write_all(text.as_bytes()));
@@ -79,7 +78,7 @@ pub(super) fn write(path: &Path, text: &str) -> Result<File> {
     Ok(file)
 }
 
-/// Makes an open file or folder root's.
+/// Changes the owner of an open file or folder to root.
 pub(super) fn take(file: &File, path: &Path) -> Result<()> {
     match file.metadata().map_err(Error::io("look at", path))?.uid() {
         0 => Ok(()),
@@ -87,7 +86,7 @@ pub(super) fn take(file: &File, path: &Path) -> Result<()> {
     }
 }
 
-/// Gives an open file or folder to a user.
+/// Changes the owner of an open file or folder to a user.
 pub(super) fn give(file: &File, path: &Path, uid: u32, gid: u32) -> Result<()> {
     fchown(file, Some(uid), Some(gid)).map_err(Error::io("change the owner of", path))
 }
@@ -98,10 +97,10 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    /// Nothing but a plain file is opened, and what a link leads to is neither made nor changed.
-    /// A link to a file, a link to nothing, a second name of a file, a folder, a pipe without a reader, and a plain file.
+    /// Only a regular file is opened, and the target of a link is neither created nor changed.
+    /// A link to a file, a dangling link, a second hard link, a folder, a pipe without a reader, and a regular file.
     #[test]
-    fn only_plain_files_are_opened() {
+    fn only_regular_files_are_opened() {
         let name = super::super::home::random_hex(6).expect("random bytes");
         let dir = std::env::temp_dir().join(format!("reveille-files-{name}"));
         fs::create_dir(&dir).expect("made");

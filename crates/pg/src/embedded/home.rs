@@ -1,24 +1,24 @@
 //! The directory of a private server.
 //!
 //! ```text
-//! <data_dir>/reveille-embedded   a marker: this directory is ours
-//!            lock                held while somebody creates or starts
+//! <data_dir>/reveille-embedded   marks a directory of Reveille
+//!            lock                locked while a process creates or starts the server
 //!            password            of the superuser, readable by its owner only
 //!            postgresql.log
 //!            port                of the last start
 //!            run/                the socket, if its path is short enough
-//!            socket_dir          where it is, if not
+//!            socket_dir          path of the socket's folder, if not
 //!            data/               PostgreSQL's own data directory
-//!            data.making-…       one that is not complete; removed at the next start
+//!            data.making-…       an incomplete one; removed at the next start
 //! ```
 //!
-//! `data/` appears by a rename when `initdb` has finished, so it is complete or absent, whenever the power fails.
+//! `data/` is created by a rename after `initdb` has finished, so it is complete or absent, even after a power failure.
 //!
-//! When root starts the server, the directory and the files in it belong to root, and only `data/` and the folder of the socket
-//! are the server's user's. That user must not be able to make root write elsewhere: the directory itself cannot be
-//! changed by that user ([`taking`](super::taking)), no file in it is opened through a link ([`files`]), and what has to be written inside
-//! `data/` or the folder of the socket is written with that user's rights ([`Account`]). Earlier versions gave the whole
-//! directory away; root takes it back when it is opened.
+//! When root starts the server, root owns the directory and its files; the server's user owns only `data/` and the
+//! folder of the socket. That user must not be able to make root write elsewhere: it cannot change the directory itself
+//! ([`taking`](super::taking)), files are not opened through links ([`files`]), and writes inside `data/` or the folder
+//! of the socket run with that user's rights ([`Account`]). Earlier versions gave the whole directory to that user;
+//! root takes it back when it opens the directory.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _, Write as _};
@@ -38,12 +38,12 @@ pub(super) const SUPERUSER: &str = "reveille";
 
 pub(super) const MARKER: &str = "reveille-embedded";
 const MARKER_TEXT: &str =
-    "A PostgreSQL server of Reveille lives here. Reveille removes and makes files in this folder.\n";
+    "This folder contains a PostgreSQL server of Reveille. Reveille creates and removes files in it.\n";
 pub(super) const LOCK: &str = "lock";
-/// The file that `reveille up` locks for as long as it runs.
+/// The file that `reveille up` locks while it runs.
 pub(super) const OWNER: &str = "owner";
 pub(super) const PASSWORD: &str = "password";
-/// What `initdb` reads it from, and nothing else.
+/// A temporary copy for `initdb`.
 const PASSWORD_COPY: &str = "password-for-initdb";
 pub(super) const LOG: &str = "postgresql.log";
 pub(super) const OLD_LOG: &str = "postgresql.log.old";
@@ -52,10 +52,10 @@ pub(super) const SOCKET_DIR: &str = "socket_dir";
 
 const MAKING: &str = "data.making-";
 
-/// A log larger than this at a start is set aside, so that there are never more than two of about this size.
+/// A log larger than this at a start is renamed, so that there are at most two of about this size.
 const LOG_KEEP_BYTES: u64 = 16 * 1024 * 1024;
 
-/// How long something may still be writing to a data directory that was never completed, and between two looks.
+/// How long a leftover process may write to an incomplete data directory, and the pause between attempts to remove it.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(10);
 const REMOVE_PAUSE: Duration = Duration::from_millis(20);
 
@@ -69,17 +69,17 @@ pub(super) struct Home {
     account: Option<Account>,
 }
 
-/// The right to create or start; given up on drop.
+/// The lock for creating or starting a server; released on drop.
 #[derive(Debug)]
 pub(super) struct Lock {
     _file: File,
 }
 
 impl Home {
-    /// Opens the directory, making it if need be.
+    /// Opens the directory, or creates it.
     ///
-    /// The server's user must be able to enter it. Whether it can is found out before anything is made or changed. A directory
-    /// of root's that exists keeps its owner and its mode; another one is root's from then on.
+    /// The server's user must be able to enter it; this is checked before anything is created or changed. An existing
+    /// directory of root keeps its owner and mode; root takes any other.
     pub(super) async fn open(root: &Path) -> Result<Home> {
         let root = std::path::absolute(root).map_err(Error::io("find", root))?;
         let data = root.join("data");
@@ -100,7 +100,7 @@ impl Home {
         Ok(home)
     }
 
-    /// Opens the directory that an earlier start has made. `None` if there is none; then nothing is made.
+    /// Opens a directory created by an earlier start. `None` if there is none; then nothing is created.
     pub(super) async fn find(root: &Path) -> Result<Option<Home>> {
         match is_file(&root.join(MARKER)) {
             true => Home::open(root).await.map(Some),
@@ -131,10 +131,10 @@ impl Home {
         self.open_file(&self.root.join(OWNER), Access::Write)
     }
 
-    /// Waits until nobody else creates or starts here.
+    /// Waits until no other process creates or starts a server here.
     ///
     /// # Cancel safety
-    /// A dropped wait gives up the lock as soon as it gets it.
+    /// If the future is dropped, the lock is released as soon as it is acquired.
     pub(super) async fn lock(&self) -> Result<Lock> {
         let path = self.root.join(LOCK);
         let file = self.open_file(&path, Access::Write)?;
@@ -145,9 +145,9 @@ impl Home {
         locked.await.expect("locking a file does not panic")
     }
 
-    /// The major version of the data. `None` when there is none yet.
+    /// The major version of the data. `None` if there is none yet.
     ///
-    /// A `data/` without a version was damaged, and what is left of it may be all that there is: it is not replaced.
+    /// A `data/` without a version is damaged. It is not replaced, because the rest may be recoverable.
     pub(super) fn data_version(&self) -> Result<Option<u32>> {
         data_major(&self.root)
     }
@@ -164,7 +164,7 @@ impl Home {
             password_file.sync_all().map_err(Error::io("write to the disk", &password_path))?;
         }
 
-        // The server's user reads a copy: another start may make the file itself root's at any moment.
+        // The server's user reads a copy, because another start may give the file itself back to root at any time.
         let copy_path = self.root.join(PASSWORD_COPY);
         remove_if_there(&copy_path)?;
         let copy = self.write(&copy_path, &password)?;
@@ -178,7 +178,7 @@ impl Home {
         if let Some(account) = &self.account {
             files::give(&copy, &copy_path, account.uid(), account.gid())?;
         }
-        // An initdb whose caller is gone must not go on in a folder that the next start removes.
+        // An initdb whose caller is gone must not continue in a folder that the next start removes.
         let output =
             command.kill_on_drop(true).output().await.map_err(Error::io("run", &installation.program("initdb")))?;
         remove_if_there(&copy_path)?;
@@ -195,7 +195,7 @@ impl Home {
             written.sync_all().map_err(Error::io("write to the disk", &conf))?;
         }
         fs::rename(&making, self.data()).map_err(Error::io("complete", &making))?;
-        // The names of the data and of its password, which must not outlive one another.
+        // Syncs the directory entries of both the data and its password.
         if durable { sync(&self.root) } else { Ok(()) }
     }
 
@@ -221,17 +221,17 @@ impl Home {
         self.replace_as_server(&self.data().join("reveille.conf"), text)
     }
 
-    /// The port of the last start: a URL that was written down stays valid. `None` if it is not known.
+    /// The port of the last start, reused so that saved URLs stay valid. `None` if unknown.
     pub(super) fn last_port(&self) -> Option<u16> {
         files::read(&self.root.join(PORT)).ok()??.trim().parse().ok()
     }
 
-    /// Writes down the port of this start.
+    /// Saves the port of this start.
     pub(super) fn write_port(&self, port: u16) -> Result<()> {
         self.write(&self.root.join(PORT), &format!("{port}\n")).map(drop)
     }
 
-    /// Opens the log for appending, and says how long it is already.
+    /// Opens the log for appending, and returns its length.
     pub(super) fn open_log(&self) -> Result<(File, u64)> {
         let path = self.log();
         if fs::symlink_metadata(&path).is_ok_and(|log| log.len() > LOG_KEEP_BYTES) {
@@ -243,8 +243,8 @@ impl Home {
         Ok((file, length))
     }
 
-    /// One of the installation's programs, run as the server's user in the server's home, without the caller's
-    /// PostgreSQL environment and in the language that the error messages are matched in.
+    /// One of the installation's programs, run as the server's user in the server's home, without the caller's `PG…`
+    /// variables and with untranslated messages, because they are matched.
     pub(super) fn command(&self, installation: &Installation, program: &str) -> Command {
         let mut command = Command::new(installation.program(program));
         for (name, _) in std::env::vars_os() {
@@ -259,7 +259,7 @@ impl Home {
         command
     }
 
-    /// Makes a folder in this directory that only the server's user can enter; an error if there is one already.
+    /// Creates a folder in this directory that only the server's user can enter; fails if it exists.
     pub(super) fn make_dir(&self, path: &Path) -> Result<()> {
         DirBuilder::new().mode(0o700).create(path).map_err(Error::io("create", path))?;
         let Some(account) = &self.account else { return Ok(()) };
@@ -280,7 +280,7 @@ impl Home {
         Ok(file)
     }
 
-    /// Makes a file of root's directory root's.
+    /// Changes the owner of a file to root if root runs this process.
     fn keep(&self, file: &File, path: &Path) -> Result<()> {
         match &self.account {
             Some(_) => files::take(file, path),
@@ -308,11 +308,11 @@ impl Home {
     }
 }
 
-/// The major version of PostgreSQL that the data of a server in `data_dir` was made with, which is the only one that can
-/// read it. `None` when there is no data yet.
+/// The major version of PostgreSQL that wrote the data in `data_dir`; no other can read it. `None` if there is no data
+/// yet.
 ///
 /// # Errors
-/// [`Error::Damaged`] when there is data without a readable version.
+/// [`Error::Damaged`] if there is data without a readable version.
 pub fn data_major(data_dir: &Path) -> Result<Option<u32>> {
     let data = data_dir.join("data");
     match files::read(&data.join("PG_VERSION"))? {
@@ -324,7 +324,7 @@ pub fn data_major(data_dir: &Path) -> Result<Option<u32>> {
     }
 }
 
-/// Removes what an interrupted `initdb` left. The server that it ran may outlive it for a moment, and go on writing.
+/// Removes the folder of an interrupted `initdb`. A server that it started may still write to it for a short time.
 async fn remove_patiently(path: &Path) -> Result<()> {
     let since = Instant::now();
     loop {
@@ -342,7 +342,7 @@ fn sync(path: &Path) -> Result<()> {
     File::open(path).and_then(|file| file.sync_all()).map_err(Error::io("write to the disk", path))
 }
 
-/// Random bytes from the system, in hexadecimal: these guard a superuser, so they must not be guessable.
+/// Random bytes from the system in hexadecimal, for passwords.
 pub(crate) fn random_hex(bytes: usize) -> Result<String> {
     let path = Path::new("/dev/urandom");
     let mut buffer = vec![0; bytes];
@@ -350,7 +350,7 @@ pub(crate) fn random_hex(bytes: usize) -> Result<String> {
     Ok(buffer.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Removes a file that may be left of a start that ended early.
+/// Removes a file that an interrupted start may have left.
 fn remove_if_there(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path)(error)),

@@ -46,14 +46,14 @@ impl fmt::Display for Version {
     }
 }
 
-/// Which PostgreSQL to look for.
+/// Which PostgreSQL to search for.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// The major versions that will do: 14 to 18.
+    /// The accepted major versions. Default 14 to 18.
     pub majors: RangeInclusive<u32>,
     /// This major version and no other.
     pub exact: Option<u32>,
-    /// Look in this folder of programs and nowhere else.
+    /// Search only this folder of programs.
     pub bin_dir: Option<PathBuf>,
 }
 
@@ -64,7 +64,7 @@ impl Default for Wanted {
 }
 
 impl Wanted {
-    /// One major version, wherever it is.
+    /// One major version, anywhere on the machine.
     pub fn exactly(major: u32) -> Wanted {
         Wanted { exact: Some(major), ..Wanted::default() }
     }
@@ -73,7 +73,7 @@ impl Wanted {
         self.majors.contains(&version.major) && self.exact.is_none_or(|major| major == version.major)
     }
 
-    /// The versions, for people.
+    /// The versions, for messages.
     pub(super) fn describe(&self) -> String {
         match self.exact {
             Some(major) => major.to_string(),
@@ -87,24 +87,24 @@ impl Wanted {
 pub struct Installation {
     /// The folder with `initdb`, `pg_ctl` and `postgres`.
     pub bin: PathBuf,
-    /// What `postgres --version` says.
+    /// The version that `postgres --version` prints.
     pub version: Version,
 }
 
 impl Installation {
-    /// Finds the newest PostgreSQL that will do: in `PATH` and where the packages of Debian, RHEL, SUSE, Alpine, Homebrew
-    /// and Postgres.app put it, or else among the downloaded ones.
+    /// Finds the newest accepted PostgreSQL: in `PATH` and the folders of the packages of Debian, RHEL, SUSE, Alpine,
+    /// Homebrew and Postgres.app, or else among the downloaded ones.
     ///
     /// # Errors
-    /// [`Error::NotFound`] lists where it looked; [`Error::NotAnInstallation`] says what a folder named by
-    /// [`Wanted::bin_dir`] lacks.
+    /// [`Error::NotFound`] lists the searched folders; [`Error::NotAnInstallation`] says what [`Wanted::bin_dir`]
+    /// lacks.
     pub async fn find(wanted: Wanted) -> Result<Installation> {
         if let Some(bin) = &wanted.bin_dir {
             let found = Installation::at(bin).await?;
             if wanted.accepts(found.version) {
                 return Ok(found);
             }
-            let reason = format!("it is PostgreSQL {}, and {} is needed", found.version, wanted.describe());
+            let reason = format!("its version is PostgreSQL {}, but {} is required", found.version, wanted.describe());
             return Err(Error::NotAnInstallation { bin: bin.clone(), reason });
         }
         for places in [places::installed(), places::downloaded()] {
@@ -128,7 +128,7 @@ impl Installation {
     async fn among(places: Vec<PathBuf>) -> Vec<Installation> {
         let mut complete = Vec::new();
         for bin in places {
-            // Incomplete folders (a client without a server, a removed package) are not worth an error here.
+            // Incomplete folders (a client without a server, a removed package) are ignored.
             if let Ok(found) = Installation::at(&bin).await {
                 complete.push(found);
             }
@@ -167,8 +167,8 @@ impl Installation {
 mod tests {
     use super::*;
 
-    /// Every spelling of a version that a release, a package or a beta prints must be read.
-    /// A table of real answers.
+    /// The version output of releases, packages and betas is parsed.
+    /// A table of real outputs.
     #[test]
     fn versions_are_read_as_programs_print_them() {
         let table = [
@@ -186,8 +186,8 @@ mod tests {
         }
     }
 
-    /// The supported range ends at 14 and 18, and an exact wish excludes its neighbours.
-    /// Asked of the pure predicate, for versions that are not installed here.
+    /// The supported range is 14 to 18, and an exact version excludes all others.
+    /// Calls the pure predicate with versions that are not installed.
     #[test]
     fn unsupported_versions_are_not_accepted() {
         let accepts = |wanted: &Wanted, major| wanted.accepts(Version { major, minor: 3 });
@@ -195,6 +195,6 @@ mod tests {
         assert_eq!((12..=20).filter(|major| accepts(&any, *major)).collect::<Vec<_>>(), [14, 15, 16, 17, 18]);
         let one = Wanted::exactly(16);
         assert_eq!((12..=20).filter(|major| accepts(&one, *major)).collect::<Vec<_>>(), [16]);
-        assert!(!accepts(&Wanted::exactly(13), 13), "an exact wish does not make an old server supported");
+        assert!(!accepts(&Wanted::exactly(13), 13), "an exact version does not make an old server supported");
     }
 }

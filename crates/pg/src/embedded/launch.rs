@@ -1,4 +1,4 @@
-//! Getting the server's process to run.
+//! Starting the server's process.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
@@ -9,20 +9,20 @@ use super::home::Home;
 use super::postmaster::{self, PidFile};
 use super::{Error, Installation, Result, Settings};
 
-/// How often the pid file is looked at while the server starts or stops. PostgreSQL tells nobody but this file.
-pub(super) const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// How often the pid file is polled while the server starts or stops. PostgreSQL reports its state only there.
+pub(super) const POLL_EVERY: Duration = Duration::from_millis(10);
 
-/// Ports tried before giving up: another program may take a free port between its choice and its use.
+/// Number of ports to try: another program may take a free port before the server binds it.
 const PORT_TRIES: usize = 5;
 
-/// How long sessions of a killed server may hold its shared memory before that is an error. They end by themselves as
-/// soon as they notice that their postmaster is gone.
+/// How long sessions of a killed server may hold its shared memory before the start fails. They end by themselves when
+/// they detect that their postmaster is gone.
 const ORPHANS_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Between two attempts to start while they do.
+/// Pause between attempts to start while such sessions exist.
 const ORPHANS_PAUSE: Duration = Duration::from_millis(100);
 
-/// What it takes to run a server: its directory, its programs, its settings.
+/// A server's directory, programs and settings.
 #[derive(Debug)]
 pub(super) struct Launcher {
     pub(super) home: Home,
@@ -32,9 +32,9 @@ pub(super) struct Launcher {
 
 /// Why one attempt to start ended.
 enum Failed {
-    /// The port was taken in between.
+    /// Another program took the port.
     Port,
-    /// Sessions of a killed server still hold its memory.
+    /// Sessions of a killed server still hold its shared memory.
     Orphans,
     /// `pg_stat_statements` is not installed.
     Statistics,
@@ -48,7 +48,7 @@ impl From<Error> for Failed {
 }
 
 impl Launcher {
-    /// The server that runs already, once it is ready. `None`: none does, or the one that did has ended.
+    /// The running server, once it is ready. `None` if none runs, or it has ended meanwhile.
     pub(super) async fn running(&self) -> Result<Option<PidFile>> {
         let since = Instant::now();
         loop {
@@ -56,12 +56,12 @@ impl Launcher {
                 None => return Ok(None),
                 Some(file) if file.ready => return Ok(Some(file)),
                 Some(_) if since.elapsed() > self.settings.start_timeout => return Err(self.still_starting(0)),
-                Some(_) => tokio::time::sleep(LOOK_EVERY).await,
+                Some(_) => tokio::time::sleep(POLL_EVERY).await,
             }
         }
     }
 
-    /// Starts the server on the port of the settings, or else on that of the last start, or else on a free one.
+    /// Starts the server on the configured port, or else on that of the last start, or else on a free one.
     pub(super) async fn launch(&self) -> Result<PidFile> {
         for _ in 0..PORT_TRIES {
             let port = match self.settings.port {
@@ -76,8 +76,8 @@ impl Launcher {
         Err(self.start_failed(0))
     }
 
-    /// Starts the server on one port: giving orphaned sessions of a killed server time to end, and without statistics
-    /// where they are not installed.
+    /// Starts the server on one port. Waits for orphaned sessions of a killed server to end, and starts without
+    /// `pg_stat_statements` if it is not installed.
     pub(super) async fn launch_on(&self, port: u16) -> Result<PidFile> {
         let since = Instant::now();
         let socket_dir = self.home.socket_dir()?;
@@ -85,13 +85,13 @@ impl Launcher {
         loop {
             match self.attempt(port, &socket_dir, statistics).await {
                 Ok(file) => {
-                    // Only a convenience: without the file the next start chooses a port.
+                    // A failure is ignored: without the file the next start chooses a free port.
                     let _ = self.home.write_port(port);
                     return Ok(file);
                 }
                 Err(Failed::Orphans) if since.elapsed() < ORPHANS_TIMEOUT => tokio::time::sleep(ORPHANS_PAUSE).await,
                 Err(Failed::Statistics) if statistics => {
-                    tracing::warn!("pg_stat_statements is not installed (postgresql-contrib has it); going on without");
+                    tracing::warn!("pg_stat_statements (postgresql-contrib) is not installed; starting without it");
                     statistics = false;
                 }
                 Err(Failed::Port) => return Err(Error::PortTaken { port }),
@@ -101,7 +101,8 @@ impl Launcher {
         }
     }
 
-    /// One attempt, with no server running: clears up after the last, writes the configuration, runs `postgres`, waits until it is ready or has ended.
+    /// One attempt to start: cleans up after the last server, writes the configuration, runs `postgres`, and waits
+    /// until it is ready or has ended. No server may be running.
     async fn attempt(&self, port: u16, socket_dir: &Path, statistics: bool) -> Result<PidFile, Failed> {
         let pgdata = self.home.data();
         postmaster::none_may_run(&pgdata)?;
@@ -112,7 +113,7 @@ impl Launcher {
         let second = log.try_clone().map_err(Error::io("open", &self.home.log()))?;
         let mut command = self.home.command(&self.installation, "postgres");
         command.arg("-D").arg(&pgdata).stdout(Stdio::from(log)).stderr(Stdio::from(second));
-        // Its own process group: Ctrl-C in the terminal reaches the owner, who then stops the server in good order.
+        // Its own process group: Ctrl-C in the terminal reaches only the owner, which then shuts the server down.
         command.process_group(0);
         let program = self.installation.program("postgres");
         let mut child = command.spawn().map_err(Error::io("run", &program))?;
@@ -131,11 +132,11 @@ impl Launcher {
             if since.elapsed() > self.settings.start_timeout {
                 return Err(Failed::Other(self.still_starting(offset)));
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_EVERY).await;
         }
     }
 
-    /// Reads from the log why the server has ended. Its language is fixed by the settings.
+    /// Determines from the log why the server ended. The settings fix the language of its messages.
     fn classify(&self, port: u16, offset: u64) -> Failed {
         let tail = postmaster::log_tail(&self.home.log(), offset);
         if tail.contains("could not create any TCP/IP sockets") || !is_free(port) {

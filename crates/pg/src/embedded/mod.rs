@@ -1,17 +1,17 @@
-//! A private PostgreSQL server, with nothing prepared.
+//! A private PostgreSQL server, without setup.
 //!
-//! [`Installation`] finds the server's programs, [`Cluster`] makes a data directory with them and runs a server on it.
-//! The server belongs to whoever starts it: it listens on loopback only, on a free port, asks for a password that was
-//! generated for it, and runs as an ordinary user even when the caller is root (PostgreSQL refuses root).
+//! [`Installation`] finds the server's programs, [`Cluster`] creates a data directory and runs a server on it. The
+//! server is private to its user: it listens on loopback only, on a free port, requires a generated password, and runs
+//! as an ordinary user even if the caller is root (PostgreSQL refuses to run as root).
 //!
-//! The dangers removed here are those of a machine that other people use and that loses power: a data directory that
-//! is half made, a pid file that names somebody else's process, a port that was free a moment ago, a directory that
-//! belongs to something else. None of them needs a person: [`Cluster::start`] works, or says which path, port or
-//! program is in the way and what to do. It never deletes a directory that it did not make.
+//! The dangers are those of a shared machine that may lose power: an incomplete data directory, a pid file that names
+//! another process, a port that was just taken, a directory with other files. None of them needs manual work:
+//! [`Cluster::start`] succeeds, or its error names the path, port or program and the fix. It never deletes a directory
+//! that it did not create.
 //!
-//! A server outlives its [`Cluster`] value: dropping one stops nothing, because a process that dies must not take the
-//! database with it in the middle of a write. Call [`Cluster::stop`]; after a crash the next `start` finds the running
-//! server and attaches to it.
+//! A server outlives its [`Cluster`] value: dropping the value stops nothing, because a crashing process must not stop
+//! the database in the middle of a write. Call [`Cluster::stop`]; after a crash the next `start` attaches to the
+//! running server.
 
 mod account;
 mod cluster;

@@ -1,4 +1,4 @@
-//! Where PostgreSQL's programs are, system by system.
+//! The folders of PostgreSQL's programs on each system.
 
 use std::collections::HashSet;
 use std::env;
@@ -17,12 +17,12 @@ const VERSIONED: &[(&str, &str, &str)] = &[
     ("/Applications/Postgres.app/Contents/Versions", "", "bin"),
 ];
 
-/// Where a download is kept when root asks for it: the user that runs the server must be able to enter.
+/// The cache of downloads for root: the user that runs the server must be able to enter it.
 pub(super) const ROOT_CACHE: &str = "/var/cache/reveille/postgresql";
 
-/// The folder that holds downloaded versions, one folder each. `None` when there is no home directory.
+/// The cache of downloads, one folder per version. `None` if there is no home directory.
 ///
-/// Root's own home is closed to the user that runs the server, so root has one for the whole machine.
+/// The user that runs the server cannot enter root's home, so root uses a folder for the whole machine.
 pub(super) fn download_cache(root: bool) -> Option<PathBuf> {
     if root {
         return Some(PathBuf::from(ROOT_CACHE));
@@ -34,11 +34,11 @@ pub(super) fn download_cache(root: bool) -> Option<PathBuf> {
 
 /// Every folder where PostgreSQL's programs may be installed, without repetition.
 ///
-/// `PATH`, `HOME` and `XDG_CACHE_HOME` are read in this module: they say where things are on this machine.
+/// This module reads `PATH`, `HOME` and `XDG_CACHE_HOME`.
 pub(super) fn installed() -> Vec<PathBuf> {
     let mut found = Vec::new();
     if let Some(path) = env::var_os("PATH") {
-        // A program in PATH is often a link or a wrapper beside others; its siblings are where the link leads.
+        // A program in PATH is often a link; the other programs are in the folder of its target.
         let linked = env::split_paths(&path)
             .filter_map(|dir| fs::canonicalize(dir.join("initdb")).ok())
             .filter_map(|program| program.parent().map(Path::to_path_buf));
@@ -62,7 +62,7 @@ fn distinct(mut dirs: Vec<PathBuf>) -> Vec<PathBuf> {
     dirs
 }
 
-/// The places that are looked at, as a person would name them.
+/// The searched folders, for messages.
 pub(super) fn described() -> Vec<PathBuf> {
     let mut places = vec![PathBuf::from("PATH")];
     places.extend(

@@ -1,8 +1,8 @@
-//! The running server seen from outside: its pid file, its process, its log.
+//! The running server: its pid file, its process, its log.
 //!
-//! A pid file survives a crash, and its number may by then belong to any other process. Nothing here trusts the number
-//! alone: a process counts as the server only if it is `postgres` on this very data directory, however it was started:
-//! a server keeps its data directory as its working directory, and its command line may name it in any way.
+//! A pid file survives a crash, and its number may then belong to another process. So the number alone is not trusted:
+//! a process counts as the server only if it is `postgres` with this data directory as its working directory. Its
+//! command line may name the directory in any form.
 
 use std::fs;
 use std::io;
@@ -13,25 +13,25 @@ use std::process::{Command, Stdio};
 use super::home::Home;
 use super::{Account, Error, Result, files};
 
-/// The lines of a log that an error message shows.
+/// Number of log lines in an error message.
 const TAIL_LINES: usize = 12;
-/// The bytes of a log that are read for them.
+/// Number of bytes of the log to read for them.
 const TAIL_BYTES: u64 = 8 * 1024;
 
-/// What `postmaster.pid` says.
+/// The content of `postmaster.pid`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PidFile {
     pub(crate) pid: u32,
     /// The port, once the server has chosen its sockets.
     pub(super) port: Option<u16>,
-    /// The folder of its socket. `None` if it has none or has not made it yet.
+    /// The folder of its socket. `None` if it has none or has not created it yet.
     pub(super) socket_dir: Option<String>,
     /// It accepts connections.
     pub(super) ready: bool,
 }
 
 impl PidFile {
-    /// Reads the file. `None` when there is none, or nothing in it yet.
+    /// Reads the file. `None` if it does not exist or is still empty.
     pub(super) fn read(pgdata: &Path) -> Option<PidFile> {
         PidFile::parse(&files::read(&pgdata.join("postmaster.pid")).ok()??)
     }
@@ -53,42 +53,41 @@ pub(crate) fn running(pgdata: &Path) -> Option<PidFile> {
     PidFile::read(pgdata).filter(|file| serves(file.pid, pgdata))
 }
 
-/// Whether process `pid` is a PostgreSQL server on `pgdata`. False for a process that has ended and was not yet
-/// collected by its parent.
+/// Whether process `pid` is a PostgreSQL server on `pgdata`. False for a zombie process.
 pub(super) fn serves(pid: u32, pgdata: &Path) -> bool {
-    look_at(pid, pgdata) == Process::ThisServer
+    inspect(pid, pgdata) == Process::ThisServer
 }
 
-/// What the process of a pid file turned out to be.
+/// What the process of a pid file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Process {
     /// The server on the data directory in question.
     ThisServer,
-    /// Gone, or surely something else.
+    /// Ended, or certainly another program.
     Another,
-    /// A PostgreSQL server on data that cannot be seen.
+    /// A PostgreSQL server whose data directory cannot be determined.
     SomeServer,
 }
 
-fn look_at(pid: u32, pgdata: &Path) -> Process {
+fn inspect(pid: u32, pgdata: &Path) -> Process {
     if !Path::new("/proc/self").exists() {
-        return look_by_ps(pid, pgdata);
+        return inspect_by_ps(pid, pgdata);
     }
     let Ok(line) = fs::read(format!("/proc/{pid}/cmdline")) else { return Process::Another };
     let mut words = line.split(|byte| *byte == 0);
-    // The server's children are called `postgres: ` and what they do.
+    // The server's child processes are called `postgres: …`.
     if !words.next().is_some_and(|program| program.ends_with(b"postgres") || program.ends_with(b"postmaster")) {
         return Process::Another;
     }
     if words.any(|word| word == pgdata.as_os_str().as_encoded_bytes()) {
         return Process::ThisServer;
     }
-    // Only the server's own user and root may see this.
+    // Readable only by the server's user and root.
     match fs::read_link(format!("/proc/{pid}/cwd")) {
         Ok(dir) if fs::canonicalize(pgdata).is_ok_and(|pgdata| pgdata == dir) => Process::ThisServer,
-        // A server that was just started has not gone to its data yet.
+        // A server that was just started has not changed to its data directory yet.
         Ok(dir) if dir.join("PG_VERSION").exists() => Process::Another,
-        // A server runs on nobody's data but its own user's.
+        // A server runs only on data of its own user.
         Err(_) if is_of_another_user(pid, pgdata) => Process::Another,
         _ => Process::SomeServer,
     }
@@ -96,12 +95,12 @@ fn look_at(pid: u32, pgdata: &Path) -> Process {
 
 fn is_of_another_user(pid: u32, pgdata: &Path) -> bool {
     let owner = |path: &Path| fs::metadata(path).map(|found| found.uid()).ok();
-    // A process that hides from its own user shows as root's.
+    // A process may be hidden from its own user; its owner is then shown as root.
     let process = owner(Path::new(&format!("/proc/{pid}"))).filter(|uid| *uid != 0);
     process.zip(owner(pgdata)).is_some_and(|(process, data)| process != data)
 }
 
-fn look_by_ps(pid: u32, pgdata: &Path) -> Process {
+fn inspect_by_ps(pid: u32, pgdata: &Path) -> Process {
     let output = Command::new("ps").args(["-ww", "-o", "args=", "-p", &pid.to_string()]).stderr(Stdio::null()).output();
     let Ok(output) = output else { return Process::Another };
     let mentions = |what: &[u8]| output.stdout.windows(what.len()).any(|part| part == what);
@@ -112,24 +111,24 @@ fn look_by_ps(pid: u32, pgdata: &Path) -> Process {
     }
 }
 
-/// Makes sure that no server may be running on `pgdata`, before anything of one that is gone is removed.
+/// Checks that no server can be running on `pgdata`, before files of the last one are removed.
 ///
 /// # Errors
-/// [`Error::MayBeRunning`] if one may.
+/// [`Error::MayBeRunning`] if a server may be running.
 pub(super) fn none_may_run(pgdata: &Path) -> Result<()> {
     match PidFile::read(pgdata) {
-        Some(file) if look_at(file.pid, pgdata) != Process::Another => {
+        Some(file) if inspect(file.pid, pgdata) != Process::Another => {
             Err(Error::MayBeRunning { pid: file.pid, pid_file: pgdata.join("postmaster.pid") })
         }
         _ => Ok(()),
     }
 }
 
-/// Makes a pid file whose process is not the server acceptable to the next server.
+/// Rewrites a stale pid file so that the next server accepts it.
 ///
-/// PostgreSQL refuses to start while the number in the file belongs to any living process of its user, but takes a file
+/// PostgreSQL refuses to start while the number in the file belongs to a running process of its user, but treats a file
 /// that names its own parent as stale. The file is not removed, because it also names the shared memory by which
-/// PostgreSQL finds orphaned sessions of the crashed server, and that check must still happen.
+/// PostgreSQL finds orphaned sessions of the crashed server, and that check must still run.
 pub(super) fn disown_pid_file(home: &Home) -> Result<()> {
     let path = home.data().join("postmaster.pid");
     let Some(text) = files::read(&path)? else { return Ok(()) };
@@ -142,21 +141,21 @@ pub(super) fn disown_pid_file(home: &Home) -> Result<()> {
 pub(crate) enum Signal {
     /// Ends sessions, writes a checkpoint, and stops.
     Fast,
-    /// Stops without a checkpoint; the next start recovers from the log.
+    /// Stops without a checkpoint; the next start recovers from the write-ahead log.
     Immediate,
-    /// Ends the postmaster alone, as the system's out-of-memory killer would.
+    /// Kills only the postmaster, as the system's out-of-memory killer would.
     Kill,
 }
 
-/// Sends a signal with the rights of the server's user, so that it reaches no other user's process. A process that is gone
-/// already is no error: gone is what the sender wants.
+/// Sends a signal with the rights of the server's user, so that it reaches no other user's process. Succeeds if the
+/// process has already ended.
 pub(crate) fn signal(pid: u32, signal: Signal, account: Option<&Account>) -> Result<()> {
     let name = match signal {
         Signal::Fast => "INT",
         Signal::Immediate => "QUIT",
         Signal::Kill => "KILL",
     };
-    // The shell's own `kill`, because the program of that name is not installed everywhere.
+    // The shell's built-in `kill`: the program is not installed everywhere.
     let mut command = Command::new("sh");
     command.args(["-c", "kill -s \"$1\" \"$2\"", "sh", name, &pid.to_string()]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).current_dir("/");
@@ -166,7 +165,7 @@ pub(crate) fn signal(pid: u32, signal: Signal, account: Option<&Account>) -> Res
     command.status().map(drop).map_err(Error::io("signal the server with", Path::new("sh")))
 }
 
-/// The last lines that were written to a log after `offset`.
+/// The last lines of a log after `offset`.
 pub(super) fn log_tail(log: &Path, offset: u64) -> String {
     let read = || -> io::Result<Vec<u8>> {
         use std::io::{Read, Seek, SeekFrom};
@@ -186,8 +185,8 @@ pub(super) fn log_tail(log: &Path, offset: u64) -> String {
 mod tests {
     use super::*;
 
-    /// A pid file grows line by line while the server starts; every stage must be readable.
-    /// Parses the stages of a real one.
+    /// A pid file grows line by line while the server starts; every stage must parse.
+    /// Parses the stages of a real file.
     #[test]
     fn a_pid_file_is_read_at_every_stage_of_the_start() {
         let full = "42\n/data\n1700000000\n5433\n/tmp\n127.0.0.1\n 123 456\nready   \n";
@@ -200,8 +199,8 @@ mod tests {
         assert_eq!(PidFile::parse(""), None);
     }
 
-    /// A pid that belongs to something else is not the server, even while it lives.
-    /// Asks about this very process, and about one that has ended.
+    /// A pid that belongs to another process is not the server, even while that process runs.
+    /// Inspects this process and one that has ended.
     #[test]
     fn another_process_is_not_taken_for_the_server() {
         assert!(!serves(std::process::id(), Path::new("/data")));

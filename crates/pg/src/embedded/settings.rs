@@ -1,4 +1,4 @@
-//! What a private server is asked to be, and the configuration file that says so.
+//! Settings of a private server, and its configuration file.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -6,33 +6,33 @@ use std::time::Duration;
 
 use super::Installation;
 
-/// How long a start may take before it is reported as still starting. Recovery after a crash replays the log since
-/// the last checkpoint, which the default settings keep near a minute.
+/// How long a start may take before [`StillStarting`](super::Error::StillStarting). Crash recovery replays the log
+/// since the last checkpoint, which takes about a minute with the default settings.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How to make and run a [`Cluster`](super::Cluster).
+/// Settings of a [`Cluster`](super::Cluster).
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The directory that holds everything of this server: data, password, log. Made if it does not exist; must
-    /// otherwise be empty or made by an earlier start.
+    /// The directory of this server: data, password, log. Created if it does not exist; otherwise it must be empty or
+    /// created by an earlier start.
     pub data_dir: PathBuf,
-    /// The programs to use; an error if the data is of another major version. `None`: those that match the data, or, if
-    /// there is none yet, the newest on this machine.
+    /// The programs to use; must match the major version of existing data. `None`: those that match the data, or,
+    /// without data, the newest on this machine.
     pub installation: Option<Installation>,
-    /// The port on 127.0.0.1. `None`: the one of the last start if it is still free, or else a free one.
+    /// The port on 127.0.0.1. `None`: the one of the last start if it is free, or else a free one.
     pub port: Option<u16>,
-    /// The database to create and connect to: `reveille`.
+    /// The database to create and connect to. Default `reveille`.
     pub database: String,
-    /// Whether a commit survives a power failure: true. `false` is for tests, which make their data anew.
+    /// Whether a commit survives a power failure. Default true; `false` is for tests.
     pub durable: bool,
-    /// Further lines of `postgresql.conf`; they win over those that are written by default.
+    /// Additional lines of `postgresql.conf`; they override the defaults.
     pub extra: Vec<(String, String)>,
-    /// How long to wait for the server to accept connections: two minutes.
+    /// How long to wait for the server to accept connections. Default two minutes.
     pub start_timeout: Duration,
 }
 
 impl Settings {
-    /// The usual settings for a server in `data_dir`.
+    /// The default settings for a server in `data_dir`.
     pub fn new(data_dir: impl Into<PathBuf>) -> Settings {
         Settings {
             data_dir: data_dir.into(),
@@ -45,7 +45,7 @@ impl Settings {
         }
     }
 
-    /// Renders the configuration file of one start.
+    /// Renders the configuration file for one start.
     pub(super) fn render(&self, port: u16, socket_dir: &Path, statistics: bool) -> String {
         let mut lines = vec![
             ("listen_addresses", "127.0.0.1".to_owned()),
@@ -62,7 +62,7 @@ impl Settings {
         if !self.durable {
             lines.extend(["fsync", "full_page_writes"].map(|name| (name, "off".to_owned())));
         }
-        let mut text = String::from("# Written at every start. Settings of your own belong in postgresql.conf.\n");
+        let mut text = String::from("# Overwritten at every start. Put your own settings in postgresql.conf.\n");
         let extra = self.extra.iter().map(|(name, value)| (name.as_str(), value.clone()));
         for (name, value) in lines.into_iter().chain(extra) {
             let value = value.replace('\\', "\\\\").replace('\'', "''");
@@ -76,8 +76,8 @@ impl Settings {
 mod tests {
     use super::*;
 
-    /// A value may hold quotes and backslashes, and a caller's line comes last, where PostgreSQL lets it win.
-    /// Read from the rendered text.
+    /// A value may contain quotes and backslashes, and the caller's lines come last, so that they override the others.
+    /// Checks the rendered text.
     #[test]
     fn values_are_quoted_and_the_callers_lines_come_last() {
         let mut settings = Settings::new("/nowhere");

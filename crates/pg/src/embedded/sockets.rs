@@ -1,7 +1,7 @@
 //! The folder of a server's socket.
 //!
-//! It belongs to the server's user. When root starts the server, everything in it is done with that user's rights: in `/tmp`
-//! that user could replace the folder by a link at any time.
+//! It belongs to the server's user. When root starts the server, operations in it run with that user's rights: in
+//! `/tmp` that user could replace the folder with a link at any time.
 
 use std::fs;
 use std::io;
@@ -11,18 +11,19 @@ use std::path::{Path, PathBuf};
 use super::home::{Home, SOCKET_DIR, random_hex};
 use super::{Error, Result, files};
 
-/// The longest folder for a socket: the system allows about 100 bytes for the socket's path, whose name and lock take 19.
+/// The longest path of a socket's folder: the system allows about 100 bytes for the socket, whose name and lock take
+/// 19.
 const SOCKET_DIR_BYTES: usize = 80;
 
-/// Where a folder outside the home is made, and how its name begins.
+/// Prefix of a socket folder outside the home.
 const OUTSIDE: &str = "/tmp/reveille-";
 
 /// Random bytes of the name of a folder outside the home.
 const NAME_BYTES: usize = 6;
 
 impl Home {
-    /// A private folder for the socket: inside the home if its path is short and plain, or else in `/tmp`, under a random
-    /// name that the home remembers.
+    /// A private folder for the socket: inside the home if the path is short and simple, or else in `/tmp` under a
+    /// random name that is saved in the home.
     pub(super) fn socket_dir(&self) -> Result<PathBuf> {
         let inside = self.root().join("run");
         let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-".contains(byte);
@@ -51,8 +52,8 @@ impl Home {
         Ok(outside)
     }
 
-    /// Removes what a killed server left in the folder of its socket, which nothing else uses. PostgreSQL would refuse to
-    /// start as long as any process has the number in the socket's lock file.
+    /// Removes the files that a killed server left in the folder of its socket. PostgreSQL would refuse to start while
+    /// any process has the pid in the socket's lock file.
     pub(super) fn clear_socket_dir(&self, dir: &Path) -> Result<()> {
         if let Some(account) = self.account() {
             let script = r#"rm -f -- "$1"/.s.PGSQL.*"#;
@@ -66,12 +67,12 @@ impl Home {
         Ok(())
     }
 
-    /// Removes a socket folder outside the home when the server has left it.
+    /// Removes a socket folder outside the home after the server has stopped.
     pub(super) fn remove_socket_dir(&self, dir: &Path) {
         if dir.starts_with(self.root()) || !dir.to_string_lossy().starts_with(OUTSIDE) {
             return;
         }
-        // Only if it is empty, as it is after a stop.
+        // Fails unless the folder is empty, as it is after a stop.
         let _ = match self.account() {
             Some(account) => account.shell(r#"exec rmdir -- "$1""#, &[dir.as_os_str()], ""),
             None => fs::remove_dir(dir),
@@ -85,11 +86,11 @@ impl Home {
         }
     }
 
-    /// Checks that a folder is private to the server's user: in `/tmp` anybody may have made one of that name.
+    /// Checks that a folder is private to the server's user: in `/tmp` any user could have created it.
     fn check_ours(&self, path: &Path) -> Result<()> {
         let (there, data) = (fs::symlink_metadata(path), self.data());
         let there = there.map_err(Error::io("look at", path))?;
-        // Only the server's user owns its data.
+        // The owner of the data is the server's user.
         let owner = fs::metadata(&data).map_err(Error::io("look at", &data))?.uid();
         if there.is_dir() && there.uid() == owner && there.mode() & 0o077 == 0 {
             return Ok(());

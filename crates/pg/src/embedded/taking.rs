@@ -1,8 +1,8 @@
-//! Making or taking the directory of a server.
+//! Creating the directory of a server, or taking ownership of it.
 //!
-//! A caller who is not root runs the server himself, and the directory is his. Root runs it as another user, from whom the
-//! directory has to be kept: it is root's, the path to it is one that the other user cannot change, and what an earlier version
-//! gave away is taken back before anything in it is used.
+//! A caller other than root runs the server as its own user and owns the directory. Root runs the server as another
+//! user, which must not control the directory: root owns it, the other user cannot change the path to it, and files
+//! that an earlier version gave to that user are taken back before they are used.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -14,16 +14,16 @@ use super::files::{self, Access};
 use super::home::{LOCK, LOG, MARKER, OLD_LOG, OWNER, PASSWORD, PORT, SOCKET_DIR};
 use super::{Account, Error, Result, trust};
 
-/// The directory of root's server: its user passes through it, and can neither list nor change it.
+/// Mode of root's directory: the server's user can enter it, but neither list nor change it.
 const ROOTS_MODE: u32 = 0o711;
 
-/// What others than the owner must not have on a directory of root.
+/// Permissions that only the owner may have on root's directory.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// Every plain file of the directory.
+/// Every regular file of the directory.
 const FILES: [&str; 8] = [MARKER, LOCK, OWNER, PASSWORD, LOG, OLD_LOG, PORT, SOCKET_DIR];
 
-/// Makes the directory of a caller who runs the server himself, closed to everybody else, unless it exists. Returns its real
+/// Creates the directory of a caller other than root, accessible only to that user, unless it exists. Returns its real
 /// path.
 pub(super) fn make_own(root: &Path) -> Result<PathBuf> {
     if let Some(parent) = root.parent() {
@@ -34,10 +34,10 @@ pub(super) fn make_own(root: &Path) -> Result<PathBuf> {
     fs::canonicalize(root).map_err(Error::io("find", root))
 }
 
-/// Makes root's directory, unless it exists; an existing one is taken, with the files that an earlier version gave away. Returns
-/// its real path, on which `account` can change nothing.
+/// Creates root's directory, or takes ownership of an existing one and its files. Returns its real path, no part of
+/// which `account` can change.
 pub(super) fn make_roots(root: &Path, account: &Account) -> Result<PathBuf> {
-    // Before anything is made or taken: a link on the way would choose where.
+    // Checked before anything is created or taken: a link in the path could redirect it.
     let there = root.ancestors().find(|dir| fs::symlink_metadata(dir).is_ok()).unwrap_or(Path::new("/"));
     let resolved = trust::resolve(there, account, false)?;
     if there != root {
@@ -46,7 +46,7 @@ pub(super) fn make_roots(root: &Path, account: &Account) -> Result<PathBuf> {
     if let Some(parent) = root.parent() {
         make_open_dirs(parent)?;
     }
-    // The caller's umask may take something away, which is put right below.
+    // The caller's umask may remove bits; the mode is corrected below.
     let is_new = make_dir_once(root, ROOTS_MODE)?;
     check_not_foreign(root)?;
     let real = fs::canonicalize(root).map_err(Error::io("find", root))?;
@@ -60,7 +60,7 @@ pub(super) fn make_roots(root: &Path, account: &Account) -> Result<PathBuf> {
     if found.mode() & 0o7777 != mode {
         dir.set_permissions(Permissions::from_mode(mode)).map_err(Error::io("change the mode of", &real))?;
     }
-    // From here on no other user can put anything into it, if the path leads to what was just taken.
+    // From here on no other user can create files in it, provided that the path still leads to the same directory.
     let trusted = trust::resolve(root, account, true)?;
     let there = fs::symlink_metadata(&trusted).map_err(Error::io("look at", &trusted))?;
     if (there.dev(), there.ino()) != (found.dev(), found.ino()) {
@@ -75,7 +75,7 @@ pub(super) fn make_roots(root: &Path, account: &Account) -> Result<PathBuf> {
     Ok(trusted)
 }
 
-/// Makes a folder. `false` if there is one already.
+/// Creates a folder. `false` if it exists.
 fn make_dir_once(path: &Path, mode: u32) -> Result<bool> {
     match DirBuilder::new().mode(mode).create(path) {
         Ok(()) => Ok(true),
@@ -84,25 +84,25 @@ fn make_dir_once(path: &Path, mode: u32) -> Result<bool> {
     }
 }
 
-/// Checks that a directory is empty, or that an earlier start has made it.
+/// Checks that a directory is empty or was created by an earlier start.
 fn check_not_foreign(root: &Path) -> Result<()> {
     let is_ours = || is_file(&root.join(MARKER));
     if is_ours() {
         return Ok(());
     }
-    // Another process may be making the directory too. Then the marker is there before anything that was found.
+    // Another process may be creating the same directory. It writes the marker before any other file.
     match first_entry(root)? {
         Some(found) if !is_ours() => Err(Error::ForeignDirectory { path: root.to_path_buf(), found }),
         _ => Ok(()),
     }
 }
 
-/// Whether a path is a plain file, and not a link to one.
+/// Whether a path is a regular file, not a link.
 pub(super) fn is_file(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_file())
 }
 
-/// One thing in a folder. `None` when it is empty.
+/// The first entry of a folder. `None` if it is empty.
 fn first_entry(dir: &Path) -> Result<Option<String>> {
     let mut entries = fs::read_dir(dir).map_err(Error::io("list", dir))?.filter_map(io::Result::ok);
     Ok(entries.next().map(|entry| entry.file_name().to_string_lossy().into_owned()))

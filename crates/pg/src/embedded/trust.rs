@@ -1,8 +1,8 @@
-//! Whether the server's user could lead root astray on the way to a directory.
+//! Checks that the server's user cannot change the path to a directory.
 //!
-//! A path is looked up name by name. A user who can write to a folder on the way can replace the next name by a link, and
-//! root would follow it. So every folder in which a name is looked up, those that links lead through included, must be one
-//! that the server's user cannot change.
+//! A path is resolved name by name. A user that can write to one of its folders can replace the next name with a link,
+//! and root would follow it. So the server's user must not be able to change any folder in which a name is resolved,
+//! including the folders that links lead through.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -12,17 +12,17 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{Account, Error, Result};
 
-/// Links on the way to a directory; the system itself gives up after as many.
+/// Most links in a path; the system has the same limit.
 const MAX_LINKS: usize = 40;
 
-/// In a folder with this bit, such as `/tmp`, a name can be replaced by the owner of what it names only.
+/// In a folder with this bit, such as `/tmp`, only the owner of an entry can replace it.
 const STICKY: u32 = 0o1000;
 
 /// Follows an absolute path, and returns it without links.
 ///
 /// # Errors
-/// [`Error::Untrusted`] names the first entry that `account` can replace. What the path leads to in the end may still belong to
-/// `account` if `taken` is false: it is about to be taken.
+/// [`Error::Untrusted`] names the first entry that `account` can replace. If `taken` is false, the last entry may still
+/// belong to `account`, because its ownership is about to be taken.
 pub(super) fn resolve(path: &Path, account: &Account, taken: bool) -> Result<PathBuf> {
     let mut rest = components(path);
     let mut at = PathBuf::from("/");
@@ -57,10 +57,10 @@ pub(super) fn resolve(path: &Path, account: &Account, taken: bool) -> Result<Pat
     Ok(at)
 }
 
-/// Checks that what is made in a folder stays what it is.
+/// Checks that `account` cannot replace a new entry of a folder.
 ///
 /// # Errors
-/// [`Error::Untrusted`] if `account` could replace it.
+/// [`Error::Untrusted`] if it can.
 pub(super) fn check_folder(path: &Path, account: &Account) -> Result<()> {
     let folder = fs::metadata(path).map_err(Error::io("look at", path))?;
     match can_change(account, &folder) {
@@ -69,7 +69,7 @@ pub(super) fn check_folder(path: &Path, account: &Account) -> Result<()> {
     }
 }
 
-/// The names of a path, without the root and without what changes nothing.
+/// The names of a path, without the root and `.`.
 fn components(path: &Path) -> VecDeque<OsString> {
     let name = |component: Component<'_>| match component {
         Component::Normal(name) => Some(name.to_owned()),

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 
 use super::sqlstate::Kind;
 use super::{Error, causes, classify, tally, unusable};
+use crate::shortage::Shortage;
 
 /// What PgBouncer says to a client that sends server settings when it connects, under a code that means anything.
 const POOLER_REFUSES_SETTINGS: &str = "unsupported startup parameter";
@@ -29,7 +30,11 @@ impl Error {
             sqlx::Error::Database(ref said) if classify(&**said).kind == Kind::Permanent => {
                 Error::rejected(server, source)
             }
-            _ => Error::Unreachable { server, reason: why_unreachable(&source), source },
+            _ => {
+                let code = source.as_database_error().and_then(|said| said.code());
+                let shortage = code.as_deref().and_then(Shortage::of);
+                Error::Unreachable { server, reason: why_unreachable(&source), shortage, source }
+            }
         }
     }
 
@@ -46,8 +51,9 @@ impl Error {
     pub(crate) fn repeated(&self) -> Error {
         let text = |source: &sqlx::Error| sqlx::Error::Protocol(causes(source));
         match self {
-            Error::Unreachable { server, reason, source } => {
-                Error::Unreachable { server: server.clone(), reason, source: text(source) }
+            Error::Unreachable { server, reason, shortage, source } => {
+                let (server, source) = (server.clone(), text(source));
+                Error::Unreachable { server, reason, shortage: *shortage, source }
             }
             Error::Rejected { server, reason, source } => {
                 Error::Rejected { server: server.clone(), reason, source: text(source) }

@@ -15,6 +15,7 @@ use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
 use crate::migrate::Refusal;
 use crate::pool::suspicion;
+use crate::shortage::Shortage;
 use sqlstate::Kind;
 pub use tally::error_counts;
 
@@ -49,6 +50,8 @@ pub enum Error {
         server: String,
         /// What that means, and what to look at.
         reason: &'static str,
+        /// What the server is short of, if it answered that.
+        shortage: Option<Shortage>,
         /// What the network, or a server that is starting, said.
         source: sqlx::Error,
     },

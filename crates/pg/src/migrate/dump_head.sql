@@ -1,4 +1,4 @@
--- The schema of Reveille, for an empty database. Apply it as it is, as the role Reveille will use:
+-- The schema of Reveille, for an empty database. Apply it unchanged, as the role that Reveille will use:
 --     psql --set ON_ERROR_STOP=1 --file this.sql
 begin isolation level read committed;
 select pg_advisory_xact_lock({key});

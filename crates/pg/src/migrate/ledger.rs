@@ -1,4 +1,4 @@
-//! The table in which a schema writes down what has been applied to it.
+//! The table of applied steps.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,10 +8,10 @@ use sqlx::{PgConnection, Row};
 use crate::schema::literal;
 use crate::{Error, Result, Schema, Sql};
 
-/// There is no such table (`undefined_table`) or no such schema: nothing has been applied yet.
+/// The table (`undefined_table`) or the schema does not exist: nothing has been applied yet.
 const NOT_THERE: &[&str] = &["42P01", "3F000"];
 
-/// What has been applied, by component.
+/// Applied steps by component.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     /// Number to hash.
@@ -21,7 +21,7 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Reads the table; one statement. Everything is missing if there is no table.
+    /// Reads the table in one statement. Empty if there is no table.
     pub(super) async fn read(schema: &Schema, connection: &mut PgConnection) -> Result<Ledger> {
         let sql = schema.sql("select component, number, name, hash from {schema}.migration");
         let rows = match sqlx::raw_sql(&sql).fetch_all(connection).await.map_err(Error::from) {
@@ -48,26 +48,26 @@ impl Ledger {
         self.functions.insert((component, name), hash);
     }
 
-    /// The highest number applied. Zero means none.
+    /// The highest applied number. Zero means none.
     pub(super) fn highest(&self, component: &str) -> u32 {
         self.migrations.get(component).and_then(|applied| applied.keys().next_back().copied()).unwrap_or(0)
     }
 
-    /// The hash of an applied migration. `None` means that it has not been applied.
+    /// The hash of a migration. `None` if it has not been applied.
     pub(super) fn migration(&self, component: &str, number: u32) -> Option<&str> {
         self.migrations.get(component)?.get(&number).map(String::as_str)
     }
 
-    /// The hash of the text of a function that was applied last. `None` means none.
+    /// The hash of the last applied text of a function. `None` if it has not been applied.
     pub(super) fn function(&self, component: &str, name: &str) -> Option<&str> {
         self.functions.get(&(component.to_owned(), name.to_owned())).map(String::as_str)
     }
 }
 
-/// Creates the schema and the table where they are missing. It looks first, because `create schema if not exists` asks for
-/// the right to create schemas even where there is nothing to create.
+/// Creates the schema and the table if they do not exist. It checks first, because `create schema if not exists`
+/// requires the privilege to create schemas even if the schema exists.
 pub(super) async fn create(schema: &Schema, connection: &mut PgConnection) -> Result<()> {
-    let sql = schema.sql(include_str!("look.sql"));
+    let sql = schema.sql(include_str!("exists.sql"));
     let row = sqlx::raw_sql(&sql).fetch_one(&mut *connection).await?;
     let (has_schema, has_table): (bool, bool) = (row.try_get(0)?, row.try_get(1)?);
     if !has_schema {
@@ -84,7 +84,7 @@ pub(super) fn create_table(schema: &Schema) -> Sql {
     schema.sql(include_str!("table.sql"))
 }
 
-/// The statement that writes down a step; `number` is `None` for a function.
+/// The statement that records a step; `number` is `None` for a function.
 pub(super) fn record(schema: &Schema, component: &str, number: Option<u32>, name: &str, hash: &str) -> Sql {
     let number = number.map_or_else(|| "null".to_owned(), |number| number.to_string());
     schema.sql_with(
@@ -93,13 +93,13 @@ pub(super) fn record(schema: &Schema, component: &str, number: Option<u32>, name
     )
 }
 
-/// SHA-256 of a text in hexadecimal. Line endings do not count: a checkout may change them.
+/// SHA-256 of a text in hexadecimal. Line endings are normalized: a checkout may change them.
 pub(super) fn hash(text: &str) -> String {
     let digest = Sha256::digest(text.replace("\r\n", "\n"));
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The key of the advisory lock. Keys are per database, shared with the application: hence a hash.
+/// The key of the advisory lock. Keys are per database and shared with the application, so it is a hash.
 pub(super) fn lock_key(schema: &Schema) -> i64 {
     let digest = Sha256::digest(format!("reveille migrate {}", schema.name()));
     i64::from_be_bytes(digest[..8].try_into().expect("SHA-256 has more than eight bytes"))

@@ -1,22 +1,23 @@
-//! Bringing a schema up to date.
+//! Schema migrations.
 //!
-//! A product's part of the schema is a [`Component`]: numbered migrations, which are applied once and never change again,
-//! and functions, of which only the current text exists and which are applied again whenever it changes. What has been
-//! applied is written down in the table `migration` of the same schema.
+//! A product's part of the schema is a [`Component`]: numbered migrations, which are applied once and never change, and
+//! functions, which are applied again whenever their text changes. Applied steps are recorded in the table `migration`
+//! of the same schema.
 //!
-//! The dangers are processes that start together, a process that is older than the schema, and a history that was edited
-//! after it was applied. [`Migrator::run`] works in one transaction under an advisory lock, so either everything is applied,
-//! by one process, or nothing; and it refuses the other two ([`Refusal`]). It uses no session state, so it works through a
-//! transaction-mode pooler. When there is nothing to do it takes no lock and makes one query.
+//! The dangers are processes that start together, a process that is older than the schema, and a migration that was
+//! edited after it was applied. [`Migrator::run`] works in one transaction under an advisory lock, so one process
+//! applies everything or nothing; the other two cases are rejected ([`Refusal`]). It uses no session state, so it works
+//! through a transaction-mode pooler. If nothing is missing, it takes no lock and runs one query.
 //!
 //! Rules for the texts:
-//! - They name their objects `{schema}.thing`, and run inside a transaction: no `commit`, no `create index concurrently`.
-//! - The functions of a component come after all its migrations. A trigger belongs to the file of its function, as `create or
-//!   replace trigger`.
-//! - A function's file says `create or replace function`. PostgreSQL refuses that when the result type or an argument's name
-//!   changes, and makes a second function when an argument's type changes: then the file says `drop function if exists
-//!   {schema}.old(arguments);` first, and keeps saying it.
-//! - A function that leaves the list stays in the database, because an older process may still call it.
+//! - They name their objects `{schema}.thing`, and run inside a transaction: no `commit`, no `create index
+//!   concurrently`.
+//! - The functions of a component come after all its migrations. A trigger belongs to the file of its function, as
+//!   `create or replace trigger`.
+//! - A function's file uses `create or replace function`. PostgreSQL rejects that when the result type or an argument's
+//!   name changes, and creates a second function when an argument's type changes: then the file starts with
+//!   `drop function if exists {schema}.old(arguments);`, permanently.
+//! - A function that is removed from the list stays in the database, because an older process may still call it.
 
 mod ledger;
 mod plan;
@@ -32,47 +33,47 @@ use crate::{Database, Error, Result, Schema};
 use ledger::Ledger;
 pub use refusal::Refusal;
 
-/// How long to wait for another process that is migrating the same schema. Its longest migration may rewrite a table.
+/// How long to wait for another process that migrates the same schema. Its longest migration may rewrite a table.
 const LOCK_WAIT: Duration = Duration::from_secs(10 * 60);
 
-/// How long one statement of a migration may wait for a table somebody else uses. While it waits, everybody who comes later
-/// waits behind it; so it gives way, and the whole is tried again.
+/// How long one statement of a migration may wait for a table lock. While it waits, later queries on the table queue
+/// behind it; so it times out, and the whole run is retried.
 const TABLE_WAIT: Duration = Duration::from_secs(5);
 
 /// A product's part of the schema.
 #[derive(Clone, Debug)]
 pub struct Component {
-    /// Its name, under which its steps are written down. It never changes.
+    /// Its name, under which its steps are recorded. It never changes.
     pub name: &'static str,
     /// Numbered from 1 without a gap; append-only.
     pub migrations: &'static [Migration],
-    /// In the order in which they are to be applied.
+    /// In the order in which they are applied.
     pub functions: &'static [Function],
-    /// Placeholders of the texts beside `{schema}` and `{schema_text}`, with their values.
+    /// Additional placeholders of the texts, beside `{schema}` and `{schema_text}`, with their values.
     pub vars: Vec<(String, String)>,
 }
 
 /// A step that is applied once. Once released, its number and text never change.
 #[derive(Clone, Copy, Debug)]
 pub struct Migration {
-    /// Its place, from 1.
+    /// Its number, from 1.
     pub number: u32,
-    /// What it does; for people.
+    /// What it does, for messages.
     pub name: &'static str,
     /// One or more statements.
     pub sql: &'static str,
 }
 
-/// A function (or view, or trigger) whose current text is applied whenever it differs from what was applied last.
+/// A function (or view, or trigger) whose text is applied whenever it differs from the last applied text.
 #[derive(Clone, Copy, Debug)]
 pub struct Function {
-    /// Its name, under which it is written down.
+    /// Its name, under which it is recorded.
     pub name: &'static str,
-    /// One or more statements that may be applied any number of times.
+    /// One or more idempotent statements.
     pub sql: &'static str,
 }
 
-/// Something to apply, or applied.
+/// One migration or function to apply, or applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A migration.
@@ -102,14 +103,14 @@ impl fmt::Display for Step {
     }
 }
 
-/// What a run did.
+/// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// The steps that were applied, in order. None means that the schema was up to date, perhaps thanks to another process.
+    /// The applied steps, in order. Empty if the schema was up to date or another process migrated it.
     pub applied: Vec<Step>,
 }
 
-/// Brings one schema up to date with a list of components.
+/// Migrates one schema to a list of components.
 #[derive(Clone, Debug)]
 pub struct Migrator {
     schema: Schema,
@@ -117,7 +118,7 @@ pub struct Migrator {
 }
 
 impl Migrator {
-    /// Takes the components in the order in which they depend on each other.
+    /// Takes the components in order of dependency.
     ///
     /// # Panics
     /// If a text has a placeholder that is not in the component's `vars`.
@@ -126,10 +127,10 @@ impl Migrator {
         Migrator { schema: schema.clone(), components }
     }
 
-    /// Applies whatever is missing, all of it or nothing. Transient failures are tried again for a while.
+    /// Applies all missing steps in one transaction. Transient failures are retried.
     ///
     /// # Errors
-    /// [`Error::Migration`] with the [`Refusal`], or whatever keeps the database from answering. Nothing was applied.
+    /// [`Error::Migration`] with the [`Refusal`], or a connection error. Nothing was applied.
     ///
     /// # Cancel safety
     /// Dropping the future rolls back.
@@ -146,7 +147,7 @@ impl Migrator {
         Ok(self.missing(&ledger)?.into_iter().map(|pending| pending.step).collect())
     }
 
-    /// Checks that there is nothing to apply, for processes that may not change the schema. Changes nothing.
+    /// Checks that nothing is missing, for processes that may not change the schema. Changes nothing.
     ///
     /// # Errors
     /// [`Refusal::Behind`] names what is missing; otherwise as [`Migrator::run`].
@@ -158,11 +159,11 @@ impl Migrator {
         }
     }
 
-    /// The whole of it as one SQL script for an empty database, for those who apply it by hand. It writes down what it
-    /// applies, so a later [`Migrator::run`] finds nothing to do; on a schema that is not empty it fails and changes nothing.
+    /// All steps as one SQL script for an empty database, to be applied by hand. The script records the steps, so a
+    /// later [`Migrator::run`] finds nothing to do; on a schema that is not empty it fails and changes nothing.
     ///
     /// # Panics
-    /// If the migrations are misnumbered, which [`Migrator::run`] would refuse.
+    /// If the migrations are misnumbered, which [`Migrator::run`] would reject.
     pub fn dump(&self) -> String {
         let key = ledger::lock_key(&self.schema).to_string();
         let mut script = self.schema.sql_with(include_str!("dump_head.sql"), &[("key", &key)]).to_string();
@@ -197,11 +198,11 @@ impl Migrator {
             applied.push(pending.step);
         }
         transaction.commit().await?;
-        tracing::info!(schema = self.schema.name(), steps = applied.len(), "schema brought up to date");
+        tracing::info!(schema = self.schema.name(), steps = applied.len(), "schema migrated");
         Ok(Report { applied })
     }
 
-    /// Takes the lock, which ends with the transaction, under limits that do too.
+    /// Sets the timeouts and takes the lock; both end with the transaction.
     async fn lock(&self, transaction: &mut PgConnection) -> Result<()> {
         let limits = self.schema.sql_with(
             include_str!("lock.sql"),

@@ -1,10 +1,10 @@
-//! What is missing, as a pure function of the components and of what has been applied.
+//! The missing steps, as a pure function of the components and the applied steps.
 
 use super::ledger::{self, Ledger};
 use super::{Component, Refusal, Step};
 use crate::{Schema, Sql};
 
-/// A component whose texts are ready to run.
+/// A component with rendered texts.
 #[derive(Clone, Debug)]
 pub(super) struct Rendered {
     name: &'static str,
@@ -19,7 +19,7 @@ struct Ready {
     /// A migration's number; zero for a function.
     number: u32,
     hash: String,
-    /// The text and the statement that writes it down.
+    /// The text and the statement that records it.
     sql: Sql,
 }
 
@@ -27,20 +27,19 @@ struct Ready {
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) step: Step,
-    /// One or more statements, the last of which writes the step down.
+    /// One or more statements, the last of which records the step.
     pub(super) sql: Sql,
 }
 
 impl Rendered {
     /// # Panics
-    /// If a text has a placeholder that nothing gives.
+    /// If a text has an unknown placeholder.
     pub(super) fn new(schema: &Schema, component: Component) -> Rendered {
         let vars: Vec<_> = component.vars.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let name = component.name;
         let ready = |number: Option<u32>, step: Step, label: &str, text: &str| {
             let rendered = schema.sql_with(text, &vars);
-            // What was applied of a migration is history, whatever the schema was called; a function must be applied again
-            // when a variable changes.
+            // A migration's hash must not depend on the schema's name; a function's must change with its variables.
             let hash = ledger::hash(if number.is_some() { text } else { rendered.as_str() });
             let record = ledger::record(schema, name, number, label, &hash);
             Ready { step, number: number.unwrap_or(0), sql: Sql::join(&rendered, &record), hash }
@@ -57,7 +56,7 @@ impl Rendered {
     }
 }
 
-/// The steps to apply, in order, or why nothing may be.
+/// The steps to apply, in order, or why none may be applied.
 pub(super) fn missing(schema: &Schema, components: &[Rendered], ledger: &Ledger) -> Result<Vec<Pending>, Refusal> {
     let mut pending = Vec::new();
     for component in components {
@@ -129,9 +128,9 @@ mod tests {
         pending.iter().map(|pending| pending.step.to_string()).collect()
     }
 
-    /// From nothing everything is missing, migrations first; with everything applied, nothing; after a new migration, it.
+    /// The plan has all steps for an empty schema, migrations first; none if all are applied; and only a new migration.
     #[test]
-    fn only_what_is_missing_is_planned() {
+    fn only_missing_steps_are_planned() {
         let (old, new) = (rendered(&[ONE], "5"), rendered(&[ONE, TWO], "5"));
         let all = names(&missing(&schema(), &new, &Ledger::default()).unwrap());
         assert_eq!(all, ["c migration 1 (one)", "c migration 2 (two)", "c function f"]);
@@ -139,16 +138,16 @@ mod tests {
         assert_eq!(names(&missing(&schema(), &new, &applied(&old)).unwrap()), ["c migration 2 (two)"]);
     }
 
-    /// A function's text includes its variables, so a changed variable applies it again; a migration's history does not.
+    /// A changed variable changes the hash of a function but not of a migration, so only the function is applied again.
     #[test]
     fn a_changed_variable_applies_the_function_again() {
         let pending = missing(&schema(), &rendered(&[ONE], "6"), &applied(&rendered(&[ONE], "5"))).unwrap();
         assert_eq!(names(&pending), ["c function f"]);
     }
 
-    /// Each way in which history and program can disagree is refused with its own reason.
+    /// Each kind of mismatch between applied and known migrations is rejected with its own reason.
     #[test]
-    fn disagreements_are_refused() {
+    fn mismatches_are_rejected() {
         const EDITED: Migration = Migration { sql: "create table {schema}.one (edited int)", ..ONE };
         let refusal = |program: &[Rendered], ledger: &Ledger| missing(&schema(), program, ledger).unwrap_err();
 
@@ -164,9 +163,9 @@ mod tests {
         assert!(matches!(skipped, Refusal::Skipped { found: 2, .. }), "{skipped}");
     }
 
-    /// A component this program does not have belongs to a program that does.
+    /// Applied steps of unknown components are ignored: they belong to another program.
     #[test]
-    fn unknown_components_are_left_alone() {
+    fn unknown_components_are_ignored() {
         let program = rendered(&[ONE], "5");
         let mut ledger = applied(&program);
         ledger.note_migration("other".into(), 9, "?".into());
@@ -174,7 +173,7 @@ mod tests {
         assert!(missing(&schema(), &program, &ledger).unwrap().is_empty());
     }
 
-    /// A checkout with other line endings is the same history.
+    /// A checkout with other line endings has the same hashes.
     #[test]
     fn line_endings_do_not_change_a_hash() {
         assert_eq!(ledger::hash("a\r\nb\n"), ledger::hash("a\nb\n"));

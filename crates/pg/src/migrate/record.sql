@@ -1,4 +1,4 @@
--- Write down that a step has been applied; a function's row is replaced.
+-- Record that a step has been applied; a function's row is replaced.
 insert into {schema}.migration (component, number, name, hash)
 values ({component}, {number}, {name}, {hash})
 on conflict (component, name) where number is null

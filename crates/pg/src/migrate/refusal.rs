@@ -1,11 +1,11 @@
-//! Why a schema is left as it is.
+//! Reasons not to migrate a schema.
 
 use std::time::Duration;
 
 use super::Step;
 use crate::Error;
 
-/// Why a schema was not, or is not, brought up to date. In every case nothing was changed.
+/// Why a schema was not migrated, or is not up to date. In every case nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -50,40 +50,40 @@ pub enum Refusal {
     },
 
     /// A programming error: a component's migrations are not numbered 1, 2, 3 and so on.
-    #[error("the {component} migrations are misnumbered: {expected} should come where {found} is")]
+    #[error("the {component} migrations are misnumbered: expected number {expected}, found {found}")]
     Misnumbered {
         /// The component.
         component: &'static str,
-        /// The number that should be there.
+        /// The expected number.
         expected: u32,
-        /// The number that is.
+        /// The number found.
         found: u32,
     },
 
-    /// Only verified: the schema lacks something. Migrate it.
+    /// Verification failed: steps are missing. Migrate the schema.
     #[error("schema \"{schema}\" is not up to date, run the migrations; missing: {}", list(missing))]
     Behind {
         /// The schema's name.
         schema: String,
-        /// What is missing, in order.
+        /// The missing steps, in order.
         missing: Vec<Step>,
     },
 
     /// Another process has been migrating this schema for too long. Try again when it is done.
-    #[error("schema \"{schema}\" is being migrated by another process, for more than {} s", waited.as_secs())]
+    #[error("another process has been migrating schema \"{schema}\" for more than {} s", waited.as_secs())]
     Locked {
         /// The schema's name.
         schema: String,
-        /// How long it was waited for.
+        /// How long this process waited.
         waited: Duration,
     },
 
-    /// The server did not accept a step; all steps of the run were rolled back.
+    /// A step failed; all steps of the run were rolled back.
     #[error("{step} failed, nothing was applied")]
     Failed {
         /// The step.
         step: Step,
-        /// Why.
+        /// The error of the server.
         source: Box<Error>,
     },
 }
@@ -106,7 +106,7 @@ impl Refusal {
     }
 }
 
-/// The longest list a message shows; a fresh schema lacks everything, and one screen is enough to see that.
+/// The most steps that a message lists: all of them are missing from a new schema.
 const LISTED: usize = 10;
 
 fn list(steps: &[Step]) -> String {

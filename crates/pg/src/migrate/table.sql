@@ -1,4 +1,4 @@
--- What has been applied to this schema: one row per migration, and one per function with the hash of its current text.
+-- Steps applied to this schema: one row per migration, and one per function with the hash of its current text.
 create table {schema}.migration (
     component text not null,
     number integer check (number > 0),  -- null for a function

@@ -1,13 +1,13 @@
-//! A database: one pool, however it is reached.
+//! Connection pool.
 //!
-//! The pool is our own, made from a URL ([`Database::connect`]), or the application's ([`Database::from_pool`]). It may lead
-//! through a transaction-mode pooler, and its URL may name several hosts of which one is the primary; [`Database::session`]
-//! hides the difference. Nothing is assumed about a connection's session, and nothing is left in it but the time
-//! at which its plans are made anew.
+//! The pool is created from a URL ([`Database::connect`]) or is the application's own ([`Database::from_pool`]). It may
+//! lead through a transaction-mode pooler, and its URL may name several hosts of which one is the primary;
+//! [`Database::session`] hides the difference. No session state is assumed, and none is left behind except the time at
+//! which cached plans are replaced.
 //!
-//! There is no ping before a connection is used. A connection that died while idle shows itself by
-//! [`Error::Interrupted`](crate::Error::Interrupted), once; then the other idle ones are tested before their next use.
-//! [`retry`](crate::retry::retry) gets past it.
+//! Connections are not pinged before use. The first use of a connection that died while idle fails with
+//! [`Error::Interrupted`](crate::Error::Interrupted); after that the other idle connections are tested before their
+//! next use. [`retry`](crate::retry::retry) handles the failure.
 
 mod options;
 mod route;
@@ -35,17 +35,17 @@ pub use within::within;
 
 use crate::{Error, Result};
 
-/// An idle connection is closed after this long, so that a pool that was busy once does not hold the server's slots.
+/// An idle connection is closed after this long, so that a pool does not keep server slots after a burst.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
-/// A connection is replaced after this long: its server process has grown its caches, and a name may lead elsewhere by now.
+/// A connection is replaced after this long: the caches of its backend grow, and its host name may resolve differently.
 const MAX_LIFETIME: Duration = Duration::from_secs(30 * 60);
 
-/// A pool of connections to one database. Cheap to clone; all clones are one pool.
+/// A pool of connections to one database. Cheap to clone; clones share the pool.
 #[derive(Clone)]
 pub struct Database(Arc<Inner>, Counted);
 
-/// Whether the connections that a handle takes are counted as activity.
+/// Whether connections acquired through a handle count as activity.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Counted {
     Yes,
@@ -55,23 +55,23 @@ enum Counted {
 struct Inner {
     pool: PgPool,
     pooler: bool,
-    /// How the pool finds its server. `None` for the application's own pool, which finds it itself.
+    /// The route of the pool. `None` for the application's own pool, which connects by itself.
     route: Option<Arc<Route>>,
-    /// How dedicated connections find it.
+    /// The route of dedicated connections.
     direct: Arc<Route>,
-    /// `None` with a pooler and no URL around it.
+    /// `None` with a pooler and no direct URL.
     dedicated: Option<Startup>,
     acquire_timeout: Duration,
-    /// How often a connection was taken from the pool.
+    /// Number of connections acquired from the pool.
     activity: AtomicU64,
 }
 
 impl Database {
-    /// Opens a connection by each URL, so that a wrong one fails here and says why, and makes a pool.
+    /// Creates a pool and opens a connection with each URL, so that a wrong URL fails here with its reason.
     ///
     /// # Errors
-    /// [`Error::Config`] for a URL or option that cannot be used; [`Error::Unreachable`], [`Error::NoPrimary`],
-    /// [`Error::Rejected`] or [`Error::OldServer`] for a server that cannot.
+    /// [`Error::Config`] for an invalid URL or option; [`Error::Unreachable`], [`Error::NoPrimary`],
+    /// [`Error::Rejected`] or [`Error::OldServer`] for an unusable server.
     pub async fn connect(url: &str, options: Options) -> Result<Database> {
         let database = Database::connect_lazy(url, options)?;
         if let Err(error) = database.check().await {
@@ -81,27 +81,27 @@ impl Database {
         Ok(database)
     }
 
-    /// Opens a connection by each URL and closes it again: whether the server can be used, and if not, why. The pool itself
-    /// waits for a server that refuses connections, because it may be restarting; this answers at once.
+    /// Checks whether the server can be used by opening and closing a connection with each URL. The pool itself waits
+    /// for a server that refuses connections, because it may be restarting; this returns at once.
     ///
     /// # Errors
     /// [`Error::Unreachable`], [`Error::NoPrimary`] (transient), [`Error::Rejected`], [`Error::OldServer`].
     pub async fn check(&self) -> Result<()> {
         let (main, direct) = (self.0.route.as_ref(), &self.0.direct);
-        // The direct route is the main one as a rule.
+        // Usually the direct route and the main route are the same.
         for route in main.into_iter().chain(main.is_none_or(|main| !Arc::ptr_eq(main, direct)).then_some(direct)) {
             route.scout().await?;
         }
         Ok(())
     }
 
-    /// Makes a pool that connects when it is first used. Must be called within a tokio runtime.
+    /// Creates a pool that connects on first use. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// [`Error::Config`] for a URL or option that cannot be used.
+    /// [`Error::Config`] for an invalid URL or option.
     pub fn connect_lazy(url: &str, options: Options) -> Result<Database> {
         if options.max_connections == 0 {
-            return Err(Error::config("max_connections", "it must be at least 1"));
+            return Err(Error::config("max_connections", "must be at least 1, got 0"));
         }
         let address = Address::parse("url", url)?;
         let startup = Startup::of(&options, address.is_named);
@@ -133,18 +133,18 @@ impl Database {
         Ok(Database(Arc::new(inner), Counted::Yes))
     }
 
-    /// Uses the application's own pool, which leads to the server directly. Nothing of its sessions is assumed, and nothing changed
-    /// but that their plans are made anew now and then.
+    /// Uses the application's own pool, which connects to the server directly. No session state is assumed or changed,
+    /// except that cached plans are replaced from time to time.
     pub fn from_pool(pool: PgPool) -> Database {
         let direct = Address::of(&pool.connect_options());
         Database::around(pool, false, Some(direct))
     }
 
-    /// Uses the application's own pool, saying whether it leads through a transaction-mode pooler, and if so how to reach the
-    /// server directly for `LISTEN`.
+    /// Uses the application's own pool. `pooler` says whether it leads through a transaction-mode pooler; `listen_url`
+    /// is then the direct URL for `LISTEN`.
     ///
     /// # Errors
-    /// [`Error::Config`] for a `listen_url` that cannot be used.
+    /// [`Error::Config`] for an invalid `listen_url`.
     pub fn from_pool_with(pool: PgPool, pooler: bool, listen_url: Option<&str>) -> Result<Database> {
         let direct = match listen_url {
             Some(url) => Some(Address::parse("listen_url", url)?),
@@ -164,10 +164,10 @@ impl Database {
         Database(Arc::new(inner), Counted::Yes)
     }
 
-    /// The pool itself, for what sqlx can do and this type does not.
+    /// The sqlx pool, for features that this type does not wrap.
     ///
-    /// Through a transaction-mode pooler a statement with parameters must not be run on it: sqlx prepares and executes it in
-    /// two steps, and the pooler may send them to two servers. [`Database::session`] and [`Database::begin`] keep them
+    /// Do not run a statement with parameters on it through a transaction-mode pooler: sqlx prepares and executes it in
+    /// two steps, which the pooler may send to two servers. [`Database::session`] and [`Database::begin`] keep them
     /// together.
     pub fn pool(&self) -> &PgPool {
         &self.0.pool
@@ -178,16 +178,17 @@ impl Database {
         self.0.pooler
     }
 
-    /// A lazy pool of exactly one connection, opened directly (by `listen_url` if there is one) and kept for good, for
-    /// listening and for what must not wait for the main pool. `settings` are server settings of its session, such as
-    /// `("synchronous_commit", "off")`. It follows the primary for as long as this `Database` lives; close it when done.
+    /// A lazy pool of exactly one direct connection (to `listen_url` if set) that is never closed for idleness or age,
+    /// for listening and for statements that must not wait for the main pool. `settings` are server settings of its
+    /// session, such as `("synchronous_commit", "off")`. It follows the primary while this `Database` lives; close it
+    /// when done.
     ///
     /// # Errors
-    /// [`Error::Config`] naming `listen_url` if the database can be reached through a pooler only
+    /// [`Error::Config`] naming `listen_url` if the database is reachable only through a pooler
     /// ([`Database::can_listen`] is false).
     pub fn dedicated(&self, application_name: &str, settings: &[(&str, &str)]) -> Result<PgPool> {
         let Some(startup) = &self.0.dedicated else {
-            return Err(Error::config("listen_url", "a pooler is in between and no direct URL is given"));
+            return Err(Error::config("listen_url", "required for LISTEN through a pooler: give a direct URL"));
         };
         let mut startup = Startup { application_name: Some(application_name.to_owned()), ..startup.clone() };
         startup.settings.extend(settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
@@ -199,36 +200,37 @@ impl Database {
         Ok(self.0.direct.pool(options, &startup))
     }
 
-    /// Whether `LISTEN` works: false if the database can be reached through a pooler only.
+    /// Whether `LISTEN` works: false if the database is reachable only through a pooler.
     pub fn can_listen(&self) -> bool {
         self.0.dedicated.is_some()
     }
 
-    /// Which database this is, as `user@host:port/database` of the direct address: a stable key without any secret.
+    /// `user@host:port/database` of the direct address: a stable key that contains no secret.
     pub fn identity(&self) -> String {
         self.0.direct.address().identity()
     }
 
-    /// How often a connection was taken from the pool so far. While this number stays the same, this process has sent no statement, so
-    /// whatever it read before is still what it would read, unless another process has written.
+    /// Number of connections acquired from the pool so far. While it is unchanged, this process has sent no statement,
+    /// so earlier reads are still current unless another process has written.
     pub fn activity(&self) -> u64 {
         self.0.activity.load(Ordering::Relaxed)
     }
 
-    /// The same pool for statements that only observe: connections taken through this handle do not count as
-    /// [`activity`](Self::activity). Without it, two observers that each read after activity would wake each other for ever.
+    /// The same pool for monitoring statements: connections acquired through this handle do not count as
+    /// [`activity`](Self::activity). Otherwise two observers that each read after activity would trigger each other
+    /// forever.
     #[must_use]
     pub fn observer(&self) -> Database {
         Database(self.0.clone(), Counted::No)
     }
 
-    /// Closes the pool and waits until its connections are closed. Sessions in use are waited for.
+    /// Closes the pool and waits until its connections, including those in use, are closed.
     pub async fn close(&self) {
         self.0.pool.close().await;
     }
 }
 
-/// Where it leads, never how it logs in.
+/// Shows the address, never the credentials.
 impl fmt::Debug for Database {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Database")

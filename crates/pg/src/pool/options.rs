@@ -1,4 +1,4 @@
-//! How a pool is set up.
+//! Options of a pool.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,31 +6,30 @@ use std::time::Duration;
 use sqlx::ConnectOptions;
 use sqlx::postgres::PgConnectOptions;
 
-/// Prepared statements kept per connection. All products together have fewer statements than this; each costs the server
-/// some kilobytes, and an evicted one costs a round trip to prepare again.
+/// Prepared statements cached per connection. All products together have fewer statements; each costs the server some
+/// kilobytes, and an evicted one costs a round trip to prepare again.
 const STATEMENT_CACHE: usize = 256;
 
-/// How a [`Database`](crate::Database) connects.
+/// Connection options of a [`Database`](crate::Database).
 #[derive(Clone)]
 pub struct Options {
-    /// How many connections the pool opens at most. Default 10.
+    /// Maximum number of connections. Default 10.
     pub max_connections: u32,
-    /// What the server shows for them in `pg_stat_activity`; an `application_name` in the URL goes before it. Default
-    /// `reveille`.
+    /// Shown in `pg_stat_activity`; an `application_name` in the URL takes precedence. Default `reveille`.
     pub application_name: String,
     /// The server cancels a statement that runs longer than this. Default 30 s; `None` leaves the server's own setting.
     pub statement_timeout: Option<Duration>,
-    /// The server cancels a statement that waits longer than this for a lock. Default 10 s; `None` leaves the server's own
-    /// setting.
+    /// The server cancels a statement that waits longer than this for a lock. Default 10 s; `None` leaves the server's
+    /// own setting.
     pub lock_timeout: Option<Duration>,
     /// How long to wait for a connection before [`Error::Exhausted`](crate::Error::Exhausted). Default 10 s.
     pub acquire_timeout: Duration,
-    /// Whether a transaction-mode pooler such as PgBouncer is between. Then nothing is sent at connection start (poolers
-    /// refuse or ignore it, so both timeouts above are off: set them on the role instead), prepared statements are not
-    /// kept, and every [`Session`](crate::Session) is one transaction. Default `false`.
+    /// Whether connections go through a transaction-mode pooler such as PgBouncer. If so, no settings are sent at
+    /// connection start (poolers reject or ignore them, so both timeouts above are off: set them on the role instead),
+    /// prepared statements are not cached, and every [`Session`](crate::Session) is one transaction. Default `false`.
     pub pooler: bool,
-    /// A URL that leads to the server directly, for `LISTEN`, which a pooler cannot carry. `None` means the main URL, or,
-    /// with `pooler`, that there is no listening.
+    /// A direct URL for `LISTEN`, which does not work through a pooler. `None` means the main URL; with `pooler`, it
+    /// means that `LISTEN` is unavailable.
     pub listen_url: Option<String>,
 }
 
@@ -48,7 +47,7 @@ impl Default for Options {
     }
 }
 
-/// Without the URL, which holds a password.
+/// Omits the URL, which contains a password.
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
@@ -63,12 +62,12 @@ impl fmt::Debug for Options {
     }
 }
 
-/// What every connection of one pool says when it starts.
+/// Settings sent at the start of every connection of one pool.
 #[derive(Clone, Debug)]
 pub(super) struct Startup {
-    /// `None` keeps what the URL says.
+    /// `None` keeps the name in the URL.
     pub(super) application_name: Option<String>,
-    /// Server settings, later ones winning.
+    /// Server settings; later entries override earlier ones.
     pub(super) settings: Vec<(String, String)>,
     pub(super) pooler: bool,
 }
@@ -76,22 +75,22 @@ pub(super) struct Startup {
 impl Startup {
     /// The startup of the main pool.
     pub(super) fn of(options: &Options, is_named: bool) -> Startup {
-        // Claims rely on each statement seeing what the one before it waited for.
+        // Claims need each statement to see the rows that the previous one waited for.
         let mut settings = vec![("default_transaction_isolation".to_owned(), "read committed".to_owned())];
-        // To compile a plan takes longer than any statement here: seconds on a busy machine, for a list of tasks.
+        // JIT compilation takes longer than any statement here: seconds on a busy machine.
         settings.push(("jit".to_owned(), "off".to_owned()));
         for (name, limit) in [("statement_timeout", options.statement_timeout), ("lock_timeout", options.lock_timeout)]
         {
-            // Zero would mean "no limit" to the server; the shortest limit there is comes closest to what was asked.
+            // Zero means "no limit" to the server, so the shortest possible limit is used instead.
             settings.extend(limit.map(|limit| (name.to_owned(), limit.as_millis().max(1).to_string())));
         }
         let application_name = (!is_named).then(|| options.application_name.clone());
         Startup { application_name, settings, pooler: options.pooler }
     }
 
-    /// Statements are never logged: they would carry payloads, and the server's own log is the place to look for slow ones.
+    /// Statement logging is off: statements contain payloads, and the server logs slow ones.
     pub(super) fn apply(&self, options: &PgConnectOptions) -> PgConnectOptions {
-        // Every supported server prints floats exactly by default, and old poolers refuse this parameter.
+        // Every supported server prints floats exactly by default, and old poolers reject this parameter.
         let mut options = options.clone().disable_statement_logging().extra_float_digits(None);
         if let Some(name) = &self.application_name {
             options = options.application_name(name);

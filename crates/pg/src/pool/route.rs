@@ -1,12 +1,12 @@
 //! Following the primary among several hosts.
 //!
-//! A pool of sqlx connects to one address, and while nobody listens there it tries that address again until its time is
-//! up. [`Route`] keeps the list, finds the host that accepts writes ([`Route::scout`]) and points its pools at it; a pool
-//! that is waiting for a connection reads the new address at its next try.
+//! An sqlx pool connects to one address and retries that address until its acquire timeout. [`Route`] keeps the list of
+//! hosts, finds the one that accepts writes ([`Route::scout`]) and points its pools at it; a pool that is waiting for a
+//! connection uses the new address at its next attempt.
 //!
-//! Nothing here runs while all is well. A scout goes out when a session waits suspiciously long, when a new connection turns
-//! out to lead to a standby, and after any report of a broken connection in the process. With one host there is no scouting
-//! and no question about standbys, unless the URL asks for it: a connection costs no extra round trip.
+//! Nothing here runs in normal operation. A probe of the hosts starts when a session waits too long, when a new
+//! connection reaches a standby, and after any report of a broken connection in the process. With one host there is no
+//! probe and no standby check, unless the URL asks for it: a connection costs no extra round trip.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -21,24 +21,24 @@ use super::url::{Address, server};
 use super::version;
 use crate::{Error, Result};
 
-/// How long an answer of a scout is good for: however many sessions wait, the cluster is asked twice a second at most.
+/// How long a probe result is reused: the cluster is probed at most twice a second, however many sessions wait.
 const SCOUT_AT_MOST_EVERY: Duration = Duration::from_millis(500);
 
-/// How long a suspect idle connection may take to answer a ping before it is given up; on a healthy one it is a round trip.
+/// How long a suspect idle connection may take to answer a ping before it is closed; normally it takes one round trip.
 const PING_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The hosts of one cluster, and which of them to use.
 pub(super) struct Route {
     address: Address,
-    /// The address's hosts with the main pool's startup.
+    /// The hosts of the address with the main pool's startup settings.
     hosts: Vec<PgConnectOptions>,
     current: AtomicUsize,
     followers: Mutex<Vec<Follower>>,
-    /// When the last scout came back, and with which place; holding it means being out.
+    /// Time and result (index of the host) of the last probe. Locked while a probe runs.
     last_scout: tokio::sync::Mutex<Option<(Instant, Result<usize>)>>,
 }
 
-/// A pool to point at the primary, with the address's hosts as that pool wants them.
+/// A pool to point at the primary, and the hosts with that pool's startup settings.
 struct Follower {
     pool: PgPool,
     hosts: Vec<PgConnectOptions>,
@@ -70,7 +70,7 @@ impl Route {
         self.hosts.len() > 1
     }
 
-    /// Which host is in use, by its place in the URL.
+    /// Index of the host in use, in the order of the URL.
     pub(super) fn current(&self) -> usize {
         self.current.load(Ordering::Acquire)
     }
@@ -89,8 +89,8 @@ impl Route {
                     Ok(!suspicion::should_ping(meta.idle_for) || answers(connection).await)
                 })
             })
-            // The pool pings what comes back, but without a limit: on a network that went silent the connection would count
-            // as in use until the system gives up on it, a quarter of an hour later.
+            // The pool pings a returned connection without a timeout: on a silent network the connection would count as
+            // in use until the TCP timeout, a quarter of an hour later.
             .after_release(|connection, _| {
                 Box::pin(async move { Ok(!suspicion::is_trouble() || answers(connection).await) })
             })
@@ -116,24 +116,24 @@ impl Route {
         pool
     }
 
-    /// Asks the hosts in order, points every pool at the first that will do, and returns its place in the URL.
+    /// Probes the hosts in order, points every pool at the first usable one, and returns its index in the URL.
     ///
-    /// Many may call this at once; one goes, the others get its answer.
+    /// Concurrent calls share one probe.
     ///
     /// # Errors
-    /// [`Error::Unreachable`], [`Error::Rejected`] or [`Error::OldServer`] of the last host that was asked,
+    /// [`Error::Unreachable`], [`Error::Rejected`] or [`Error::OldServer`] of the last host that was probed,
     /// [`Error::NoPrimary`] if that was a standby.
     ///
     /// # Cancel safety
-    /// The scout is a task of its own: a caller that goes away, or is not polled, keeps nobody else waiting.
+    /// The probe runs in its own task: a dropped or unpolled caller does not delay the other callers.
     pub(super) async fn scout(self: &Arc<Self>) -> Result<usize> {
         let route = Arc::clone(self);
-        let scout = tokio::spawn(async move { route.look_or_remember().await });
-        // It ends early only with the runtime.
+        let scout = tokio::spawn(async move { route.find_primary_or_cached().await });
+        // The task is cancelled only when the runtime shuts down.
         scout.await.unwrap_or_else(|_| Err(self.no_primary()))
     }
 
-    async fn look_or_remember(&self) -> Result<usize> {
+    async fn find_primary_or_cached(&self) -> Result<usize> {
         let mut last = self.last_scout.lock().await;
         let repeated =
             |answer: &Result<usize>| answer.as_ref().map_or_else(|error| Err(error.repeated()), |at| Ok(*at));
@@ -142,18 +142,18 @@ impl Route {
         {
             return repeated(answer);
         }
-        let answer = self.look().await;
+        let answer = self.find_primary().await;
         *last = Some((Instant::now(), repeated(&answer)));
         answer
     }
 
-    async fn look(&self) -> Result<usize> {
+    async fn find_primary(&self) -> Result<usize> {
         let mut failure = self.no_primary();
-        for (place, host) in self.hosts.iter().enumerate() {
+        for (index, host) in self.hosts.iter().enumerate() {
             match self.probe(host).await {
                 Ok(true) => {
-                    self.point_at(place);
-                    return Ok(place);
+                    self.point_at(index);
+                    return Ok(index);
                 }
                 Ok(false) => failure = self.no_primary(),
                 Err(error) => failure = error,
@@ -166,7 +166,7 @@ impl Route {
         Error::NoPrimary { servers: self.address.servers() }
     }
 
-    /// Opens a connection and closes it again. `Ok(false)` means a standby where a primary is wanted.
+    /// Opens and closes a connection. `Ok(false)` means a standby where a primary is required.
     async fn probe(&self, host: &PgConnectOptions) -> Result<bool> {
         let at = server(host);
         let attempt = async {
@@ -185,33 +185,33 @@ impl Route {
         }
     }
 
-    fn point_at(&self, place: usize) {
-        if self.current.swap(place, Ordering::AcqRel) == place {
+    fn point_at(&self, index: usize) {
+        if self.current.swap(index, Ordering::AcqRel) == index {
             return;
         }
-        tracing::info!(server = server(&self.hosts[place]), "the primary has moved");
+        tracing::info!(server = server(&self.hosts[index]), "primary changed");
         let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
         followers.retain(|follower| !follower.pool.is_closed());
         for follower in followers.iter() {
-            follower.pool.set_connect_options(follower.hosts[place].clone());
+            follower.pool.set_connect_options(follower.hosts[index].clone());
         }
-        // Connections to the host that was left may hang rather than fail.
+        // Connections to the previous host may hang rather than fail.
         suspicion::outdated();
     }
 }
 
 async fn scout_after_reports(route: Weak<Route>) {
-    let mut news = suspicion::news();
+    let mut report = suspicion::next_report();
     loop {
-        news.await;
-        // From here on, so that a report during the scout is not lost.
-        news = suspicion::news();
+        report.await;
+        // Registered before the probe, so that a report during the probe is not lost.
+        report = suspicion::next_report();
         let Some(route) = Weak::upgrade(&route) else { return };
         route.scout().await.ok();
     }
 }
 
-/// Whether a connection that is suspected answers within a bounded time.
+/// Whether a suspect connection answers a ping within [`PING_TIMEOUT`].
 async fn answers(connection: &mut PgConnection) -> bool {
     matches!(tokio::time::timeout(PING_TIMEOUT, connection.ping()).await, Ok(Ok(())))
 }

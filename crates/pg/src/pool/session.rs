@@ -1,4 +1,4 @@
-//! One connection for a few statements.
+//! Sessions: one connection for a few statements.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -17,32 +17,32 @@ use super::{Counted, Database, suspicion};
 use crate::retry::{Policy, retry};
 use crate::{Error, Result};
 
-/// How long a session may wait before the hosts of a multi-host URL are asked which of them is the primary. A pool that is
-/// merely busy answers sooner as a rule; if not, the question costs one connection.
+/// How long a session may wait before the hosts of a multi-host URL are probed for the primary. A busy pool usually
+/// responds sooner; if not, the probe costs one connection.
 const SUSPICIOUS_WAIT: Duration = Duration::from_millis(250);
 
-/// How long the question may take why there was no connection in time. It comes on top of the time that a caller allowed.
+/// How long finding the reason for an acquire timeout may take, in addition to the timeout itself.
 const REASON_WITHIN: Duration = Duration::from_secs(1);
 
-/// Opens a transaction. Claims lock in one statement and decide in the next, which must see what the first waited for; so
-/// the level is stated, whatever the default of the role or of the application's pool is.
+/// Begins a transaction. Claims lock in one statement and decide in the next, which must see the rows that the first
+/// waited for; so the isolation level is set explicitly, whatever the default of the role or pool.
 const BEGIN: &str = "begin isolation level read committed";
 
-/// Likewise through a pooler. sqlx names the statements it prepares even when it does not keep them, and a pooler's server
-/// connection may still have such names from another client: they are dropped in the same round trip.
+/// The same through a pooler. sqlx names prepared statements even when it does not cache them, and a pooler's server
+/// connection may still have the same names from another client: they are dropped in the same round trip.
 const BEGIN_POOLED: &str = "begin isolation level read committed; deallocate all";
 
 impl Database {
-    /// One connection, from the pool. Through a transaction-mode pooler it is inside a transaction, because a statement with
-    /// parameters is prepared and executed in two steps that must meet the same server; so end it with
-    /// [`Session::finish`], always, or its work is rolled back there.
+    /// Acquires one connection from the pool. Through a transaction-mode pooler it is inside a transaction, because a
+    /// statement with parameters is prepared and executed in two steps that must reach the same server. Always end it
+    /// with [`Session::finish`]; otherwise its work is rolled back when a pooler is used.
     ///
     /// # Errors
-    /// All of them mean that nothing was done: [`Error::Exhausted`], [`Error::Unreachable`], [`Error::NoPrimary`] (transient),
-    /// [`Error::Rejected`], [`Error::Closed`].
+    /// [`Error::Exhausted`], [`Error::Unreachable`], [`Error::NoPrimary`] (transient), [`Error::Rejected`],
+    /// [`Error::Closed`]. In every case no statement was sent.
     ///
     /// # Cancel safety
-    /// Dropping the future gives the connection back.
+    /// Dropping the future returns the connection.
     pub async fn session(&self) -> Result<Session> {
         if self.0.pooler {
             return Ok(Session(Inner::Transaction(self.begin().await?)));
@@ -50,11 +50,10 @@ impl Database {
         Ok(Session(Inner::Plain(self.obtain(|| self.0.pool.acquire()).await?)))
     }
 
-    /// The rows of a statement that may be sent again, because it reads, or changes nothing the second time: it is, if the database was away for a moment. `what` names
-    /// it in the log.
+    /// Runs an idempotent statement, retrying transient failures, and returns its rows. `what` names it in the log.
     ///
     /// # Errors
-    /// The database's, when it stays away or refuses.
+    /// The last error of the statement.
     pub async fn ask<'q>(
         &self,
         what: &str,
@@ -69,16 +68,15 @@ impl Database {
         .await
     }
 
-    /// The rows of a statement that only reads and must not become a burden: the server itself ends it after `limit`, and it is sent
-    /// once.
+    /// Runs a read-only statement once and returns its rows. The server cancels it after `limit`.
     ///
     /// # Errors
-    /// The database's; [`Error::Interrupted`] or a cancelled statement when `limit` is over.
+    /// Those of the statement; [`Error::Interrupted`] or a cancelled statement after `limit`.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves a statement that ends by itself within `limit`.
+    /// If the future is dropped, the server still cancels the statement after `limit`.
     pub async fn ask_within(&self, limit: Duration, query: Query<'_, Postgres, PgArguments>) -> Result<Vec<PgRow>> {
-        // The server's limit comes first; this one is for a server that has gone silent.
+        // The server's limit expires first; this one is for a server that does not respond.
         super::within(limit * 2, async {
             let mut transaction = self.begin().await?;
             let setting = sqlx::query("select set_config('statement_timeout', $1, true)");
@@ -90,20 +88,20 @@ impl Database {
         .await
     }
 
-    /// A transaction on a connection from the pool. Dropping it rolls back.
+    /// Begins a transaction on a connection from the pool. Dropping it rolls back.
     ///
     /// # Errors
     /// As [`Database::session`].
     ///
     /// # Cancel safety
-    /// Dropping the future gives the connection back.
+    /// Dropping the future returns the connection.
     pub async fn begin(&self) -> Result<PgTransaction<'static>> {
         if !self.0.pooler {
             return self.obtain(|| self.0.pool.begin_with(BEGIN)).await;
         }
         self.obtain(async || {
             let mut transaction = self.0.pool.begin_with(BEGIN_POOLED).await?;
-            // Only the application's own pool keeps statements; what it keeps is not on this server.
+            // Only the application's own pool caches statements, and they are not prepared on this server connection.
             if transaction.cached_statements_size() > 0 {
                 transaction.clear_cached_statements().await?;
             }
@@ -112,7 +110,7 @@ impl Database {
         .await
     }
 
-    /// Runs `get` on the pool, and meanwhile looks for the primary if it takes suspiciously long or fails.
+    /// Runs `get` on the pool, and probes for the primary if it takes too long or fails.
     async fn obtain<T, F>(&self, get: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = sqlx::Result<T>>,
@@ -123,7 +121,7 @@ impl Database {
         if let Some(route) = self.0.route.as_ref().filter(|route| route.has_alternatives()) {
             return Box::pin(self.obtain_from_primary(route, get)).await;
         }
-        // The driver's future for this is some kilobytes large: not inside every future that asks for a session.
+        // The driver's future takes some kilobytes: boxed, so that callers' futures do not contain it.
         let error = match Box::pin(get()).await {
             Ok(obtained) => return Ok(obtained),
             Err(sqlx::Error::PoolTimedOut) => Box::pin(self.why_timed_out()).await,
@@ -133,8 +131,8 @@ impl Database {
         Err(error)
     }
 
-    /// Why the pool gave no connection in time. It does not say: it waits for a server that refuses connections as it waits
-    /// for a connection that is in use. So the server is asked for one more.
+    /// Why acquiring timed out. The pool waits for an unreachable server just as it waits for a connection in use, so
+    /// one more connection is opened to tell them apart.
     async fn why_timed_out(&self) -> Error {
         let route = self.0.route.as_ref().unwrap_or(&self.0.direct);
         match tokio::time::timeout(REASON_WITHIN, route.scout()).await {
@@ -149,8 +147,8 @@ impl Database {
         Error::connecting(&address.servers(), error)
     }
 
-    /// As [`Database::obtain`], where the primary may be elsewhere. Whatever it is busy with when the time for a connection is
-    /// over, the last failure is the answer.
+    /// As [`Database::obtain`], where the primary may change. When the acquire timeout expires, the last failure is
+    /// returned.
     async fn obtain_from_primary<T, F>(&self, route: &Arc<Route>, get: impl Fn() -> F) -> Result<T>
     where
         F: Future<Output = sqlx::Result<T>>,
@@ -187,7 +185,7 @@ impl Database {
     }
 }
 
-/// Waits for `attempt`, unless the primary turns out to be elsewhere, which counts as a timeout.
+/// Waits for `attempt`, unless the primary changes, which counts as a timeout.
 async fn unless_it_moves<T>(route: &Arc<Route>, attempt: impl Future<Output = sqlx::Result<T>>) -> sqlx::Result<T> {
     let aimed_at = route.current();
     let mut attempt = pin!(attempt);
@@ -198,8 +196,8 @@ async fn unless_it_moves<T>(route: &Arc<Route>, attempt: impl Future<Output = sq
         };
         tokio::select! {
             answer = &mut attempt => return answer,
-            // A failed scout changes nothing: the pool may be about to succeed all the same.
-            found = scouted => if found.is_ok_and(|place| place != aimed_at) {
+            // A failed probe is ignored: the pool may still succeed.
+            found = scouted => if found.is_ok_and(|index| index != aimed_at) {
                 return Err(sqlx::Error::PoolTimedOut);
             },
         }
@@ -216,12 +214,11 @@ fn report(error: &Error) {
 
 /// One connection, used as a [`PgConnection`]: `query.execute(&mut *session)`.
 ///
-/// Directly it is a plain connection and every statement commits by itself; through a transaction-mode pooler all of them are
-/// one transaction. Write what is right both ways: one statement, or an explicit transaction.
+/// Without a pooler every statement commits by itself; through a transaction-mode pooler all of them are one
+/// transaction. Write code that is correct in both cases: one statement, or an explicit transaction.
 ///
-/// A statement waits for as long as the server takes, and for ever on a network that went silent: bound it on this side
-/// (`tokio::time::timeout`) and turn the timeout into an [`Error`] by way of `std::io::ErrorKind::TimedOut`. Then the connection is
-/// tested, for a bounded time, before the pool takes it back.
+/// A statement has no timeout on the client side and waits forever on a silent network: wrap it in
+/// [`within`](fn@crate::within), so that the connection is tested before the pool reuses it.
 #[must_use = "a session does nothing by itself; end it with `finish`"]
 pub struct Session(Inner);
 
@@ -231,17 +228,18 @@ enum Inner {
 }
 
 impl Session {
-    /// Gives the connection back; through a pooler, commits first. Dropping a session without this gives the connection back
-    /// too, but through a pooler rolls back.
+    /// Returns the connection to the pool; through a pooler, commits first. Dropping a session also returns the
+    /// connection, but through a pooler rolls back.
     ///
     /// # Errors
-    /// Those of a commit: if [`Error::is_ambiguous`], the session's work may or may not be there. After a statement of the
-    /// session failed there is nothing left to commit through a pooler, and that is an error here.
+    /// Those of a commit: if [`Error::is_ambiguous`], the session's work may or may not be committed. Through a pooler
+    /// it also fails if a statement of the session failed, because its transaction was rolled back.
     pub async fn finish(self) -> Result<()> {
         match self.0 {
             Inner::Plain(_) => Ok(()),
             Inner::Transaction(mut transaction) => {
-                // Committing a failed transaction rolls it back and reports success; any statement in it reports the failure.
+                // Committing a failed transaction rolls it back and reports success; a statement in it reports the
+                // failure.
                 sqlx::raw_sql("select 1").execute(&mut *transaction).await?;
                 Ok(transaction.commit().await?)
             }

@@ -1,16 +1,16 @@
-//! What the process has learnt about connections it holds but is not using.
+//! Which idle connections have to be tested before use.
 //!
-//! There is no ping before a pooled connection is used: it would cost a round trip every time for something that is almost
-//! never wrong. The danger is a restarted server: every idle connection is dead, and each would cost its next user a
-//! failed statement. So the first failure is remembered, as a time. A pooled connection that was put away before that time is
-//! pinged once before it is used again; one put away later has been pinged since, because sqlx does so on every return.
-//! That ping has no limit, so for a while after a report there is one before it that has.
+//! A pooled connection is not pinged before use: that would cost a round trip every time for a rare fault. The danger
+//! is a restarted server: every idle connection is dead, and each would cost its next user a failed statement. So the
+//! time of the first failure is recorded. A connection that became idle before that time is pinged once before its next
+//! use; one that became idle later has been pinged since, because sqlx pings on every return. That ping has no timeout,
+//! so for a while after a report it is preceded by one that has.
 //!
-//! The same goes for connections whose server has become read-only, or whose prepared statements a migration has outdated:
-//! they answer pings, so those opened before such a report are replaced.
+//! Connections whose server has become read-only, or whose prepared statements a migration has invalidated, answer
+//! pings; those opened before such a report are replaced.
 //!
-//! The memory is one per process, not per pool, because an error is sorted where it is met and does not know its pool. It is
-//! a hint and decides nothing: the price of a report about somebody else's server is a ping, or a reconnection, once.
+//! Reports are kept per process, not per pool, because an error is classified where its pool is unknown. They are only
+//! hints: a report about another server costs one ping or one reconnection.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,8 +23,8 @@ use tokio::sync::futures::Notified;
 /// read-only transaction by mistake does not reconnect at every call.
 const OUTDATED_AT_MOST_EVERY: Duration = Duration::from_secs(1);
 
-/// For how long after a report connections that come back are tested. Those that were in use at the time of the report come
-/// back within their caller's own limits, which are seconds.
+/// How long after a report returned connections are tested. Connections in use at the time of the report are returned
+/// within their callers' own timeouts, which are seconds.
 const TROUBLE_LASTS: Duration = Duration::from_secs(60);
 
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -39,19 +39,20 @@ pub(crate) fn interrupted() {
     NEWS.notify_waiters();
 }
 
-/// Reports that no connection could be had in time. It may be load, so it makes nobody ping, which would add to it.
+/// Reports that acquiring a connection timed out. The cause may be load, so it triggers no pings, which would add to
+/// it.
 pub(crate) fn exhausted() {
     NEWS.notify_waiters();
 }
 
-/// Reports that a connection works but leads to a server, or to statements, that are of no more use.
+/// Reports a connection that works but whose server has become read-only or whose statements are outdated.
 pub(crate) fn outdated() {
     OUTDATED.report(now(), OUTDATED_AT_MOST_EVERY);
     NEWS.notify_waiters();
 }
 
-/// The next report of any kind; those made since this was called count.
-pub(super) fn news() -> Notified<'static> {
+/// The next report of any kind, including those made between this call and the await.
+pub(super) fn next_report() -> Notified<'static> {
     NEWS.notified()
 }
 
@@ -60,7 +61,7 @@ pub(super) fn should_ping(idle_for: Duration) -> bool {
     INTERRUPTED.is_within(now(), idle_for)
 }
 
-/// Whether there were reports of dead connections just now.
+/// Whether a dead connection was reported within [`TROUBLE_LASTS`].
 pub(super) fn is_trouble() -> bool {
     INTERRUPTED.is_within(now(), TROUBLE_LASTS)
 }
@@ -70,12 +71,12 @@ pub(super) fn should_replace(age: Duration) -> bool {
     OUTDATED.is_within(now(), age)
 }
 
-/// Since the process first asked; plus one, because zero means "never" below.
+/// Time since the first call, plus one microsecond, because zero means "never" below.
 fn now() -> Duration {
     START.elapsed() + Duration::from_micros(1)
 }
 
-/// The time of a report, in microseconds; zero means that there was none.
+/// Time of the last report in microseconds; zero means none.
 struct LastReport(AtomicU64);
 
 impl LastReport {
@@ -109,17 +110,17 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// Only what was put away before the report is suspect, and nothing is before there was one.
+    /// Only connections that became idle before the report are suspect; without a report none is.
     #[test]
     fn only_connections_from_before_the_report_are_suspect() {
         let report = LastReport::never();
         assert!(!report.is_within(s(100), s(100)));
         report.report(s(50), s(0));
-        assert!(report.is_within(s(60), s(11)), "put away at 49");
-        assert!(!report.is_within(s(60), s(9)), "put away at 51");
+        assert!(report.is_within(s(60), s(11)), "idle since 49");
+        assert!(!report.is_within(s(60), s(9)), "idle since 51");
     }
 
-    /// A burst of reports counts once, so that it cannot make every call reconnect.
+    /// A burst of reports counts once, so that not every call reconnects.
     #[test]
     fn reports_in_quick_succession_are_one() {
         let report = LastReport::never();

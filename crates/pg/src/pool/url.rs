@@ -1,10 +1,10 @@
 //! Connection URLs, with any number of hosts.
 //!
-//! `postgres://user:password@host:port/database?parameter=value`, where `host:port` may be a list separated by commas, or
-//! come as `host=a,b&port=1,2`. sqlx knows one host only, warns about parameters it does not know and prints their values;
-//! here every part is checked first, and sqlx gets one clean URL per host.
+//! `postgres://user:password@host:port/database?parameter=value`, where `host:port` may be a comma-separated list, or
+//! given as `host=a,b&port=1,2`. sqlx supports one host only, warns about unknown parameters and prints their values;
+//! here every part is checked first, and sqlx gets one valid URL per host.
 //!
-//! An error names the part that is wrong and what would be right. It never repeats a value, and a parameter's name only
+//! An error names the invalid part and the valid forms. It never repeats a value, and repeats a parameter's name only
 //! where it cannot be a piece of an unencoded password.
 
 use std::str::FromStr;
@@ -15,13 +15,13 @@ use sqlx::postgres::PgConnectOptions;
 use crate::{Error, Result};
 
 /// How long one host may take to accept a connection before the next is tried; `connect_timeout` in the URL changes it.
-/// Long enough for TLS across a continent, short enough that two dead hosts still leave time within an acquire timeout.
+/// Long enough for TLS across a continent, short enough that two dead hosts fit into an acquire timeout.
 const HOST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// More hosts than any cluster has standbys; a longer list is a mistake, and trying them all would take minutes.
+/// More than any cluster has standbys; a longer list is a mistake, and probing it would take minutes.
 const MAX_HOSTS: usize = 16;
 
-/// Parameters handed to sqlx as they are.
+/// Parameters passed to sqlx unchanged.
 const PASSED_ON: &[&str] =
     &["application_name", "dbname", "options", "password", "sslcert", "sslkey", "sslmode", "sslrootcert", "user"];
 
@@ -41,7 +41,7 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// The address an existing pool uses.
+    /// The address of an existing pool.
     pub(super) fn of(options: &PgConnectOptions) -> Address {
         let is_named = options.get_application_name().is_some();
         Address { hosts: vec![options.clone()], primary_only: false, host_timeout: HOST_TIMEOUT, is_named }
@@ -57,7 +57,7 @@ impl Address {
         self.hosts.iter().map(server).collect::<Vec<_>>().join(",")
     }
 
-    /// `user@host:port/database`: which database this is, without any secret.
+    /// `user@host:port/database`, without any secret.
     pub(super) fn identity(&self) -> String {
         let user = self.hosts[0].get_username();
         format!("{user}@{}/{}", self.servers(), self.hosts[0].get_database().unwrap_or(user))
@@ -176,8 +176,8 @@ fn give_ports(hosts: &mut [Host], ports: Option<Vec<u16>>) -> Parsed<()> {
     Ok(())
 }
 
-/// One host's options, by way of a URL in which every value is encoded, so that sqlx adds what it adds to any URL (the
-/// password file, the `PG…` variables for what is not given).
+/// The options of one host. They are parsed from a URL in which every value is encoded, so that sqlx applies its
+/// defaults (the password file and the `PG…` variables).
 fn options((host, port): &Host, fields: &[(String, String)]) -> Parsed<PgConnectOptions> {
     let mut url = String::from("postgres:///?");
     let host = (!host.is_empty()).then(|| ("host", host.clone()));
@@ -189,7 +189,7 @@ fn options((host, port): &Host, fields: &[(String, String)]) -> Parsed<PgConnect
     PgConnectOptions::from_str(url.trim_end_matches('&')).map_err(|_| "the driver cannot use it".into())
 }
 
-/// Whether a certificate or key is there. The driver would say so only when it connects, without saying which.
+/// Checks that a certificate or key file can be read. The driver would fail only when it connects, without naming it.
 fn readable(parameter: &str, value: &str) -> Parsed<()> {
     let is_inline = value.trim_start().starts_with("-----BEGIN");
     match std::fs::File::open(value) {
@@ -234,7 +234,7 @@ fn unknown(key: &str, number: usize, tail: &str) -> String {
         false => (number + 1).to_string(),
     };
     let known = "host, port, target_session_attrs, connect_timeout, channel_binding";
-    format!("parameter {which} is not known; known are {known}, {}", PASSED_ON.join(", "))
+    format!("unknown parameter {which}; allowed are {known}, {}", PASSED_ON.join(", "))
 }
 
 fn decode(part: &str, text: &str) -> Parsed<String> {

@@ -1,4 +1,4 @@
-//! Connection URLs: what they mean, and that no error repeats a secret.
+//! Tests of connection URLs: every form is parsed, and no error repeats a secret.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn refusal(url: &str) -> String {
     Address::parse("url", url).err().unwrap_or_else(|| panic!("{url} was accepted")).to_string()
 }
 
-/// Each form of host list, port and target, by the hosts that come out of it.
+/// Each form of host list, port and target, with the expected hosts.
 #[test]
 fn hosts_are_read_in_every_form() {
     for (url, servers, primary_only) in [
@@ -44,12 +44,12 @@ fn the_rest_reaches_every_host() {
         assert_eq!(host.get_database(), Some("my db"));
         assert_eq!(host.get_application_name(), Some("x&y"));
         assert!(matches!(host.get_ssl_mode(), sqlx::postgres::PgSslMode::Require));
-        // The driver shows the password only in its own debug text, which is why ours never prints it.
+        // The driver's debug text contains the password, so ours never prints it.
         assert!(format!("{host:?}").contains("\"p/:#%\""));
     }
 }
 
-/// What is wrong is named, by part or parameter, with what would be right.
+/// An error names the invalid part or parameter and the valid forms.
 #[test]
 fn mistakes_are_named() {
     for (url, part) in [

@@ -1,15 +1,15 @@
-//! Which servers will do.
+//! The supported server versions.
 
 use crate::{Error, Result};
 
-/// The oldest major version of the server that everything here is tested with.
+/// The oldest supported major version of PostgreSQL.
 pub const OLDEST_SERVER: u32 = 14;
 
 /// `server_version_num` is the major version times this, plus the minor one.
 const SCALE: u32 = 10_000;
 
-/// Checks `server_version_num` of `server`. Every connection that is opened to find out whether a server can be used
-/// ([`Database::check`](crate::Database::check)) passes here.
+/// Checks `server_version_num` of `server`. Called for every probe connection
+/// ([`Database::check`](crate::Database::check)).
 ///
 /// # Errors
 /// [`Error::OldServer`] for anything older than [`OLDEST_SERVER`].
@@ -25,8 +25,8 @@ pub(super) fn check(server: &str, version_num: u32) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Versions before 14 are rejected with what is needed; 14 and everything newer is accepted.
-    /// A table of `server_version_num`, the 9 series and both sides of the bound among them.
+    /// Versions before 14 are rejected with the required version; 14 and newer are accepted.
+    /// A table of `server_version_num`, including the 9 series and both sides of the bound.
     #[test]
     fn servers_older_than_14_are_rejected() {
         for (version_num, accepted) in [

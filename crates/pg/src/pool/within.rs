@@ -1,4 +1,4 @@
-//! A limit for what a statement may take.
+//! A client-side timeout for statements.
 
 use std::io;
 use std::pin::pin;
@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use crate::Result;
 
-/// Runs `work` for no longer than `limit`.
+/// Runs `work` for at most `limit`.
 ///
-/// Time over is reported before `work` is dropped, so that whatever connection it holds is tested before anybody uses it again. A plain
-/// timeout would put a connection back whose server has gone silent, and everybody would wait for it in turn.
+/// The timeout is reported before `work` is dropped, so that its connection is tested before it is reused. A plain
+/// timeout would return the connection of an unresponsive server to the pool, and each later user would wait for it.
 ///
 /// # Errors
-/// Those of `work`; [`Error::Interrupted`](crate::Error::Interrupted) when the time is over: it may or may not have happened.
+/// Those of `work`; [`Error::Interrupted`](crate::Error::Interrupted) after `limit`: the work may or may not have taken
+/// effect.
 pub async fn within<T>(limit: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
     let mut work = pin!(work);
     tokio::select! {

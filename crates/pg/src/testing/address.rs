@@ -1,17 +1,17 @@
-//! Changing where a database URL leads.
+//! Rewriting database URLs.
 
 use std::net::SocketAddr;
 
 use sqlx::postgres::PgConnectOptions;
 
-/// `url` with another address, and without encryption: what stands in front of the server reads the bytes.
+/// `url` with another address, and without encryption, because a proxy reads the bytes.
 pub(super) fn redirect(url: &str, to: SocketAddr) -> String {
     let parts = split(url);
     format!("{}{}{to}{}?{}", parts.scheme, parts.login, parts.path, query(parts.query, &["host", "port", "sslmode"]))
         + "sslmode=disable"
 }
 
-/// `url` with another role and password. Both must be plain: no character that has a meaning in a URL.
+/// `url` with another role and password. Neither may contain characters that are special in a URL.
 pub(super) fn log_in_as(url: &str, role: &str, password: &str) -> String {
     let parts = split(url);
     let query = query(parts.query, &["user", "password"]);
@@ -19,14 +19,14 @@ pub(super) fn log_in_as(url: &str, role: &str, password: &str) -> String {
     url.trim_end_matches(['?', '&']).to_owned()
 }
 
-/// The host and port that a URL leads to. A host that begins with a slash is the folder of a socket.
+/// The host and port of a URL. A host that begins with a slash is the folder of a socket.
 pub(super) fn target(url: &str) -> (String, u16) {
     let options: PgConnectOptions = url.parse().expect("the test server's URL was used before");
     let socket = options.get_socket().map(|folder| folder.to_string_lossy().into_owned());
     (socket.unwrap_or_else(|| options.get_host().to_owned()), options.get_port())
 }
 
-/// `url` with one of its hosts each, in its order.
+/// One URL per host of `url`, in the same order.
 pub(super) fn each_host(url: &str) -> Vec<String> {
     let parts = split(url);
     let query = if parts.query.is_empty() { String::new() } else { format!("?{}", parts.query) };
@@ -34,7 +34,7 @@ pub(super) fn each_host(url: &str) -> Vec<String> {
     hosts.map(|host| format!("{}{}{host}{}{query}", parts.scheme, parts.login, parts.path)).collect()
 }
 
-/// The role and password that a URL logs in with.
+/// The role and password of a URL.
 pub(super) fn login(url: &str) -> (String, String) {
     let login = split(url).login.trim_end_matches('@');
     let (role, password) = login.split_once(':').unwrap_or((login, ""));
@@ -67,7 +67,7 @@ struct Parts<'a> {
 fn split(url: &str) -> Parts<'_> {
     let (rest, query) = url.split_once('?').unwrap_or((url, ""));
     let (scheme, rest) = rest.split_at(rest.find("://").map_or(0, |at| at + 3));
-    // A password may hold anything but a slash that is not escaped; the last @ before the path ends the login.
+    // A password may contain anything except an unescaped slash; the last @ before the path ends the login.
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let (login, address) = authority.split_at(authority.rfind('@').map_or(0, |at| at + 1));
     Parts { scheme, login, address, path, query }
@@ -85,7 +85,7 @@ fn query(query: &str, without: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    /// A URL keeps everything but what is changed in it.
+    /// Only the requested part of a URL changes.
     /// A table of URLs with and without login, database and parameters.
     #[test]
     fn only_the_address_or_the_login_changes() {

@@ -1,9 +1,9 @@
-//! Removing what tests leave on the server.
+//! Removing schemas and roles of tests.
 //!
-//! A test's schema is dropped when its [`TestDb`](super::TestDb) is. At that moment the test's runtime may be ending,
-//! its thread may be panicking, and a connection of the test may still hold a lock: so this runs on a thread and a
-//! runtime of its own, and ends whoever holds a lock on the schema. A test process that was killed leaves its schema;
-//! later ones remove it by the time in its name.
+//! A test's schema is dropped with its [`TestDb`](super::TestDb). At that time the test's runtime may be shutting down,
+//! its thread may be panicking, and a connection of the test may still hold a lock. So this runs on its own thread and
+//! runtime, and terminates sessions that hold a lock on the schema. A killed test process leaves its schema; later
+//! processes remove it by the timestamp in its name.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,27 +12,25 @@ use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
 
 use crate::Schema;
 
-/// No test runs this long; what is older was left behind.
+/// No test runs this long; older schemas are leftovers.
 const LEFT_BEHIND: Duration = Duration::from_secs(3600);
 
-/// How many leftovers one process removes, so that no test waits long for it.
+/// Most leftovers that one process removes, so that no test waits long for it.
 const SWEEP_AT_MOST: i64 = 20;
 
-/// Attempts to drop a schema, each after ending those who hold a lock on it.
+/// Attempts to drop a schema, each after terminating the sessions that hold a lock on it.
 const DROP_TRIES: usize = 5;
 
-/// What the names of tests' schemas and roles begin with. Everything with such a name is ours to remove, so it must be
-/// nobody else's.
+/// Prefix of the names of test schemas and roles. Everything with this prefix may be removed.
 const PREFIX: &str = "reveille_test_";
 
-/// The name of the lock under which rights on the database are given and taken: they are fields of one row, and
-/// PostgreSQL fails two who change them together.
+/// Takes the lock for changing privileges on the database: they are columns of one row, and concurrent changes fail.
 pub(super) const RIGHTS_LOCK: &str = "select pg_advisory_xact_lock(hashtext('reveille test rights'))";
 
-/// How long that lock may be waited for: many tests start together.
+/// How long to wait for that lock: many tests start together.
 pub(super) const RIGHTS_TIMEOUT: &str = "set local lock_timeout = '60s'";
 
-/// A new name for a schema: its time, so that leftovers are recognised, and enough chance to be unique.
+/// A new schema name: a timestamp, to recognise leftovers, and a random part.
 pub(super) fn new_name() -> String {
     let random = crate::embedded::random_hex(6).unwrap_or_else(|error| panic!("{error}"));
     format!("{PREFIX}{:08x}_{random}", seconds())
@@ -42,7 +40,7 @@ fn seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// Drops a schema and roles, whatever the caller's runtime is doing. Blocks until done.
+/// Drops a schema and roles, independently of the caller's runtime. Blocks until done.
 pub(super) fn drop_now(url: &str, schema: &Schema, roles: &[String]) {
     let (url, schema, roles) = (url.to_owned(), schema.clone(), roles.to_vec());
     let cleaner = std::thread::spawn(move || {
@@ -53,20 +51,20 @@ pub(super) fn drop_now(url: &str, schema: &Schema, roles: &[String]) {
             for role in &roles {
                 dropped = dropped.and(drop_role(&mut connection, role).await);
             }
-            // Also when a role could not be dropped.
+            // Even if a role could not be dropped.
             dropped = drop_schema(&mut connection, &schema).await.and(dropped);
             connection.close().await.and(dropped)
         })
     });
     match cleaner.join() {
         Ok(Ok(())) => {}
-        // Not a failure of the test: a server that the test has stopped cannot be cleaned, and the sweep comes by later.
+        // Not a failure of the test: it may have stopped the server. A later sweep removes the schema.
         Ok(Err(error)) => eprintln!("a test's schema was left behind: {error}"),
         Err(_) => eprintln!("a test's schema was left behind: the cleaning thread panicked"),
     }
 }
 
-/// Removes what killed test processes left behind.
+/// Removes the schemas and roles of killed test processes.
 pub(super) async fn sweep(connection: &mut PgConnection) -> sqlx::Result<()> {
     let oldest = format!("{PREFIX}{:08x}", seconds().saturating_sub(LEFT_BEHIND.as_secs()));
     let ours = format!("^{PREFIX}[0-9a-f]{{8}}_");
@@ -80,7 +78,7 @@ pub(super) async fn sweep(connection: &mut PgConnection) -> sqlx::Result<()> {
     .await?;
     for name in left {
         if let Ok(schema) = Schema::new(&name) {
-            // Another process may be sweeping too.
+            // A failure is ignored: another process may be sweeping too.
             let _ = drop_schema(connection, &schema).await;
         }
     }
@@ -98,7 +96,7 @@ pub(super) async fn sweep(connection: &mut PgConnection) -> sqlx::Result<()> {
     Ok(())
 }
 
-/// A connection for making and removing, which nobody waits for.
+/// A connection for creating and dropping, with a short lock timeout.
 pub(super) async fn connect(url: &str) -> sqlx::Result<PgConnection> {
     let options: PgConnectOptions = url.parse()?;
     let options = options.application_name("reveille test").options([("lock_timeout", "500ms")]);
@@ -120,7 +118,7 @@ async fn drop_schema(connection: &mut PgConnection, schema: &Schema) -> sqlx::Re
 }
 
 async fn end_lock_holders(connection: &mut PgConnection, schema: &Schema) -> sqlx::Result<()> {
-    // A lock on a table in it, or on the schema itself: that is what a table that is not committed yet shows as.
+    // A lock on a table of the schema, or on the schema itself, as an uncommitted table has.
     let end = "select pg_terminate_backend(l.pid) from pg_locks l \
                left join pg_class c on l.locktype = 'relation' and c.oid = l.relation \
                join pg_namespace n on n.oid = c.relnamespace \

@@ -1,5 +1,5 @@
-/* A wall clock that is CLOCK_SKEW seconds off, for one process, by LD_PRELOAD. Only the wall clock: what measures spans of time is
-   left alone, as on a machine whose clock was set wrong. */
+/* LD_PRELOAD library that shifts the wall clock of a process by CLOCK_SKEW seconds. Monotonic clocks are unchanged, as on
+   a machine whose clock was set wrong. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-//! Processes whose clock is wrong.
+//! Processes with a wrong clock.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,16 +10,16 @@ use tokio::process::Command;
 use super::skip;
 use crate::embedded::random_hex;
 
-/// The library, as it is compiled.
+/// The source of the library.
 const SOURCE: &[u8] = include_bytes!("clock.c");
 
-/// A library that sets the wall clock of a process wrong. Removed when dropped.
+/// A preloaded library that shifts the wall clock of a process. Removed when dropped.
 #[derive(Debug)]
 pub struct WrongClock(PathBuf);
 
 impl WrongClock {
-    /// Compiled by the C compiler that Rust links with; `None`, with a line that the test is skipped, where there is none or where
-    /// libraries cannot be put before others.
+    /// Compiles the library with the C compiler that Rust links with. `None`, with a line that the test is skipped, if
+    /// there is no compiler or no `LD_PRELOAD`.
     pub async fn compile() -> Option<WrongClock> {
         let unique = random_hex(8).unwrap_or_else(|error| panic!("{error}"));
         let clock = WrongClock(std::env::temp_dir().join(format!("wrong-clock-{unique}.so")));
@@ -39,7 +39,7 @@ impl WrongClock {
         Ok(compiling.wait().await?.success())
     }
 
-    /// The environment of a process whose clock is so many seconds ahead; behind, if there are fewer than none.
+    /// The environment of a process whose clock is ahead by `seconds`, or behind if negative.
     pub fn ahead(&self, seconds: i64) -> [(&'static str, OsString); 2] {
         [("LD_PRELOAD", self.0.clone().into()), ("CLOCK_SKEW", seconds.to_string().into())]
     }
@@ -57,7 +57,7 @@ mod tests {
 
     use super::*;
 
-    /// A program under it reads another time. Asks `date`.
+    /// A program with the library reads the shifted time. Runs `date`.
     #[tokio::test]
     async fn a_wrong_clock_is_wrong() {
         const HOUR: i64 = 3_600;

@@ -1,16 +1,16 @@
 #!/bin/sh
-# Stops the test servers in a folder and removes it (see server.rs): now, or when nobody has used them for ten minutes.
-# Servers that a living process uses are left alone.
+# Stops the test servers in a folder and removes it (see server.rs): now, or after ten minutes without use.
+# Servers that a running process uses are not stopped.
 # usage: control.sh stop|watch FOLDER
 folder=$2
 idle_minutes=10
-look_every_seconds=20
-# A process that has just ended may not have let go yet.
+poll_every_seconds=20
+# A process that has just ended may not have released its lock yet.
 lock_tries=30
-# A fast shutdown without a checkpoint to speak of takes less than a second.
+# A fast shutdown with a small checkpoint takes less than a second.
 stop_tries=300
 
-# A pid file can outlive its server, so the process must be postgres on that very folder.
+# A pid file can outlive its server, so the process must be postgres on that folder.
 is_server() {
     if [ -e /proc/self/cmdline ]; then
         command_line=$(tr '\0' ' ' <"/proc/$1/cmdline")
@@ -20,7 +20,7 @@ is_server() {
     case $command_line in *postgres*"$2"*) return 0 ;; *) return 1 ;; esac
 }
 
-# Takes the lock that every process holds, shared, while it uses a server here. Held until this shell ends.
+# Takes exclusively the lock that every process holds, shared, while it uses a server here. Held until this shell ends.
 lock_out_users() {
     exec 9>>"$folder/in-use" || return 1
     tries=0
@@ -28,7 +28,7 @@ lock_out_users() {
         if command -v flock >/dev/null 2>&1; then
             flock -n -x 9 && return 0
         else
-            # Not every system has the program; the lock is the same.
+            # Not every system has flock; perl takes the same lock.
             perl -e 'open(my $file, ">>&=", 9) or exit 1; exit(flock($file, 2 | 4) ? 0 : 1)' && return 0
         fi
         tries=$((tries + 1))
@@ -47,11 +47,11 @@ stop_all() {
         tries=0
         while is_server "$pid" "$data"; do
             tries=$((tries + 1))
-            [ "$tries" -lt "$stop_tries" ] || { echo "process $pid does not stop; $folder stays" >&2; return 1; }
+            [ "$tries" -lt "$stop_tries" ] || { echo "process $pid does not stop; $folder is kept" >&2; return 1; }
             sleep 0.1
         done
     done
-    # Where the path of a socket would be too long it is in a folder of its own.
+    # If the path of a socket would be too long, the socket is in a separate folder.
     for remembered in "$folder"/*/socket_dir; do
         [ -e "$remembered" ] || continue
         socket_dir=$(cat "$remembered")
@@ -62,7 +62,7 @@ stop_all() {
 
 case $1 in
 stop)
-    if lock_out_users; then stop_all; else echo "the test servers in $folder are in use, and stay"; fi
+    if lock_out_users; then stop_all; else echo "the test servers in $folder are in use and keep running"; fi
     ;;
 watch)
     while [ -e "$folder/server/data/postmaster.pid" ]; do
@@ -70,7 +70,7 @@ watch)
             stop_all
             break
         fi
-        sleep "$look_every_seconds"
+        sleep "$poll_every_seconds"
     done
     ;;
 esac

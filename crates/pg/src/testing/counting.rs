@@ -1,7 +1,7 @@
-//! Counting what a test asks of the database.
+//! Counting the statements of a test.
 //!
 //! `pg_stat_statements` counts for the whole server, where other tests run at the same time; resetting it would destroy
-//! their counts. A role of its own makes a test's statements countable: the statistics are kept per role.
+//! their counts. The statistics are kept per role, so a test counts its statements with its own role.
 
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection as _, Row as _};
@@ -11,10 +11,10 @@ use super::{TestDb, address, skip};
 use crate::embedded::random_hex;
 use crate::{Database, Options};
 
-/// A login role of one test. What is sent through its URL is counted, and nothing else.
+/// A login role of one test. Only statements sent through its URL are counted.
 ///
-/// The role has the rights of the server's owner in everything that the test makes, but is no superuser. It is dropped,
-/// with everything that it owns, together with its [`TestDb`].
+/// The role has all privileges on the objects that the test creates, but is not a superuser. It is dropped, with
+/// everything that it owns, together with its [`TestDb`].
 #[derive(Debug)]
 pub struct CountingRole {
     name: String,
@@ -26,8 +26,8 @@ pub struct CountingRole {
 impl TestDb {
     /// A role whose statements are counted.
     ///
-    /// `None`, with a line that the test is skipped, when the server of `DATABASE_URL` has no `pg_stat_statements` or
-    /// its role is no superuser.
+    /// `None`, with a line that the test is skipped, if the server of `DATABASE_URL` has no `pg_stat_statements` or its
+    /// role is not a superuser.
     pub async fn counting_role(&self) -> Option<CountingRole> {
         let mut observer = self.superuser().await?;
         let preloaded: bool = sqlx::query_scalar(
@@ -40,7 +40,7 @@ impl TestDb {
             return skip("pg_stat_statements in shared_preload_libraries of the server");
         }
         let (name, password) = (cleaning::new_name(), random_hex(16).unwrap_or_else(|error| panic!("{error}")));
-        // Tests start together on a server that may not have the extension yet, and creating it is not concurrent either.
+        // Under the lock, because concurrent tests may all create the extension, which fails.
         let sql = format!(
             "{RIGHTS_TIMEOUT}; {RIGHTS_LOCK}; \
              create extension if not exists pg_stat_statements; \
@@ -76,19 +76,19 @@ impl CountingRole {
         &self.database
     }
 
-    /// Another pool, of one connection: a plan is made once.
+    /// Another pool with one connection, so that a plan is made once.
     ///
     /// # Panics
-    /// If there cannot be one.
+    /// If the pool cannot be created.
     pub fn one_connection(&self) -> Database {
         let one = crate::Options { max_connections: 1, ..crate::Options::default() };
         Database::connect_lazy(&self.url, one).expect("a pool of one connection")
     }
 
-    /// Every statement that this role has sent, with the number of times; in order of the text.
+    /// Every statement that this role has sent, with the number of calls, ordered by text.
     ///
-    /// Constants are shown as parameters. `BEGIN`, `COMMIT` and `LISTEN` are statements too; what functions run inside
-    /// is not.
+    /// Constants are shown as parameters. `BEGIN`, `COMMIT` and `LISTEN` are included; statements inside functions are
+    /// not.
     pub async fn statements(&self) -> Vec<(String, i64)> {
         let statements = "select s.query, s.calls from pg_stat_statements s \
                           join pg_roles r on r.oid = s.userid where r.rolname = $1 order by s.query";
@@ -102,14 +102,14 @@ impl CountingRole {
         self.statements().await.iter().map(|(_, calls)| calls).sum()
     }
 
-    /// How many statements this role has sent whose text contains `fragment`, in any case.
+    /// How many statements this role has sent whose text contains `fragment`, ignoring case.
     pub async fn calls_matching(&self, fragment: &str) -> i64 {
         let fragment = fragment.to_lowercase();
         let statements = self.statements().await;
         statements.iter().filter(|(query, _)| query.to_lowercase().contains(&fragment)).map(|(_, calls)| calls).sum()
     }
 
-    /// How many pages the statements of this role have read whose text contains `fragment`, and the functions that they call.
+    /// Pages read by this role's statements whose text contains `fragment`, including the functions that they call.
     pub async fn pages_matching(&self, fragment: &str) -> i64 {
         let pages = "select coalesce(sum(s.shared_blks_hit + s.shared_blks_read), 0)::bigint from pg_stat_statements s \
                      join pg_roles r on r.oid = s.userid where r.rolname = $1 and strpos(s.query, $2) > 0";

@@ -1,4 +1,4 @@
-//! One schema for one test.
+//! One schema per test.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use super::server::{Server, server};
 use super::{cleaning, skip};
 use crate::{Database, Options, Schema};
 
-/// A schema of its own for one test, on the shared server. Dropped with everything in it when the value is.
+/// The schema of one test on the shared server. Dropped, with everything in it, when the value is dropped.
 ///
 /// ```no_run
 /// # async fn example() -> reveille_pg::Result<()> {
@@ -30,12 +30,12 @@ pub struct TestDb {
 }
 
 impl TestDb {
-    /// A new, empty schema with a plain name. Starts the shared server if none runs.
+    /// Creates an empty schema with a simple name. Starts the shared server if it does not run.
     pub async fn new() -> TestDb {
         TestDb::named(&cleaning::new_name()).await
     }
 
-    /// A new, empty schema whose name has quotes, blanks and letters beyond ASCII: what a careless SQL text breaks on.
+    /// Creates an empty schema whose name has quotes, spaces and non-ASCII letters, to find missing quotes.
     pub async fn with_odd_name() -> TestDb {
         TestDb::named(&format!("{} My \"odd\" Schéma", cleaning::new_name())).await
     }
@@ -59,10 +59,10 @@ impl TestDb {
         &self.schema
     }
 
-    /// Lets the server know how large the tables of the schema are now, as it finds out by itself after a minute or so.
+    /// Analyzes the tables of the schema now, as autovacuum would after about a minute.
     ///
     /// # Panics
-    /// If it cannot.
+    /// If a statement fails.
     pub async fn analyze(&self) {
         let sql = "do $$ declare name text; begin \
                    for name in select format('%I.%I', n.nspname, c.relname) from pg_class c join pg_namespace n on n.oid = c.relnamespace \
@@ -73,7 +73,7 @@ impl TestDb {
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(self.database.pool()).await.expect("analyze the tables");
     }
 
-    /// A transaction that keeps whatever is updated or deleted from now on, as a forgotten one does: it has a number and a snapshot.
+    /// A transaction with a transaction id and a snapshot that keeps dead tuples, as an idle transaction does.
     ///
     /// # Panics
     /// If it cannot begin.
@@ -89,9 +89,9 @@ impl TestDb {
         &self.url
     }
 
-    /// A connection as superuser, for what an ordinary role may not do.
+    /// A superuser connection.
     ///
-    /// `None`, with a line that the test is skipped, when the role of `DATABASE_URL` is not one.
+    /// `None`, with a line that the test is skipped, if the role of `DATABASE_URL` is not a superuser.
     pub async fn superuser(&self) -> Option<PgConnection> {
         let mut connection = cleaning::connect(&self.url).await.expect("connect to the test server");
         let is_superuser: bool = sqlx::query_scalar("select current_setting('is_superuser')::bool")
@@ -101,7 +101,7 @@ impl TestDb {
         if is_superuser { Some(connection) } else { skip("a superuser, which the role of DATABASE_URL is not") }
     }
 
-    /// Remembers a role to drop together with the schema.
+    /// Registers a role to drop together with the schema.
     pub(super) fn drop_role_later(&self, role: String) {
         self.roles.lock().expect("no test panics while holding this").push(role);
     }
@@ -114,7 +114,7 @@ impl Drop for TestDb {
     }
 }
 
-/// Creates the schema, and once per process removes what killed processes left behind.
+/// Creates the schema, and once per process removes leftovers of killed processes.
 async fn create(url: &str, schema: &Schema) -> sqlx::Result<()> {
     static SWEPT: AtomicBool = AtomicBool::new(false);
     let mut connection = cleaning::connect(url).await?;
@@ -128,8 +128,8 @@ async fn create(url: &str, schema: &Schema) -> sqlx::Result<()> {
 
 fn explain(server: &Server) -> &'static str {
     if server.given {
-        "DATABASE_URL is set, and no schema could be created there"
+        "could not create a schema on the server of DATABASE_URL"
     } else {
-        "no schema could be created on the shared test server"
+        "could not create a schema on the shared test server"
     }
 }

@@ -11,20 +11,20 @@ use crate::embedded::{self, Download, Error, Installation, Wanted};
 
 /// The PostgreSQL for a test that starts servers itself.
 ///
-/// `None`, with a line that the test is skipped, when `DATABASE_URL` says to start nothing.
+/// `None`, with a line that the test is skipped, if `DATABASE_URL` is set.
 pub async fn installation_to_start() -> Option<Installation> {
     if given_url().is_some() {
-        return skip("to start a server, and DATABASE_URL says to start none");
+        return skip("to start a server, but DATABASE_URL is set");
     }
     Some(installation().await)
 }
 
-/// The server that the caller wants the tests to run on.
+/// The URL of the server to test on, if set.
 pub(super) fn given_url() -> Option<String> {
     variable("DATABASE_URL")
 }
 
-/// The PostgreSQL that tests run on, downloaded if there is none; looked for once per process.
+/// The PostgreSQL that tests run on, downloaded if none is installed; determined once per process.
 pub(super) async fn installation() -> Installation {
     static FOUND: OnceCell<Installation> = OnceCell::const_new();
     let found = FOUND.get_or_try_init(find_or_download).await;
@@ -38,7 +38,7 @@ async fn find_or_download() -> Result<Installation, Error> {
     let wanted = Wanted { exact, bin_dir: variable("REVEILLE_PG_BIN").map(PathBuf::from), ..Wanted::default() };
     match Installation::find(wanted.clone()).await {
         Err(Error::NotFound { .. }) => {
-            // Test processes start together; one fetches it for all.
+            // Test processes start together; one downloads it for all.
             let _lock = Folder::open().await.lock("download").await;
             let what = Download { wanted, archive: variable("REVEILLE_PG_ARCHIVE").map(PathBuf::from), into: None };
             embedded::obtain(what, |progress| eprintln!("{progress}")).await

@@ -1,13 +1,11 @@
-//! A database for a test, with no server prepared.
+//! Test databases, without setup.
 //!
-//! [`TestDb`] gives every test a schema of its own on a server that all tests share, so that they run in parallel and
-//! none sees another's rows. The first test process starts that server, the others find it, whether they are threads of
-//! `cargo test` or processes of `cargo nextest`; it stops by itself ten minutes after its last use, and at the end of
-//! `make test`.
+//! [`TestDb`] gives every test its own schema on a shared server, so that tests run in parallel and do not see each
+//! other's rows. The first test process starts that server and the others find it, whether they are threads of `cargo
+//! test` or processes of `cargo nextest`; it stops ten minutes after its last use, and at the end of `make test`.
 //!
-//! With `DATABASE_URL` set, that server is used and nothing is started. What a test needs beyond it (a server that can
-//! be restarted, a role of its own) is asked for by functions that answer `None` and print that the test is skipped,
-//! and why.
+//! With `DATABASE_URL` set, that server is used and nothing is started. Functions that need more (a server that can be
+//! restarted, a superuser) then return `None` and print that the test is skipped, and why.
 //!
 //! | environment | meaning |
 //! |---|---|
@@ -15,10 +13,10 @@
 //! | `REVEILLE_TEST_PG` | the major version of the server to start, e.g. `18` |
 //! | `REVEILLE_PG_BIN` | the folder of PostgreSQL programs to start it with |
 //! | `REVEILLE_PG_ARCHIVE` | an archive of PostgreSQL to use where none is installed |
-//! | `REVEILLE_TEST_SKIPPED` | a file that names the tests that were skipped |
+//! | `REVEILLE_TEST_SKIPPED` | a file to which the skipped tests are appended |
 //! | `REVEILLE_UPDATE_SNAPSHOTS` | `1` writes snapshots of schemas instead of comparing them |
 //!
-//! Functions here panic with a readable message instead of returning errors: there is nothing else for a test to do.
+//! Functions here panic with a readable message instead of returning errors.
 
 mod address;
 mod cleaning;
@@ -52,10 +50,10 @@ pub use proxy::{Cut, Mode, Proxy};
 pub use small_disk::SmallDisk;
 pub use snapshot::{check_snapshot, snapshot};
 
-/// Says on standard error that the running test is skipped, and why. Returns `None`, for the caller to return.
+/// Prints on standard error that the running test is skipped, and why. Returns `None`, for the caller to return.
 ///
-/// A test runner hides what a passing test prints, so the line also goes to the file that `REVEILLE_TEST_SKIPPED` names;
-/// `make test` shows it at the end.
+/// A test runner hides the output of a passing test, so the line is also appended to the file `REVEILLE_TEST_SKIPPED`,
+/// which `make test` prints at the end.
 ///
 /// ```no_run
 /// # fn has_openssl() -> bool { false }
@@ -72,7 +70,7 @@ pub fn skip<T>(needs: &str) -> Option<T> {
     eprint!("{line}");
     if let Some(file) = std::env::var_os("REVEILLE_TEST_SKIPPED") {
         let opened = std::fs::OpenOptions::new().create(true).append(true).open(file);
-        // One write, so that the lines of processes that skip together stay whole.
+        // One write, so that lines of concurrent processes do not mix.
         let _ = opened.and_then(|mut file| file.write_all(line.as_bytes()));
     }
     None

@@ -1,22 +1,23 @@
-//! Waiting for what nobody announces.
+//! Polling for a condition.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// How long what should happen at once may take before a test fails. Long, because two cores run many tests at once.
-pub const PATIENCE: Duration = Duration::from_secs(25);
-/// How often a state that nobody announces is looked at.
-const GLANCE: Duration = Duration::from_millis(5);
+/// How long a condition may take before a test fails. Long, because a broker or a server that restarts on two busy
+/// cores takes half a minute, and only a failure waits for all of it.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+/// How often a condition is polled.
+const POLL_EVERY: Duration = Duration::from_millis(5);
 
-/// Waits until `is_so`.
+/// Waits until `is_so` returns true.
 ///
 /// # Panics
-/// If it is not within [`PATIENCE`].
+/// If it does not within [`PATIENCE`].
 pub async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let since = Instant::now();
     while !is_so().await {
         assert!(since.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
-        sleep(GLANCE).await;
+        sleep(POLL_EVERY).await;
     }
 }

@@ -11,17 +11,17 @@ use tokio::net::TcpStream;
 use super::server::Folder;
 use super::{TestDb, address, skip};
 
-/// Where the packages put it; an ordinary user's `PATH` often lacks the second kind.
+/// Folders where packages install it; the `PATH` of an ordinary user often lacks `sbin`.
 const PLACES: [&str; 4] = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin"];
 
-/// Few enough that clients change servers all the time.
+/// Few, so that clients change server connections often.
 const SERVER_CONNECTIONS: u32 = 3;
 
-/// How long it may take to listen.
+/// How long it may take to start.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A PgBouncer in transaction mode in front of the test server: a session is a client's for the length of a transaction.
-/// Prepared statements are not carried over. Ended when the value is dropped.
+/// A PgBouncer in transaction mode in front of the test server. It does not track prepared statements. Stopped when the
+/// value is dropped.
 #[derive(Debug)]
 pub struct Pooler {
     url: String,
@@ -31,13 +31,13 @@ pub struct Pooler {
 
 /// Starts a pooler in front of a test's server.
 ///
-/// `None`, with a line that the test is skipped, when PgBouncer is not installed (`make test` installs it where it may), or
-/// when `DATABASE_URL` leads to a socket, whose rights PgBouncer may not have.
+/// `None`, with a line that the test is skipped, if PgBouncer is not installed (`make test` installs it if possible),
+/// or if `DATABASE_URL` names a socket, which PgBouncer may not be allowed to open.
 pub async fn pooler(db: &TestDb) -> Option<Pooler> {
     let Some(program) = find() else { return skip("PgBouncer, which is not installed") };
     let target = address::target(db.url());
     if target.0.starts_with('/') {
-        return skip("a host and port to put PgBouncer in front of, and DATABASE_URL names a socket");
+        return skip("a host and port for PgBouncer, but DATABASE_URL names a socket");
     }
     let servers = Folder::open().await;
     let folder = servers.make_private_dir();
@@ -60,7 +60,7 @@ pub async fn pooler(db: &TestDb) -> Option<Pooler> {
 }
 
 impl Pooler {
-    /// The server's URL, by way of the pooler. Do not print it.
+    /// The server's URL through the pooler. Do not print it.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -68,7 +68,7 @@ impl Pooler {
     async fn wait(&mut self, address: SocketAddr) {
         let since = Instant::now();
         while TcpStream::connect(address).await.is_err() {
-            let ended = self.process.try_wait().expect("look at pgbouncer").is_some();
+            let ended = self.process.try_wait().expect("query the state of pgbouncer").is_some();
             let log = || fs::read_to_string(self.folder.join("log")).unwrap_or_default();
             assert!(!ended && since.elapsed() < START_TIMEOUT, "pgbouncer did not start: {}", log());
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -90,7 +90,7 @@ fn find() -> Option<PathBuf> {
     places.map(|place| place.join("pgbouncer")).find(|program| program.is_file())
 }
 
-/// The one login that it takes from clients and presents to the server.
+/// The login that clients use and that the pooler uses on the server.
 fn users(url: &str) -> String {
     let quote = |text: String| format!("\"{}\"", text.replace('"', "\"\""));
     let (role, password) = address::login(url);
@@ -98,7 +98,7 @@ fn users(url: &str) -> String {
 }
 
 fn configuration(program: &Path, users: &Path, target: &(String, u16), address: SocketAddr) -> String {
-    // Since 1.21 it can carry prepared statements over; a pooler that cannot is the harder case, and the common one.
+    // Since 1.21 it can track prepared statements; switched off, because a pooler without that is the harder case.
     let version = Command::new(program).arg("--version").output().map(|output| output.stdout).unwrap_or_default();
     let version = String::from_utf8_lossy(&version).into_owned();
     let minor =

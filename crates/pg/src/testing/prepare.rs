@@ -1,7 +1,7 @@
-//! Every SQL text against the real schema, without running it.
+//! Preparing every SQL text against the real schema, without running it.
 //!
-//! A statement that is sent once a day, or only after a failure, may be wrong for a long time before anybody notices.
-//! PostgreSQL finds a misspelt column, a missing function or a parameter of the wrong type when it prepares it.
+//! A mistake in a statement that is sent once a day, or only after a failure, may stay unnoticed for a long time.
+//! PREPARE finds a misspelt column, a missing function or a parameter of the wrong type.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use sqlx::{Executor as _, SqlSafeStr as _};
 
 use crate::{Database, Schema};
 
-/// The `.sql` files of a folder as pairs of name and text, by name. Read when the test runs, so that no file is forgotten.
+/// The `.sql` files of a folder as pairs of name and text, by name. Read at run time, so that no file is missed.
 ///
 /// # Panics
 /// If there is none, or one cannot be read.
@@ -29,11 +29,11 @@ pub fn sql_files(folder: impl AsRef<Path>) -> Vec<(String, String)> {
     files
 }
 
-/// Prepares each of `statements`, pairs of a name and a text with `{schema}` in it, and runs none. The body of a `plpgsql`
-/// function is not looked into; only running it does that.
+/// Prepares each of `statements`, pairs of a name and a text with `{schema}` in it, and runs none. Bodies of `plpgsql`
+/// functions are not checked.
 ///
 /// # Panics
-/// If any cannot be prepared, with the names of all that cannot and PostgreSQL's reasons; or if there is none to prepare.
+/// If any cannot be prepared, with the name and PostgreSQL's reason for each; or if `statements` is empty.
 pub async fn prepare_all<N: AsRef<str>, T: AsRef<str>>(database: &Database, schema: &Schema, statements: &[(N, T)]) {
     assert!(!statements.is_empty(), "there is no statement to prepare");
     let mut session = database.session().await.expect("a session to prepare in");
@@ -45,5 +45,5 @@ pub async fn prepare_all<N: AsRef<str>, T: AsRef<str>>(database: &Database, sche
         }
     }
     assert!(faults.is_empty(), "PostgreSQL cannot prepare:\n{}", faults.join("\n"));
-    session.finish().await.expect("give the session back");
+    session.finish().await.expect("finish the session");
 }

@@ -9,11 +9,10 @@ use super::server::{Folder, server, start};
 use super::skip;
 use crate::embedded::{self, Cluster, Settings, Signal};
 
-/// How long a server that is thrown away may take to end.
+/// How long a server may take to end when it is dropped.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A server that belongs to one test, with its data on disk as in earnest. Stopped and removed when the value is
-/// dropped.
+/// A server that belongs to one test, with `fsync` on. Stopped and removed when the value is dropped.
 #[derive(Debug)]
 pub struct PrivateCluster {
     cluster: Cluster,
@@ -21,17 +20,17 @@ pub struct PrivateCluster {
 }
 
 impl PrivateCluster {
-    /// Starts one, as a copy of a fresh server: about a second.
+    /// Starts a server as a copy of a new one, which takes about a second.
     ///
-    /// `None`, with a line that the test is skipped, when `DATABASE_URL` says to start nothing.
+    /// `None`, with a line that the test is skipped, if `DATABASE_URL` is set.
     pub async fn start() -> Option<PrivateCluster> {
         PrivateCluster::start_with(&[]).await
     }
 
-    /// Starts one with further lines of `postgresql.conf`.
+    /// Starts a server with additional lines of `postgresql.conf`.
     pub async fn start_with(extra: &[(&str, &str)]) -> Option<PrivateCluster> {
         if server().await.given {
-            return skip("a server of its own, and DATABASE_URL says to start none");
+            return skip("a server of its own, but DATABASE_URL is set");
         }
         let folder = Folder::open().await;
         folder.keep_alive();
@@ -44,9 +43,9 @@ impl PrivateCluster {
         Some(PrivateCluster { cluster, folder })
     }
 
-    /// Starts a standby that follows this server. This server is stopped for a moment, and copied.
+    /// Starts a standby of this server. This server is stopped while its data is copied.
     ///
-    /// `select pg_promote()` on the standby makes it the primary.
+    /// `select pg_promote()` on the standby promotes it.
     pub async fn standby(&self) -> PrivateCluster {
         let (home, pgdata) = (self.folder.private_home(), self.pgdata());
         self.stop().await.expect("stop the primary");
@@ -81,7 +80,7 @@ impl Drop for PrivateCluster {
                 std::thread::sleep(Duration::from_millis(5));
             }
         }
-        // What is left is removed with the next stop of the test server.
+        // Files that remain are removed when the test server is stopped.
         let _ = std::fs::remove_dir_all(self.data_dir());
         if !self.socket_dir().starts_with(self.data_dir()) {
             let _ = std::fs::remove_dir_all(self.socket_dir());

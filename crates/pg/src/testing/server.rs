@@ -13,9 +13,9 @@
 //!     private-…/  servers of single tests
 //! ```
 //!
-//! The folder is not in the workspace, because root's workspace may be closed to the user that runs the server. Its name
-//! can be guessed, so a folder of that name is used only if it is the caller's and no other user can write in it. It is removed
-//! when the servers are stopped.
+//! The folder is not in the workspace, because root's workspace may be closed to the user that runs the server. Its
+//! name can be guessed, so a folder of that name is used only if it is the caller's and no other user can write in it.
+//! It is removed when the servers are stopped.
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
@@ -67,8 +67,8 @@ pub(super) async fn server() -> &'static Server {
         .await
 }
 
-/// The URL with the one of its hosts that can be written to: a test that puts something in front of a server, or asks it
-/// what happened, means one server.
+/// The URL with the one of its hosts that can be written to: a test that puts something in front of a server, or asks
+/// it what happened, means one server.
 async fn primary_of(url: String) -> String {
     let hosts = address::each_host(&url);
     if hosts.len() == 1 {
@@ -109,8 +109,8 @@ impl Folder {
         folder
     }
 
-    /// Makes the folder and keeps anybody from stopping its servers as long as this process lives. Waits for somebody who
-    /// is just stopping them.
+    /// Makes the folder and keeps anybody from stopping its servers as long as this process lives. Waits for somebody
+    /// who is just stopping them.
     fn make_and_use(&self, caller: u32) {
         static USED: Mutex<Option<File>> = Mutex::new(None);
         let mut used = USED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -129,8 +129,8 @@ impl Folder {
         }
     }
 
-    /// Makes the folder, or makes sure that no other user can have made it or can write in it. Root's can be entered by the
-    /// user that runs the servers, and not be listed.
+    /// Makes the folder, or makes sure that no other user can have made it or can write in it. Root's can be entered by
+    /// the user that runs the servers, and not be listed.
     fn make(&self, caller: u32) {
         let mode = if self.account.is_some() { 0o711 } else { 0o700 };
         match fs::DirBuilder::new().mode(mode).create(&self.root) {

@@ -1,7 +1,7 @@
 //! A server that is short of something, on demand.
 //!
-//! A trigger raises the error in the middle of the statement, under the SQLSTATE that the server itself uses when it has no room. For a disk that is really full see
-//! [`SmallDisk`](super::SmallDisk).
+//! A trigger raises the error in the middle of the statement, under the SQLSTATE that the server itself uses when it
+//! has no room. For a disk that is really full see [`SmallDisk`](super::SmallDisk).
 
 use super::TestDb;
 

@@ -5,7 +5,8 @@ use std::process::Command;
 
 use super::{PrivateCluster, skip};
 
-/// A file system in memory of a few megabytes. Unmounted when the value is dropped: after the server whose files are on it.
+/// A file system in memory of a few megabytes. Unmounted when the value is dropped: after the server whose files are on
+/// it.
 #[derive(Debug)]
 pub struct SmallDisk(PathBuf);
 

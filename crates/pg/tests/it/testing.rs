@@ -244,7 +244,7 @@ async fn servers_in_use_are_not_stopped() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    assert!(stop().await.contains("are in use, and stay"));
+    assert!(stop().await.contains("are in use and keep running"));
     PgConnection::connect(cluster.url()).await.expect("it still runs").close().await.expect("close");
     drop(used);
     assert_eq!(stop().await, "");

@@ -60,15 +60,47 @@ async fn a_full_disk_is_told_and_passes() {
     let degraded = |answer: &crate::http::Answer| answer.json()["degraded"].to_string().contains("disk is full");
     eventually(client.address, "/health", |answer| answer.status == 200 && degraded(answer)).await;
     reveille.line("the database's disk is full").await;
-    let metrics = get(client.address, "/metrics").await.body;
-    let counted =
-        metrics.lines().find_map(|line| line.strip_prefix("reveille_database_shortages_total{reason=\"disk_full\"} "));
-    assert!(counted.is_some_and(|count| count != "0"), "{counted:?}");
+    assert!(shortages(&client).await > 0);
 
     disk.free();
     assert_eq!(client.post("push", &large("after")).await.status, 201);
     eventually(client.address, "/health", |answer| answer.status == 200 && !degraded(answer)).await;
     reveille.line("the database accepts writes again").await;
+}
+
+/// A server that has nothing to write must find out by itself whether there is room: `/health` stays degraded while there is none, and is well when there is.
+/// One push fails. While the disk is full, the health check tries and fails as well, which the metrics count; after that no client writes anything.
+#[tokio::test]
+async fn an_idle_server_is_degraded_until_a_write_succeeds() {
+    let Some(disk) = SmallDisk::mount(40) else { return };
+    let Some(cluster) = PrivateCluster::start().await else { return };
+    cluster.put_tables_on(&disk).await;
+    let (reveille, client) = serve(&cluster).await;
+    assert_eq!(client.post("push", &large("before")).await.status, 201);
+    disk.fill();
+    // On a busy machine a push may first get no connection in time.
+    let deadline = Instant::now() + PATIENCE;
+    while !client.post("push", &large("refused")).await.body.contains("disk is full") {
+        assert!(Instant::now() < deadline, "no push hears of the disk");
+    }
+    let degraded = |answer: &crate::http::Answer| answer.json()["degraded"].to_string().contains("disk is full");
+    let before = shortages(&client).await;
+    while shortages(&client).await < before + 2 {
+        assert!(Instant::now() < deadline, "no write was tried");
+        let health = get(client.address, "/health").await;
+        assert!(health.status == 200 && degraded(&health), "{health:?}");
+    }
+    disk.free();
+    eventually(client.address, "/health", |answer| answer.status == 200 && !degraded(answer)).await;
+    reveille.line("the database accepts writes again").await;
+}
+
+/// How often the disk was full, as the metrics tell.
+async fn shortages(client: &Client) -> u64 {
+    let metrics = get(client.address, "/metrics").await.body;
+    let counted =
+        metrics.lines().find_map(|line| line.strip_prefix("reveille_database_shortages_total{reason=\"disk_full\"} "));
+    counted.and_then(|count| count.parse().ok()).unwrap_or_default()
 }
 
 /// While there is no room for the write-ahead log, PostgreSQL crashes. Pushes get 503 in time; when there is room and it runs again, everything that was accepted is there.

@@ -143,8 +143,8 @@ impl Proxy {
         self.arm(marker.into(), When::BeforeRequest)
     }
 
-    /// From now on the server says to new connections that it is of this major version, which has two digits: servers that
-    /// are too old cannot be installed everywhere. What it answers to statements is not changed.
+    /// From now on the server says to new connections that it is of this major version, which has two digits: servers
+    /// that are too old cannot be installed everywhere. What it answers to statements is not changed.
     pub fn pretend_version(&self, major: u8) {
         let digits = [b'0' + major / 10 % 10, b'0' + major % 10];
         *self.traffic.version.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(digits);

@@ -2,8 +2,8 @@
 //!
 //! A reply is a row of messages, each a letter, a length and a body. A statement has been executed when a message says
 //! that it completed, was suspended or failed; its transaction has ended, and the client may go on, at the
-//! `ReadyForQuery` after that. A `ReadyForQuery` alone is not enough: the driver prepares a statement before it runs it,
-//! and gets one for that too.
+//! `ReadyForQuery` after that. A `ReadyForQuery` alone is not enough: the driver prepares a statement before it runs
+//! it, and gets one for that too.
 
 /// The four bytes after the length of a request for encryption.
 const ENCRYPTION: [[u8; 4]; 2] = [80_877_103_u32.to_be_bytes(), 80_877_104_u32.to_be_bytes()];
@@ -17,7 +17,8 @@ pub(super) fn is_encryption_request(first: &[u8]) -> bool {
 const VERSION: &[u8] = b"server_version\0";
 const MAJOR_DIGITS: usize = 2;
 
-/// Replaces the major version that the server says it is. `false` if the bytes end within it: then more have to come first.
+/// Replaces the major version that the server says it is. `false` if the bytes end within it: then more have to come
+/// first.
 pub(super) fn pretend_version(bytes: &mut [u8], major: [u8; MAJOR_DIGITS]) -> bool {
     let whole = VERSION.len() + MAJOR_DIGITS;
     if let Some(at) = bytes.windows(whole).position(|part| part.starts_with(VERSION)) {
@@ -131,8 +132,8 @@ mod tests {
         }
     }
 
-    /// Preparing a statement is not executing it, and an earlier failure is not this one's end, however the bytes are cut.
-    /// Feeds a conversation in pieces of every size; a row holds bytes that look like the end.
+    /// Preparing a statement is not executing it, and an earlier failure is not this one's end, however the bytes are
+    /// cut. Feeds a conversation in pieces of every size; a row holds bytes that look like the end.
     #[test]
     fn the_end_of_execution_is_found_in_pieces_of_any_size() {
         let before = [b"N".to_vec(), message(b'E', b"an earlier failure"), message(b'Z', b"I")].concat();

@@ -1,13 +1,14 @@
 //! A schema as one text, to be committed and compared.
 //!
-//! Migrations say how a schema came about, not what it is now; and a changed migration, a lost index or a function that became
-//! `volatile` is easy to overlook in them. So each crate with a schema commits what its migrations and functions lead to,
-//! `schema.sql`, and a test compares it with [`check_snapshot`]: a change of the schema is then a change that a reviewer sees.
+//! Migrations say how a schema came about, not what it is now; and a changed migration, a lost index or a function that
+//! became `volatile` is easy to overlook in them. So each crate with a schema commits what its migrations and functions
+//! lead to, `schema.sql`, and a test compares it with [`check_snapshot`]: a change of the schema is then a change that
+//! a reviewer sees.
 //!
-//! The text is read from the catalogs. It is the same on every supported version of PostgreSQL, on every run and in every
-//! schema: things are ordered by name, and the schema's own name is `{schema}`. It is meant to be read, not applied.
-//! Owners, privileges and comments are not part of it. What it cannot describe (views, domains, policies, …) makes it panic
-//! rather than be left out.
+//! The text is read from the catalogs. It is the same on every supported version of PostgreSQL, on every run and in
+//! every schema: things are ordered by name, and the schema's own name is `{schema}`. It is meant to be read, not
+//! applied. Owners, privileges and comments are not part of it. What it cannot describe (views, domains, policies, …)
+//! makes it panic rather than be left out.
 
 mod difference;
 
@@ -33,11 +34,11 @@ const PARTS: [&str; 4] = [
     include_str!("functions.sql"),
 ];
 
-/// Describes everything in a schema: enumerations, sequences, tables with their columns, constraints, storage parameters,
-/// indexes and triggers, and functions.
+/// Describes everything in a schema: enumerations, sequences, tables with their columns, constraints, storage
+/// parameters, indexes and triggers, and functions.
 ///
-/// Wherever the schema's name occurs in a definition `{schema}` takes its place, so that name must not be an everyday word;
-/// those of a [`TestDb`](super::TestDb) are not.
+/// Wherever the schema's name occurs in a definition `{schema}` takes its place, so that name must not be an everyday
+/// word; those of a [`TestDb`](super::TestDb) are not.
 ///
 /// # Panics
 /// If the schema has something that cannot be described, with its name; or if the database does not answer.
@@ -89,7 +90,8 @@ async fn definitions(connection: &mut PgConnection, schema: &Schema, text: &str)
     rows.iter().map(|row| row.get(0)).collect()
 }
 
-/// Puts placeholders where the schema's name is: as a literal, quoted as programs do it, and bare or within a longer name.
+/// Puts placeholders where the schema's name is: as a literal, quoted as programs do it, and bare or within a longer
+/// name.
 fn nameless(definition: &str, schema: &Schema) -> String {
     definition
         .replace(&*literal(schema.name()), "{schema_text}")

@@ -1,4 +1,4 @@
--- Whether the schema, and in it the table of applied migrations, are there.
+-- Whether the schema and its table of applied migrations exist.
 select
     exists (select from pg_catalog.pg_namespace where nspname = {schema_text}),
     exists (
