@@ -50,12 +50,13 @@ pub(crate) enum Goal {
 }
 
 impl Goal {
-    /// A value that could not be measured (not a number) meets nothing.
+    /// A value that could not be measured (not a number, or a division by zero) meets nothing.
     fn is_met(self, value: f64) -> bool {
-        match self {
-            Goal::AtMost(goal) => value <= goal,
-            Goal::AtLeast(goal) => value >= goal,
-        }
+        value.is_finite()
+            && match self {
+                Goal::AtMost(goal) => value <= goal,
+                Goal::AtLeast(goal) => value >= goal,
+            }
     }
 
     fn value(self) -> f64 {

@@ -439,6 +439,8 @@ declare
     last    bigint;
     upto    bigint;
     charged integer;
+    -- Messages that became dead letters.
+    buried  integer := 0;
     suspects bigint;
     found_version bigint;
     -- Whether the next message is delivered alone.
@@ -481,7 +483,9 @@ begin
                 charged := mine.retries;
                 suspects := mine.suspect_until;
                 if mine.lease_id is not null and source.charges then
-                    select e.version, e.position, e.retries, e.suspect_until into found_version, place, charged, suspects
+                    select e.version, e.position, e.retries, e.suspect_until,
+                           buried + (e.lease_id is null and e.last_lease is null)::integer
+                    into found_version, place, charged, suspects, buried
                     from {schema}.expire_lease(own, mine.partition_id) e;
                 end if;
                 if place < mine.first_offset then
@@ -572,6 +576,7 @@ begin
         end loop;
     end if;
     seat := null;
+    retries := buried;
     -- What the last segment has left in them would be sent a second time.
     ids := null;
     transaction_ids := null;
@@ -981,6 +986,7 @@ declare
     source record;
     found  record;
     returned bigint;
+    buried integer := 0;
 begin
     select q.* into source from {schema}.queue q where q.id = source_id;
     -- What is taken, by whom and up to where; and what turned out to have nothing to read yet.
@@ -1052,8 +1058,14 @@ begin
         cross join lateral (select count(*) as partitions from taken o where o.seat = t.seat) c;
         -- An expired lease is ended first, and its partition is read as it is then. What others release meanwhile may be expired too: after the last attempt that is for the next claim.
         exit when found.expired is null or attempt = 4;
-        perform {schema}.expire_lease(own, e.id) from unnest(found.expired) as e (id);
+        buried := buried + (
+            select count(*) from unnest(found.expired) as e (id) cross join lateral {schema}.expire_lease(own, e.id) x
+            where x.lease_id is null and x.last_lease is null)::integer;
     end loop;
+    if buried > 0 then
+        retries := buried;
+        return next;
+    end if;
     if found.partitions is not null then
         return query
         with leased as (

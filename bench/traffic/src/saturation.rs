@@ -13,13 +13,16 @@ const RUN_UP: Duration = Duration::from_secs(1);
 /// How often to look whether the backlog is used up.
 const STEP: Duration = Duration::from_millis(100);
 
-/// All senders send as fast as they can, whatever is received; then no sender sends, and the backlog is received.
+/// How long senders send, and for how long they do not then.
+const TURN: Duration = Duration::from_secs(1);
+
+/// All senders send as fast as they can, whatever is received; then no sender sends, and the backlog is received; and so on in turns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Saturation {
     /// What is used, and how.
     pub queue: Queue,
-    /// For how long each.
+    /// For how many seconds each.
     pub seconds: u64,
 }
 
@@ -45,23 +48,51 @@ impl Saturation {
     }
 
     pub(crate) async fn measure(&self, Prepared(load): &mut Prepared) -> Result<SaturationOutcome> {
-        let period = Duration::from_secs(self.seconds);
         load.set(Pace::Flood);
         load.watch(RUN_UP).await?;
-        let (began, before) = (Instant::now(), load.begun());
-        let received_per_second = load.watch(period).await?;
-        let sent_per_second = (load.begun() - before) as f64 / began.elapsed().as_secs_f64();
-        load.set(Pace::Still);
-        // What was on its way when the senders were told to stop is sent.
-        load.watch(STEP).await?;
-        let (began, before) = (Instant::now(), load.received());
+        let (mut sent, mut beside, mut alone) = (Tally::default(), Tally::default(), Tally::default());
         let enough = (self.queue.batch * self.queue.receivers) as u64;
-        while began.elapsed() < period && load.begun() - load.received() > enough {
+        // In turns of a second: the machine is not equally fast all the time.
+        for _ in 0..self.seconds {
+            load.set(Pace::Flood);
             load.watch(STEP).await?;
+            let (began, begun, received) = (Instant::now(), load.begun(), load.received());
+            load.watch(TURN).await?;
+            sent.add(load.begun() - begun, began.elapsed());
+            beside.add(load.received() - received, began.elapsed());
+            load.set(Pace::Still);
+            // What was on its way when the senders were told to stop is sent.
+            load.watch(STEP).await?;
+            let (began, received) = (Instant::now(), load.received());
+            while began.elapsed() < TURN && load.begun() - load.received() > enough {
+                load.watch(STEP).await?;
+            }
+            alone.add(load.received() - received, began.elapsed());
         }
-        let alone_per_second =
-            (load.received() - before) as f64 / began.elapsed().as_secs_f64().max(STEP.as_secs_f64());
         let missing = load.settle().await?;
-        Ok(SaturationOutcome { sent_per_second, received_per_second, alone_per_second, missing })
+        Ok(SaturationOutcome {
+            sent_per_second: sent.rate(),
+            received_per_second: beside.rate(),
+            alone_per_second: alone.rate(),
+            missing,
+        })
+    }
+}
+
+/// Messages, and the time they took.
+#[derive(Default)]
+struct Tally {
+    messages: u64,
+    time: Duration,
+}
+
+impl Tally {
+    fn add(&mut self, messages: u64, time: Duration) {
+        self.messages += messages;
+        self.time += time;
+    }
+
+    fn rate(&self) -> f64 {
+        self.messages as f64 / self.time.as_secs_f64().max(STEP.as_secs_f64())
     }
 }

@@ -12,8 +12,8 @@
 -- Floor:  what was due before it is not read, and neither is what is due later than now, where the leases lie that
 --         ended early: see crates/wake/src/floor.rs. Both are bounds of the index.
 -- Rows:   one per segment and seat, in order, with the messages of the seat and when they became due; then one of nulls
---         but for next_due_ms and, if nothing was left that is
---         due, the time in due_us. None at all: there is no such queue.
+--         but for next_due_ms, how many messages became dead letters in `retries` (lease_partitions has a row of its
+--         own for that) and, if nothing was left that is due, the time in due_us. None at all: there is no such queue.
 -- Locks:  cursors by cursor_due forwards, skip locked; of a partition that turns out to be empty its row, skip locked.
 --         Everything else is found by primary keys.
 -- Commit: is not waited for to be on disk, unless a group is made. A crash of the database may forget the newest
@@ -50,6 +50,8 @@ declare
     last    bigint;
     upto    bigint;
     charged integer;
+    -- Messages that became dead letters.
+    buried  integer := 0;
     suspects bigint;
     found_version bigint;
     -- Whether the next message is delivered alone.
@@ -92,7 +94,9 @@ begin
                 charged := mine.retries;
                 suspects := mine.suspect_until;
                 if mine.lease_id is not null and source.charges then
-                    select e.version, e.position, e.retries, e.suspect_until into found_version, place, charged, suspects
+                    select e.version, e.position, e.retries, e.suspect_until,
+                           buried + (e.lease_id is null and e.last_lease is null)::integer
+                    into found_version, place, charged, suspects, buried
                     from {schema}.expire_lease(own, mine.partition_id) e;
                 end if;
                 if place < mine.first_offset then
@@ -183,6 +187,7 @@ begin
         end loop;
     end if;
     seat := null;
+    retries := buried;
     -- What the last segment has left in them would be sent a second time.
     ids := null;
     transaction_ids := null;

@@ -5,7 +5,7 @@
 -- migrations/0003_deliveries.sql.
 -- A message that was delivered with others is never a dead letter for that delivery.
 -- Rows:  the cursor as it is now, due as before. It is locked by the caller, in the same transaction that leases it
---        again.
+--        again. Its last lease is null exactly if its message went to the dead letters.
 -- Index: primary keys.
 create or replace function {schema}.expire_lease(own integer, partition_id bigint) returns {schema}.cursor
 language plpgsql volatile

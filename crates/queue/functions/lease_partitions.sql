@@ -1,6 +1,7 @@
 -- Leases partitions of one queue to the seats that `turns` names, each in its turn: see functions/claim.sql. Here is
 -- what a queue may ask for (a delay, a window), what a seat may
 -- (several partitions, one in particular), and what to do about a partition that is due and has nothing to read.
+-- Rows: as there; and one of nulls with a number in `retries` if messages became dead letters.
 drop function if exists {schema}.lease_partitions(integer, integer, text, uuid[], bigint[], integer[], integer, integer[], timestamptz);
 create or replace function {schema}.lease_partitions(
     own integer, source_id integer, source_partition text, leases uuid[], leases_ms bigint[], batches integer[], room integer, overhead bigint,
@@ -18,6 +19,7 @@ declare
     source record;
     found  record;
     returned bigint;
+    buried integer := 0;
 begin
     select q.* into source from {schema}.queue q where q.id = source_id;
     -- What is taken, by whom and up to where; and what turned out to have nothing to read yet.
@@ -89,8 +91,14 @@ begin
         cross join lateral (select count(*) as partitions from taken o where o.seat = t.seat) c;
         -- An expired lease is ended first, and its partition is read as it is then. What others release meanwhile may be expired too: after the last attempt that is for the next claim.
         exit when found.expired is null or attempt = 4;
-        perform {schema}.expire_lease(own, e.id) from unnest(found.expired) as e (id);
+        buried := buried + (
+            select count(*) from unnest(found.expired) as e (id) cross join lateral {schema}.expire_lease(own, e.id) x
+            where x.lease_id is null and x.last_lease is null)::integer;
     end loop;
+    if buried > 0 then
+        retries := buried;
+        return next;
+    end if;
     if found.partitions is not null then
         return query
         with leased as (

@@ -1,5 +1,7 @@
 //! Ending messages, or refusing them: one update per partition and consumer group.
 
+mod counting;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,12 +13,15 @@ use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
 use wake::{Boarded, Channel, Flight, Landed, Ring};
 
+pub(crate) use self::counting::Ended;
+use crate::balance::Balance;
 use crate::error::{Error, Result};
 use crate::held::Held;
 use crate::id::PartitionId;
 use crate::name::{check, hash};
 use crate::place::Place;
 use crate::queues::Queues;
+use crate::tally::Tally;
 
 /// What a consumer says of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -130,19 +135,25 @@ impl Queues {
     /// # Errors
     /// As [`ack`](Self::ack).
     pub async fn ack_in(&self, conn: &mut PgConnection, acks: &[Ack]) -> Result<Vec<Acked>> {
-        let inner = &self.inner;
+        Ok(self.ack_within(conn, acks).await?.0)
+    }
+
+    /// As [`ack_in`](Self::ack_in), for who commits the transaction: what is to be [counted](Acks::count) then comes with the answers.
+    pub(crate) async fn ack_within(&self, conn: &mut PgConnection, acks: &[Ack]) -> Result<(Vec<Acked>, Vec<Ended>)> {
         let members = self.members(Some(&mut *conn), acks).await?;
-        let flight = &inner.ack;
+        let flight = &self.inner.ack;
         let loads: Vec<&Member> = members.flown.iter().map(|(member, _)| member).collect();
         let possible: Vec<Ring> = loads.iter().flat_map(|member| flight.rings(member, None)).collect();
         let (channels, payloads) = wake::Wake::notifications(&possible);
         let query = sqlx::query(&flight.ack).bind(None::<Uuid>).bind(&channels).bind(&payloads).bind(true);
         let outcomes: Vec<Option<String>> = bound(query, &loads).fetch_one(conn).await?.try_get(0)?;
-        let mut answers = members.answers;
-        for ((member, places), outcome) in members.flown.iter().zip(outcomes) {
-            flight.outcome(member, &outcome.unwrap_or_default()).answer(places, &mut answers);
+        let (mut answers, mut ended) = (members.answers, Vec::with_capacity(members.flown.len()));
+        for ((member, places), outcome) in members.flown.into_iter().zip(outcomes) {
+            let fate = flight.fate(&member, &outcome.unwrap_or_default());
+            fate.answer(&places, &mut answers);
+            ended.push(Ended { member, fate });
         }
-        Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(Acked::no_partition)).collect())
+        Ok((answers.into_iter().map(|answer| answer.unwrap_or_else(Acked::no_partition)).collect(), ended))
     }
 
     /// The acks by partition, group and lease, with the places of each in the request.
@@ -209,6 +220,8 @@ pub(crate) struct Fate {
     group: String,
     each: Vec<char>,
     all: Option<AckRefusal>,
+    /// The lease is over.
+    over: bool,
 }
 
 impl Fate {
@@ -236,18 +249,54 @@ impl Fate {
 pub(crate) struct Acks {
     channel: Channel,
     held: Arc<Mutex<Held>>,
+    balance: Arc<Balance>,
+    tally: Arc<Tally>,
     ack: Sql,
     finish: Sql,
 }
 
 impl Acks {
-    pub(crate) fn new(schema: &Schema, channel: Channel, held: Arc<Mutex<Held>>) -> Acks {
+    pub(crate) fn new(
+        schema: &Schema,
+        channel: Channel,
+        held: Arc<Mutex<Held>>,
+        balance: Arc<Balance>,
+        tally: Arc<Tally>,
+    ) -> Acks {
         let (ack, finish) = (include_str!("../sql/ack.sql"), include_str!("../sql/finish.sql"));
-        Acks { channel, held, ack: schema.sql(ack), finish: schema.sql(finish) }
+        Acks { channel, held, balance, tally, ack: schema.sql(ack), finish: schema.sql(finish) }
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fate(&self, member: &Member, text: &str) -> Fate {
+        let mut letters = text.chars();
+        let first = letters.next();
+        // Of a lease that is over nothing is delivered any more, whatever the message.
+        let over = first == Some('l');
+        let verdict = |letter| if over && letter == 'u' { 'l' } else { letter };
+        let each: Vec<char> = letters.by_ref().take(member.said.len()).map(verdict).collect();
+        let group: String = letters.collect();
+        let released = matches!(first, Some('R' | 'r'));
+        if released {
+            self.balance.acked(member.place.id, &group, first == Some('R'));
+        }
+        Fate {
+            place: member.place.clone(),
+            released,
+            // Of an ack that counted before, nobody may have been told.
+            more: first == Some('R') || over && each.contains(&'o'),
+            group,
+            each,
+            all: match first {
+                None | Some('p') => Some(AckRefusal::NoPartition),
+                Some('g') => Some(AckRefusal::NoGroup),
+                Some(_) => None,
+            },
+            over,
+        }
     }
 
     /// The members that end a lease of this process altogether, by their places: the lease, and whose it is.
@@ -325,7 +374,7 @@ impl Flight for Acks {
         let mut outcomes: Vec<Option<String>> = boarded.members.iter().map(|_| None).collect();
         for ((at, lease, group), ended) in whole.into_iter().zip(ended) {
             let member = boarded.members[at];
-            self.held().end(lease, member.place.id);
+            self.held().tried(lease, member.place.id);
             outcomes[at] = ended.map(|released| format!("{released}{}{group}", "o".repeat(member.said.len())));
         }
         // The rest, and leases that are not what they were.
@@ -341,24 +390,8 @@ impl Flight for Acks {
     }
 
     fn outcome(&self, member: &Member, text: &str) -> Fate {
-        let mut letters = text.chars();
-        let first = letters.next();
-        // Of a lease that is over nothing is delivered any more, whatever the message.
-        let over = first == Some('l');
-        let verdict = |letter| if over && letter == 'u' { 'l' } else { letter };
-        let each: Vec<char> = letters.by_ref().take(member.said.len()).map(verdict).collect();
-        Fate {
-            place: member.place.clone(),
-            released: matches!(first, Some('R' | 'r')),
-            // Of an ack that counted before, nobody may have been told.
-            more: first == Some('R') || over && each.contains(&'o'),
-            group: letters.collect(),
-            each,
-            all: match first {
-                None | Some('p') => Some(AckRefusal::NoPartition),
-                Some('g') => Some(AckRefusal::NoGroup),
-                Some(_) => None,
-            },
-        }
+        let fate = self.fate(member, text);
+        self.count(member, &fate);
+        fate
     }
 }

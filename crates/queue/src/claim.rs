@@ -21,6 +21,7 @@ use crate::id::Ids;
 use crate::message::{Message, Stored};
 use crate::name::hash;
 use crate::pop::{Source, Subscription};
+use crate::tally::Tally;
 
 /// Segments of one partition that a seat gets at most.
 const SEGMENTS_MAX: usize = 256;
@@ -74,6 +75,7 @@ pub(crate) struct Pops {
     ids: Ids,
     lost: Mutex<Vec<Uuid>>,
     held: Arc<Mutex<Held>>,
+    tally: Arc<Tally>,
     /// Of sources that are any partition of a queue.
     floors: Floors<Key>,
     claim: Sql,
@@ -84,12 +86,13 @@ pub(crate) struct Pops {
 }
 
 impl Pops {
-    pub(crate) fn new(schema: &Schema, channel: Channel, held: Arc<Mutex<Held>>) -> Pops {
+    pub(crate) fn new(schema: &Schema, channel: Channel, held: Arc<Mutex<Held>>, tally: Arc<Tally>) -> Pops {
         Pops {
             channel,
             ids: Ids::of(schema.name()),
             lost: Mutex::default(),
             held,
+            tally,
             floors: Floors::narrow(),
             claim: schema.sql(include_str!("../sql/claim.sql")),
             due_queues: schema.sql(include_str!("../sql/due_queues.sql")),
@@ -295,6 +298,8 @@ impl Pops {
             let Some(seat) = row.try_get::<Option<i32>, _>("seat")?.map(|seat| seat as usize) else {
                 found.due(row.try_get("next_due_ms")?);
                 found.now_us = row.try_get("due_us")?;
+                let buried: Option<i32> = row.try_get("retries")?;
+                self.tally.dead_lettered(queue, &look.key.group, buried.unwrap_or_default().max(0) as usize);
                 continue;
             };
             let due_us: i64 = row.try_get("due_us")?;

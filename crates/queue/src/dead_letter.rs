@@ -227,7 +227,7 @@ impl Queues {
             // To be undone if an id turns out to be taken: in the second attempt the letter comes under another, at its place.
             let mut savepoint = transaction.begin().await?;
             let messages: Vec<NewMessage> = letters.iter().map(|(.., message)| message.clone()).collect();
-            let mut lessons = Lessons::new();
+            let mut lessons = Lessons::default();
             let pushed = self.push_within(&mut savepoint, &messages, &mut lessons).await?;
             if attempt == ATTEMPTS || pushed.iter().all(|pushed| pushed.status != PushStatus::Duplicate) {
                 savepoint.commit().await?;

@@ -20,6 +20,10 @@ struct Part {
     group: Arc<str>,
     /// The hashes of their transaction ids, in order.
     hashes: Box<[i64]>,
+    /// How many of them have ended, from the first on.
+    ended: usize,
+    /// It was to be ended as a whole, and is decided by the database from now on.
+    tried: bool,
 }
 
 /// The leases of this process that may still be acked.
@@ -38,7 +42,7 @@ impl Held {
         let key = (lease, partition);
         self.order.push_back((key, hashes.len()));
         self.messages += hashes.len();
-        self.parts.insert(key, Part { group: group.clone(), hashes });
+        self.parts.insert(key, Part { group: group.clone(), hashes, ended: 0, tried: false });
         while self.messages > MESSAGES_MAX || self.order.len() > LEASES_MAX {
             let Some((oldest, messages)) = self.order.pop_front() else { break };
             self.parts.remove(&oldest);
@@ -48,7 +52,7 @@ impl Held {
 
     /// Whose lease it is, if these messages are of it and its last is among them: then all are done, because who ends a message ends those before it.
     pub(crate) fn is_whole(&self, lease: Uuid, partition: i64, said: &[i64]) -> Option<Arc<str>> {
-        let part = self.parts.get(&(lease, partition))?;
+        let part = self.parts.get(&(lease, partition)).filter(|part| !part.tried)?;
         if *part.hashes != *said {
             let last = part.hashes.last()?;
             if !said.contains(last) {
@@ -60,6 +64,23 @@ impl Held {
             }
         }
         Some(part.group.clone())
+    }
+
+    /// A lease was sent to be ended as a whole.
+    pub(crate) fn tried(&mut self, lease: Uuid, partition: i64) {
+        if let Some(part) = self.parts.get_mut(&(lease, partition)) {
+            part.tried = true;
+        }
+    }
+
+    /// Messages have ended, and those before them with them: how many that are. `None`: the lease is not remembered.
+    pub(crate) fn ended(&mut self, lease: Uuid, partition: i64, said: &[i64]) -> Option<usize> {
+        let part = self.parts.get_mut(&(lease, partition))?;
+        let said: HashSet<i64> = said.iter().copied().collect();
+        let upto = part.hashes.iter().rposition(|hash| said.contains(hash)).map_or(0, |last| last + 1);
+        let more = upto.saturating_sub(part.ended);
+        part.ended += more;
+        Some(more)
     }
 
     /// A lease has ended in a partition.
@@ -96,6 +117,20 @@ mod tests {
         assert!(held.is_whole(Uuid::new_v4(), 7, &[3]).is_none(), "another lease");
         held.end(lease, 7);
         assert!(held.is_whole(lease, 7, &[3]).is_none(), "it has ended");
+    }
+
+    /// An ack ends everything before it, and nothing twice; a lease that was sent to be ended as a whole is not sent so again.
+    /// Of a lease of four messages the second is said, then the first again, then the last.
+    #[test]
+    fn messages_before_an_ack_are_counted_with_it_and_once() {
+        let (lease, mut held) = (Uuid::new_v4(), Held::default());
+        held.give(lease, 7, &group(), Box::new([1, 2, 3, 4]));
+        let counted = [[2].as_slice(), &[1], &[], &[4, 3], &[4]].map(|said| held.ended(lease, 7, said));
+        assert_eq!(counted, [Some(2), Some(0), Some(0), Some(2), Some(0)]);
+        held.tried(lease, 7);
+        assert!(held.is_whole(lease, 7, &[4]).is_none());
+        held.end(lease, 7);
+        assert_eq!(held.ended(lease, 7, &[4]), None);
     }
 
     /// What is remembered must be bounded however much is never acked.

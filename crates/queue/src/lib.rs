@@ -7,6 +7,7 @@
 //! index entry for each message in `seen.rs`. Everything that waits, rings and groups is the engine's: see the crate `wake`.
 
 mod ack;
+mod balance;
 mod claim;
 mod configure;
 mod dead_letter;
@@ -37,6 +38,7 @@ mod seal;
 mod seen;
 mod send;
 mod status;
+mod tally;
 mod trace;
 mod transaction;
 
@@ -63,5 +65,6 @@ pub use resources::{
 pub use retention::{Housekeeping, RetentionOptions};
 pub use seal::KeyId;
 pub use status::{DatabaseState, ProcessState, TableState};
+pub use tally::{GroupTally, Moved, QueueTally, TALLIED_MAX, Tallies};
 pub use trace::{NewTrace, Period, Trace, TraceName};
 pub use transaction::{Done, Operation};

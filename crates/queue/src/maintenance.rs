@@ -115,7 +115,7 @@ impl Queues {
         if last {
             sqlx::query(&inner.sql.lock_switch).execute(&mut *transaction).await?;
         }
-        let mut lessons = Lessons::new();
+        let mut lessons = Lessons::default();
         loop {
             let query = sqlx::query(&inner.sql.take_buffered).bind(STEP).bind(STEP_BYTES);
             let rows = query.fetch_all(&mut *transaction).await?;

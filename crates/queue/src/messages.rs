@@ -303,7 +303,9 @@ impl Queues {
     /// The database's.
     pub async fn bury_message(&self, partition: PartitionId, transaction_id: &str, why: &str) -> Result<bool> {
         let Some(Found { message, .. }) = self.find(partition, transaction_id).await? else { return Ok(false) };
-        self.bury(partition, message.offset, message.id, transaction_id, why).await
+        let buried = self.bury(partition, message.offset, message.id, transaction_id, why).await?;
+        self.inner.tally.dead_lettered(&message.queue, QUEUE_MODE, usize::from(buried));
+        Ok(buried)
     }
 
     /// As [`bury_message`](Self::bury_message), of one whose place is known.

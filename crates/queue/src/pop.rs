@@ -17,6 +17,7 @@ use crate::message::{Message, Stored};
 use crate::name::{QUEUE_MODE, check, check_text};
 use crate::queues::Queues;
 use crate::seal::{Label, Unopened};
+use crate::tally::Moved;
 
 /// Messages of one pop at most.
 pub const BATCH_MAX: usize = 10_000;
@@ -190,8 +191,16 @@ impl Queues {
             let lease_id = (!pop.auto_ack).then_some(leased.lease_id);
             let messages = leased.messages.into_iter().zip(decrypted);
             let ours = messages.filter(|(message, _)| !refused.contains(&message.partition_id));
-            let messages = ours.map(|(message, payload)| message.opened(payload)).collect::<Result<_>>()?;
+            let messages = ours.map(|(message, payload)| message.opened(payload)).collect::<Result<Vec<_>>>()?;
+            self.count_delivered(&messages, &key.group);
             return Ok(Some(Batch { lease_id, group: key.group, messages, partitions }));
+        }
+    }
+
+    fn count_delivered(&self, messages: &[Message], group: &str) {
+        for of_queue in messages.chunk_by(|one, other| one.queue == other.queue) {
+            let moved = Moved { delivered: of_queue.len() as u64, ..Moved::default() };
+            self.inner.tally.moved(&of_queue[0].queue, group, moved);
         }
     }
 
@@ -252,7 +261,8 @@ impl Queues {
         }
         for (message, why) in unreadable.iter().take(DAMAGED_MAX) {
             let Message { partition_id, offset, id, transaction_id, queue, .. } = message;
-            self.bury(*partition_id, *offset, *id, transaction_id, &why.of(queue).to_string()).await?;
+            let buried = self.bury(*partition_id, *offset, *id, transaction_id, &why.of(queue).to_string()).await?;
+            self.inner.tally.dead_lettered(queue, QUEUE_MODE, usize::from(buried));
         }
         Ok(())
     }

@@ -2,18 +2,22 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use pg::{Database, Schema, Sql};
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
+use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 use wake::{Boarded, Channel, Flight, Landed, Ring};
 
+use crate::balance::Balance;
 use crate::fate::{Fate, read, written};
 use crate::lane::{End, Lane, Verdict};
 use crate::place::Place;
 use crate::seen::{Extra, Seen};
+use crate::tally::Tally;
 
 /// How often a flight tries again because others appended what it was about to: each time it knows more.
 const ROUNDS_MAX: usize = 10;
@@ -44,13 +48,21 @@ pub(crate) struct Load {
     pub(crate) drains: bool,
 }
 
-/// What was learnt of partitions and is not remembered yet.
-pub(crate) type Lessons = HashMap<i64, Extra>;
+/// What was learnt in a transaction, and is to be remembered when that is committed.
+#[derive(Default)]
+pub(crate) struct Lessons {
+    /// Of partitions.
+    pub(crate) extras: HashMap<i64, Extra>,
+    /// How many messages were stored, by queue.
+    stored: HashMap<String, usize>,
+}
 
 /// Appends loads; dedups them.
 pub(crate) struct Push {
     channel: Channel,
     seen: Arc<Mutex<Seen>>,
+    balance: Arc<Balance>,
+    tally: Arc<Tally>,
     /// A flight's statement is its commit. Through a pooler that comes after it, and may fail.
     commits: bool,
     push: Sql,
@@ -59,10 +71,19 @@ pub(crate) struct Push {
 }
 
 impl Push {
-    pub(crate) fn new(db: &Database, schema: &Schema, channel: Channel, seen: Arc<Mutex<Seen>>) -> Push {
+    pub(crate) fn new(
+        db: &Database,
+        schema: &Schema,
+        channel: Channel,
+        seen: Arc<Mutex<Seen>>,
+        balance: Arc<Balance>,
+        tally: Arc<Tally>,
+    ) -> Push {
         Push {
             channel,
             seen,
+            balance,
+            tally,
             commits: !db.has_pooler(),
             push: schema.sql(include_str!("../sql/push.sql")),
             hashes: schema.sql(include_str!("../sql/hashes.sql")),
@@ -85,25 +106,30 @@ impl Push {
         let (channels, payloads) = rings;
         let query = || sqlx::query(&self.push).bind(None::<Uuid>).bind(channels).bind(payloads).bind(true);
         let mut lanes = Lane::of(loads);
-        lanes.iter_mut().for_each(|lane| lane.extra = lessons.remove(&lane.place.id).unwrap_or_default());
+        lanes.iter_mut().for_each(|lane| lane.extra = lessons.extras.remove(&lane.place.id).unwrap_or_default());
         self.append(conn, &mut lanes, query, true).await?;
         for lane in lanes.iter_mut().filter(|lane| lane.ended.is_none()) {
-            lessons.insert(lane.place.id, std::mem::take(&mut lane.extra));
+            lessons.extras.insert(lane.place.id, std::mem::take(&mut lane.extra));
         }
-        Ok(told(lanes).into_iter().map(|fate| fate.unwrap_or(Fate::Gone)).collect())
+        let fates: Vec<Fate> = told(lanes).into_iter().map(|fate| fate.unwrap_or(Fate::Gone)).collect();
+        for (load, fate) in loads.iter().zip(&fates) {
+            *lessons.stored.entry(load.place.queue.clone()).or_default() += stored(load, fate);
+        }
+        Ok(fates)
     }
 
     /// Remembers what was learnt in a transaction that is committed.
     pub(crate) fn learn(&self, lessons: Lessons) {
+        lessons.stored.iter().for_each(|(queue, messages)| self.tally.pushed(queue, *messages));
         let mut seen = self.seen();
-        lessons.into_iter().for_each(|(partition, extra)| seen.learn(partition, extra));
+        lessons.extras.into_iter().for_each(|(partition, extra)| seen.learn(partition, extra));
     }
 
     /// Remembers partitions that are not remembered, or of which others have appended much since: before they are appended to in a transaction of which nothing will be heard.
     /// On a connection of its own, which sees nothing of that.
     pub(crate) async fn catch_up(&self, conn: &mut PgConnection, behind: Vec<(i64, Option<i64>)>) -> pg::Result<()> {
-        let lessons = self.read(conn, behind).await?;
-        self.learn(lessons);
+        let extras = self.read(conn, behind).await?;
+        self.learn(Lessons { extras, ..Lessons::default() });
         Ok(())
     }
 
@@ -210,11 +236,15 @@ impl Push {
     }
 
     /// The hashes of partitions from an offset on up to which they are known, or from their beginning.
-    async fn read(&self, conn: &mut PgConnection, partitions: Vec<(i64, Option<i64>)>) -> pg::Result<Lessons> {
+    async fn read(
+        &self,
+        conn: &mut PgConnection,
+        partitions: Vec<(i64, Option<i64>)>,
+    ) -> pg::Result<HashMap<i64, Extra>> {
         let known: HashMap<i64, Option<i64>> = partitions.iter().copied().collect();
         let (ids, froms): (Vec<i64>, Vec<Option<i64>>) = partitions.into_iter().unzip();
         let froms: Vec<i64> = froms.into_iter().map(Option::unwrap_or_default).collect();
-        let mut read = Lessons::new();
+        let mut read: HashMap<i64, Extra> = HashMap::new();
         let window = self.seen().window();
         for row in sqlx::query(&self.hashes).bind(ids).bind(froms).bind(window).fetch_all(conn).await? {
             let (id, first): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
@@ -276,6 +306,17 @@ fn told(lanes: Vec<Lane<'_>>) -> Vec<Option<Fate>> {
     fates
 }
 
+/// How many messages of a load were stored, by this attempt or an earlier one.
+fn stored(load: &Load, fate: &Fate) -> usize {
+    match fate {
+        Fate::Stored(originals) => originals.iter().filter(|original| original.is_none()).count(),
+        Fate::Full(stored) => {
+            load.messages.iter().zip(stored).filter(|(message, stored)| **stored == Some(message.id)).count()
+        }
+        Fate::Shelved | Fate::Gone => 0,
+    }
+}
+
 fn bound<'q>(query: Query<'q, Postgres, PgArguments>, lanes: &[&mut Lane<'q>]) -> Query<'q, Postgres, PgArguments> {
     let fresh = || lanes.iter().flat_map(|lane| lane.fresh.iter().map(|index| lane.messages[*index]));
     let (mut lasts, mut cuts, mut place) = (Vec::with_capacity(lanes.len()), Vec::with_capacity(lanes.len()), 0);
@@ -316,19 +357,23 @@ impl Flight for Push {
     fn rings(&self, load: &Load, fate: Option<&Fate>) -> Vec<Ring> {
         let rings = match fate {
             None => true,
-            Some(Fate::Stored(originals)) => originals.iter().any(Option::is_none),
-            // Stored by an earlier attempt, which may not have rung.
-            Some(Fate::Full(stored)) => {
-                load.messages.iter().zip(stored).any(|(message, stored)| *stored == Some(message.id))
-            }
-            Some(_) => false,
+            // Also what an earlier attempt stored, which may not have rung.
+            Some(fate) => stored(load, fate) > 0,
         };
         if rings { vec![load.place.pushed(&self.channel)] } else { Vec::new() }
     }
 
     async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Load>) -> pg::Result<Landed> {
+        // A member that travels alone waits for a lock, and keeps nothing busy.
+        let pause = if boarded.patient { Duration::ZERO } else { self.balance.pause(Instant::now()) };
+        if !pause.is_zero() {
+            sleep(pause).await;
+        }
+        let began = Instant::now();
         let mut lanes = Lane::of(&boarded.members);
+        let messages = lanes.iter().map(|lane| lane.messages.len()).sum();
         let backend = self.append(conn, &mut lanes, || boarded.query(&self.push), self.commits).await?;
+        self.balance.pushed(messages, began, Instant::now());
         {
             let mut seen = self.seen();
             lanes.iter_mut().for_each(|lane| seen.learn(lane.place.id, std::mem::take(&mut lane.extra)));
@@ -336,7 +381,9 @@ impl Flight for Push {
         Ok(Landed::new(told(lanes).iter().map(|fate| fate.as_ref().map(written)).collect(), backend))
     }
 
-    fn outcome(&self, _: &Load, text: &str) -> Fate {
-        read(text)
+    fn outcome(&self, load: &Load, text: &str) -> Fate {
+        let fate = read(text);
+        self.tally.pushed(&load.place.queue, stored(load, &fate));
+        fate
     }
 }

@@ -7,6 +7,7 @@ use pg::{Component, Database, Migrator, Schema};
 use wake::{Channel, Consumer, FlightOptions, Flights, Payload, Wake};
 
 use crate::ack::Acks;
+use crate::balance::Balance;
 use crate::claim::Pops;
 use crate::error::Result;
 use crate::figures::Figures;
@@ -17,6 +18,7 @@ use crate::push::Push;
 use crate::queries::{FUNCTIONS, MIGRATIONS, Queries};
 use crate::seal::{KeyId, Seal};
 use crate::seen::Seen;
+use crate::tally::Tally;
 
 /// Everything that can be set. `Options::default()` is what to start with.
 #[derive(Clone)]
@@ -82,6 +84,7 @@ pub(crate) struct Inner {
     pub(crate) seal: Arc<Seal>,
     pub(crate) places: Places,
     seen: Arc<Mutex<Seen>>,
+    pub(crate) balance: Arc<Balance>,
     pub(crate) push: Push,
     pub(crate) pushes: Flights<Push>,
     pub(crate) pops: Consumer<Pops>,
@@ -90,6 +93,7 @@ pub(crate) struct Inner {
     pub(crate) sql: Queries,
     pub(crate) started: Instant,
     pub(crate) figures: wake::Snapshot<Figures>,
+    pub(crate) tally: Arc<Tally>,
 }
 
 impl Queues {
@@ -112,20 +116,24 @@ impl Queues {
         let seen = Arc::new(Mutex::new(Seen::new(options.dedup_cache_bytes)));
         let flying = FlightOptions { give_up_after: options.give_up_after, ..FlightOptions::default() };
         let held: Arc<Mutex<Held>> = Arc::default();
-        let ack = || Acks::new(schema, channel.clone(), held.clone());
-        let push = || Push::new(db, schema, channel.clone(), seen.clone());
+        let balance: Arc<Balance> = Arc::default();
+        let tally: Arc<Tally> = Arc::default();
+        let ack = || Acks::new(schema, channel.clone(), held.clone(), balance.clone(), tally.clone());
+        let push = || Push::new(db, schema, channel.clone(), seen.clone(), balance.clone(), tally.clone());
         let inner = Inner {
             ids: Ids::of(schema.name()),
             seal: Arc::new(Seal::new(&options.encryption_keys)),
             places: Places::default(),
             pushes: wake.flights("push", push(), flying.clone()),
-            pops: wake.consumer("pop", Pops::new(schema, channel.clone(), held.clone())),
+            pops: wake.consumer("pop", Pops::new(schema, channel.clone(), held.clone(), tally.clone())),
             acks: wake.flights("ack", ack(), flying),
             ack: ack(),
             push: push(),
+            balance: balance.clone(),
             sql: Queries::new(schema),
             started: Instant::now(),
             figures: wake::Snapshot::default(),
+            tally,
             db: db.clone(),
             schema: schema.clone(),
             wake,
@@ -154,6 +162,11 @@ impl Queues {
     /// What could not be encrypted or decrypted within the last five minutes, as a sentence without any secret. `None`: nothing failed.
     pub fn encryption_trouble(&self) -> Option<String> {
         self.inner.seal.trouble.current()
+    }
+
+    /// Push batches since the start that had to wait because consumers were behind.
+    pub fn held_back(&self) -> u64 {
+        self.inner.balance.held_back()
     }
 
     /// What pops have counted since the start.

@@ -73,11 +73,11 @@ impl Queues {
     pub async fn push_in(&self, conn: &mut PgConnection, messages: Vec<NewMessage>) -> Result<Vec<Pushed>> {
         let drafts = messages.iter().map(Draft::of).collect::<Result<Vec<_>>>()?;
         self.catch_up(&drafts).await?;
-        let mut lessons = Lessons::new();
+        let mut lessons = Lessons::default();
         let pushed = self.push_drafts(conn, &drafts, &mut lessons).await?;
         // Whether it commits is never heard here.
         let mut seen = self.inner.seen();
-        lessons.iter().for_each(|(partition, extra)| seen.missed(*partition, extra.offsets.len()));
+        lessons.extras.iter().for_each(|(partition, extra)| seen.missed(*partition, extra.offsets.len()));
         Ok(pushed)
     }
 

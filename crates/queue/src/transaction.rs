@@ -10,7 +10,7 @@ use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::ack::{Ack, Acked};
+use crate::ack::{Ack, Acked, Ended};
 use crate::error::{Error, Result};
 use crate::message::{NewMessage, PushStatus, Pushed};
 use crate::push::Lessons;
@@ -83,8 +83,8 @@ impl Queues {
 
     async fn attempt(&self, parts: &Parts<'_>) -> Result<Vec<Done>> {
         let mut transaction = self.inner.db.begin().await?;
-        let mut lessons = Lessons::new();
-        let (id, done) = self.inside(&mut transaction, parts, &mut lessons).await?;
+        let mut lessons = Lessons::default();
+        let (id, done, ended) = self.inside(&mut transaction, parts, &mut lessons).await?;
         match transaction.commit().await.map_err(pg::Error::from) {
             Ok(()) => {}
             Err(error) if error.is_ambiguous() => match self.has_committed(&id).await {
@@ -95,6 +95,7 @@ impl Queues {
             Err(error) => return Err(error.into()),
         }
         self.inner.push.learn(lessons);
+        self.inner.ack.count_all(&ended);
         Ok(done)
     }
 
@@ -104,7 +105,7 @@ impl Queues {
         conn: &mut PgConnection,
         parts: &Parts<'_>,
         lessons: &mut Lessons,
-    ) -> Result<(String, Vec<Done>)> {
+    ) -> Result<(String, Vec<Done>, Vec<Ended>)> {
         let pushed = match parts.messages.is_empty() {
             true => Vec::new(),
             false => self.push_within(conn, &parts.messages, lessons).await?,
@@ -119,9 +120,9 @@ impl Queues {
         if let Some(over) = parts.leases.iter().find(|lease| held.iter().all(|held| held.lease != **lease)) {
             return Err(Error::RolledBack { reason: format!("lease {over} is over") });
         }
-        let acked = match parts.acks.is_empty() {
-            true => Vec::new(),
-            false => self.ack_in(conn, &self.resolved(&parts.acks, &held)).await?,
+        let (acked, ended) = match parts.acks.is_empty() {
+            true => (Vec::new(), Vec::new()),
+            false => self.ack_within(conn, &self.resolved(&parts.acks, &held)).await?,
         };
         for (ack, acked) in parts.acks.iter().zip(&acked) {
             if let Err(refusal) = acked.outcome {
@@ -129,7 +130,7 @@ impl Queues {
                 return Err(Error::RolledBack { reason });
             }
         }
-        Ok((id, parts.told(pushed, acked)))
+        Ok((id, parts.told(pushed, acked), ended))
     }
 
     /// The transaction's id, and those of these leases that last.

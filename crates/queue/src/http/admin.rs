@@ -22,6 +22,11 @@ use crate::id::PartitionId;
 use crate::queues::Queues;
 use crate::resources::{PAGE_MAX, Page};
 
+/// What clients send before they push or pop.
+pub(crate) fn configuration() -> OpenApiRouter<Queues> {
+    queues::configuration()
+}
+
 /// The administrative routes.
 pub(crate) fn routes() -> OpenApiRouter<Queues> {
     OpenApiRouter::new()

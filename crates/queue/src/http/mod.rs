@@ -20,7 +20,7 @@ mod transaction;
 use axum::routing::get;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::Face;
+use web::{Face, strict};
 
 use crate::queues::Queues;
 
@@ -40,6 +40,9 @@ pub fn face(queues: Queues) -> Face {
         .routes(routes!(ack::ack_batch))
         .routes(routes!(lease::extend))
         .routes(routes!(transaction::transaction))
-        .merge(admin::routes());
-    Face::of(OpenApiRouter::with_openapi(openapi::head()).nest(BASE, api).with_state(queues))
+        .merge(admin::configuration());
+    // Whoever looks after queues is told of a slip. Producers and consumers in the field send parameters of servers that can do more, and must go on.
+    let administration = strict(OpenApiRouter::new().nest(BASE, admin::routes()));
+    let all = OpenApiRouter::with_openapi(openapi::head()).nest(BASE, api).merge(administration);
+    Face::of(all.with_state(queues))
 }

@@ -178,7 +178,8 @@ async fn a_limit_of_zero_gives_up_what_was_alone() {
     assert_eq!(seen(&second), (vec!["2"], 1));
     end(&queues, &second, AckStatus::Completed).await;
     assert_eq!(seen(&soon(&queues, short(of("q", "g", 2))).await), (vec!["3"], 1));
-    assert!(now(&queues, of("q", "g", 2)).await.is_none());
+    push(&queues, "q", "p", &["4"]).await;
+    assert_eq!(seen(&soon(&queues, of("q", "g", 2)).await), (vec!["4"], 0));
     assert_eq!(dead(&queues, "g").await, [("1".to_owned(), 0), ("3".to_owned(), 1)]);
 }
 

@@ -1,6 +1,7 @@
 //! The engine against a real PostgreSQL.
 
 mod acks;
+mod balance;
 mod configure;
 mod dead_letters;
 mod dedup;
@@ -20,5 +21,6 @@ mod schema;
 mod shortages;
 mod sizes;
 mod status;
+mod tallies;
 mod traces;
 mod transactions;

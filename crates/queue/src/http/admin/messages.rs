@@ -158,6 +158,9 @@ struct Parameters {
     /// Those of queues of this namespace.
     #[param(value_type = Option<Name>)]
     ns: Option<String>,
+    /// The same, if `ns` is not given.
+    #[param(value_type = Option<Name>)]
+    namespace: Option<String>,
     /// Those of queues of this task.
     #[param(value_type = Option<Name>)]
     task: Option<String>,

@@ -19,11 +19,12 @@ use crate::http::field::{self, Raw};
 use crate::http::form::Name;
 use crate::queues::Queues;
 
+pub(super) fn configuration() -> OpenApiRouter<Queues> {
+    OpenApiRouter::new().routes(routes!(configure))
+}
+
 pub(super) fn routes() -> OpenApiRouter<Queues> {
-    OpenApiRouter::new()
-        .routes(routes!(configure))
-        .routes(routes!(clear))
-        .route("/queues/{queue}/{*rest}", routing::delete(clear_slashed))
+    OpenApiRouter::new().routes(routes!(clear)).route("/queues/{queue}/{*rest}", routing::delete(clear_slashed))
 }
 
 /// A queue to make or to change.

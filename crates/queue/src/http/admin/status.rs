@@ -1,13 +1,13 @@
 //! `/status…`, `/analytics/…`, `/stats/refresh`: what a console shows.
 //!
 //! Answered is what is cheap to know: depths, lags, what this process has counted since it started, and what PostgreSQL counts by itself. How much went through when is not stored:
-//! `from`, `to` and `interval` are passed over. Nothing has to be refreshed, because nothing is kept.
+//! `from`, `to` and `interval`, which consoles send, are taken and change nothing. Nothing has to be refreshed, because nothing is kept.
 
 use axum::Json;
 use axum::extract::State;
 use axum::routing::get;
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use web::{Failure, Moment, Path, Query, Refusal};
@@ -31,6 +31,19 @@ pub(super) fn routes() -> OpenApiRouter<Queues> {
         .routes(routes!(worker_metrics))
         .routes(routes!(postgres_stats))
         .routes(routes!(refresh))
+}
+
+/// A period, which changes nothing: what went through when is not stored.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "not read, described here")]
+struct Unused {
+    /// Changes nothing.
+    from: Option<String>,
+    /// Changes nothing.
+    to: Option<String>,
+    /// Changes nothing.
+    interval: Option<String>,
 }
 
 /// How everything is doing.
@@ -148,7 +161,7 @@ struct Refreshed {
 
 /// How everything is doing.
 #[utoipa::path(
-    get, path = "/status", tag = "administration",
+    get, path = "/status", tag = "administration", params(Unused),
     responses(
         (status = 200, description = "How", body = Status),
         (status = 503, description = "The database is away; try again", body = Failure),
@@ -204,7 +217,7 @@ async fn queue_slashed(
 
 /// What waits, and for whom, now. What went through when is not stored.
 #[utoipa::path(
-    get, path = "/status/analytics", tag = "administration",
+    get, path = "/status/analytics", tag = "administration", params(Unused),
     responses(
         (status = 200, description = "What is known", body = Analytics),
         (status = 503, description = "The database is away; try again", body = Failure),
@@ -220,7 +233,7 @@ async fn analytics(State(queues): State<Queues>) -> Result<Json<Analytics>, Refu
 
 /// The server that answers.
 #[utoipa::path(
-    get, path = "/analytics/system-metrics", tag = "administration",
+    get, path = "/analytics/system-metrics", tag = "administration", params(Unused),
     responses((status = 200, description = "What it has counted since it started", body = ServerState))
 )]
 async fn system_metrics(State(queues): State<Queues>) -> Json<ServerState> {
@@ -229,7 +242,7 @@ async fn system_metrics(State(queues): State<Queues>) -> Json<ServerState> {
 
 /// The server that answers.
 #[utoipa::path(
-    get, path = "/analytics/worker-metrics", tag = "administration",
+    get, path = "/analytics/worker-metrics", tag = "administration", params(Unused),
     responses((status = 200, description = "What it has counted since it started", body = ServerState))
 )]
 async fn worker_metrics(State(queues): State<Queues>) -> Json<ServerState> {

@@ -4,6 +4,7 @@ mod dead_letters;
 mod groups;
 mod maintenance;
 mod messages;
+mod parameters;
 mod queues;
 mod resources;
 mod status;
