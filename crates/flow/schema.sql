@@ -82,6 +82,7 @@ create table {schema}.investigation (
     resolved_at timestamp with time zone,
     constraint investigation_pkey PRIMARY KEY (id)
 );
+CREATE INDEX investigation_newest_open ON {schema}.investigation USING btree (id) WHERE (resolved_at IS NULL);
 CREATE UNIQUE INDEX investigation_open ON {schema}.investigation USING btree (task_id) WHERE (resolved_at IS NULL);
 CREATE INDEX investigation_task ON {schema}.investigation USING btree (task_id);
 
@@ -279,10 +280,13 @@ create table {schema}.template (
     max_in_process_ms bigint,
     staleness "char" not null,
     created_at timestamp with time zone not null default now(),
+    description text not null default ''::text,
+    step_count integer not null default 0,
     constraint template_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES {schema}.namespace(id),
     constraint template_namespace_id_name_version_key UNIQUE (namespace_id, name, version),
     constraint template_pkey PRIMARY KEY (id)
 );
+CREATE INDEX template_listed ON {schema}.template USING btree (((namespace_id + 0)), name, id);
 
 CREATE OR REPLACE FUNCTION {schema}.advance_schedules(flight uuid, channels text[], payloads text[], patient boolean, ids uuid[], versions bigint[], froms timestamp with time zone[], nexts timestamp with time zone[], retries_ms bigint[], lasts timestamp with time zone[], last_tasks uuid[], last_errors text[])
  RETURNS TABLE(outcomes text[], backend integer)
@@ -1093,7 +1097,32 @@ AS $function$
     ), told as materialized (
         select s.id, case when s.place <= top then s.name end as name, s.open from space s
     ), live as materialized (
-        select s.task_id, s.state from {schema}.step s where s.due_at < 'infinity' limit counted
+        -- The id of a queue begins with its namespace; that of the engine's own with none.
+        select coalesce(nullif(s.queue_id >> 40, 0), (
+                   select t.namespace_id from {schema}.task t where t.id = s.task_id)) as namespace_id,
+               s.task_id, s.state, s.due_at
+        from {schema}.step s where s.due_at < 'infinity' limit counted
+    ), open_step as materialized (
+        select n.name, s.state
+        from told n
+        cross join lateral (
+            select t.id from {schema}.task t where t.namespace_id = n.id and t.state = 'o' limit counted) t
+        -- A task of many steps leaves room for others.
+        cross join lateral (select s.state from {schema}.step s where s.task_id = t.id limit counted / 10) s
+        limit counted
+    ), open_task as materialized (
+        -- One that failed is open only while a worker has a step of it.
+        select n.name, t.state, count(*) as amount
+        from (
+            select s.namespace_id, case
+                       when bool_or(s.state = 'i') then 'steps_in_process'
+                       when bool_or(s.state = 'r' or s.due_at <= now()) then 'enqueuing_steps'
+                       else 'waiting_for_retry' end as state
+            from live s
+            group by s.namespace_id, s.task_id
+        ) t
+        join told n on n.id = t.namespace_id
+        group by n.name, t.state
     )
     select 't', n.name, a.state, sum(a.amount)::bigint, null::float8
     from told n
@@ -1111,13 +1140,26 @@ AS $function$
     select 's', n.name, case s.state when 'r' then 'ready' when 'i' then 'in_progress' else 'waiting_for_retry' end,
            count(*), null
     from live s
-    join {schema}.task t on t.id = s.task_id
-    join told n on n.id = t.namespace_id
+    join told n on n.id = s.namespace_id
     group by n.name, 3
+    union all
+    select 's', s.name, w.word, count(*), null
+    from open_step s
+    join (values ('p'::"char", 'pending'), ('c', 'complete'), ('e', 'error'), ('x', 'cancelled'),
+                 ('m', 'resolved_manually')) as w (state, word) on w.state = s.state
+    group by s.name, w.word
+    union all
+    select 'o', o.name, o.state, o.amount, null from open_task o
+    union all
+    -- The others, if every step that can go on was counted.
+    select 'o', n.name, 'waiting_for_dependencies', greatest(n.open - coalesce(o.amount, 0), 0)::bigint, null
+    from (select n.name, sum(n.open) as open from told n group by n.name) n
+    left join (select o.name, sum(o.amount) as amount from open_task o group by o.name) o
+        on o.name is not distinct from n.name
+    where (select count(*) from live) < counted
     union all
     select 'r', n.name, null, count(*), extract(epoch from now() - min(l.due_at))::float8
     from (select l.queue_id, l.due_at from live_queue l limit counted) l
-    -- The id of a queue begins with its namespace; that of the engine's own with none.
     join told n on n.id = l.queue_id >> 40
     where l.due_at <= now()
     group by n.name
@@ -1871,9 +1913,13 @@ AS $function$
 begin
     perform {schema}.open_namespace(of_namespace, 'default', null, null);
     select n.id into namespace_id from {schema}.namespace n where n.name = of_namespace;
-    insert into {schema}.template (namespace_id, name, version, document, max_duration_ms, max_waiting_ms, max_retry_ms, max_in_process_ms, staleness)
-    select register_template.namespace_id, of_name, of_version, of_document, l.max_duration_ms, l.max_waiting_ms, l.max_retry_ms, l.max_in_process_ms, l.staleness::"char"
-    from json_to_record(limits) as l (max_duration_ms bigint, max_waiting_ms bigint, max_retry_ms bigint, max_in_process_ms bigint, staleness text)
+    insert into {schema}.template (namespace_id, name, version, document, description, step_count, max_duration_ms,
+                                   max_waiting_ms, max_retry_ms, max_in_process_ms, staleness)
+    select register_template.namespace_id, of_name, of_version, of_document, coalesce(l.description, ''),
+           json_array_length(definitions), l.max_duration_ms, l.max_waiting_ms, l.max_retry_ms, l.max_in_process_ms,
+           l.staleness::"char"
+    from json_to_record(limits) as l (description text, max_duration_ms bigint, max_waiting_ms bigint,
+                                      max_retry_ms bigint, max_in_process_ms bigint, staleness text)
     on conflict do nothing
     returning template.id into id;
     new := id is not null;

@@ -38,7 +38,8 @@ metrics! {
     QUEUE_DEAD_LETTERS = "reveille_queue_dead_letters", "gauge", "dead letters, up to 10000 per queue, by queue";
     GROUP_LAG = "reveille_queue_group_lag", "gauge", "messages that a consumer group has not ended, by queue and group";
     TASKS = "reveille_flow_tasks", "gauge", "tasks, up to 10000 of each, by namespace and state (open, complete, error, cancelled, resolved_manually)";
-    STEPS = "reveille_flow_steps", "gauge", "steps that can go on, up to 10000 altogether, by namespace and state (ready, in_progress, waiting_for_retry)";
+    OPEN_TASKS = "reveille_flow_open_tasks", "gauge", "open tasks by namespace and state (steps_in_process, enqueuing_steps, waiting_for_retry, waiting_for_dependencies), of up to 10000 steps";
+    STEPS = "reveille_flow_steps", "gauge", "steps by namespace and state: up to 10000 that can go on (ready, in_progress, waiting_for_retry), and of up to 10000 of open tasks the others (pending, complete, error, cancelled, resolved_manually)";
     READY_OLDEST = "reveille_flow_oldest_ready_step_seconds", "gauge", "for how long the step that can be claimed and has waited longest has waited, by namespace";
     TASKS_FAILED = "reveille_flow_tasks_with_failures", "gauge", "tasks in which a step has failed for good, up to 10000, by namespace";
     INVESTIGATIONS = "reveille_flow_investigations_open", "gauge", "tasks with an open investigation, up to 10000";
@@ -48,6 +49,11 @@ metrics! {
     TURNS = "reveille_durable_turns_running", "gauge", "turns of orchestrations under way";
     ACTIVITIES = "reveille_durable_activities", "gauge", "activities that are due, up to 10000, by state (waiting, running)";
     ACTIVITY_OLDEST = "reveille_durable_oldest_activity_seconds", "gauge", "for how long the oldest activity that waits for a worker has been due";
+    PUSHED = "reveille_queue_messages_pushed_total", "counter", "messages stored through this process, by queue";
+    DELIVERED = "reveille_queue_messages_delivered_total", "counter", "messages given to consumers by this process, by queue and group";
+    ACKED = "reveille_queue_messages_acked_total", "counter", "messages completed through this process, by queue and group";
+    FAILED = "reveille_queue_messages_failed_total", "counter", "messages refused as failed through this process, to come again, by queue and group";
+    DEAD_LETTERED = "reveille_queue_messages_dead_lettered_total", "counter", "messages made dead letters by this process, by queue and group";
     GROUP_OLDEST = "reveille_queue_group_oldest_message_seconds", "gauge", "age of the oldest message that a consumer group has not ended, by queue and group";
 }
 
@@ -103,7 +109,9 @@ impl Figures {
         for (kind, count) in pg::error_counts() {
             errors.add([("kind", kind)], count as f64);
         }
-        vec![connections, limit, errors]
+        let mut families = vec![connections, limit, errors];
+        families.extend(queue::counted(&self.queues.tallies(self.top)));
+        families
     }
 }
 

@@ -138,10 +138,11 @@ impl Server {
         let products = Products::start(&database, &schema, products);
         metrics.observe(Arc::new(products.figures(&database, metrics_top)));
         let reachable: Arc<dyn Check> = Arc::new(Reachable { database: database.observer(), pool_size });
+        let writable = Arc::new(Writable { database: database.observer() });
         let app = App::new(metrics.clone())
             .max_body(max_body_bytes)
             .allowed_hosts(&allowed_hosts)
-            .mount(Router::new(), [reachable, Arc::new(Writable)])
+            .mount(Router::new(), [reachable, writable])
             .mount(products.routes(max_body_bytes), products.checks());
         let (routes, health) = app.build();
         let probed = probed.map(|listener| {

@@ -1,5 +1,6 @@
 -- Keeps a template and its definitions, and its namespace if that is new. The same text again changes nothing.
--- limits:      an object, the columns of the template that say how long a task may take.
+-- limits:      an object, the columns of the template that say how long a task may take, and the description that lists
+--              show. The document itself is not read: it may have \u0000 in a string, which PostgreSQL cannot read.
 -- definitions: an array of objects, one for each step in order, with the columns of its definition.
 -- Rows:        the template, its namespace, whether the text is this one, and whether it was not there before.
 create or replace function {schema}.register_template(of_namespace text, of_name text, of_version text, of_document text, limits json, definitions json)
@@ -10,9 +11,13 @@ as $$
 begin
     perform {schema}.open_namespace(of_namespace, 'default', null, null);
     select n.id into namespace_id from {schema}.namespace n where n.name = of_namespace;
-    insert into {schema}.template (namespace_id, name, version, document, max_duration_ms, max_waiting_ms, max_retry_ms, max_in_process_ms, staleness)
-    select register_template.namespace_id, of_name, of_version, of_document, l.max_duration_ms, l.max_waiting_ms, l.max_retry_ms, l.max_in_process_ms, l.staleness::"char"
-    from json_to_record(limits) as l (max_duration_ms bigint, max_waiting_ms bigint, max_retry_ms bigint, max_in_process_ms bigint, staleness text)
+    insert into {schema}.template (namespace_id, name, version, document, description, step_count, max_duration_ms,
+                                   max_waiting_ms, max_retry_ms, max_in_process_ms, staleness)
+    select register_template.namespace_id, of_name, of_version, of_document, coalesce(l.description, ''),
+           json_array_length(definitions), l.max_duration_ms, l.max_waiting_ms, l.max_retry_ms, l.max_in_process_ms,
+           l.staleness::"char"
+    from json_to_record(limits) as l (description text, max_duration_ms bigint, max_waiting_ms bigint,
+                                      max_retry_ms bigint, max_in_process_ms bigint, staleness text)
     on conflict do nothing
     returning template.id into id;
     new := id is not null;

@@ -1,15 +1,59 @@
 /* investigations */
--- The list of what has to be looked into, newest first: one ($1), or those before a number ($2), of a namespace ($3), a task ($4), for a reason ($5), open or not ($6), $7 at most.
--- Index: the primary key backwards; investigation_task; investigation_open.
-select i.id, i.task_id, n.name as namespace, p.name, p.version, i.reason, i.snapshot, i.created_at, i.resolution, i.resolved_by, i.notes, i.resolved_at,
-       d.name || case when s.part is null then '' else '_' || to_char(s.part, 'FM9999000') end as step
-from {schema}.investigation i
-join {schema}.task t on t.id = i.task_id
-join {schema}.template p on p.id = t.template_id
-join {schema}.namespace n on n.id = t.namespace_id
-left join {schema}.step s on s.task_id = i.task_id and s.ordinal = i.ordinal
-left join {schema}.definition d on d.template_id = t.template_id and d.ordinal = s.slot
-where ($1::bigint is null or i.id = $1) and ($2::bigint is null or i.id < $2) and ($3::text is null or n.name = $3) and ($4::uuid is null or i.task_id = $4)
-  and ($5::text is null or i.reason = $5) and ($6::boolean is null or (i.resolved_at is null) = $6)
-order by i.id desc
-limit $7
+-- The list of investigations, newest first: one ($1); those of a task ($4); else those before a number ($2). Of a
+-- namespace ($3), for a reason ($5), open or not ($6), $7 at most, and no more than fit into $9 bytes of snapshots, but
+-- one at least: a snapshot has the error of a step. $8 entries are looked at, at most.
+-- Rows:  `looked_at`: how many entries were looked at, and `edge`: the number of the last of them. `matched`: how many
+--        of those fit the filter, $7 at most. One row without an entry if none does.
+-- Index: the primary key backwards; investigation_task; investigation_newest_open. Lookups are fenced: see
+--        docs/decisions/0024-fenced-lookups.md.
+-- Pages: beside 1 000 000 entries and tasks, 100 entries 1 216; 100 that are open 2 002; none of a namespace 40 205, in
+--        0.04 s (7 021 603 and 2.7 s without $8).
+with looked as materialized (
+    (select i.id, i.task_id, i.reason, i.resolved_at from {schema}.investigation i
+     where $1::bigint is not null and i.id = $1)
+    union all
+    (select i.id, i.task_id, i.reason, i.resolved_at from {schema}.investigation i
+     where $1::bigint is null and i.task_id = $4 and i.id < coalesce($2, 9223372036854775807)
+     order by i.id desc limit $8)
+    union all
+    (select i.id, i.task_id, i.reason, i.resolved_at from {schema}.investigation i
+     where $1::bigint is null and $4::uuid is null and $6 and i.resolved_at is null
+       and i.id < coalesce($2, 9223372036854775807)
+     order by i.id desc limit $8)
+    union all
+    (select i.id, i.task_id, i.reason, i.resolved_at from {schema}.investigation i
+     where $1::bigint is null and $4::uuid is null and $6 is not true and i.id < coalesce($2, 9223372036854775807)
+     order by i.id desc limit $8)
+)
+select e.looked_at, e.edge, i.*
+from (select count(*) as looked_at, min(l.id) as edge from looked l) e
+left join lateral (
+    select r.* from (
+        select k.id, k.task_id, n.name as namespace, p.name, p.version, k.reason, w.snapshot, w.created_at,
+               w.resolution, w.resolved_by, w.notes, w.resolved_at,
+               d.name || case when s.part is null then '' else '_' || to_char(s.part, 'FM9999000') end as step,
+               count(*) over () as matched, row_number() over fitting as nth,
+               sum(octet_length(w.snapshot)) over fitting as bytes
+        from (
+            select l.*, t.namespace_id, t.template_id
+            from looked l
+            cross join lateral (
+                select t.namespace_id, t.template_id from {schema}.task t where t.id = l.task_id offset 0) t
+            where ($3::text is null or t.namespace_id = (select o.id from {schema}.namespace o where o.name = $3))
+              and ($5::text is null or l.reason = $5) and ($6::boolean is null or (l.resolved_at is null) = $6)
+            order by l.id desc limit $7
+        ) k
+        cross join lateral (select w.* from {schema}.investigation w where w.id = k.id offset 0) w
+        cross join lateral (select p.name, p.version from {schema}.template p where p.id = k.template_id offset 0) p
+        cross join lateral (select n.name from {schema}.namespace n where n.id = k.namespace_id offset 0) n
+        left join lateral (
+            select s.slot, s.part from {schema}.step s where s.task_id = k.task_id and s.ordinal = w.ordinal offset 0
+        ) s on true
+        left join lateral (
+            select d.name from {schema}.definition d where d.template_id = k.template_id and d.ordinal = s.slot offset 0
+        ) d on true
+        window fitting as (order by k.id desc)
+    ) r
+    where r.nth = 1 or r.bytes <= $9
+) i on true
+order by i.nth

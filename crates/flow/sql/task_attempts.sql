@@ -1,14 +1,37 @@
 /* task_attempts */
--- The attempts at the step of a definition ($2) and part ($3) of a task ($1), the one under way included.
--- Rows:  in order; none if there is no such step, and one without an attempt if nobody has tried it.
--- Index: primary keys.
-select a.fence, a.attempt, a.outcome::text as outcome, a.worker, a.ready_at, a.claimed_at, a.ended_at, a.result, a.error, a.reason
-from {schema}.step s
+-- The attempts at the step of a definition ($2) and part ($3) of a task ($1), among the ordinals from $4 to $5, in
+-- order, the one under way included: those after the first $6, $7 at most, and no more than fit into $8 bytes of
+-- results and errors, but one at least.
+-- Rows:  one per attempt. `total`: how many there are. One without an attempt if there is none on this page; none if
+--        there is no such step.
+-- Index: primary keys; of all attempts at the step the times, and of the page what came of them.
+with tried as materialized (
+    select s.task_id, s.ordinal, a.*,
+           row_number() over (order by coalesce(a.claimed_at, a.ended_at), a.ended_at, a.fence) as nth
+    from {schema}.step s
+    left join lateral (
+        select a.fence, a.attempt, a.outcome, a.worker, a.ready_at, a.claimed_at, a.ended_at
+        from {schema}.attempt a where a.task_id = s.task_id and a.ordinal = s.ordinal
+        union all
+        select s.fence, s.attempt, 'i'::"char", s.worker, s.ready_at, s.since, null where s.state = 'i'
+    ) a on true
+    where s.task_id = $1 and s.ordinal between $4 and $5 and s.state not in ('a', 's')
+      and s.slot = $2 and s.part is not distinct from $3
+), page as materialized (
+    select t.* from tried t where t.nth > $6 order by t.nth limit $7
+)
+select c.total, r.*
+from (select count(t.fence) as total, count(*) as steps from tried t) c
 left join lateral (
-    select a.fence, a.attempt, a.outcome, a.worker, a.ready_at, a.claimed_at, a.ended_at, a.result, a.error, a.reason
-    from {schema}.attempt a where a.task_id = s.task_id and a.ordinal = s.ordinal
-    union all
-    select s.fence, s.attempt, 'i'::"char", s.worker, s.ready_at, s.since, null, null, null, null where s.state = 'i'
-) a on true
-where s.task_id = $1 and s.state not in ('a', 's') and s.slot = $2 and s.part is not distinct from $3
-order by coalesce(a.claimed_at, a.ended_at), a.ended_at, a.fence
+    select p.fence, p.attempt, p.outcome::text as outcome, p.worker, p.ready_at, p.claimed_at, p.ended_at, p.nth,
+           w.result, w.error, w.reason, sum(b.bytes) over fitting as bytes
+    from page p
+    left join lateral (
+        select w.result, w.error, w.reason from {schema}.attempt w
+        where w.task_id = p.task_id and w.ordinal = p.ordinal and w.fence = p.fence offset 0
+    ) w on true
+    cross join lateral (select coalesce(octet_length(w.result), 0) + coalesce(octet_length(w.error), 0) as bytes) b
+    window fitting as (order by p.nth)
+) r on r.nth = $6 + 1 or r.bytes <= $8
+where c.steps > 0
+order by r.nth

@@ -13,8 +13,9 @@ use crate::flow::Flow;
 use crate::settle::{Ended, Said};
 use crate::token::Token;
 
-/// Bytes of contexts, results, inputs and checkpoints in one answer. The first step of an answer is given whatever its size; what does not fit goes back, uncharged.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// Bytes of contexts, results, inputs and checkpoints in one answer. The first element of an answer is given whatever its size; what a claim has no room for goes back, uncharged, and what a page
+/// has no room for is on the next one.
+pub(crate) const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 /// What a claim answered. Rows are read one by one, so that no more than what is given is held in memory.
 pub(crate) struct Answered {

@@ -9,9 +9,23 @@ use time::serde::rfc3339;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::error::Result;
+use crate::answer::ANSWER_BYTES_MAX;
+use crate::error::{Error, Result};
 use crate::flow::Flow;
 use crate::read::json;
+
+/// Attempts that one answer has at most.
+const ATTEMPT_PAGE_MAX: usize = 1_000;
+
+/// Some attempts at a step, in order.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Audit)]
+pub struct AttemptPage {
+    /// These.
+    pub attempts: Vec<Attempt>,
+    /// What to present as `after` for the next page; none: there are no more.
+    pub next: Option<u64>,
+}
 
 /// An attempt at a step, or what a person did to it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -105,18 +119,36 @@ impl Outcome {
 }
 
 impl Flow {
-    /// Every attempt at a step, by its name, in order; the one under way is the last. `None`: there is no such step, or it has not come to be.
+    /// A page of the attempts at a step, by its name, in order; the one under way is the last. The first `after` are left out. It has no more than 16 MiB of results and errors, and
+    /// one attempt at least. `None`: there is no such step, or it has not come to be.
     ///
     /// # Errors
-    /// The database's.
-    pub async fn audit(&self, task: Uuid, step: &str) -> Result<Option<Vec<Attempt>>> {
-        let Some((_, place)) = self.inner.placed(task, step).await? else { return Ok(None) };
-        let query = || sqlx::query(&self.inner.sql.task_attempts).bind(task).bind(place.slot).bind(place.part);
-        let rows = self.inner.db.ask("read attempts", query).await?;
-        if rows.is_empty() {
-            return Ok(None);
+    /// [`Error::Invalid`] for a limit that is not between 1 and 1 000; else the database's.
+    pub async fn audit(&self, task: Uuid, step: &str, after: u64, limit: usize) -> Result<Option<AttemptPage>> {
+        if !(1..=ATTEMPT_PAGE_MAX).contains(&limit) {
+            return Err(Error::invalid("limit", format!("it is {limit}; it must be between 1 and {ATTEMPT_PAGE_MAX}")));
         }
-        Ok(Some(rows.iter().filter_map(|row| read(row).transpose()).collect::<Result<_>>()?))
+        let Some((_, place)) = self.inner.placed(task, step).await? else { return Ok(None) };
+        let (first, last) = place.ordinals();
+        let query = || {
+            sqlx::query(&self.inner.sql.task_attempts)
+                .bind(task)
+                .bind(place.slot)
+                .bind(place.part)
+                .bind(first)
+                .bind(last)
+                .bind(i64::try_from(after).unwrap_or(i64::MAX - 1))
+                .bind(limit as i64)
+                .bind(ANSWER_BYTES_MAX as i64)
+                // A plan of when the tables were small would read them whole.
+                .persistent(false)
+        };
+        let rows = self.inner.db.ask("read attempts", query).await?;
+        let Some(head) = rows.first() else { return Ok(None) };
+        let total = head.try_get::<i64, _>("total")? as u64;
+        let attempts: Vec<Attempt> = rows.iter().filter_map(|row| read(row).transpose()).collect::<Result<_>>()?;
+        let read = after.saturating_add(attempts.len() as u64);
+        Ok(Some(AttemptPage { next: Some(read).filter(|read| *read < total && !attempts.is_empty()), attempts }))
     }
 }
 

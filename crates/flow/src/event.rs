@@ -8,8 +8,10 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use crate::answer::ANSWER_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::flow::Flow;
+use crate::list::LOOKED_MAX;
 
 /// Events that one answer has at most.
 const EVENTS_MAX: usize = 1_000;
@@ -45,6 +47,16 @@ pub struct DomainEvent {
     pub created_at: OffsetDateTime,
 }
 
+/// Some events, in order.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = DomainEvents)]
+pub struct EventPage {
+    /// These.
+    pub events: Vec<DomainEvent>,
+    /// What to present as `after` to go on; none: there was none yet. A page may be short, or empty, although there are more.
+    pub next: Option<String>,
+}
+
 /// Which events. Everything that is not given is not asked.
 #[derive(Debug, Clone, Default)]
 pub struct EventFilter {
@@ -57,11 +69,12 @@ pub struct EventFilter {
 }
 
 impl Flow {
-    /// What steps told, in order. Whoever reads on from the last cursor gets every event once: none can come before one that was read.
+    /// What steps told, in order. Going on from the cursor of a page gives every event once: none can come before one that was read. A page looks at ten thousand events at most, and has no
+    /// more than 16 MiB of payloads, and one event at least.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a cursor or a limit that cannot be meant; else the database's.
-    pub async fn domain_events(&self, filter: &EventFilter, limit: usize) -> Result<Vec<DomainEvent>> {
+    pub async fn domain_events(&self, filter: &EventFilter, limit: usize) -> Result<EventPage> {
         if !(1..=EVENTS_MAX).contains(&limit) {
             return Err(Error::invalid("limit", format!("it is {limit}; it must be between 1 and {EVENTS_MAX}")));
         }
@@ -69,6 +82,7 @@ impl Flow {
         let after = after.split_once('.').and_then(|(one, two)| Some((one.parse::<u64>().ok()?, two.parse().ok()?)));
         let (transaction, id): (u64, i64) =
             after.ok_or_else(|| Error::invalid("after", "it is not the cursor of an event"))?;
+        let looked_max = if filter.namespace.is_none() && filter.names.is_none() { limit } else { LOOKED_MAX };
         let query = || {
             sqlx::query(&self.inner.sql.domain_events)
                 .bind(transaction.to_string())
@@ -76,17 +90,31 @@ impl Flow {
                 .bind(filter.namespace.as_deref())
                 .bind(filter.names.as_deref())
                 .bind(limit as i64)
+                .bind(looked_max as i64)
+                .bind(ANSWER_BYTES_MAX as i64)
+                // A plan made while the tables were small would read them whole.
+                .persistent(false)
         };
         let rows = self.inner.db.ask("read domain events", query).await?;
-        Ok(rows.iter().map(read).collect::<sqlx::Result<_>>()?)
+        let head = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+        let edge: Option<String> = head.try_get("edge")?;
+        let matched: Option<i64> = head.try_get("matched")?;
+        let events: Vec<DomainEvent> =
+            rows.iter().filter_map(|row| read(row).transpose()).collect::<sqlx::Result<_>>()?;
+        // Where the page has no room for all that fit, it goes on after its last; else after all that was looked at.
+        let full = events.len() == limit || matched > Some(events.len() as i64);
+        let next = events.last().filter(|_| full).map(|last| last.cursor.clone()).or(edge);
+        Ok(EventPage { events, next: next.or_else(|| filter.after.clone()) })
     }
 }
 
-fn read(row: &PgRow) -> sqlx::Result<DomainEvent> {
+/// `None`: the row has none.
+fn read(row: &PgRow) -> sqlx::Result<Option<DomainEvent>> {
+    let Some(transaction) = row.try_get::<Option<String>, _>("transaction_id")? else { return Ok(None) };
     let payload: Option<String> = row.try_get("payload")?;
     let payload = payload.map(RawValue::from_string).transpose().map_err(|error| sqlx::Error::Decode(error.into()))?;
-    let (transaction, id): (String, i64) = (row.try_get("transaction_id")?, row.try_get("id")?);
-    Ok(DomainEvent {
+    let id: i64 = row.try_get("id")?;
+    Ok(Some(DomainEvent {
         cursor: format!("{transaction}.{id}"),
         name: row.try_get("name")?,
         succeeded: row.try_get("succeeded")?,
@@ -98,5 +126,5 @@ fn read(row: &PgRow) -> sqlx::Result<DomainEvent> {
         correlation_id: row.try_get("correlation_id")?,
         payload,
         created_at: row.try_get("created_at")?,
-    })
+    }))
 }

@@ -10,9 +10,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-/// The deepest nesting. Parsers in all languages take as much, and no stack is exhausted.
-const NESTED_MAX: usize = 128;
-
 /// JSON as it was written: numbers keep all their digits, objects their order.
 #[derive(Clone)]
 pub struct Json(Box<RawValue>);
@@ -32,6 +29,11 @@ impl Json {
         Json::of(raw)
     }
 
+    /// A text that was taken before, maybe when values could be nested deeper.
+    pub(crate) fn stored(text: String) -> Result<Json, NotJson> {
+        RawValue::from_string(text).map(Json).map_err(|error| NotJson(web::plain(&error.to_string())))
+    }
+
     /// What anything becomes as JSON.
     ///
     /// # Errors
@@ -41,9 +43,8 @@ impl Json {
     }
 
     fn of(raw: Box<RawValue>) -> Result<Json, NotJson> {
-        let nested = nested(raw.get());
-        if nested > NESTED_MAX {
-            return Err(NotJson(format!("it is nested {nested} levels deep; the limit is {NESTED_MAX}")));
+        if !web::is_within_depth(raw.get()) {
+            return Err(NotJson(format!("it is nested more than {} levels deep", web::MAX_DEPTH)));
         }
         Ok(Json(raw))
     }
@@ -110,25 +111,6 @@ impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Json, D::Error> {
         Json::of(Box::<RawValue>::deserialize(from)?).map_err(serde::de::Error::custom)
     }
-}
-
-/// How deep a text is nested that is JSON.
-fn nested(text: &str) -> usize {
-    let (mut depth, mut deepest, mut within, mut escaped) = (0_usize, 0, false, false);
-    for byte in text.bytes() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = within,
-            b'"' => within = !within,
-            b'[' | b'{' if !within => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b']' | b'}' if !within => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest
 }
 
 /// A value whose numbers have all their digits.
@@ -302,13 +284,15 @@ mod tests {
         }
     }
 
-    /// What is nested as deep as parsers take is taken, and no deeper; brackets in texts do not count.
+    /// A value may be nested as deep as a body over HTTP, and no deeper; brackets in texts do not count.
     #[test]
     fn nesting_is_bounded() {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-        assert!(Json::parse(nested(128)).is_ok());
-        assert!(Json::parse(nested(129)).expect_err("deep").to_string().contains("129 levels"));
+        assert!(Json::parse(nested(web::MAX_DEPTH)).is_ok());
+        let error = Json::parse(nested(web::MAX_DEPTH + 1)).expect_err("deep").to_string();
+        assert!(error.contains("more than 100 levels"), "{error}");
         assert!(Json::parse(nested(100_000)).is_err());
+        assert!(Json::stored(nested(128)).is_ok(), "it was taken when the limit was 128");
         assert!(Json::parse(format!("\"{}\\\"[\"", "[".repeat(1_000))).is_ok());
     }
 }

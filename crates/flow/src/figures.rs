@@ -19,7 +19,10 @@ pub const COUNTED_MAX: u32 = 10_000;
 pub struct Figures {
     /// Tasks by namespace and state: `open`, `complete`, `error`, `cancelled`, `resolved_manually`.
     pub tasks: Vec<StateFigures>,
-    /// Steps by namespace and state: `ready`, `in_progress`, `waiting_for_retry`. Those that wait for others, or have ended, are not counted.
+    /// Open tasks by namespace and state: `steps_in_process`, `enqueuing_steps`, `waiting_for_retry`, of the first [`COUNTED_MAX`] steps that can go on; and `waiting_for_dependencies`, if
+    /// there are no more of those. One that failed is open only while a worker has a step of it.
+    pub open_tasks: Vec<StateFigures>,
+    /// Steps by namespace and state: `ready`, `in_progress`, `waiting_for_retry`; and of open tasks, up to a tenth of [`COUNTED_MAX`] of each, `pending`, `complete`, `error`, `cancelled`, `resolved_manually`.
     pub steps: Vec<StateFigures>,
     /// By namespace: for how long the step that can be claimed and has waited longest had waited when this was read.
     pub oldest_ready: Vec<(Option<String>, Duration)>,
@@ -51,6 +54,7 @@ impl Figures {
             let in_state = |namespace| StateFigures { namespace, state: state.unwrap_or_default(), amount };
             match row.try_get::<&str, _>("kind")? {
                 "t" => figures.tasks.push(in_state(namespace)),
+                "o" => figures.open_tasks.push(in_state(namespace)),
                 "s" => figures.steps.push(in_state(namespace)),
                 "r" => {
                     let oldest = Duration::try_from_secs_f64(oldest.unwrap_or_default()).unwrap_or_default();

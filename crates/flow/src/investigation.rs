@@ -8,9 +8,21 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use crate::answer::ANSWER_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::flow::Flow;
+use crate::list::LOOKED_MAX;
 use crate::template::NAME_MAX;
+
+/// Some of what has to be looked into, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Investigations)]
+pub struct InvestigationPage {
+    /// These.
+    pub entries: Vec<Investigation>,
+    /// What to present as `before` for the next page; none: there are no more. A page may be short, or empty, although there are more.
+    pub next: Option<i64>,
+}
 
 /// Entries that one answer has at most.
 const ENTRIES_MAX: usize = 1_000;
@@ -95,11 +107,12 @@ pub struct InvestigationFilter {
 }
 
 impl Flow {
-    /// What has to be looked into, newest first.
+    /// What has to be looked into, newest first. A page looks at ten thousand entries at most, and has no more than 16 MiB of snapshots, and one entry at least; one that is short because of that
+    /// says where to go on.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a limit that cannot be meant; else the database's.
-    pub async fn investigations(&self, filter: &InvestigationFilter, limit: usize) -> Result<Vec<Investigation>> {
+    /// [`Error::Invalid`] for a limit that is not between 1 and 1 000; else the database's.
+    pub async fn investigations(&self, filter: &InvestigationFilter, limit: usize) -> Result<InvestigationPage> {
         if !(1..=ENTRIES_MAX).contains(&limit) {
             return Err(Error::invalid("limit", format!("it is {limit}; it must be between 1 and {ENTRIES_MAX}")));
         }
@@ -111,7 +124,7 @@ impl Flow {
     /// # Errors
     /// The database's.
     pub async fn investigation(&self, id: i64) -> Result<Option<Investigation>> {
-        Ok(self.entries(Some(id), &InvestigationFilter::default(), 1).await?.pop())
+        Ok(self.entries(Some(id), &InvestigationFilter::default(), 1).await?.entries.pop())
     }
 
     /// Says what became of it. What was said first stays. `None`: there is none of that number.
@@ -142,7 +155,10 @@ impl Flow {
         self.investigation(id).await
     }
 
-    async fn entries(&self, id: Option<i64>, filter: &InvestigationFilter, limit: usize) -> Result<Vec<Investigation>> {
+    async fn entries(&self, id: Option<i64>, filter: &InvestigationFilter, limit: usize) -> Result<InvestigationPage> {
+        // What an index leads to is not looked for.
+        let straight = filter.namespace.is_none() && filter.reason.is_none() && filter.open != Some(false);
+        let looked_max = if straight { limit } else { LOOKED_MAX };
         let query = || {
             sqlx::query(&self.inner.sql.investigations)
                 .bind(id)
@@ -152,19 +168,34 @@ impl Flow {
                 .bind(filter.reason.as_deref())
                 .bind(filter.open)
                 .bind(limit as i64)
+                .bind(looked_max as i64)
+                .bind(ANSWER_BYTES_MAX as i64)
+                // A plan made while the tables were small would read them whole.
+                .persistent(false)
         };
         let rows = self.inner.db.ask("read investigations", query).await?;
-        Ok(rows.iter().map(read).collect::<sqlx::Result<_>>()?)
+        let head = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+        let (looked_at, edge): (i64, Option<i64>) = (head.try_get("looked_at")?, head.try_get("edge")?);
+        let entries: Vec<Investigation> =
+            rows.iter().filter_map(|row| read(row).transpose()).collect::<sqlx::Result<_>>()?;
+        let matched: Option<i64> = head.try_get("matched")?;
+        // Where the page has no room for all that fit, it goes on after its last; else after all that was looked at.
+        let full = entries.len() == limit || matched > Some(entries.len() as i64);
+        let last = entries.last().filter(|_| full).map(|last| last.id).or(edge);
+        let next = last.filter(|last| looked_at == looked_max as i64 || Some(*last) > edge);
+        Ok(InvestigationPage { entries, next })
     }
 }
 
-fn read(row: &PgRow) -> sqlx::Result<Investigation> {
+/// `None`: the row has none.
+fn read(row: &PgRow) -> sqlx::Result<Option<Investigation>> {
+    let Some(id) = row.try_get("id")? else { return Ok(None) };
     let snapshot =
         RawValue::from_string(row.try_get("snapshot")?).map_err(|error| sqlx::Error::Decode(error.into()))?;
     let resolution: Option<String> = row.try_get("resolution")?;
     let named = |name: String| Resolution::ALL.iter().find(|(_, known)| *known == name).map(|(known, _)| *known);
-    Ok(Investigation {
-        id: row.try_get("id")?,
+    Ok(Some(Investigation {
+        id,
         task_uuid: row.try_get("task_id")?,
         namespace: row.try_get("namespace")?,
         name: row.try_get("name")?,
@@ -177,5 +208,5 @@ fn read(row: &PgRow) -> sqlx::Result<Investigation> {
         resolved_by: row.try_get("resolved_by")?,
         notes: row.try_get("notes")?,
         resolved_at: row.try_get("resolved_at")?,
-    })
+    }))
 }

@@ -61,11 +61,11 @@ mod worker;
 pub use analytics::{
     ANALYSED_ATTEMPTS_MAX, ANALYSED_TASKS_MAX, Bottleneck, Bottlenecks, Performance, Spread, TemplatePerformance,
 };
-pub use audit::{Attempt, Outcome};
+pub use audit::{Attempt, AttemptPage, Outcome};
 pub use claim::{Claimant, ClaimedStep};
 pub use decision::{Branches, Decision, Parts};
 pub use error::{Error, Result};
-pub use event::{DomainEvent, EventFilter};
+pub use event::{DomainEvent, EventFilter, EventPage};
 pub use event_driven::{
     EventDrivenMetrics, EventDrivenOrchestrator, EventRouter, METRICS, OrchestrationConfig, OrchestrationMode,
     WorkerPool,
@@ -73,7 +73,7 @@ pub use event_driven::{
 pub use exact::{Json, NotJson};
 pub use figures::{COUNTED_MAX, Figures, StateFigures};
 pub use flow::{Flow, Options};
-pub use investigation::{Investigation, InvestigationFilter, Resolution};
+pub use investigation::{Investigation, InvestigationFilter, InvestigationPage, Resolution};
 pub use limit::Limit;
 pub use list::{PAGE_MAX, TaskFilter, TaskPage};
 pub use manual::{
@@ -86,11 +86,11 @@ pub use provider::{
     Delivery, EventDrivenQueueProvider, ProviderOptions, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source,
     StepMessage,
 };
-pub use read::{Task, TaskStep, TaskSummary};
+pub use read::{STEP_PAGE_MAX, StepPage, Task, TaskStep, TaskSummary};
 pub use register::Registered;
 pub use renew::Alive;
 pub use retention::{FAILED_RETENTION_DEFAULT, RETENTION_DEFAULT};
-pub use schedule::{Missed, Schedule, ScheduleFilter, Scheduled};
+pub use schedule::{Missed, Schedule, ScheduleFilter, SchedulePage, Scheduled};
 pub use settle::{Ended, Failure, Refused, Said, Settled};
 pub use standing::{ExecutionStatus, HealthStatus, RecommendedAction, StepCounts};
 pub use state::{By, StepState, TaskState};
@@ -101,6 +101,6 @@ pub use template::{
 };
 pub use templates::{ListedTemplate, TemplateFilter, TemplatePage};
 pub use token::Token;
-pub use transition::{NotATransition, Transition, TransitionId};
+pub use transition::{NotATransition, Transition, TransitionId, TransitionPage};
 pub use wait::News;
 pub use worker::{Answer, Handled, Handler, Handlers, Signal, Step, Worker, WorkerBuilder, WorkerCounts};

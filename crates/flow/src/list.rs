@@ -22,8 +22,11 @@ pub const PAGE_MAX: usize = 100;
 const CHUNK: usize = 1_000;
 /// How often, for one page.
 const CHUNKS_MAX: usize = 10;
-/// A tag that fewer of the first [`CHUNK`] tasks have is rare: its tasks are found by the index of tags. One that more have fills a page within the chunks of that page.
+/// A tag that fewer of the first [`CHUNK`] tasks have, and fewer than [`LOOKED_MAX`] of all, is rare: its tasks are found by the index of tags, all of them. One that more of the first have fills
+/// a page within the chunks of that page.
 const RARE: i64 = 20;
+/// Rows that one page looks at, of lists that a filter does not lead straight to.
+pub(crate) const LOOKED_MAX: usize = CHUNK * CHUNKS_MAX;
 /// How far the clock of who made a task's id may be from the database's.
 const SKEW: Duration = Duration::hours(1);
 
@@ -111,12 +114,14 @@ impl Flow {
 }
 
 impl Inner {
-    /// Whether few of these tasks have a tag.
+    /// Whether few of these tasks have a tag, and not too many of all.
     async fn is_rare(&self, tag: &str, tasks: &[Uuid]) -> Result<bool> {
-        let query = || sqlx::query(&self.sql.count_tagged).bind(tasks).bind(tag).persistent(false);
+        let query =
+            || sqlx::query(&self.sql.count_tagged).bind(tasks).bind(tag).bind(LOOKED_MAX as i64).persistent(false);
         let rows = self.db.ask("count tagged tasks", query).await?;
-        let tagged = rows.first().map(|row| row.try_get::<i64, _>(0)).transpose()?;
-        Ok(tagged.unwrap_or_default() < RARE)
+        let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+        let (tagged, ever): (i64, i64) = (row.try_get("tagged")?, row.try_get("tagged_ever")?);
+        Ok(tagged < RARE && ever < LOOKED_MAX as i64)
     }
 
     /// Tasks that the filter may be about, the newest first; those with a tag, if it is rare.
@@ -202,9 +207,10 @@ pub(crate) fn made_at(time: OffsetDateTime) -> Uuid {
     Uuid::from_u128(ms << 80)
 }
 
-fn read(row: &PgRow) -> sqlx::Result<TaskSummary> {
+/// How many steps of a task are where.
+pub(crate) fn counts(row: &PgRow) -> sqlx::Result<StepCounts> {
     let count = |column: &str| row.try_get::<i64, _>(column).map(|count| count as u32);
-    let counts = StepCounts {
+    Ok(StepCounts {
         total: count("total")?,
         pending: count("pending")?,
         ready: count("ready")?,
@@ -213,13 +219,16 @@ fn read(row: &PgRow) -> sqlx::Result<TaskSummary> {
         complete: count("complete")?,
         failed: count("failed")?,
         dropped: count("dropped")?,
-    };
+    })
+}
+
+fn read(row: &PgRow) -> sqlx::Result<TaskSummary> {
     Ok(TaskSummary {
         name: row.try_get("name")?,
         namespace: row.try_get("namespace")?,
         version: row.try_get("version")?,
         updated_at: row.try_get("updated_at")?,
         completed_at: row.try_get("task_ended_at")?,
-        ..TaskSummary::standing(row, row.try_get("id")?, row.try_get("task_state")?, &counts)?
+        ..TaskSummary::standing(row, row.try_get("id")?, row.try_get("task_state")?, &counts(row)?)?
     })
 }

@@ -112,6 +112,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { number: 8, name: "lanes_by_range", sql: include_str!("../migrations/0008_lanes_by_range.sql") },
     Migration { number: 9, name: "tasks_by_tag", sql: include_str!("../migrations/0009_tasks_by_tag.sql") },
     Migration { number: 10, name: "ancestry", sql: include_str!("../migrations/0010_ancestry.sql") },
+    Migration { number: 11, name: "bounded_lists", sql: include_str!("../migrations/0011_bounded_lists.sql") },
 ];
 
 pub(crate) const FUNCTIONS: &[Function] = &[

@@ -14,12 +14,17 @@ use time::serde::rfc3339;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
+use crate::answer::ANSWER_BYTES_MAX;
 use crate::catalog::Kept;
 use crate::error::{Error, Result};
 use crate::flow::{Flow, Inner};
+use crate::list::counts;
 use crate::standing::{ExecutionStatus, HealthStatus, RecommendedAction, StepCounts};
 use crate::state::{StepState, TaskState};
 use crate::template::{StepKind, Template};
+
+/// Steps of a task that one answer has at most.
+pub const STEP_PAGE_MAX: usize = 1_000;
 
 /// A task with its steps.
 #[derive(Debug, Serialize, ToSchema)]
@@ -30,8 +35,22 @@ pub struct Task {
     /// What the steps work on.
     #[schema(value_type = Value)]
     pub context: Box<RawValue>,
-    /// Those that have come to be, in the order of the template.
+    /// Those that have come to be, in the order of the template: the first thousand, and no more than 16 MiB of results, errors, inputs and checkpoints.
     pub steps: Vec<TaskStep>,
+    /// The name after which the list of its steps goes on; none: these are all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = String)]
+    pub steps_next: Option<String>,
+}
+
+/// Some steps of a task, in the order of the template.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = TaskSteps)]
+pub struct StepPage {
+    /// These.
+    pub steps: Vec<TaskStep>,
+    /// The name to present as `after` for the next page; none: there are no more.
+    pub next: Option<String>,
 }
 
 /// A task without its context and its steps.
@@ -147,7 +166,7 @@ pub struct TaskStep {
 }
 
 impl Flow {
-    /// A task with its steps. `None`: there is none.
+    /// A task with its first steps. `None`: there is none.
     ///
     /// # Errors
     /// The database's.
@@ -157,16 +176,10 @@ impl Flow {
             Ok(self.inner.db.ask("read a task", query).await?)
         };
         // What does not change and what does: at once, and not one after the other.
-        let (details, rows) = tokio::try_join!(detail(), self.inner.step_rows(task, None))?;
+        let (details, rows) = tokio::try_join!(detail(), self.inner.step_rows(task, START, STEP_PAGE_MAX, ALL))?;
         let (Some(detail), Some(head)) = (details.first(), rows.first()) else { return Ok(None) };
         let Some(kept) = self.inner.numbered(detail.try_get("template_id")?).await? else { return Ok(None) };
-        let mut counts = StepCounts::default();
-        let mut steps = Vec::with_capacity(rows.len());
-        for row in &rows {
-            let Some(state) = step_state(row)? else { continue };
-            counts.add(state, row.try_get("spared")?);
-            steps.push(step(row, state, &kept.template)?);
-        }
+        let StepPage { steps, next: steps_next } = page(&rows, &kept.template)?;
         let letter: String = head.try_get("task_state")?;
         let summary = TaskSummary {
             task_uuid: task,
@@ -175,18 +188,30 @@ impl Flow {
             version: kept.template.version.clone(),
             updated_at: head.try_get("updated_at")?,
             completed_at: head.try_get("task_ended_at")?,
-            ..TaskSummary::standing(detail, task, &letter, &counts)?
+            ..TaskSummary::standing(detail, task, &letter, &counts(head)?)?
         };
         let context = json(detail, "context")?.unwrap_or_else(|| RawValue::NULL.to_owned());
-        Ok(Some(Task { summary, context, steps }))
+        Ok(Some(Task { summary, context, steps, steps_next }))
     }
 
-    /// The steps of a task that have come to be. `None`: there is no such task.
+    /// A page of the steps of a task that have come to be: those after a step, by its name; the first if it is not given. It has no more than 16 MiB of results, errors, inputs and
+    /// checkpoints, and one step at least. `None`: there is no such task.
     ///
     /// # Errors
-    /// The database's.
-    pub async fn steps(&self, task: Uuid) -> Result<Option<Vec<TaskStep>>> {
-        Ok(self.task(task).await?.map(|task| task.steps))
+    /// [`Error::Invalid`] for a limit that is not between 1 and [`STEP_PAGE_MAX`], [`Error::NoStep`] for an unknown step name; else the database's.
+    pub async fn steps(&self, task: Uuid, after: Option<&str>, limit: usize) -> Result<Option<StepPage>> {
+        if !(1..=STEP_PAGE_MAX).contains(&limit) {
+            return Err(Error::invalid("limit", format!("it is {limit}; it must be between 1 and {STEP_PAGE_MAX}")));
+        }
+        let Some(kept) = self.inner.template_of(task).await? else { return Ok(None) };
+        let after = match after {
+            Some(name) => {
+                Place::of(&kept.template, name).ok_or_else(|| Error::NoStep { task, step: name.to_owned() })?
+            }
+            None => START,
+        };
+        let rows = self.inner.step_rows(task, after, limit, ALL).await?;
+        Ok(if rows.is_empty() { None } else { Some(page(&rows, &kept.template)?) })
     }
 
     /// A step of a task, by its name. `None`: there is none, or it has not come to be.
@@ -195,29 +220,67 @@ impl Flow {
     /// The database's.
     pub async fn step(&self, task: Uuid, name: &str) -> Result<Option<TaskStep>> {
         let Some((kept, place)) = self.inner.placed(task, name).await? else { return Ok(None) };
-        let rows = self.inner.step_rows(task, Some(place)).await?;
+        // What comes before it, so that it is the first that is found; or another, if it is not there.
+        let before = Place { part: Some(place.part.unwrap_or_default().saturating_sub(1)), ..place };
+        let rows = self.inner.step_rows(task, before, 1, place.ordinals()).await?;
         let Some(row) = rows.first() else { return Ok(None) };
-        let Some(state) = step_state(row)? else { return Ok(None) };
+        let found = (row.try_get::<Option<i32>, _>("slot")?, row.try_get("part")?);
+        let Some(state) = step_state(row)?.filter(|_| found == (Some(place.slot), place.part)) else { return Ok(None) };
         Ok(Some(step(row, state, &kept.template)?))
     }
 }
 
 impl Inner {
-    /// The rows of a task's steps, or of one of them.
-    async fn step_rows(&self, task: Uuid, place: Option<Place>) -> Result<Vec<PgRow>> {
-        let (slot, part) = (place.map(|place| place.slot), place.and_then(|place| place.part));
-        let query = || sqlx::query(&self.sql.task_steps).bind(task).bind(slot).bind(part);
+    /// The rows of a task's steps after one, of those with these ordinals.
+    async fn step_rows(&self, task: Uuid, after: Place, limit: usize, ordinals: (i32, i32)) -> Result<Vec<PgRow>> {
+        let query = || {
+            sqlx::query(&self.sql.task_steps)
+                .bind(task)
+                .bind(after.slot)
+                .bind(after.part.unwrap_or_default())
+                .bind(limit as i64)
+                .bind(ANSWER_BYTES_MAX as i64)
+                .bind(ordinals.0)
+                .bind(ordinals.1)
+                // A plan of when the tables were small would read them whole for each step.
+                .persistent(false)
+        };
         Ok(self.db.ask("read steps", query).await?)
+    }
+
+    /// The template of a task. `None`: there is no such task.
+    async fn template_of(&self, task: Uuid) -> Result<Option<Arc<Kept>>> {
+        let rows = self.db.ask("read a task", || sqlx::query(&self.sql.template_of_task).bind(task)).await?;
+        match rows.first() {
+            Some(row) => self.numbered(row.try_get("template_id")?).await,
+            None => Ok(None),
+        }
     }
 
     /// The template of a task, and where its step of that name would be. `None`: there is no such task, or its template knows no such step.
     pub(crate) async fn placed(&self, task: Uuid, name: &str) -> Result<Option<(Arc<Kept>, Place)>> {
-        let rows = self.db.ask("read a task", || sqlx::query(&self.sql.task_detail).bind(task)).await?;
-        let Some(detail) = rows.first() else { return Ok(None) };
-        let Some(kept) = self.numbered(detail.try_get("template_id")?).await? else { return Ok(None) };
+        let Some(kept) = self.template_of(task).await? else { return Ok(None) };
         Ok(Place::of(&kept.template, name).map(|place| (kept, place)))
     }
 }
+
+/// The steps of a page of `task_steps`.
+fn page(rows: &[PgRow], template: &Template) -> Result<StepPage> {
+    let mut steps = Vec::with_capacity(rows.len());
+    for row in rows {
+        if let Some(state) = step_state(row)? {
+            steps.push(step(row, state, template)?);
+        }
+    }
+    let rest = rows.first().map(|row| row.try_get::<i64, _>("rest")).transpose()?.unwrap_or_default();
+    let next = steps.last().filter(|_| rest > steps.len() as i64).map(|step| step.name.clone());
+    Ok(StepPage { steps, next })
+}
+
+/// Before the first step of a task.
+const START: Place = Place { slot: -1, part: None };
+/// The ordinals of all steps of a task.
+const ALL: (i32, i32) = (0, i32::MAX);
 
 /// Where a step is: its definition, and which part of that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -227,6 +290,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// Among which ordinals it is: a step and a first part have the place of their definition, other parts have later ones.
+    pub(crate) fn ordinals(self) -> (i32, i32) {
+        if self.part.unwrap_or(1) == 1 { (self.slot, self.slot) } else { ALL }
+    }
+
     fn of(template: &Template, name: &str) -> Option<Place> {
         let is_divided = |slot: &usize| template.steps[*slot].kind == StepKind::BatchWorker;
         if let Some(slot) = template.place(name).filter(|slot| !is_divided(slot)) {

@@ -16,6 +16,9 @@ use crate::template::{Backoff, FailureStrategy, PublishWhen, StalenessAction, St
 /// Others are read.
 const BUSY: Error = Error::Busy { what: "template" };
 
+/// Characters of a description that a list of templates shows.
+const LISTED_DESCRIPTION_MAX: usize = 1_000;
+
 /// A template that was registered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Registered {
@@ -83,6 +86,7 @@ impl Inner {
         let ms = |minutes: Option<f64>| minutes.map(|minutes| (minutes * 60_000.0) as i64);
         let lifecycle = &template.lifecycle;
         let limits = json!({
+            "description": listed(&template.description),
             "max_duration_ms": ms(lifecycle.max_duration_minutes),
             "max_waiting_ms": ms(lifecycle.max_waiting_for_dependencies_minutes),
             "max_retry_ms": ms(lifecycle.max_waiting_for_retry_minutes),
@@ -144,6 +148,11 @@ impl Inner {
         let read = move || Template::parse_registered(&document).map(|template| Kept::new(id, template));
         Ok(self.catalog.keep(apart(read).await.ok_or(BUSY)??))
     }
+}
+
+/// The beginning of a description, as lists show it. What PostgreSQL cannot store is replaced.
+fn listed(description: &str) -> String {
+    description.replace('\0', "\u{fffd}").chars().take(LISTED_DESCRIPTION_MAX).collect()
 }
 
 /// A step as its table has it.

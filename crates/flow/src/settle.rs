@@ -197,6 +197,19 @@ impl Member {
         };
         Ok(Member { token, kept, verb, body, delay_ms, chosen, inputs })
     }
+
+    /// Whether this report is one of those after which an attempt is stored with that outcome.
+    fn may_have_ended(&self, outcome: char) -> bool {
+        match self.verb {
+            "c" => outcome == 'c',
+            // The last attempt that may be tried again fails for good.
+            "f" => matches!(outcome, 'f' | 'e'),
+            "F" => outcome == 'e',
+            "y" => outcome == 'y',
+            "g" => outcome == 'g',
+            _ => true,
+        }
+    }
 }
 
 pub(crate) struct Member {
@@ -309,7 +322,12 @@ impl Flight for Settles {
         let mut letters = text.chars();
         let first = letters.next();
         let repeated = first == Some('d');
-        let step = match if repeated { letters.next() } else { first } {
+        let verdict = if repeated { letters.next() } else { first };
+        // The claim has ended before, with another report: this one does not count.
+        if repeated && !verdict.is_some_and(|verdict| member.may_have_ended(verdict)) {
+            return Fate(Err(Refused::Lost), false, false);
+        }
+        let step = match verdict {
             Some('c') => StepState::Complete,
             Some('w' | 'f') => StepState::WaitingForRetry,
             Some('e' | 'p') => StepState::Error,

@@ -12,7 +12,7 @@ use time::{Duration, OffsetDateTime};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::flow::Flow;
 use crate::history::{AttemptRow, StepRow, TaskRow, history};
 use crate::read::{part_name, task_state};
@@ -261,15 +261,53 @@ fn letter(row: &PgRow, column: &str) -> sqlx::Result<char> {
     Ok(row.try_get::<&str, _>(column)?.chars().next().unwrap_or_default())
 }
 
+/// Transitions that one page has at most.
+const TRANSITIONS_MAX: usize = 1_000;
+
+/// Some of what became of a task and its steps, in order.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Transitions)]
+pub struct TransitionPage {
+    /// These.
+    pub transitions: Vec<Transition>,
+    /// What to present as `after` for the next page; none: there are no more so far.
+    #[schema(value_type = Option<String>)]
+    pub next: Option<TransitionId>,
+}
+
 impl Flow {
+    /// A page of what became of a task and its steps after a transition (`None`: from the beginning). `None`: there is no such task.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a limit that is not between 1 and 1 000; else the database's.
+    pub async fn transitions_after(
+        &self,
+        task: Uuid,
+        after: Option<&TransitionId>,
+        limit: usize,
+    ) -> Result<Option<TransitionPage>> {
+        if !(1..=TRANSITIONS_MAX).contains(&limit) {
+            return Err(Error::invalid("limit", format!("it is {limit}; it must be between 1 and {TRANSITIONS_MAX}")));
+        }
+        let Some(known) = self.known(task).await? else { return Ok(None) };
+        let rest = known.after(after);
+        let transitions = rest[..rest.len().min(limit)].to_vec();
+        let next = transitions.last().filter(|_| rest.len() > limit).map(|last| last.id);
+        Ok(Some(TransitionPage { transitions, next }))
+    }
+
     /// Everything that became of a task and its steps, in order. `None`: there is no such task.
     ///
     /// # Errors
     /// The database's.
     pub async fn transitions(&self, task: Uuid) -> Result<Option<Vec<Transition>>> {
+        Ok(self.known(task).await?.map(|known| known.moves))
+    }
+
+    async fn known(&self, task: Uuid) -> Result<Option<Known>> {
         let query = || sqlx::query(&self.inner.sql.task_history).bind(task);
         let rows = self.inner.db.ask("read a history", query).await?;
-        Ok(Known::read(task, &rows)?.map(|known| known.moves))
+        Ok(Known::read(task, &rows)?)
     }
 }
 

@@ -1,5 +1,7 @@
 //! What can be set about task graphs.
 
+use std::path::{Path, PathBuf};
+
 use clap::Args;
 
 use super::SecretUrl;
@@ -16,16 +18,19 @@ pub struct Flow {
     /// Which of the `environments` of a template counts when it is registered
     #[arg(long, env = "REVEILLE_FLOW_ENVIRONMENT", value_name = "NAME")]
     flow_environment: Option<String>,
-    /// RabbitMQ for the namespaces that hand out their steps through it, as amqp://user:password@host:port; keep it in the variable
+    /// RabbitMQ for the namespaces that hand out their steps through it, as amqp://user:password@host:port, or amqps:// for TLS; keep it in the variable
     #[arg(long, env = "REVEILLE_FLOW_AMQP_URL", hide_env_values = true, value_name = "URL")]
     flow_amqp_url: Option<SecretUrl>,
+    /// File with the certificates (PEM) of the authorities that may have signed RabbitMQ's [default: those of the system]
+    #[arg(long, env = "REVEILLE_FLOW_AMQP_CA_FILE", value_name = "FILE")]
+    flow_amqp_ca_file: Option<PathBuf>,
 }
 
 impl Flow {
     /// The options of task graphs.
     ///
     /// # Errors
-    /// If RabbitMQ is asked for and this build has none.
+    /// If RabbitMQ is asked for and this build has none, or the file of certificates cannot be read.
     pub fn options(&self) -> Result<flow::Options, Error> {
         if self.flow_amqp_url.is_some() && !flow::ProviderOptions::HAS_RABBITMQ {
             let source = "this build has no RabbitMQ: build `reveille` with `--features rabbitmq`".into();
@@ -33,7 +38,19 @@ impl Flow {
         }
         let wake = wake::Options { max_intentions: self.flow_max_intentions as usize, ..wake::Options::default() };
         let amqp_url = self.flow_amqp_url.as_ref().map(|url| url.reveal().to_owned());
-        let providers = flow::ProviderOptions { amqp_url, ..flow::ProviderOptions::default() };
+        let amqp_ca = self.flow_amqp_ca_file.as_deref().map(certificates).transpose()?;
+        let providers = flow::ProviderOptions { amqp_url, amqp_ca, ..flow::ProviderOptions::default() };
         Ok(flow::Options { wake, environment: self.flow_environment.clone(), providers, ..flow::Options::default() })
+    }
+}
+
+/// The text of a file of certificates. Whether they are of use is found when TLS is set up.
+fn certificates(file: &Path) -> Result<String, Error> {
+    let refused = |why: String| Error::Setting { key: "--flow-amqp-ca-file", source: why.into() };
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| refused(format!("{} cannot be read: {error}", file.display())))?;
+    match text.contains("-----BEGIN CERTIFICATE-----") {
+        true => Ok(text),
+        false => Err(refused(format!("{} holds no certificate in PEM", file.display()))),
     }
 }

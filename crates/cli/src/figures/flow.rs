@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{INVESTIGATIONS, READY_OLDEST, STEPS, TASKS, TASKS_FAILED, grown};
+use super::{INVESTIGATIONS, OPEN_TASKS, READY_OLDEST, STEPS, TASKS, TASKS_FAILED, grown};
 use crate::http::Family;
 
 /// As they are now, `age` after they were read.
@@ -24,5 +24,6 @@ pub(super) fn families(figures: &flow::Figures, age: Duration) -> Vec<Family> {
         failed.add([("namespace", namespace.as_deref().unwrap_or_default())], *amount as f64);
     }
     let investigations = Family::single(INVESTIGATIONS, figures.investigations as f64);
-    vec![by_state(TASKS, &figures.tasks), by_state(STEPS, &figures.steps), oldest, failed, investigations]
+    let open = by_state(OPEN_TASKS, &figures.open_tasks);
+    vec![by_state(TASKS, &figures.tasks), open, by_state(STEPS, &figures.steps), oldest, failed, investigations]
 }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{GROUP_LAG, GROUP_OLDEST, QUEUE_DEAD_LETTERS, QUEUE_DEPTH, QUEUE_OLDEST, QUEUE_PARTITIONS, grown};
+use super::{
+    ACKED, DEAD_LETTERED, DELIVERED, FAILED, GROUP_LAG, GROUP_OLDEST, PUSHED, QUEUE_DEAD_LETTERS, QUEUE_DEPTH,
+    QUEUE_OLDEST, QUEUE_PARTITIONS, grown,
+};
 use crate::http::Family;
 
 /// As they are now, `age` after they were read.
@@ -24,4 +27,23 @@ pub(super) fn families(figures: &queue::Figures, age: Duration) -> Vec<Family> {
         group_oldest.add(labels, grown(one.oldest, age));
     }
     vec![depth, oldest, partitions, dead_letters, lag, group_oldest]
+}
+
+/// What this process has counted.
+pub(super) fn counted(tallies: &queue::Tallies) -> Vec<Family> {
+    let mut pushed = Family::new(PUSHED);
+    for one in &tallies.queues {
+        pushed.add([("queue", one.queue.as_deref().unwrap_or_default())], one.pushed as f64);
+    }
+    let [mut delivered, mut acked, mut failed, mut dead_lettered] =
+        [DELIVERED, ACKED, FAILED, DEAD_LETTERED].map(Family::new);
+    for one in &tallies.groups {
+        let (queue, group) = one.group.as_ref().map_or(("", ""), |(queue, group)| (queue, group));
+        let labels = [("queue", queue), ("group", group)];
+        delivered.add(labels, one.moved.delivered as f64);
+        acked.add(labels, one.moved.acked as f64);
+        failed.add(labels, one.moved.failed as f64);
+        dead_lettered.add(labels, one.moved.dead_lettered as f64);
+    }
+    vec![pushed, delivered, acked, failed, dead_lettered]
 }

@@ -18,7 +18,7 @@ fn value(metrics: &Answer, sample: &str) -> Option<f64> {
     line.rsplit(' ').next()?.parse().ok()
 }
 
-/// Depth, lag, age and dead letters of a queue and its group, the pool and errors are there, under their documented names, and follow what happens.
+/// Depth, lag, age, dead letters and counts of messages of a queue and its group, the pool and errors are there, under their documented names, and follow what happens.
 /// Messages are pushed, and one is popped and given up.
 #[tokio::test]
 async fn the_figures_that_operators_alert_on_are_exported() {
@@ -44,6 +44,11 @@ async fn the_figures_that_operators_alert_on_are_exported() {
         ("reveille_pool_connections_limit", 10.0),
         (r#"reveille_database_errors_total{kind="exhausted"}"#, 0.0),
         (r#"reveille_figures_failures_total{product="queue"}"#, 0.0),
+        (r#"reveille_queue_messages_pushed_total{queue="orders"}"#, 3.0),
+        (r#"reveille_queue_messages_delivered_total{queue="orders",group="billing"}"#, 1.0),
+        (r#"reveille_queue_messages_acked_total{queue="orders",group="billing"}"#, 0.0),
+        (r#"reveille_queue_messages_failed_total{queue="orders",group="billing"}"#, 0.0),
+        (r#"reveille_queue_messages_dead_lettered_total{queue="orders",group="billing"}"#, 1.0),
     ];
     for (sample, expected) in expected {
         assert_eq!(value(&metrics, sample), Some(expected), "{sample} in\n{}", metrics.body);
@@ -84,6 +89,7 @@ async fn the_figures_of_tasks_and_orchestrations_are_exported() {
     let metrics = eventually(address, "/metrics", due).await;
     for (sample, expected) in [
         (r#"reveille_flow_tasks{namespace="billing",state="open"}"#, 1.0),
+        (r#"reveille_flow_open_tasks{namespace="billing",state="enqueuing_steps"}"#, 1.0),
         (r#"reveille_flow_steps{namespace="billing",state="ready"}"#, 1.0),
         (r#"reveille_flow_tasks_with_failures{namespace="billing"}"#, 0.0),
         ("reveille_flow_investigations_open", 0.0),
@@ -114,6 +120,10 @@ async fn queues_beyond_the_limit_share_a_sample() {
     })
     .await;
     assert_eq!(metrics.body.lines().filter(|line| line.starts_with("reveille_queue_depth")).count(), 2);
+    let pushed = "reveille_queue_messages_pushed_total";
+    let first = format!("{pushed}{{queue=\"q1\"}}");
+    assert_eq!((value(&metrics, &first), value(&metrics, pushed)), (Some(1.0), Some(14.0)));
+    assert_eq!(metrics.body.lines().filter(|line| line.starts_with(pushed)).count(), 2);
     quiet(server.reveille).await;
 }
 
@@ -135,7 +145,11 @@ async fn promtool_accepts_the_metrics() {
     let name = "a \"quoted\" name \\ with\nlines";
     let pushed = server.post("push", &json!({"items": [{"queue": name, "payload": 1}]})).await;
     assert_eq!(pushed.status, 201, "{pushed:?}");
-    let metrics = eventually(server.client.address, "/metrics", |answer| answer.body.contains("quoted")).await;
+    let popped = server.get("pop/queue/a%20%22quoted%22%20name%20%5C%20with%0Alines?autoAck=true").await;
+    assert_eq!(popped.status, 200, "{popped:?}");
+    let known =
+        |answer: &Answer| answer.body.contains("queue_depth{queue") && answer.body.contains("acked_total{queue");
+    let metrics = eventually(server.client.address, "/metrics", known).await;
     assert!(get(server.client.address, "/health").await.status == 200);
     let mut checking = Command::new(promtool)
         .args(["check", "metrics"])

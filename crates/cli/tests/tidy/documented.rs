@@ -72,6 +72,88 @@ fn options(document: &File, truth: &Facts) -> Vec<Offence> {
     compare(document, &said, truth, "the options' source")
 }
 
+/// Where it is said what a queue can be told, what it may be told, and what a new one has.
+struct OptionSources<'a> {
+    /// The names: `lease_seconds: number("leaseTime")?`.
+    names: &'a File,
+    /// The limits, as an attribute before the field.
+    limits: &'a File,
+    /// The defaults of the table.
+    schema: &'a File,
+}
+
+impl OptionSources<'_> {
+    /// Of each option its default, and its limits if it is a number.
+    fn facts(&self) -> Facts {
+        let named = self.names.text.split_once("Ok(Change {\n").map_or("", |(_, body)| body);
+        let named = named.split("\n    })").next().unwrap_or_default();
+        let option = |line: &str| {
+            let (field, name) = line.trim().split_once(": ")?;
+            let name = name.split('"').nth(1)?;
+            Some((name.to_owned(), format!("{} | {}", self.default(field), self.limit(name))))
+        };
+        named.lines().filter_map(option).collect()
+    }
+
+    fn default(&self, field: &str) -> String {
+        let table = self.schema.text.split_once("create table {schema}.queue (\n").map_or("", |(_, table)| table);
+        let column = table.lines().find_map(|line| line.trim().strip_prefix(field)?.strip_prefix(' '));
+        let default = column.and_then(|column| column.trim_end_matches(',').split_once(" default "));
+        match (default, field) {
+            (Some((_, default)), _) => default.to_owned(),
+            (None, "retry_delay_ms") => format!("none; {} is shown", queue::Settings::RETRY_DELAY_MS),
+            (None, "ttl_seconds") => format!("none; {} is shown", queue::Settings::TTL_SECONDS),
+            (None, _) => "?".to_owned(),
+        }
+    }
+
+    fn limit(&self, name: &str) -> String {
+        let snake: String = name
+            .chars()
+            .flat_map(|letter| letter.is_uppercase().then_some('_').into_iter().chain(letter.to_lowercase()))
+            .collect();
+        let before = self.limits.text.split_once(&format!("\n    {snake}: ")).map_or("", |(before, _)| before);
+        let attribute = before.lines().last().unwrap_or_default();
+        let number = |key: &str| {
+            let digits: String = attribute.split_once(key)?.1.chars().take_while(|it| !",)i".contains(*it)).collect();
+            digits.replace('_', "").parse::<i64>().ok()
+        };
+        match (number("minimum = "), number("maximum = ")) {
+            (Some(least), Some(most)) if least == -most => format!("±{most}"),
+            (Some(least), Some(most)) => format!("{least} to {most}"),
+            _ => String::new(),
+        }
+    }
+}
+
+/// A table of options as the sources say it: numbers without spaces, and no explanations.
+fn queue_options(document: &File, truth: &Facts) -> Vec<Offence> {
+    let plain = |text: &str| {
+        let words = [("ten years", "315360000"), ("10¹²", "1000000000000")];
+        let text = words.iter().fold(text.to_owned(), |text, (word, number)| text.replace(word, number));
+        let mut plain = String::new();
+        for letter in text.chars() {
+            let joins = letter.is_ascii_digit() && plain.trim_end().ends_with(|it: char| it.is_ascii_digit());
+            plain.truncate(if joins { plain.trim_end().len() } else { plain.len() });
+            plain.push(letter);
+        }
+        plain
+    };
+    let said: Vec<_> = rows(document, "name in `options")
+        .into_iter()
+        .flat_map(|(at, names, cells)| {
+            let cell = |at: usize| plain(cells.get(at).map_or("", String::as_str));
+            let default = cell(0).split(':').next().unwrap_or_default().to_owned();
+            // Behind the numbers stands their unit.
+            let allowed = cell(1).trim_end_matches(|it: char| !it.is_ascii_digit()).to_owned();
+            let fact = format!("{default} | {allowed}");
+            let names: Vec<String> = names.split("`, `").map(str::to_owned).collect();
+            names.into_iter().map(move |name| (at, name, fact.clone()))
+        })
+        .collect();
+    compare(document, &said, truth, "the queue's sources")
+}
+
 /// The public fields of a struct, from its source.
 fn fields(source: &File, name: &str) -> Facts {
     let body = source.text.split_once(&format!("pub struct {name} {{\n")).map_or("", |(_, body)| body);
@@ -121,6 +203,44 @@ fn every_option_of_the_provider_is_documented() {
     truth.extend(fields(source, "Options"));
     assert!(truth.len() > 12, "the structs were found: {truth:?}");
     report(options(file("docs/durable.md"), &truth));
+}
+
+/// `docs/queue.md` lists exactly the options of a queue, each with its default and limits.
+#[test]
+fn every_option_of_a_queue_is_documented() {
+    let sources = OptionSources {
+        names: file("crates/queue/src/http/admin/queues.rs"),
+        limits: file("crates/queue/src/http/admin/given.rs"),
+        schema: file("crates/queue/schema.sql"),
+    };
+    let truth = sources.facts();
+    let fields = fields(file("crates/queue/src/configure.rs"), "Change");
+    assert_eq!(truth.len(), fields.len(), "every field has a name of its own: {truth:?}");
+    report(queue_options(file("docs/queue.md"), &truth));
+}
+
+/// A made-up table of options with a wrong default, a wrong limit, and a row that is missing.
+#[test]
+fn an_option_of_a_queue_that_differs_is_an_offence() {
+    let names = "    Ok(Change {\n        lease_seconds: number(\"leaseTime\")?,\n        priority: number(\"priority\")?,\n        \
+                 is_on: flag(\"isOn\")?,\n        ttl_seconds: number(\"ttl\")?,\n    })\n";
+    let limits = "struct Given {\n    #[schema(minimum = 1, maximum = 604_800)]\n    lease_time: Option<i32>,\n    \
+                  #[schema(minimum = -1_000_000, maximum = 1_000_000)]\n    priority: Option<i32>,\n    is_on: Option<bool>,\n    \
+                  #[schema(minimum = 0, maximum = 315_360_000)]\n    ttl: Option<i32>,\n}\n";
+    let schema = "create table {schema}.queue (\n    lease_seconds integer not null default 300,\n    priority integer not null default 0,\n    \
+                  is_on boolean not null default true,\n    ttl_seconds integer,\n);\n";
+    let [names, limits, schema] =
+        [("n.rs", names), ("l.rs", limits), ("s.sql", schema)].map(|(at, it)| File::new(at, it));
+    let truth = OptionSources { names: &names, limits: &limits, schema: &schema }.facts();
+    let head = "| name in `options` | default | allowed | meaning |\n|---|---|---|---|\n";
+    let right = "| `leaseTime` | 300 | 1 to 604 800 s | x |\n| `priority` | 0: x | ±1 000 000 | x |\n| `isOn` | `true` | | x |\n";
+    let ttl = "| `ttl` | none; 3600 is shown | 0 to ten years, in s | x |\n";
+    assert_eq!(places(&queue_options(&File::new("q.md", &format!("{head}{right}{ttl}")), &truth)), []);
+    let wrong = right.replace("300", "30").replace("±1 000 000", "±1 000");
+    assert_eq!(
+        places(&queue_options(&File::new("q.md", &format!("{head}{wrong}")), &truth)),
+        [("q.md", 3), ("q.md", 4), ("q.md", 1)]
+    );
 }
 
 /// A made-up table with a row too many, a wrong kind, a row twice, and one missing.

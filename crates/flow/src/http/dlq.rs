@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -12,7 +12,7 @@ use web::{Body, Failure, Id, Path, Query, Refusal};
 use super::form::Label;
 use super::{label, page, uuid};
 use crate::flow::Flow;
-use crate::investigation::{Investigation, InvestigationFilter, Resolution};
+use crate::investigation::{Investigation, InvestigationFilter, InvestigationPage, Resolution};
 
 pub(super) fn routes() -> OpenApiRouter<Flow> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(one, close))
@@ -42,13 +42,6 @@ struct Which {
     limit: Option<u32>,
 }
 
-/// What has to be looked into.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Investigations)]
-pub(super) struct Entries {
-    entries: Vec<Investigation>,
-}
-
 /// What became of an entry.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -67,11 +60,11 @@ struct Verdict {
 #[utoipa::path(
     get, path = "/dlq", tag = "dead letters", params(Which),
     responses(
-        (status = 200, description = "Entries", body = Entries),
+        (status = 200, description = "Entries", body = InvestigationPage),
         (status = 400, description = "Something cannot be meant", body = Failure),
     )
 )]
-pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<Entries>, Refusal> {
+pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<InvestigationPage>, Refusal> {
     let filter = InvestigationFilter {
         namespace: label(&query, "namespace")?,
         task: query.text("task_uuid").map(|text| uuid("task_uuid", text)).transpose()?,
@@ -79,7 +72,7 @@ pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<
         open: query.text("open").map(|_| query.flag("open")).transpose()?,
         before: query.number("before", 0..=i64::MAX as u64)?.map(|before| before as i64),
     };
-    Ok(Json(Entries { entries: flow.investigations(&filter, page(&query)?).await? }))
+    Ok(Json(flow.investigations(&filter, page(&query)?).await?))
 }
 
 /// One entry.

@@ -2,13 +2,12 @@
 
 use axum::Json;
 use axum::extract::State;
-use serde::Serialize;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::IntoParams;
 use web::{Failure, Query, Refusal};
 
 use super::form::Label;
 use super::{label, page};
-use crate::event::{DomainEvent, EventFilter};
+use crate::event::{EventFilter, EventPage};
 use crate::flow::Flow;
 
 /// Which events.
@@ -30,31 +29,19 @@ struct Which {
     limit: Option<u32>,
 }
 
-/// What steps told.
-#[derive(Serialize, ToSchema)]
-#[schema(as = DomainEvents)]
-pub(super) struct Events {
-    events: Vec<DomainEvent>,
-    /// The cursor to go on from.
-    next: Option<String>,
-}
-
 /// What steps told, in order. Whoever goes on from the last cursor gets every event once.
 #[utoipa::path(
     get, path = "/domain_events", tag = "tasks", params(Which),
     responses(
-        (status = 200, description = "Events", body = Events),
+        (status = 200, description = "Events", body = EventPage),
         (status = 400, description = "Something cannot be meant", body = Failure),
     )
 )]
-pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<Events>, Refusal> {
-    let after = query.name("after");
+pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<EventPage>, Refusal> {
     let filter = EventFilter {
-        after: after.clone(),
+        after: query.name("after"),
         namespace: label(&query, "namespace")?,
         names: label(&query, "name")?.map(|name| vec![name]),
     };
-    let events = flow.domain_events(&filter, page(&query)?).await?;
-    let next = events.last().map(|event| event.cursor.clone()).or(after);
-    Ok(Json(Events { events, next }))
+    Ok(Json(flow.domain_events(&filter, page(&query)?).await?))
 }

@@ -76,6 +76,11 @@ fn page(query: &Query) -> Result<usize, Refusal> {
     Ok(query.number("limit", 1..=PAGE_MAX)?.unwrap_or(PAGE) as usize)
 }
 
+/// The same, of what belongs to one task.
+fn long_page(query: &Query) -> Result<usize, Refusal> {
+    Ok(query.number("limit", 1..=PAGE_MAX)?.unwrap_or(PAGE_MAX) as usize)
+}
+
 /// A name that a list is asked by.
 fn label(query: &Query, what: &'static str) -> Result<Option<String>, Refusal> {
     let Some(text) = query.text(what) else { return Ok(None) };

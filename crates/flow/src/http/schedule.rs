@@ -14,7 +14,7 @@ use super::form::Label;
 use super::{label, page, uuid};
 use crate::flow::Flow;
 use crate::name;
-use crate::schedule::{Schedule, ScheduleFilter, Scheduled};
+use crate::schedule::{Schedule, ScheduleFilter, SchedulePage, Scheduled};
 
 /// Ticks that are told of one schedule, if that is not said, and the most.
 const UPCOMING: u64 = 5;
@@ -60,12 +60,6 @@ struct Much {
     upcoming: Option<u32>,
 }
 
-/// Schedules.
-#[derive(Serialize, ToSchema)]
-pub(super) struct Schedules {
-    schedules: Vec<Scheduled>,
-}
-
 /// A task that a schedule made.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ScheduleRun)]
@@ -78,11 +72,11 @@ pub(super) struct Run {
 #[utoipa::path(
     get, path = "/schedules", tag = "schedules", params(Which),
     responses(
-        (status = 200, description = "Schedules", body = Schedules),
+        (status = 200, description = "Schedules", body = SchedulePage),
         (status = 400, description = "Something cannot be meant", body = Failure),
     )
 )]
-pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<Schedules>, Refusal> {
+pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<SchedulePage>, Refusal> {
     let filter = ScheduleFilter {
         namespace: label(&query, "namespace")?,
         template: label(&query, "template")?,
@@ -90,7 +84,7 @@ pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<
         after: query.text("after").map(|text| uuid("after", text)).transpose()?,
         limit: Some(page(&query)? as u32),
     };
-    Ok(Json(Schedules { schedules: flow.schedules(&filter).await? }))
+    Ok(Json(flow.schedules(&filter).await?))
 }
 
 /// Makes a schedule, or replaces the one of that name. The same again changes nothing.

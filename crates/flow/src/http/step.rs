@@ -2,37 +2,49 @@
 
 use axum::Json;
 use axum::extract::State;
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{Body, Failure, Id, Path, Refusal};
+use web::{Body, Failure, Id, Path, Query, Refusal};
 
 use super::form::{Label, Person};
-use super::{given, uuid};
-use crate::audit::Attempt;
+use super::{given, long_page, uuid};
+use crate::audit::AttemptPage;
 use crate::error::Error;
 use crate::exact;
 use crate::flow::Flow;
 use crate::manual::{Operated, Operation, Who};
-use crate::read::TaskStep;
+use crate::read::{StepPage, TaskStep};
 
 pub(super) fn routes() -> OpenApiRouter<Flow> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(one, operate)).routes(routes!(audit))
 }
 
-/// Steps of a task.
-#[derive(Serialize, ToSchema)]
-#[schema(as = TaskSteps)]
-pub(super) struct Steps {
-    steps: Vec<TaskStep>,
+/// Which steps.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "read by `list`, described here")]
+struct StepsAfter {
+    /// What the page before it said as `next`: the name of a step.
+    #[param(value_type = Option<Label>)]
+    after: Option<String>,
+    /// How many at most; 1 000 if it is not given.
+    #[param(minimum = 1, maximum = 1_000)]
+    limit: Option<u32>,
 }
 
-/// Attempts at a step.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Audit)]
-pub(super) struct Attempts {
-    attempts: Vec<Attempt>,
+/// Which attempts.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "read by `audit`, described here")]
+struct AttemptsAfter {
+    /// What the page before it said as `next`.
+    #[param(minimum = 0)]
+    after: Option<u64>,
+    /// How many at most; 1 000 if it is not given.
+    #[param(minimum = 1, maximum = 1_000)]
+    limit: Option<u32>,
 }
 
 /// What to do with a step.
@@ -81,16 +93,21 @@ impl Wish {
 /// The steps of a task that have come to be.
 #[utoipa::path(
     get, path = "/tasks/{task_uuid}/workflow_steps", tag = "tasks",
-    params(("task_uuid" = Id, Path, description = "The task")),
+    params(("task_uuid" = Id, Path, description = "The task"), StepsAfter),
     responses(
-        (status = 200, description = "Steps, in the order of the template", body = Steps),
-        (status = 400, description = "That is no id", body = Failure),
-        (status = 404, description = "There is no such task", body = Failure),
+        (status = 200, description = "Steps, in the order of the template", body = StepPage),
+        (status = 400, description = "Invalid parameter", body = Failure),
+        (status = 404, description = "There is no such task, or it has no step `after`", body = Failure),
     )
 )]
-pub(super) async fn list(State(flow): State<Flow>, Path(task): Path<String>) -> Result<Json<Steps>, Refusal> {
+pub(super) async fn list(
+    State(flow): State<Flow>,
+    Path(task): Path<String>,
+    query: Query,
+) -> Result<Json<StepPage>, Refusal> {
     let task = uuid("task_uuid", &task)?;
-    Ok(Json(Steps { steps: flow.steps(task).await?.ok_or(Error::NoTask { task })? }))
+    let found = flow.steps(task, query.text("after"), long_page(&query)?).await?;
+    Ok(Json(found.ok_or(Error::NoTask { task })?))
 }
 
 /// A step of a task.
@@ -137,17 +154,20 @@ pub(super) async fn operate(
 /// Who tried a step, when, in how long, and with what outcome; what people did to it is there, too.
 #[utoipa::path(
     get, path = "/tasks/{task_uuid}/workflow_steps/{step}/audit", tag = "tasks",
-    params(("task_uuid" = Id, Path, description = "The task"), ("step" = Label, Path, description = "The step's name")),
+    params(("task_uuid" = Id, Path, description = "The task"), ("step" = Label, Path, description = "The step's name"), AttemptsAfter),
     responses(
-        (status = 200, description = "Attempts, in order", body = Attempts),
-        (status = 400, description = "That is no id", body = Failure),
+        (status = 200, description = "Attempts, in order", body = AttemptPage),
+        (status = 400, description = "Invalid parameter", body = Failure),
         (status = 404, description = "There is no such step, or it has not come to be", body = Failure),
     )
 )]
 pub(super) async fn audit(
     State(flow): State<Flow>,
     Path((task, step)): Path<(String, String)>,
-) -> Result<Json<Attempts>, Refusal> {
+    query: Query,
+) -> Result<Json<AttemptPage>, Refusal> {
     let task = uuid("task_uuid", &task)?;
-    Ok(Json(Attempts { attempts: flow.audit(task, &step).await?.ok_or(Error::NoStep { task, step })? }))
+    let after = query.number("after", 0..=i64::MAX as u64)?.unwrap_or_default();
+    let found = flow.audit(task, &step, after, long_page(&query)?).await?;
+    Ok(Json(found.ok_or(Error::NoStep { task, step })?))
 }

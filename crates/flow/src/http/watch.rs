@@ -12,18 +12,17 @@ use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream, StreamExt as _};
-use serde::Serialize;
 use tokio::time::Instant;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
-use web::{Failure, Id, Path, Refusal};
+use web::{Failure, Id, Path, Query, Refusal};
 
-use super::uuid;
+use super::{long_page, uuid};
 use crate::error::Error;
 use crate::flow::Flow;
-use crate::transition::{Transition, TransitionId};
+use crate::transition::{Transition, TransitionId, TransitionPage};
 use crate::wait::News;
 
 /// How often a comment is sent while nothing happens: often enough for proxies, which give up after a minute as a rule.
@@ -37,11 +36,17 @@ pub(super) fn routes() -> OpenApiRouter<Flow> {
     OpenApiRouter::new().routes(routes!(events)).routes(routes!(history))
 }
 
-/// What became of a task.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Transitions)]
-pub(super) struct History {
-    transitions: Vec<Transition>,
+/// Which transitions.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(dead_code, reason = "read by `history`, described here")]
+struct After {
+    /// What the page before it said as `next`.
+    #[param(pattern = r"^[0-9]{1,18}-[0-9]{1,2}-[0-9]{1,9}-[0-9]{1,9}-[0-9]{1,9}$")]
+    after: Option<String>,
+    /// How many at most; 1 000 if it is not given.
+    #[param(minimum = 1, maximum = 1_000)]
+    limit: Option<u32>,
 }
 
 /// An event.
@@ -61,16 +66,23 @@ struct Told {
 /// Everything that became of a task and its steps so far, in order.
 #[utoipa::path(
     get, path = "/tasks/{task_uuid}/transitions", tag = "tasks",
-    params(("task_uuid" = Id, Path, description = "The task")),
+    params(("task_uuid" = Id, Path, description = "The task"), After),
     responses(
-        (status = 200, description = "Transitions", body = History),
-        (status = 400, description = "That is no id", body = Failure),
+        (status = 200, description = "Transitions", body = TransitionPage),
+        (status = 400, description = "Invalid parameter", body = Failure),
         (status = 404, description = "There is no such task", body = Failure),
     )
 )]
-pub(super) async fn history(State(flow): State<Flow>, Path(task): Path<String>) -> Result<Json<History>, Refusal> {
+pub(super) async fn history(
+    State(flow): State<Flow>,
+    Path(task): Path<String>,
+    query: Query,
+) -> Result<Json<TransitionPage>, Refusal> {
     let task = uuid("task_uuid", &task)?;
-    Ok(Json(History { transitions: flow.transitions(task).await?.ok_or(Error::NoTask { task })? }))
+    let after = query.text("after").map(|text| text.parse::<TransitionId>()).transpose();
+    let after = after.map_err(|error| Refusal::bad(format!("after: {error}")))?;
+    let found = flow.transitions_after(task, after.as_ref(), long_page(&query)?).await?;
+    Ok(Json(found.ok_or(Error::NoTask { task })?))
 }
 
 /// Everything that becomes of a task and its steps, as it happens: server-sent events, each `transition` with a transition as its data, and at last `end`.

@@ -7,7 +7,7 @@ use super::bulk::Each;
 use super::{BULK_MAX, BulkFilter, BulkOperation, BulkRequest, Obstacle, Operation, Who};
 use crate::error::{Error, Result};
 use crate::flow::Flow;
-use crate::read::TaskSummary;
+use crate::read::{STEP_PAGE_MAX, TaskSummary};
 use crate::state::{StepState, TaskState};
 
 impl Flow {
@@ -47,9 +47,14 @@ impl Flow {
         }
         // Where none failed, any that was cancelled brings back all of those.
         if self.summary(task).await?.ok_or(Error::NoTask { task })?.status == TaskState::Error {
-            let steps = self.steps(task).await?.ok_or(Error::NoTask { task })?;
-            let cancelled = steps.iter().find(|step| step.state == StepState::Cancelled);
-            let cancelled = cancelled.ok_or_else(|| obstacle(&found))?;
+            let mut after = None;
+            let cancelled = loop {
+                let page = self.steps(task, after.as_deref(), STEP_PAGE_MAX).await?.ok_or(Error::NoTask { task })?;
+                match page.steps.into_iter().find(|step| step.state == StepState::Cancelled) {
+                    Some(step) => break step,
+                    None => after = Some(page.next.ok_or_else(|| obstacle(&found))?),
+                }
+            };
             self.operate(task, &cancelled.name, Operation::ResetForRetry, who).await?;
         }
         self.summary(task).await?.ok_or(Error::NoTask { task })

@@ -44,15 +44,17 @@ const HASH_BYTES: usize = 6;
 /// About queues beside the tables.
 #[derive(Clone)]
 pub struct ProviderOptions {
-    /// Where RabbitMQ is, as `amqp://…`; `None`: there is none. It is not printed.
+    /// Where RabbitMQ is, as `amqp://…`, or `amqps://…` for TLS; `None`: there is none. It is not printed.
     pub amqp_url: Option<String>,
+    /// Certificates, in PEM, of the authorities that may have signed RabbitMQ's own. `None`: those of the system. With it an address without TLS is refused.
+    pub amqp_ca: Option<String>,
     /// After how long a step that was sent and not claimed is sent again. What a server had that died is found after three seconds.
     pub publish_lease: Duration,
 }
 
 impl Default for ProviderOptions {
     fn default() -> Self {
-        ProviderOptions { amqp_url: None, publish_lease: Duration::from_secs(60) }
+        ProviderOptions { amqp_url: None, amqp_ca: None, publish_lease: Duration::from_secs(60) }
     }
 }
 
@@ -220,10 +222,9 @@ impl Providers {
         #[cfg(not(feature = "pgmq"))]
         let pgmq = None;
         #[cfg(feature = "rabbitmq")]
-        let rabbitmq = options
-            .amqp_url
-            .clone()
-            .map(|url| Arc::new(rabbitmq::Rabbitmq::new(url, schema.name(), notices.clone())) as _);
+        let rabbitmq = options.amqp_url.clone().map(|url| {
+            Arc::new(rabbitmq::Rabbitmq::new(url, options.amqp_ca.clone(), schema.name(), notices.clone())) as _
+        });
         #[cfg(not(feature = "rabbitmq"))]
         let rabbitmq = None;
         let table = Arc::new(table::Table::new(schema, notices.clone()));

@@ -5,6 +5,7 @@
 //! That is also how nothing lies unacked for ever: a connection by which something could not be acked, or by which something may have come that nobody heard of, is left.
 
 use std::collections::HashSet;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,8 +15,12 @@ use futures_util::stream::BoxStream;
 use lapin::options::{
     BasicAckOptions, BasicGetOptions, BasicNackOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions,
 };
+use lapin::tcp::{AMQPUriTcpExt as _, RustlsConnector, RustlsConnectorConfig};
 use lapin::types::{AMQPValue, FieldTable};
-use lapin::{Acker, BasicProperties, Channel, Confirmation, Connection, ConnectionProperties};
+use lapin::uri::{AMQPScheme, AMQPUri};
+use lapin::{Acker, BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, ErrorKind};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
 use sqlx::PgConnection;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
@@ -32,6 +37,8 @@ use crate::namespace::Provider;
 use crate::notice::Notices;
 
 const NAME: &str = "RabbitMQ";
+/// What is wrong with a server that does not prove that it is the one that was meant.
+const UNTRUSTED: &str = "is not trusted: its certificate must be for its name and signed by a known authority";
 /// A message that survives a restart.
 const PERSISTENT: u8 = 2;
 /// The highest priority of a message; each costs the server memory, so its documentation advises ten at most.
@@ -49,6 +56,7 @@ const GOODBYE: u16 = 200;
 
 pub(super) struct Rabbitmq {
     url: String,
+    ca: Option<String>,
     schema: String,
     link: Mutex<Option<Arc<Link>>>,
     notices: Consumer<Notices>,
@@ -70,9 +78,24 @@ fn failed(what: &'static str) -> impl Fn(lapin::Error) -> QueueError {
     move |error| QueueError::new(NAME, what, error)
 }
 
+/// Whether TLS refused the server's certificate. The error of rustls is known by its text only, without a dependency on that crate.
+fn is_untrusted(error: &lapin::Error) -> bool {
+    matches!(error.kind(), ErrorKind::IOError(error) if error.to_string().starts_with("invalid peer certificate"))
+}
+
 impl Link {
-    async fn open(url: &str) -> lapin::Result<Link> {
-        let connection = Arc::new(Connection::connect(url, ConnectionProperties::default()).await?);
+    async fn open(uri: AMQPUri, ca: Option<String>) -> lapin::Result<Link> {
+        let connect = async move |mut uri: AMQPUri, runtime| {
+            let has_tls = std::mem::replace(&mut uri.scheme, AMQPScheme::AMQP) == AMQPScheme::AMQPS;
+            let stream = uri.connect_async(&runtime).await?;
+            match has_tls {
+                true => Ok(stream.into_rustls(&trusting(ca.as_deref())?, &uri.authority.host).await?),
+                false => Ok(stream),
+            }
+        };
+        let runtime = lapin::runtime::default_runtime()?;
+        let connection = Connection::connector(uri, runtime, connect, ConnectionProperties::default()).await?;
+        let connection = Arc::new(connection);
         let sends = connection.create_channel().await?;
         sends.confirm_select(ConfirmSelectOptions::default()).await?;
         let receives = connection.create_channel().await?;
@@ -186,6 +209,18 @@ impl Link {
     }
 }
 
+/// TLS with a server whose certificate is for its name and was signed by an authority of `ca`, or of the system if there is none.
+fn trusting(ca: Option<&str>) -> io::Result<RustlsConnector> {
+    let config = match ca {
+        None => RustlsConnectorConfig::new_with_native_certs()?,
+        Some(pem) => {
+            let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+            RustlsConnectorConfig::default().with_parsable_certificates(certificates.map_err(io::Error::other)?)
+        }
+    };
+    config.connector_with_no_client_auth()
+}
+
 fn is_fetching(deliveries: &[Delivery], most: usize, late: Instant) -> bool {
     deliveries.len() < most && (deliveries.is_empty() || Instant::now() < late)
 }
@@ -224,8 +259,8 @@ impl Last {
 }
 
 impl Rabbitmq {
-    pub(super) fn new(url: String, schema: &str, notices: Consumer<Notices>) -> Rabbitmq {
-        Rabbitmq { url, schema: schema.to_owned(), link: Mutex::default(), notices }
+    pub(super) fn new(url: String, ca: Option<String>, schema: &str, notices: Consumer<Notices>) -> Rabbitmq {
+        Rabbitmq { url, ca, schema: schema.to_owned(), link: Mutex::default(), notices }
     }
 
     /// The connection; a new one if there is none that works.
@@ -237,9 +272,17 @@ impl Rabbitmq {
         if let Some(broken) = link.take() {
             broken.leave();
         }
+        let unusable = |why| QueueError::new(NAME, "has an unusable address", why);
+        // The parser's error may quote the address, which holds a password.
+        let uri: AMQPUri =
+            self.url.parse().map_err(|_| unusable("it is not amqp://… or amqps://…, with a host and a port"))?;
+        if self.ca.is_some() && uri.scheme == AMQPScheme::AMQP {
+            // Who names an authority means TLS: nothing is sent without it.
+            return Err(unusable("certificates of authorities are given, and amqp:// has no TLS: say amqps://"));
+        }
         let what = "could not be reached";
-        let opened = match timeout(PATIENCE, Link::open(&self.url)).await {
-            Ok(opened) => opened.map_err(failed(what))?,
+        let opened = match timeout(PATIENCE, Link::open(uri, self.ca.clone())).await {
+            Ok(opened) => opened.map_err(|error| failed(if is_untrusted(&error) { UNTRUSTED } else { what })(error))?,
             Err(late) => return Err(QueueError::new(NAME, what, late)),
         };
         Ok(link.insert(Arc::new(opened)).clone())

@@ -4,7 +4,7 @@ use time::OffsetDateTime;
 
 use super::standing::Standing;
 use super::ticks::{Ticks, zone};
-use super::{Schedule, ScheduleFilter, Scheduled};
+use super::{Schedule, ScheduleFilter, SchedulePage, Scheduled};
 use crate::error::{Error, Result};
 use crate::flow::{Flow, Inner};
 use crate::submit::Submitted;
@@ -116,17 +116,17 @@ impl Flow {
         Ok(Scheduled { upcoming: next, ..standing.into() })
     }
 
-    /// Schedules, in the order in which they were made.
+    /// Schedules, in the order in which they were made. A page looks at ten thousand schedules at most, and has no more than 16 MiB of contexts, and one schedule at least.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a limit that cannot be meant; else the database's.
-    pub async fn schedules(&self, filter: &ScheduleFilter) -> Result<Vec<Scheduled>> {
+    /// [`Error::Invalid`] for a limit that is not between 1 and 1 000; else the database's.
+    pub async fn schedules(&self, filter: &ScheduleFilter) -> Result<SchedulePage> {
         let limit = filter.limit.unwrap_or(LIMIT);
         if !(1..=LIMIT_MAX).contains(&limit) {
             return Err(Error::invalid("limit", format!("it is {limit}; it must be between 1 and {LIMIT_MAX}")));
         }
-        let (_, found) = self.inner.find_schedules(filter, None, limit).await?;
-        Ok(found.into_iter().map(Scheduled::from).collect())
+        let (_, found, next) = self.inner.find_schedules(filter, None, limit).await?;
+        Ok(SchedulePage { schedules: found.into_iter().map(Scheduled::from).collect(), next })
     }
 }
 
@@ -165,7 +165,9 @@ fn first(ticks: &Ticks, asked_at: OffsetDateTime, schedule: &Schedule) -> Result
     match ticks {
         Ticks::Once(at) if asked_at - *at < schedule.grace() => Ok(*at),
         Ticks::Once(_) => Err(Error::invalid("at", "it passed longer than grace_seconds ago, by the database's clock")),
-        Ticks::Cron { .. } => ticks.after(asked_at).ok_or_else(|| Error::invalid("cron", "there is no such day")),
+        Ticks::Cron { .. } => ticks
+            .after(asked_at)
+            .ok_or_else(|| Error::invalid("cron", "it never comes: the clock jumps over it whenever it would")),
     }
 }
 

@@ -118,6 +118,17 @@ fn tick_text(tick: &OffsetDateTime) -> String {
     tick.format(&Rfc3339).unwrap_or_else(|_| tick.to_string())
 }
 
+/// Some schedules, in the order in which they were made.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[schema(as = Schedules)]
+pub struct SchedulePage {
+    /// These.
+    pub schedules: Vec<Scheduled>,
+    /// What to present as `after` for the next page; none: there are no more. A page may be short, or empty, although there are more.
+    #[schema(value_type = Option<String>, format = "uuid")]
+    pub next: Option<Uuid>,
+}
+
 /// Which schedules. What is not said is not asked.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema, IntoParams)]
 #[serde(deny_unknown_fields, default)]
@@ -129,7 +140,7 @@ pub struct ScheduleFilter {
     pub template: Option<String>,
     /// That rest, or do not.
     pub paused: Option<bool>,
-    /// That were made after this one: the last of the answer before.
+    /// That were made after this one: what the page before said as `next`.
     #[schema(value_type = Option<String>, format = "uuid")]
     #[param(value_type = Option<String>, format = "uuid")]
     pub after: Option<Uuid>,

@@ -9,9 +9,11 @@ use wake::Wake;
 use super::change::unknown;
 use super::ticks::{Missed, Ticks};
 use super::{Schedule, ScheduleFilter, Scheduled};
+use crate::answer::ANSWER_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::exact::Json;
 use crate::flow::Inner;
+use crate::list::LOOKED_MAX;
 
 /// How often a change is begun again because somebody else was faster.
 const CHANGES_MAX: usize = 100;
@@ -35,7 +37,7 @@ pub(crate) struct Standing {
 impl Standing {
     pub(super) fn read(row: &PgRow) -> sqlx::Result<Standing> {
         let context: String = row.try_get("context")?;
-        let context = Json::parse(context).map_err(|error| sqlx::Error::Decode(error.into()))?;
+        let context = Json::stored(context).map_err(|error| sqlx::Error::Decode(error.into()))?;
         let schedule = Schedule {
             namespace: row.try_get("namespace")?,
             name: row.try_get("name")?,
@@ -105,13 +107,15 @@ impl From<Standing> for Scheduled {
 }
 
 impl Inner {
-    /// What time it is, and the schedules of a filter.
+    /// What time it is, the schedules of a filter, and after which one to go on.
     pub(super) async fn find_schedules(
         &self,
         filter: &ScheduleFilter,
         name: Option<&str>,
         limit: u32,
-    ) -> Result<(OffsetDateTime, Vec<Standing>)> {
+    ) -> Result<(OffsetDateTime, Vec<Standing>, Option<Uuid>)> {
+        let straight = filter.namespace.is_none() && filter.template.is_none() && filter.paused.is_none();
+        let looked_max = if straight { i64::from(limit) } else { LOOKED_MAX as i64 };
         let query = || {
             sqlx::query(&self.sql.find_schedules)
                 .bind(&filter.namespace)
@@ -120,22 +124,32 @@ impl Inner {
                 .bind(filter.paused)
                 .bind(filter.after)
                 .bind(i64::from(limit))
+                .bind(looked_max)
+                .bind(ANSWER_BYTES_MAX as i64)
+                // A plan made while the tables were small would read them whole.
+                .persistent(false)
         };
         let rows = self.db.ask("find schedules", query).await?;
-        let asked_at = rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get("asked_at")?;
+        let head = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+        let (asked_at, edge): (_, Option<Uuid>) = (head.try_get("asked_at")?, head.try_get("edge")?);
+        let (looked_at, matched): (i64, Option<i64>) = (head.try_get("looked_at")?, head.try_get("matched")?);
         let mut found = Vec::with_capacity(rows.len());
         for row in &rows {
             if row.try_get::<Option<Uuid>, _>("id")?.is_some() {
                 found.push(Standing::read(row)?);
             }
         }
-        Ok((asked_at, found))
+        // Where the page has no room for all that fit, it goes on after its last; else after all that was looked at.
+        let full = found.len() == limit as usize || matched > Some(found.len() as i64);
+        let last = found.last().filter(|_| full).map(|last| last.id).or(edge);
+        let next = last.filter(|last| looked_at == looked_max || Some(*last) < edge);
+        Ok((asked_at, found, next))
     }
 
     /// What time it is, and the schedule of that name.
     pub(super) async fn standing(&self, namespace: &str, name: &str) -> Result<(OffsetDateTime, Option<Standing>)> {
         let filter = ScheduleFilter { namespace: Some(namespace.to_owned()), ..ScheduleFilter::default() };
-        let (asked_at, mut found) = self.find_schedules(&filter, Some(name), 1).await?;
+        let (asked_at, mut found, _) = self.find_schedules(&filter, Some(name), 1).await?;
         Ok((asked_at, found.pop()))
     }
 

@@ -10,11 +10,11 @@
 
 use std::time::Duration;
 
-use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
-use jiff::civil::DateTime;
+use croner::{Cron, CronPattern, Weekday};
+use jiff::civil::{Date, DateTime};
 use jiff::tz::{AmbiguousOffset, TimeZone};
-use jiff::{SignedDuration, Timestamp};
+use jiff::{SignedDuration, Timestamp, ToSpan as _};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use utoipa::ToSchema;
@@ -73,6 +73,9 @@ impl Ticks {
         }
         let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
         let cron = parser.parse(text).map_err(|error| format!("{text:?} is not an expression: {error}"))?;
+        if !has_a_day(&cron.pattern) {
+            return Err("there is no such day".to_owned());
+        }
         let listed = !cron.pattern.minutes.from_wildcard && !cron.pattern.hours.from_wildcard;
         Ok(Ticks::Cron { cron: Box::new(cron), zone, listed })
     }
@@ -116,6 +119,18 @@ impl Ticks {
         }
         latest
     }
+}
+
+/// Whether the expression names a day that exists, unlike 30 February. A year begins on one of seven weekdays and is a leap year or not, and these 28 years
+/// have every such kind: so what has no day in them never has one, and what has one comes within 40 years, which bounds every search.
+fn has_a_day(pattern: &CronPattern) -> bool {
+    let first = Date::constant(2000, 1, 1);
+    first.series(1.day()).take_while(|day| day.year() < 2028).any(|day| {
+        let (month, weekday) = (day.month() as u32, day.weekday().to_sunday_zero_offset() as u32);
+        let weekday = Weekday::from_days_from_sunday(weekday);
+        pattern.month_match(month).unwrap_or_default()
+            && pattern.day_match(day.year().into(), month, day.day() as u32, weekday).unwrap_or_default()
+    })
 }
 
 /// Of times of day that are listed: they are found in a calendar without a zone, and each is one moment.

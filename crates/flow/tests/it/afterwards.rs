@@ -1,10 +1,10 @@
 //! What is left when steps and tasks end: the list of what has to be looked into, and what steps tell.
 
-use flow::{Claimant, EventFilter, InvestigationFilter, Resolution, Submission};
+use flow::{Claimant, EventFilter, EventPage, Failure, InvestigationFilter, Resolution, Said, Submission};
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::fixture::{Fixture, NAMESPACE, read, submission, worker};
+use crate::fixture::{Fixture, NAMESPACE, failure, read, submission, worker};
 
 /// A flow with a template `t` that has a lifecycle, or whatever else its text says before the steps.
 async fn with(head: &str, steps: &str) -> Fixture {
@@ -17,7 +17,7 @@ async fn with(head: &str, steps: &str) -> Fixture {
 
 async fn reasons(flow: &Fixture, task: Uuid) -> Vec<String> {
     let filter = InvestigationFilter { task: Some(task), ..InvestigationFilter::default() };
-    flow.investigations(&filter, 10).await.expect("a list").into_iter().map(|entry| entry.reason).collect()
+    flow.investigations(&filter, 10).await.expect("a list").entries.into_iter().map(|entry| entry.reason).collect()
 }
 
 /// A step that uses up its attempts has to be looked into, with how its task stood; so has one that says itself that it is of no use to try again.
@@ -34,7 +34,7 @@ async fn used_up_attempts_are_looked_into() {
     assert!(reasons(&flow, task).await.is_empty());
     flow.fail(&flow.next().await, true).await;
     let filter = InvestigationFilter { task: Some(task), ..InvestigationFilter::default() };
-    let entry = flow.investigations(&filter, 10).await.expect("a list").pop().expect("an entry");
+    let entry = flow.investigations(&filter, 10).await.expect("a list").entries.pop().expect("an entry");
     assert_eq!((entry.task_uuid, entry.reason.as_str(), entry.step.as_deref()), (task, "retries_exhausted", Some("a")));
     let snapshot = read(&entry.snapshot);
     assert_eq!((&snapshot["attempts"], &snapshot["error"]["message"]), (&json!(2), &json!("broken")));
@@ -50,7 +50,7 @@ async fn used_up_attempts_are_looked_into() {
         "what was said first stays"
     );
     let open = InvestigationFilter { open: Some(true), ..filter };
-    assert!(flow.investigations(&open, 10).await.expect("a list").is_empty());
+    assert!(flow.investigations(&open, 10).await.expect("a list").entries.is_empty());
     assert!(flow.close_investigation(999, Resolution::Cancelled, "bob", None).await.expect("an answer").is_none());
 }
 
@@ -90,6 +90,40 @@ async fn a_limit_of_a_state_counts_from_its_beginning() {
     assert_eq!(flow.standing(task).await, ("o".to_owned(), 1), "it goes on");
 }
 
+/// A page of so many events. Transactions of other tests that began earlier hold events back, so it is waited for.
+async fn events(flow: &Fixture, filter: &EventFilter, count: usize) -> EventPage {
+    let mut page = None;
+    pg::testing::eventually("the events can be read", async || {
+        let read = flow.domain_events(filter, 10).await.expect("events");
+        page.insert(read).events.len() == count
+    })
+    .await;
+    page.expect("a page")
+}
+
+/// A page of investigations has no more than 16 MiB of snapshots, which have the errors of steps; it says where to go on.
+/// Three tasks have failed: two with an error of 9 MiB, and a third with a small one.
+#[tokio::test]
+async fn investigations_are_bounded_in_bytes() {
+    let flow = Fixture::with("[{name: a}]").await;
+    let mut tasks = Vec::new();
+    for bytes in [1, 9 << 20, 9 << 20] {
+        tasks.push(flow.task().await);
+        let error = Failure { context: Some(json!("x".repeat(bytes)).into()), ..failure(false) };
+        flow.say(&flow.next().await, Said::Failed(error)).await.expect("it counts");
+    }
+    tasks.reverse();
+    for reason in [None, Some("not_retryable".to_owned())] {
+        let mut filter = InvestigationFilter { reason, ..InvestigationFilter::default() };
+        let first = flow.investigations(&filter, 10).await.expect("a page");
+        assert_eq!(first.entries.iter().map(|entry| entry.task_uuid).collect::<Vec<_>>(), tasks[..1]);
+        filter.before = first.next;
+        let second = flow.investigations(&filter, 10).await.expect("a page");
+        assert_eq!(second.entries.iter().map(|entry| entry.task_uuid).collect::<Vec<_>>(), tasks[1..]);
+        assert_eq!(second.next, None);
+    }
+}
+
 /// Events are told by the step that ends, as its definition says when; whoever reads on from the last cursor gets each once.
 #[tokio::test]
 async fn steps_tell_when_they_end() {
@@ -102,18 +136,20 @@ async fn steps_tell_when_they_end() {
     let b = flow.claim(&of("b"), 1, None).await.expect("a claim").remove(0);
     flow.complete(&a, json!({"id": 7})).await;
     let mut filter = EventFilter::default();
-    let first = flow.domain_events(&filter, 10).await.expect("events");
+    let page = events(&flow, &filter, 2).await;
+    let first = page.events;
     assert_eq!(first.iter().map(|event| event.name.as_str()).collect::<Vec<_>>(), ["made", "over"]);
     assert_eq!((first[0].step.as_str(), first[0].correlation_id.as_deref()), ("a", Some("order 7")));
     assert_eq!(read(first[0].payload.as_ref().expect("a payload")), json!({"id": 7}));
     flow.fail(&b, false).await;
-    filter.after = first.last().map(|event| event.cursor.clone());
-    let second = flow.domain_events(&filter, 10).await.expect("events");
+    assert_eq!(page.next.as_deref(), first.last().map(|event| event.cursor.as_str()));
+    filter.after = page.next;
+    let second = events(&flow, &filter, 2).await.events;
     assert_eq!(second.iter().map(|event| event.name.as_str()).collect::<Vec<_>>(), ["broken", "over"]);
     assert!(!second[0].succeeded);
     filter.names = Some(vec!["over".to_owned()]);
     filter.after = None;
-    assert_eq!(flow.domain_events(&filter, 10).await.expect("events").len(), 2);
+    assert_eq!(events(&flow, &filter, 2).await.events.len(), 2);
     filter.after = Some("x".to_owned());
     assert!(flow.domain_events(&filter, 10).await.is_err());
 }

@@ -54,6 +54,21 @@ async fn an_empty_batch_goes_on() {
     }
 }
 
+/// A batchable step's result without its outcome is refused, and the step stays with its worker: the right one counts after that.
+#[tokio::test]
+async fn a_batch_without_its_outcome_is_refused() {
+    let flow = Fixture::with(&steps("fail_fast")).await;
+    let task = flow.task().await;
+    let step = flow.next().await;
+    let misspelt = json!({"batch_processing_outcom": {"type": "create_batches", "cursor_configs": [1]}});
+    for wrong in [misspelt, json!({"batch_processing_outcome": null}), json!({}), json!(null)] {
+        let refused = flow.say(&step, Said::Complete(wrong.clone().into())).await;
+        assert!(matches!(refused, Err(flow::Refused::Invalid { what: "result", .. })), "{wrong}: {refused:?}");
+        assert_eq!(flow.states(task).await[&step.name], "i", "{wrong}");
+    }
+    assert_eq!(flow.complete(&step, parts(&[json!(1)])).await.step, StepState::Complete);
+}
+
 /// A part that fails for good: the task fails, or the rest goes on without it, as the template says.
 #[tokio::test]
 async fn a_part_that_fails_means_what_the_template_says() {

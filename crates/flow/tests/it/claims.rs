@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::fixture::{Fixture, NAMESPACE, PATIENCE, submission, worker};
+use crate::fixture::{Fixture, NAMESPACE, PATIENCE, failure, submission, worker};
 
 /// A worker that waits is woken by a submission, and by what a step makes ready.
 /// It waits before there is anything, with a patience that polling alone would not meet.
@@ -86,6 +86,32 @@ async fn what_is_said_twice_counts_once() {
     }
     assert_eq!(flow.standing(task).await, ("o".to_owned(), 1));
     assert_eq!(flow.run().await, ["b"]);
+}
+
+/// A claim that has ended is refused another report: only the same one again is a repetition.
+/// Each report ends a claim and is repeated; then each other one is sent with the token of that claim.
+#[tokio::test]
+async fn another_report_after_the_end_is_lost() {
+    let checkpoint = || serde_json::value::to_raw_value(&7).expect("JSON");
+    let said = |which: usize| match which {
+        0 => Said::Complete(json!(1).into()),
+        1 => Said::Failed(failure(true)),
+        2 => Said::Failed(failure(false)),
+        3 => Said::Yielded(checkpoint()),
+        _ => Said::GivenBack,
+    };
+    let flow = Fixture::with("[{name: a, retry: {max_attempts: 9, backoff: none}}]").await;
+    for first in 0..5 {
+        flow.task().await;
+        let step = flow.next().await;
+        assert!(!flow.say(&step, said(first)).await.expect("it counts").repeated);
+        assert!(flow.say(&step, said(first)).await.expect("it is repeated").repeated);
+        // A failure is stored as the one for good if that was its last attempt.
+        for other in (0..5).filter(|other| *other != first && (*other, first) != (1, 2)) {
+            assert_eq!(flow.say(&step, said(other)).await, Err(Refused::Lost), "{other} after {first}");
+        }
+        flow.run().await;
+    }
 }
 
 /// A worker that stops gives its steps back at once, uncharged; one that yields leaves its checkpoint for whoever goes on.

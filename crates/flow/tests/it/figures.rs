@@ -5,7 +5,7 @@ use std::time::Duration;
 use flow::{Figures, Flow};
 use pg::testing::eventually;
 
-use crate::fixture::{Fixture, NAMESPACE};
+use crate::fixture::{Fixture, NAMESPACE, submission};
 
 /// Figures that fulfil a condition. A reading is repeated after a pause, so it is asked for again and again.
 async fn figures(flow: &Flow, top: u32, wanted: impl Fn(&Figures) -> bool) -> Figures {
@@ -53,4 +53,44 @@ async fn figures_tell_how_tasks_and_steps_stand() {
     flow.db.database().session().await.expect("a session").finish().await.expect("given back");
     let summed = figures(&flow, 0, |found| amount(&found.tasks, None, "open") == 3).await;
     assert_eq!(amount(&summed.steps, None, "ready"), 2);
+}
+
+/// Steps of open tasks are counted in every state, and open tasks by what they wait for; what belongs to ended tasks is not counted.
+/// One task has a step with a worker behind one that is done, one waits for another attempt, one for its first, and one is over. A fourth has failed beside a step that is under way, whose
+/// lease is the engine's to watch.
+#[tokio::test]
+async fn every_state_of_open_tasks_is_counted() {
+    let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}, {name: c, dependencies: [b]}]").await;
+    flow.template("retried", "[{name: r, retry: {backoff_base_ms: 3600000, max_backoff_ms: 3600000}}]").await;
+    flow.template("failing", "[{name: f}, {name: g}]").await;
+    flow.task().await;
+    flow.waves().await;
+    flow.task().await;
+    flow.complete(&flow.next().await, serde_json::json!(1)).await;
+    let _held = flow.next().await;
+    flow.submit(submission("retried", serde_json::json!({}))).await.expect("a task");
+    flow.fail(&flow.next().await, true).await;
+    flow.submit(submission("failing", serde_json::json!({}))).await.expect("a task");
+    let both = flow.now(2).await;
+    flow.fail(&both[0], false).await;
+    flow.task().await;
+
+    let here = Some(NAMESPACE);
+    let found = figures(&flow, 10, |found| amount(&found.tasks, here, "open") == 4).await;
+    for (state, steps) in [
+        ("pending", 1 + 2),
+        ("ready", 1),
+        ("in_progress", 2),
+        ("waiting_for_retry", 1),
+        ("complete", 1),
+        ("error", 1),
+        ("cancelled", 0),
+        ("resolved_manually", 0),
+    ] {
+        assert_eq!(amount(&found.steps, here, state), steps, "{state}: {:?}", found.steps);
+    }
+    for (state, tasks) in [("steps_in_process", 2), ("waiting_for_retry", 1), ("enqueuing_steps", 1)] {
+        assert_eq!(amount(&found.open_tasks, here, state), tasks, "{state}: {:?}", found.open_tasks);
+    }
+    assert_eq!(found.open_tasks.iter().map(|one| one.amount).sum::<u64>(), 4);
 }

@@ -190,7 +190,7 @@ async fn what_a_person_did_is_told_legally() {
     let states = checked(&flow, task).await;
     ends(&states, "", "blocked_by_failures error enqueuing_steps");
     ends(&states, "a", "error pending enqueued");
-    let audit = flow.audit(task, "a").await.expect("an answer").expect("a step");
+    let audit = flow.audit(task, "a", 0, 100).await.expect("an answer").expect("a step").attempts;
     assert_eq!((audit[1].outcome, audit[1].worker.as_deref()), (flow::Outcome::Reset, Some(who().name.as_str())));
     assert_eq!(audit[1].reason, who().reason);
     flow.waves().await;
@@ -210,7 +210,7 @@ async fn what_a_person_did_is_told_legally() {
     let states = checked(&flow, task).await;
     ends(&states, "", "steps_in_process cancelled");
     ends(&states, "a", "in_progress cancelled");
-    let audit = flow.audit(task, "a").await.expect("an answer").expect("a step");
+    let audit = flow.audit(task, "a", 0, 100).await.expect("an answer").expect("a step").attempts;
     assert_eq!((audit[0].outcome, audit.len()), (flow::Outcome::TakenAway, 1));
 
     let task = flow.task().await;

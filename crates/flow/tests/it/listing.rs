@@ -192,4 +192,17 @@ async fn templates_are_listed() {
     assert_eq!(listed(of(Some(NAMESPACE), None), 10).await.len(), 2);
     assert_eq!(listed(of(None, Some("t")), 10).await.len(), 3);
     assert_eq!(listed(of(Some("others"), Some("u")), 10).await.len(), 0);
+    let nowhere = flow.templates(&TemplateFilter::default(), Some(i32::MAX), 10).await.expect("a page");
+    assert!(nowhere.templates.is_empty() && nowhere.next.is_none(), "it does not begin again");
+}
+
+/// A NUL character in a template's text must not keep it from being registered and listed: PostgreSQL cannot store it as text, and the template has it as JSON.
+#[tokio::test]
+async fn a_template_may_have_a_nul_character() {
+    let flow = Fixture::new().await;
+    let text = r#"{"name": "t", "namespace_name": "tests", "description": "a\u0000b", "input_schema": {"const": "\u0000"}, "steps": [{"name": "a"}]}"#;
+    assert!(flow.register(text).await.expect("a template").new);
+    let page = flow.templates(&TemplateFilter::default(), None, 10).await.expect("a page");
+    assert_eq!(page.templates[0].description, "a\u{fffd}b");
+    assert_eq!(flow.flow.template("tests", "t", "1.0.0").await.expect("a template").description, "a\0b");
 }

@@ -8,6 +8,7 @@ mod callables;
 mod claim_order;
 mod claims;
 mod decisions;
+mod encrypted_links;
 mod event_driven;
 mod examples;
 mod failures;

@@ -1,5 +1,6 @@
 //! What a claim reads: the steps that are there, not the names and priorities that were ever used.
 
+use std::cell::Cell;
 use std::fmt::Write as _;
 
 use flow::{Claimant, Flow, Options, Submission};
@@ -105,7 +106,6 @@ async fn a_step_of_a_chain_costs_the_same_wherever_it_stands() {
         write!(steps, ", {{name: c{step}, dependencies: [c{}]}}", step - 1).expect("a text");
     });
     flow.template("t", &format!("[{steps}]")).await;
-    flow.task().await;
     let run = async |places: std::ops::Range<usize>| {
         let before = role.pages_matching("claim_steps(").await;
         for place in places {
@@ -116,12 +116,18 @@ async fn a_step_of_a_chain_costs_the_same_wherever_it_stands() {
         }
         role.pages_matching("claim_steps(").await - before
     };
-    run(0..4).await;
-    let early = run(4..4 + MEASURED).await;
-    run(4 + MEASURED..STEPS - MEASURED).await;
-    let late = run(STEPS - MEASURED..STEPS).await;
-    println!("{MEASURED} claims read from {early} to {late} pages");
-    // The row versions of each step that vacuum has not removed yet. A lookup for each result would read fourteen pages.
-    let more = (MEASURED * STEPS * 5) as i64;
-    assert!(early > 0 && late < early + more, "{early} {late}");
+    // An old transaction of another test keeps every row version of these steps; the next chain is measured without it.
+    let chains = Cell::new(0);
+    eventually("a late step that reads about as much as an early one", async || {
+        flow.submit(submission("t", json!({ "chain": chains.replace(chains.get() + 1) }))).await.expect("a task");
+        run(0..4).await;
+        let early = run(4..4 + MEASURED).await;
+        run(4 + MEASURED..STEPS - MEASURED).await;
+        let late = run(STEPS - MEASURED..STEPS).await;
+        println!("{MEASURED} claims read from {early} to {late} pages");
+        // The row versions of each step that vacuum has not removed yet. A lookup for each result would read fourteen pages.
+        let more = (MEASURED * STEPS * 5) as i64;
+        early > 0 && late < early + more
+    })
+    .await;
 }

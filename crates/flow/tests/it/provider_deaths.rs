@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::fixture::{Fixture, NAMESPACE};
 use crate::providers::{LONG, Queued, Through};
 
-const PGMQ: Through = Through { provider: Provider::Pgmq, amqp_url: None };
+const PGMQ: Through = Through { provider: Provider::Pgmq, amqp_url: None, amqp_ca: None };
 
 /// What a server received from PGMQ, and had not claimed when it died, is received by another that waits for it.
 #[tokio::test]

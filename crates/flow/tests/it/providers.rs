@@ -27,11 +27,13 @@ pub(crate) const LONG: Duration = Duration::from_secs(3_600);
 pub(crate) struct Through {
     pub(crate) provider: Provider,
     pub(crate) amqp_url: Option<String>,
+    pub(crate) amqp_ca: Option<String>,
 }
 
 impl Through {
     pub(crate) fn options(&self, publish_lease: Duration) -> Options {
-        let providers = ProviderOptions { amqp_url: self.amqp_url.clone(), publish_lease };
+        let (amqp_url, amqp_ca) = (self.amqp_url.clone(), self.amqp_ca.clone());
+        let providers = ProviderOptions { amqp_url, amqp_ca, publish_lease };
         Options { providers, ..Options::default() }
     }
 }
@@ -98,7 +100,7 @@ impl Queued {
     }
 
     /// Completes every step that comes until all tasks are complete, as several workers do.
-    async fn work(&self, tasks: &[Uuid]) {
+    pub(crate) async fn work(&self, tasks: &[Uuid]) {
         let worker = || async {
             loop {
                 let step = self.next().await;
@@ -320,7 +322,7 @@ macro_rules! cases {
                 /// A case with the tables themselves.
                 #[tokio::test]
                 async fn $case() {
-                    super::$case(&super::Through { provider: flow::Provider::Table, amqp_url: None }).await;
+                    super::$case(&super::Through { provider: flow::Provider::Table, amqp_url: None, amqp_ca: None }).await;
                 }
             )*
         }
@@ -330,7 +332,7 @@ macro_rules! cases {
                 /// A case with PGMQ.
                 #[tokio::test]
                 async fn $case() {
-                    super::$case(&super::Through { provider: flow::Provider::Pgmq, amqp_url: None }).await;
+                    super::$case(&super::Through { provider: flow::Provider::Pgmq, amqp_url: None, amqp_ca: None }).await;
                 }
             )*
         }
@@ -362,7 +364,7 @@ cases! {
 #[tokio::test]
 async fn rabbitmq_does_the_same() {
     let Some(rabbit) = Rabbit::start().await else { return };
-    every_case(&Through { provider: Provider::Rabbitmq, amqp_url: Some(rabbit.url.clone()) }).await;
+    every_case(&Through { provider: Provider::Rabbitmq, amqp_url: Some(rabbit.url.clone()), amqp_ca: None }).await;
 }
 
 /// A RabbitMQ that crashes under load, and one that is away while tasks come, lose nothing and make nothing happen twice; when it is back, what was not sent is sent at once.
@@ -370,7 +372,7 @@ async fn rabbitmq_does_the_same() {
 #[tokio::test]
 async fn rabbitmq_may_crash_and_come_back() {
     let Some(mut rabbit) = Rabbit::start().await else { return };
-    let through = Through { provider: Provider::Rabbitmq, amqp_url: Some(rabbit.url.clone()) };
+    let through = Through { provider: Provider::Rabbitmq, amqp_url: Some(rabbit.url.clone()), amqp_ca: None };
     let flow = Queued::with(&through, Duration::from_secs(5), "[{name: a}, {name: b, dependencies: [a]}]").await;
     let tasks = flow.tasks(60).await;
     let crash = async {
@@ -401,7 +403,8 @@ async fn rabbitmq_may_crash_and_come_back() {
 #[tokio::test]
 async fn a_worker_takes_from_two_queues_in_turn() {
     const TASKS: usize = 20;
-    let flow = Queued::with(&Through { provider: Provider::Pgmq, amqp_url: None }, LONG, "[{name: a}]").await;
+    let flow =
+        Queued::with(&Through { provider: Provider::Pgmq, amqp_url: None, amqp_ca: None }, LONG, "[{name: a}]").await;
     let other = "name: t\nnamespace_name: other\nidentity_strategy: always_unique\nsteps: [{name: a}]\n";
     flow.register(other).await.expect("a template");
     for _ in 0..TASKS {
@@ -464,7 +467,8 @@ async fn a_full_limit_holds_nobody_up_through_a_pooler() {
 /// A name that no step has makes no queue, however often it is asked for; the steps that there are come to who waits for both.
 #[tokio::test]
 async fn a_name_that_no_step_has_makes_no_queue() {
-    let flow = Queued::with(&Through { provider: Provider::Pgmq, amqp_url: None }, LONG, "[{name: a}]").await;
+    let flow =
+        Queued::with(&Through { provider: Provider::Pgmq, amqp_url: None, amqp_ca: None }, LONG, "[{name: a}]").await;
     let of = |steps: &[&str]| Claimant { steps: Some(steps.iter().map(|&step| step.to_owned()).collect()), ..worker() };
     assert!(flow.claim(&of(&["b", "c"]), 1, None).await.expect("a claim").is_empty());
     flow.task().await;
@@ -494,7 +498,7 @@ async fn a_queue_that_is_not_there_is_refused() {
 /// Listeners outside are told of queues and messages of PGMQ, if the namespace wants that.
 #[tokio::test]
 async fn messages_of_pgmq_are_announced() {
-    let through = Through { provider: Provider::Pgmq, amqp_url: None };
+    let through = Through { provider: Provider::Pgmq, amqp_url: None, amqp_ca: None };
     let flow = Queued::with(&through, LONG, "[{name: a}]").await;
     let change = NamespaceChange { announces: Some(true), ..NamespaceChange::default() };
     flow.put_namespace(NAMESPACE, &change).await.expect("changed");
@@ -516,7 +520,7 @@ async fn messages_of_pgmq_are_announced() {
 /// One has been sent for an hour ahead when another becomes ready: both are told of.
 #[tokio::test]
 async fn what_was_sent_is_told_of_as_ready() {
-    let through = Through { provider: Provider::Pgmq, amqp_url: None };
+    let through = Through { provider: Provider::Pgmq, amqp_url: None, amqp_ca: None };
     let flow = Queued::with(&through, LONG, "[{name: a}, {name: b}, {name: c, dependencies: [a]}]").await;
     let change = NamespaceChange { announces: Some(true), ..NamespaceChange::default() };
     flow.put_namespace(NAMESPACE, &change).await.expect("changed");
@@ -545,7 +549,8 @@ async fn what_was_sent_is_told_of_as_ready() {
 /// PGMQ takes nothing, because somebody has locked its table; the lease of being sent is an hour.
 #[tokio::test]
 async fn a_shutdown_gives_back_what_is_being_sent() {
-    let flow = Queued::with(&Through { provider: Provider::Pgmq, amqp_url: None }, LONG, "[{name: a}]").await;
+    let flow =
+        Queued::with(&Through { provider: Provider::Pgmq, amqp_url: None, amqp_ca: None }, LONG, "[{name: a}]").await;
     let before = flow.task().await;
     flow.work(&[before]).await;
     let pool = flow.db.database().pool();

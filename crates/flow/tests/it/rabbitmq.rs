@@ -1,6 +1,7 @@
 //! A private RabbitMQ, as `scripts/rabbitmq.sh` starts it. It ends with the process that started it, however that ends.
 
 use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -9,9 +10,13 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/rabbitm
 const UNDERTAKER: &str =
     r#"while kill -0 "$1" 2>/dev/null; do sleep 1; done; "$2" stop "$3" >/dev/null 2>&1; rm -rf "$3""#;
 
+/// Where `rabbitmqctl` listens, whatever the server is told.
+const TOOLS: Range<u16> = 35_672..35_683;
+
 pub(crate) struct Rabbit {
     folder: PathBuf,
     port: u16,
+    tls: bool,
     pub(crate) url: String,
     /// Outlives this process, to end the server.
     _undertaker: Child,
@@ -20,6 +25,15 @@ pub(crate) struct Rabbit {
 impl Rabbit {
     /// `None`, with a line that the test is skipped, where it is not installed.
     pub(crate) async fn start() -> Option<Rabbit> {
+        Rabbit::start_as(false).await
+    }
+
+    /// One whose address is `amqps://localhost`, with its certificate signed by an authority of its own.
+    pub(crate) async fn start_with_tls() -> Option<Rabbit> {
+        Rabbit::start_as(true).await
+    }
+
+    async fn start_as(tls: bool) -> Option<Rabbit> {
         if !PathBuf::from("/usr/lib/rabbitmq/bin/rabbitmq-server").exists() {
             return pg::testing::skip("RabbitMQ, which is not installed");
         }
@@ -33,7 +47,7 @@ impl Rabbit {
             .stderr(Stdio::null())
             .spawn()
             .expect("somebody to end the server");
-        let mut rabbit = Rabbit { folder, port, url: String::new(), _undertaker };
+        let mut rabbit = Rabbit { folder, port, tls, url: String::new(), _undertaker };
         rabbit.begin().await;
         Some(rabbit)
     }
@@ -41,9 +55,21 @@ impl Rabbit {
     /// Starts it, as it was when it ended.
     pub(crate) async fn begin(&mut self) {
         let folder = self.folder.to_str().expect("a folder").to_owned();
-        let started = run(vec!["start".to_owned(), folder, self.port.to_string()]).await;
+        let mut start = vec!["start".to_owned(), folder, self.port.to_string()];
+        start.extend(self.tls.then(|| "tls".to_owned()));
+        let started = run(start).await;
         assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
         self.url = String::from_utf8(started.stdout).expect("an address").trim().to_owned();
+    }
+
+    /// Where it listens without TLS.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The certificate of the authority that signed the server's, in PEM.
+    pub(crate) fn ca(&self) -> String {
+        std::fs::read_to_string(self.folder.join("tls/ca.pem")).expect("a certificate")
     }
 
     /// Ends it at once, as a crash does.
@@ -68,15 +94,17 @@ async fn run(args: Vec<String>) -> Output {
     run.await.expect("no panic").expect("run the script")
 }
 
-/// The first of three ports that are free.
+/// The first of four ports that are free.
 fn ports() -> u16 {
     let free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
     for _ in 0..100 {
         let Ok(first) = free(0) else { continue };
         let port = first.local_addr().expect("an address").port();
-        if port < u16::MAX - 2 && free(port + 1).is_ok() && free(port + 2).is_ok() {
+        // The tools of RabbitMQ take ports of their own there.
+        let is_of_tools = (TOOLS.start - 3..TOOLS.end).contains(&port);
+        if port < u16::MAX - 3 && !is_of_tools && (1..=3).all(|next| free(port + next).is_ok()) {
             return port;
         }
     }
-    panic!("there are no three ports in a row")
+    panic!("there are no four ports in a row")
 }

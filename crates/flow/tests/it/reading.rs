@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use flow::{
-    Claimant, ExecutionStatus, HealthStatus, Outcome, RecommendedAction, Said, StepState, Submission, TaskState,
+    Claimant, ExecutionStatus, Failure, HealthStatus, Outcome, RecommendedAction, Said, StepState, Submission,
+    TaskState,
 };
 use serde_json::{Value, json, value::RawValue};
 use uuid::Uuid;
@@ -167,7 +168,7 @@ async fn a_spared_part_is_no_failure() {
 async fn every_attempt_is_accounted_for() {
     let flow = Fixture::with("[{name: a, retry: {max_attempts: 3, backoff: none}}]").await;
     let task = flow.task().await;
-    assert_eq!(flow.audit(task, "a").await.expect("an answer").expect("a step").len(), 0);
+    assert_eq!(flow.audit(task, "a", 0, 100).await.expect("an answer").expect("a step").attempts.len(), 0);
     flow.say(&flow.next().await, Said::GivenBack).await.expect("it counts");
     let half = RawValue::from_string("{\"at\":5}".to_owned()).expect("JSON");
     flow.say(&flow.next().await, Said::Yielded(half)).await.expect("it counts");
@@ -175,7 +176,7 @@ async fn every_attempt_is_accounted_for() {
     let short = Claimant { name: "dying".to_owned(), lease: Duration::from_millis(100), ..worker() };
     assert_eq!(flow.claim(&short, 1, None).await.expect("a claim").len(), 1);
     let last = flow.next().await;
-    let audit = flow.audit(task, "a").await.expect("an answer").expect("a step");
+    let audit = flow.audit(task, "a", 0, 100).await.expect("an answer").expect("a step").attempts;
     let outcomes: Vec<Outcome> = audit.iter().map(|one| one.outcome).collect();
     use Outcome::*;
     assert_eq!(outcomes, [GivenBack, Yielded, Failed, LeaseEnded, InProgress]);
@@ -186,7 +187,7 @@ async fn every_attempt_is_accounted_for() {
     assert_eq!(read(audit[2].error.as_ref().expect("an error"))["message"], "broken");
     assert!(audit[4].ended_at.is_none() && audit[4].duration_ms.is_none());
     flow.complete(&last, json!({"b": 2})).await;
-    let audit = flow.audit(task, "a").await.expect("an answer").expect("a step");
+    let audit = flow.audit(task, "a", 0, 100).await.expect("an answer").expect("a step").attempts;
     assert_eq!((audit[4].outcome, audit.len()), (Complete, 5));
     assert_eq!(read(audit[4].result.as_ref().expect("a result")), json!({"b": 2}));
     let step = flow.flow.step(task, "a").await.expect("an answer").expect("a step");
@@ -202,20 +203,88 @@ async fn what_does_not_exist_is_not_there() {
     let nobody = Uuid::now_v7();
     assert!(flow.flow.task(nobody).await.expect("an answer").is_none());
     assert!(flow.summary(nobody).await.expect("an answer").is_none());
-    assert!(flow.flow.steps(nobody).await.expect("an answer").is_none());
+    assert!(flow.flow.steps(nobody, None, 10).await.expect("an answer").is_none());
     assert!(flow.flow.step(nobody, "a").await.expect("an answer").is_none());
-    assert!(flow.audit(nobody, "a").await.expect("an answer").is_none());
+    assert!(flow.audit(nobody, "a", 0, 100).await.expect("an answer").is_none());
     assert!(flow.transitions(nobody).await.expect("an answer").is_none());
 }
 
-/// A large task is read whole, and quickly: a few statements, whatever its size.
+/// A task of many steps is read page by page: its counts are of all of them.
 #[tokio::test]
-async fn a_large_task_is_read_whole() {
+async fn a_large_task_is_read_in_pages() {
     let steps: Vec<String> = (0..2_000).map(|step| format!("{{name: s{step}}}")).collect();
     let flow = Fixture::with(&format!("[{}]", steps.join(", "))).await;
     let task = flow.task().await;
     let read = flow.flow.task(task).await.expect("an answer").expect("a task");
-    assert_eq!((read.steps.len(), read.summary.ready_steps), (2_000, 2_000));
-    assert_eq!(read.steps[1_999].name, "s1999");
-    assert_eq!(flow.transitions(task).await.expect("an answer").expect("a task").len(), 2 * 2_000 + 3);
+    assert_eq!((read.steps.len(), read.summary.ready_steps, read.summary.total_steps), (1_000, 2_000, 2_000));
+    assert_eq!(read.steps_next.as_deref(), Some("s999"));
+    let page = async |after: Option<&str>, limit| {
+        let page = flow.flow.steps(task, after, limit).await.expect("an answer").expect("a task");
+        (page.steps.first().map(|step| step.name.clone()), page.steps.len(), page.next)
+    };
+    assert_eq!(page(Some("s999"), 1_000).await, (Some("s1000".to_owned()), 1_000, None));
+    assert_eq!(page(Some("s1998"), 10).await, (Some("s1999".to_owned()), 1, None));
+    assert_eq!(page(Some("s1999"), 10).await, (None, 0, None));
+    assert_eq!(page(None, 3).await, (Some("s0".to_owned()), 3, Some("s2".to_owned())));
+    flow.flow.steps(task, Some("x"), 10).await.expect_err("no such step");
+    flow.flow.steps(task, None, 1_001).await.expect_err("too many");
+
+    let all = flow.transitions(task).await.expect("an answer").expect("a task");
+    assert_eq!(all.len(), 2 * 2_000 + 3);
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let page = flow.transitions_after(task, after.as_ref(), 1_000).await.expect("an answer").expect("a task");
+        assert!(page.transitions.len() <= 1_000);
+        seen.extend(page.transitions);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen, all);
+}
+
+/// Parts of a batch are read page by page in their order, and a page ends before its values have more than 16 MiB.
+/// Two parts have a result of 9 MiB each, and one an error after them; attempts at one step are paged alike.
+#[tokio::test]
+async fn pages_are_bounded_in_bytes() {
+    let flow = Fixture::with(
+        "[{name: split, type: batchable, batch_config: {worker_template: rows}},
+          {name: rows, type: batch_worker, dependencies: [split], retry: {max_attempts: 9, backoff: none}}]",
+    )
+    .await;
+    let task = flow.task().await;
+    let parts = json!({"batch_processing_outcome": {"type": "create_batches", "cursor_configs": [1, 2, 3]}});
+    flow.complete(&flow.next().await, parts).await;
+    let large = json!("x".repeat(9 << 20));
+    let mut rows = flow.now(3).await;
+    rows.sort_by(|one, other| one.name.cmp(&other.name));
+    let third = rows.pop().expect("a part");
+    for part in &rows {
+        flow.complete(part, large.clone()).await;
+    }
+    let page = async |after: Option<&str>| {
+        let page = flow.flow.steps(task, after, 10).await.expect("an answer").expect("a task");
+        (page.steps.iter().map(|step| step.name.clone()).collect::<Vec<_>>().join(" "), page.next)
+    };
+    assert_eq!(page(None).await, ("split rows_001".to_owned(), Some("rows_001".to_owned())));
+    assert_eq!(page(Some("rows_001")).await, ("rows_002 rows_003".to_owned(), None));
+    let task_read = flow.flow.task(task).await.expect("an answer").expect("a task");
+    assert_eq!((task_read.steps.len(), task_read.steps_next.as_deref()), (2, Some("rows_001")));
+
+    let mut failing = third;
+    for _ in 0..3 {
+        let context = Some(large.clone().into());
+        flow.say(&failing, Said::Failed(Failure { context, ..failure(true) })).await.expect("it counts");
+        failing = flow.next().await;
+    }
+    let audit = async |after, limit| {
+        let page = flow.audit(task, "rows_003", after, limit).await.expect("an answer").expect("a step");
+        (page.attempts.iter().map(|one| one.outcome).collect::<Vec<_>>(), page.next)
+    };
+    use Outcome::{Failed, InProgress};
+    assert_eq!(audit(0, 10).await, (vec![Failed], Some(1)));
+    assert_eq!(audit(2, 10).await, (vec![Failed, InProgress], None));
+    assert_eq!(audit(1, 1).await, (vec![Failed], Some(2)));
+    assert_eq!(audit(4, 10).await, (vec![], None));
 }

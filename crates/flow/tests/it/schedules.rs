@@ -427,6 +427,10 @@ async fn what_cannot_be_meant_is_refused() {
         (cron("s", "0 25 * * *"), "cron: \"0 25 * * *\" is not an expression: "),
         (cron("s", "0 0 30 2 *"), "cron: there is no such day"),
         (Schedule { paused: Some(true), ..cron("s", "0 0 31 4 *") }, "cron: there is no such day"),
+        (
+            Schedule { time_zone: Some("Europe/Berlin".to_owned()), ..cron("s", "*/15 2 * 3 0L") },
+            "cron: it never comes: the clock jumps over it",
+        ),
         (cron("s", ""), "cron: \"\" is not an expression: "),
         (zone("Mars/Olympus"), "time_zone: \"Mars/Olympus\" is not the name of a time zone"),
         (Schedule { time_zone: Some("UTC".to_owned()), ..once("s", 60) }, "time_zone: a single time has its own"),
@@ -445,7 +449,7 @@ async fn what_cannot_be_meant_is_refused() {
         let error = flow.put_schedule(wrong).await.expect_err(reason).to_string();
         assert!(error.contains(reason), "{error} is not {reason}");
     }
-    let all = flow.schedules(&ScheduleFilter::default()).await.expect("schedules");
+    let all = flow.schedules(&ScheduleFilter::default()).await.expect("schedules").schedules;
     assert_eq!(all.len(), 1);
     assert_eq!(all[0].schedule.cron.as_deref(), Some("@yearly"));
     // The longest name is short enough for the task that it makes.
@@ -465,7 +469,7 @@ async fn schedules_are_listed_run_and_removed() {
     flow.put(Schedule { template: "u".to_owned(), ..cron("d", "@yearly") }).await;
     flow.pause_schedule(NAMESPACE, "b").await.expect("a schedule");
     let names = async |filter: ScheduleFilter| -> String {
-        let found = flow.schedules(&filter).await.expect("schedules");
+        let found = flow.schedules(&filter).await.expect("schedules").schedules;
         found.iter().map(|found| found.schedule.name.as_str()).collect()
     };
     let any = ScheduleFilter::default;

@@ -106,7 +106,7 @@ async fn a_timed_out_attempt_is_recorded_and_backs_off() {
     let task = flow.task().await;
     let step = flow.next().await;
     pg::testing::eventually("the attempt ends", async || flow.states(task).await["a"] == "w").await;
-    let audit = flow.audit(task, "a").await.expect("an answer").expect("a step");
+    let audit = flow.audit(task, "a", 0, 100).await.expect("an answer").expect("a step").attempts;
     assert_eq!(audit.iter().map(|attempt| attempt.outcome).collect::<Vec<_>>(), [Outcome::TimedOut]);
     let error = read(audit[0].error.as_ref().expect("an error"));
     assert_eq!((&error["type"], &error["retryable"]), (&json!("timeout"), &json!(true)), "{error}");
@@ -183,9 +183,9 @@ async fn a_last_attempt_that_times_out_fails() {
     sqlx::query(&due).bind(task).execute(flow.db.database().pool()).await.expect("it is due");
     let _orchestrator = flow.orchestrate();
     pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "e").await;
-    let audit = flow.audit(task, "a").await.expect("an answer").expect("a step");
+    let audit = flow.audit(task, "a", 0, 100).await.expect("an answer").expect("a step").attempts;
     assert_eq!(audit[0].outcome, Outcome::TimedOutForGood);
-    let entry = flow.investigations(&InvestigationFilter::default(), 10).await.expect("a list").remove(0);
+    let entry = flow.investigations(&InvestigationFilter::default(), 10).await.expect("a list").entries.remove(0);
     assert_eq!((entry.task_uuid, entry.reason.as_str()), (task, "retries_exhausted"));
     assert_eq!(read(&entry.snapshot)["error"]["type"], "timeout");
 }

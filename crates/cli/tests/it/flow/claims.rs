@@ -87,7 +87,8 @@ async fn a_claim_that_finds_nothing_is_answered_with_204() {
     }
 }
 
-/// A worker that goes away must not be waited for: its intention goes at once, and the next step is for somebody who is there.
+/// A worker that goes away must not be waited for: its waiter leaves at once, and the next step goes to a worker that is there, uncharged.
+/// The next claim waits, because a poll that began for the worker that left may hold the step for a moment before it gives it back.
 #[tokio::test]
 async fn a_worker_that_goes_away_waits_no_longer() {
     let server = Server::of("[{name: a}]").await;
@@ -97,7 +98,8 @@ async fn a_worker_that_goes_away_waits_no_longer() {
     drop(worker);
     server.until_waiting(0).await;
     server.task(json!({})).await;
-    assert_eq!(server.now(1).await.len(), 1);
+    let answer = server.post("workers/claim", &claim(1, 60_000)).await;
+    assert_eq!(answer.json()["steps"][0]["attempt"], 1, "{answer:?}");
 }
 
 /// A server that is told to stop must answer whoever waits, with 204, and then leave.

@@ -99,6 +99,26 @@ async fn a_checkpoint_keeps_the_step_or_yields_it() {
     assert_eq!(server.now(1).await[0]["attempt"], 1, "a step that is given back is not charged");
 }
 
+/// A field that an error does not have is refused, and the step stays with its worker; a report after another one about the same claim is lost.
+#[tokio::test]
+async fn contradicting_and_unknown_reports_are_refused() {
+    let server = Server::of("[{name: a}]").await;
+    server.task(json!({})).await;
+    let step = server.now(1).await.remove(0);
+    let error = json!({"message": "broken", "retriable": false});
+    let told = server.report("fail", json!([{"token": step["token"], "error": error}])).await;
+    assert_eq!((&told[0]["ok"], &told[0]["reason"]), (&json!(false), &json!("invalid")), "{told:?}");
+    assert!(told[0]["error"].as_str().is_some_and(|error| error.contains("retriable")), "{told:?}");
+    for repeated in [false, true] {
+        let released = server.report("release", json!([{"token": step["token"]}])).await;
+        assert_eq!((&released[0]["ok"], &released[0]["repeated"]), (&json!(true), &json!(repeated)), "{released:?}");
+    }
+    let late = server.report("complete", json!([{"token": step["token"], "result": 1}])).await;
+    assert_eq!((&late[0]["ok"], &late[0]["reason"]), (&json!(false), &json!("lost")), "{late:?}");
+    let again = server.now(1).await.remove(0);
+    assert_eq!(again["attempt"], 1, "it is not charged");
+}
+
 /// A list that is none must be refused as a whole; an empty one is answered with an empty one.
 #[tokio::test]
 async fn a_list_that_is_none_is_refused() {

@@ -3,5 +3,6 @@
 mod crowd;
 mod database;
 mod listening;
+mod published;
 mod servers;
 mod workers;

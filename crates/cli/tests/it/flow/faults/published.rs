@@ -1,0 +1,128 @@
+//! A server that is killed with steps that it had published through PGMQ, or was about to publish: workers of another server get them.
+//!
+//! The queue is real, and so is the process.
+
+use flow::{Flow, Options, Provider, StepMessage};
+use pg::testing::{TestDb, eventually};
+use serde_json::{Value, json};
+use sqlx::postgres::PgListener;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use super::super::fixture::{Client, JSON, Server, claim};
+use crate::process::PATIENCE;
+
+/// Steps of one test.
+const STEPS: usize = 5;
+
+/// A server whose namespace `tests` goes through PGMQ, with a template of one step.
+async fn through_pgmq() -> Server {
+    let server = Server::of("[{name: a}]").await;
+    let set = server.send("PUT", "namespaces/tests", &[JSON], br#"{"provider": "pgmq"}"#).await;
+    assert_eq!(set.status, 200, "{set:?}");
+    server
+}
+
+/// Steps that were published, by their task, with the number of their message: they are due later than the three seconds of sending.
+async fn published(db: &TestDb) -> Vec<(Uuid, i64)> {
+    let sql = "select task_id, published from {schema}.step
+        where state = 'r' and published is not null and due_at > now() + interval '4 s' order by task_id";
+    sqlx::query_as(db.schema().sql(sql)).fetch_all(db.database().pool()).await.expect("steps")
+}
+
+/// Claims so many steps, each of its first attempt, and completes them. Returns their tasks in order.
+async fn complete(client: &Client, count: usize) -> Vec<Uuid> {
+    let mut tasks = Vec::new();
+    while tasks.len() < count {
+        let answer = client.post("workers/claim", &claim(count, 60_000)).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let steps = answer.json()["steps"].as_array().expect("steps").clone();
+        assert!(steps.iter().all(|step| step["attempt"] == 1), "{steps:?}");
+        let done: Vec<Value> = steps.iter().map(|step| json!({"token": step["token"], "result": 1})).collect();
+        let told = client.report("complete", json!(done)).await;
+        assert!(told.iter().all(|told| told["task_state"] == "complete"), "{told:?}");
+        let task = |step: &Value| step["task_uuid"].as_str().and_then(|id| id.parse::<Uuid>().ok()).expect("an id");
+        tasks.extend(steps.iter().map(task));
+    }
+    tasks.sort();
+    tasks
+}
+
+/// A queue that is made for a namespace that announces is announced over REST.
+#[tokio::test]
+async fn a_queue_that_is_made_is_announced() {
+    let server = Server::of("[{name: a}]").await;
+    let mut listener = PgListener::connect_with(server.db.database().pool()).await.expect("a listener");
+    let channel = format!("{}_pgmq_queue_created", server.db.schema().name());
+    listener.listen(&channel).await.expect("listening");
+    let settings = br#"{"provider": "pgmq", "announces": true}"#;
+    assert_eq!(server.send("PUT", "namespaces/tests", &[JSON], settings).await.status, 200);
+    server.task(json!({})).await;
+    let told = timeout(PATIENCE, listener.recv()).await.expect("in time").expect("a notification");
+    assert!(told.payload().contains("tests"), "{}", told.payload());
+}
+
+/// What a server has published when it is killed is received by another.
+/// Nothing is published again: the time for that is an hour away, and the steps keep the numbers of the server that is gone until they are claimed.
+#[tokio::test]
+async fn what_a_killed_server_has_published_is_received() {
+    let server = through_pgmq().await;
+    for _ in 0..STEPS {
+        server.task(json!({})).await;
+    }
+    let mut sent = Vec::new();
+    eventually("everything is published", async || {
+        sent = published(&server.db).await;
+        sent.len() == STEPS
+    })
+    .await;
+    let later = server.db.schema().sql("update {schema}.step set due_at = now() + interval '1 h' where state = 'r'");
+    sqlx::query(&later).execute(server.db.database().pool()).await.expect("an hour");
+    server.reveille.signal("KILL").await;
+    let (_other, elsewhere) = server.another().await;
+    assert_eq!(published(&server.db).await, sent, "nothing is published again");
+    let tasks = complete(&elsewhere, STEPS).await;
+    assert_eq!(tasks, sent.iter().map(|(task, _)| *task).collect::<Vec<_>>());
+}
+
+/// What a server has taken to publish, and has not sent when it is killed, is due again within three seconds, and another publishes it.
+/// Its queue is locked, so that it has to wait between the two. How soon the steps are due is read from their rows, by the database's clock.
+#[tokio::test]
+async fn what_a_killed_server_was_about_to_publish_is_published() {
+    let server = through_pgmq().await;
+    let first: Uuid = server.task(json!({})).await.parse().expect("an id");
+    assert_eq!(complete(&server, 1).await, [first], "the queue is there");
+    let pool = server.db.database().pool();
+    // A message of an ended step says what the queue is called.
+    let library = Flow::open(server.db.database().clone(), server.db.schema().clone(), Options::default());
+    let library = library.await.expect("open a flow");
+    let (namespace, step) = ("tests".to_owned(), "a".to_owned());
+    let old = StepMessage { task: first, ordinal: 0, number: 1, namespace, step, priority: 0, attempt: 0 };
+    let sent = library.provider(Provider::Pgmq).expect("a queue").publish(&[old]).await.expect("sent");
+    let queue = format!("pgmq.q_{}", sent[0].queue);
+    let mut lock = pool.begin().await.expect("a transaction");
+    let sql = format!("lock table {queue} in access exclusive mode");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut *lock).await.expect("locked");
+    for _ in 0..STEPS {
+        server.task(json!({})).await;
+    }
+    let mut blocked: Vec<i32> = Vec::new();
+    eventually("it has taken a step, and cannot send it", async || {
+        let taken = "select count(*) from {schema}.step where state = 'r' and published is not null";
+        let taken: i64 = sqlx::query_scalar(server.db.schema().sql(taken)).fetch_one(pool).await.expect("a count");
+        let waiting = "select pid from pg_locks where relation = $1::regclass and not granted";
+        blocked = sqlx::query_scalar(waiting).bind(&queue).fetch_all(pool).await.expect("backends");
+        taken > 0 && !blocked.is_empty()
+    })
+    .await;
+    server.reveille.signal("KILL").await;
+    for pid in blocked {
+        sqlx::query("select pg_terminate_backend($1)").bind(pid).execute(pool).await.expect("ended");
+    }
+    lock.rollback().await.expect("the queue is free");
+    let soon = "select coalesce(bool_and(due_at <= now() + interval '3 s'), true) from {schema}.step where state = 'r'";
+    let soon: bool = sqlx::query_scalar(server.db.schema().sql(soon)).fetch_one(pool).await.expect("an answer");
+    assert!(soon, "everything is due within the lease of a sender");
+    let (_other, elsewhere) = server.another().await;
+    assert_eq!(complete(&elsewhere, STEPS).await.len(), STEPS);
+}

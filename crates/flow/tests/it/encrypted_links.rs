@@ -1,0 +1,57 @@
+//! RabbitMQ over TLS: work goes through, and a server that does not prove its identity gets none.
+
+use flow::{Flow, Provider};
+use pg::testing::TestDb;
+
+use crate::providers::{LONG, Queued, Through};
+use crate::rabbitmq::Rabbit;
+
+fn through(url: &str, ca: Option<&str>) -> Through {
+    Through { provider: Provider::Rabbitmq, amqp_url: Some(url.to_owned()), amqp_ca: ca.map(str::to_owned) }
+}
+
+/// Why such a RabbitMQ cannot be used, with all causes.
+async fn refusal(through: &Through) -> String {
+    let db = TestDb::new().await;
+    let options = through.options(LONG);
+    let flow = Flow::open(db.database().clone(), db.schema().clone(), options).await.expect("open a flow");
+    let error = flow.provider(Provider::Rabbitmq).expect("a queue").ready().await.expect_err("refused");
+    pg::causes(&error)
+}
+
+/// Steps go through `amqps://` with an authority of one's own; another authority, another name of the server, no certificate in the
+/// file, and a server without TLS are refused, with the reason and without the password.
+/// One server has a certificate for `localhost` only, of an authority made for it.
+#[tokio::test]
+async fn rabbitmq_is_used_over_tls_and_has_to_prove_its_name() {
+    let Some(rabbit) = Rabbit::start_with_tls().await else { return };
+    let ca = rabbit.ca();
+    let trusted = through(&rabbit.url, Some(&ca));
+    let flow = Queued::with(&trusted, LONG, "[{name: a}, {name: b, dependencies: [a]}]").await;
+    let task = flow.task().await;
+    flow.work(&[task]).await;
+    assert_eq!(flow.attempts(task).await, [(1, "c".to_owned()), (1, "c".to_owned())]);
+
+    let other = rabbit.url.replace("localhost", "127.0.0.1");
+    let plain = format!("amqps://guest:guest@localhost:{}/%2f", rabbit.port());
+    for (through, why) in [
+        (through(&rabbit.url, Some(OTHER_CA)), "UnknownIssuer"),
+        (through(&rabbit.url, None), "UnknownIssuer"),
+        (through(&other, Some(&ca)), "not valid for name"),
+        (through(&rabbit.url, Some("no certificate")), "Could not load any valid certificates"),
+        (through(&plain, Some(&ca)), "could not be reached"),
+        (through(&plain.replace("amqps", "amqp"), Some(&ca)), "amqp:// has no TLS"),
+        (through("amqp:guest:hunter2@localhost", None), "unusable address"),
+    ] {
+        let refused = refusal(&through).await;
+        assert!(refused.contains(why) && !refused.contains("guest") && !refused.contains("hunter2"), "{refused}");
+        assert_eq!(
+            refused.contains("is not trusted"),
+            why == "UnknownIssuer" || why == "not valid for name",
+            "{refused}"
+        );
+    }
+}
+
+/// A certificate of an authority that has signed nothing.
+const OTHER_CA: &str = include_str!("other_ca.pem");
