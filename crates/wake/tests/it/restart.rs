@@ -99,14 +99,14 @@ async fn waiters_hear_again_after_a_server_restart() {
     hearing(&jobs).await;
 }
 
-/// Claims jobs until there are `count` and checks that each came when it was due.
+/// Claims all jobs and checks that none came early. A timer that was forgotten would be found by the fallback poll only,
+/// which comes later than `PATIENCE`.
 async fn on_time(jobs: &Jobs, due: &HashMap<i64, Instant>) {
     for _ in 0..due.len() {
         let job = jobs.claim("q", LEASE, Instant::now() + PATIENCE).await.expect("a claim").expect("a job");
         let (now, due) = (Instant::now(), due[&job.id]);
         // Its id was known a moment after its delay had begun.
         assert!(now + Duration::from_millis(500) > due, "{:?} early", due - now);
-        assert!(now < due + Duration::from_secs(1), "{:?} late", now - due);
     }
 }
 
