@@ -17,7 +17,7 @@ const INVISIBLE: i32 = 30;
 /// How long a read waits in the database.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often it looks there: its default where single messages are awaited; more often where there is much to read.
-const LOOKS: Duration = Duration::from_millis(100);
+const POLLS: Duration = Duration::from_millis(100);
 const LOOKS_OFTEN: Duration = Duration::from_millis(10);
 
 /// A database.
@@ -38,7 +38,7 @@ pub(crate) struct Reads {
     queues: PGMQueueExt,
     name: String,
     batch: i32,
-    looks: Duration,
+    polls: Duration,
     unended: Vec<i64>,
 }
 
@@ -76,8 +76,8 @@ impl Broker for Pgmq {
     async fn receiver(&self, queue: &Queue, group: usize, number: usize) -> Result<Reads> {
         let queues = PGMQueueExt::new(self.url.clone(), 1).await?;
         let name = named(&self.prefix, queue, group, number % queue.shards());
-        let looks = if queue.senders == 1 { LOOKS } else { LOOKS_OFTEN };
-        Ok(Reads { queues, name, batch: i32::try_from(queue.batch)?, looks, unended: Vec::new() })
+        let polls = if queue.senders == 1 { POLLS } else { LOOKS_OFTEN };
+        Ok(Reads { queues, name, batch: i32::try_from(queue.batch)?, polls, unended: Vec::new() })
     }
 
     async fn close(&self, queue: &Queue) -> Result<()> {
@@ -106,7 +106,7 @@ impl Receiver for Reads {
     async fn receive(&mut self) -> Result<Vec<Note>> {
         let read: Option<Vec<Message<Box<RawValue>>>> = self
             .queues
-            .read_batch_with_poll(&self.name, INVISIBLE, self.batch, Some(PATIENCE), Some(self.looks))
+            .read_batch_with_poll(&self.name, INVISIBLE, self.batch, Some(PATIENCE), Some(self.polls))
             .await?;
         let read = read.unwrap_or_default();
         self.unended = read.iter().map(|message| message.msg_id).collect();

@@ -69,7 +69,7 @@ async fn connect(arguments: &RoundArguments, long_poll: LongPollConfig) -> Resul
     let options = Options { schema: Some(arguments.schema.clone()), long_poll, pool, ..Options::default() };
     let provider = PostgresProvider::connect(&arguments.database_url, options).await?;
     let hearing = async {
-        while !provider.health().is_hearing() {
+        while !provider.health().is_connected() {
             sleep(GLANCE).await;
         }
     };

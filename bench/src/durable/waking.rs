@@ -45,7 +45,7 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
 }
 
 /// What looks for turns and activities. All contenders call it by the names of duroxide's contract.
-const LOOKS: [&str; 2] = ["fetch_orchestration_item", "fetch_work_item"];
+const POLLS: [&str; 2] = ["fetch_orchestration_item", "fetch_work_item"];
 
 /// A worker and a client, each a process, on one schema.
 async fn play(arena: &Arena<'_>, contender: Contender, workload: &Workload, afterwards: Duration) -> Result<Line> {
@@ -57,7 +57,7 @@ async fn play(arena: &Arena<'_>, contender: Contender, workload: &Workload, afte
     let Outcome::WakeClient(done) = client.play().await? else { return Err("not the outcome of a client".into()) };
     let items = done.to_turn.samples_ms.len() as f64;
     let cost = meter.read().await?.per(items);
-    let looks = meter.statements_with(&LOOKS).await? / items;
+    let polls = meter.statements_with(&POLLS).await? / items;
     client.end().await?;
     sleep(SETTLED).await;
     let then = meter.statements().await?;
@@ -76,7 +76,7 @@ async fn play(arena: &Arena<'_>, contender: Contender, workload: &Workload, afte
         ("completion_p50_ms", p50(&done.to_completion)),
         ("completion_p99_ms", p99(&done.to_completion)),
         ("statements_each", cost.statements),
-        ("looks_each", looks),
+        ("looks_each", polls),
         ("afterwards_per_s", asked / afterwards.as_secs_f64()),
         ("samples", items),
     ])

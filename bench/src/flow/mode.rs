@@ -31,7 +31,7 @@ const TASK: Duration = Duration::from_secs(30);
 /// What looks again a second after the last task has looked.
 const SETTLED: Duration = Duration::from_secs(3);
 /// Statements that look for steps.
-const LOOKS: [&str; 2] = ["claim_steps", "due_namespaces"];
+const POLLS: [&str; 2] = ["claim_steps", "due_namespaces"];
 
 /// Measures ours against ours.
 pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
@@ -47,14 +47,14 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
         let mut round = arena.prepare(entry.contender, &entry.workload).await?;
         let meter = Meter::start(arena.server).await?;
         let outcome: Outcome = round.player.play().await?;
-        let looks = meter.statements_with(&LOOKS).await? / outcome.figure("tasks");
+        let polls = meter.statements_with(&POLLS).await? / outcome.figure("tasks");
         sleep(SETTLED).await;
         let meter = Meter::start(arena.server).await?;
         round.player.play::<Outcome>().await?;
-        let idle = meter.statements_with(&LOOKS).await? / seconds as f64;
+        let idle = meter.statements_with(&POLLS).await? / seconds as f64;
         round.end().await?;
         let mut line = line(&outcome, &["tasks_per_s", "p50_ms", "p99_ms", "tasks", "empty_looks_per_task"]);
-        line.extend([("looks_per_task", looks), ("idle_looks_per_s", idle)]);
+        line.extend([("looks_per_task", polls), ("idle_looks_per_s", idle)]);
         Ok(line)
     };
     let standings = Standings::contest(entries, arena.rounds(1, 3), play).await;
@@ -130,7 +130,7 @@ impl Modes {
         let took = begun.elapsed().as_secs_f64();
         let (tasks, counts) = (latencies.len() as f64, self.flow.claims());
         let mut outcome = Outcome::latencies(&Latencies::of(latencies));
-        let empty = (counts.empty_looks - before.empty_looks) as f64;
+        let empty = (counts.empty_polls - before.empty_polls) as f64;
         let more = [("tasks_per_s", tasks / took), ("tasks", tasks), ("empty_looks_per_task", empty / tasks)];
         outcome.figures.extend(more.map(|(name, figure)| (name.to_owned(), figure)));
         Ok(outcome)

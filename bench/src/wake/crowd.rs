@@ -37,7 +37,7 @@ pub(crate) async fn run(server: &Server, report: &mut Report) -> Result<()> {
     let (parking_statements, _) = server.since(&mark).await?;
     let holding = resident_kib().zip(held).map(|(now, then)| now.saturating_sub(then) as f64);
 
-    let (mark, looks) = (server.mark().await?, jobs.claims.counts().looks);
+    let (mark, polls) = (server.mark().await?, jobs.claims.counts().polls);
     let serving = Instant::now();
     let mut enqueuing: JoinSet<wake::Result<i64>> = JoinSet::new();
     for number in 0..WAITERS {
@@ -65,7 +65,7 @@ pub(crate) async fn run(server: &Server, report: &mut Report) -> Result<()> {
         .perhaps("park_statements", parking_statements)
         .number("enqueue_ms", enqueued.as_secs_f64() * 1_000.0)
         .number("served_ms", served.as_secs_f64() * 1_000.0)
-        .number("looks", (jobs.claims.counts().looks - looks) as f64)
+        .number("looks", (jobs.claims.counts().polls - polls) as f64)
         .perhaps("serve_statements", statements);
     report.result(NAME, "reveille", figures);
     Ok(())

@@ -43,8 +43,8 @@ const SHAPES: [(Shape, &str); 3] = [
 #[derive(Default)]
 struct Measured {
     claimed: Latencies,
-    looks: u64,
-    empty_looks: u64,
+    polls: u64,
+    empty_polls: u64,
     statements: Option<f64>,
 }
 
@@ -85,8 +85,8 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
                 let counts = jobs.claims.counts();
                 let these = measured.entry((design, shape)).or_default();
                 these.claimed.extend(claimed);
-                these.looks += counts.looks - before.looks;
-                these.empty_looks += counts.empty_looks - before.empty_looks;
+                these.polls += counts.polls - before.polls;
+                these.empty_polls += counts.empty_polls - before.empty_polls;
                 let (statements, _) = server.since(&mark).await?;
                 these.statements = statements.map(|now| now + these.statements.unwrap_or_default());
             }
@@ -103,8 +103,8 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
             let these = &measured[&(*design, shape)];
             let per_item = |count: f64| count / these.claimed.len() as f64;
             let figures = latencies(Figures::default(), &these.claimed)
-                .number("looks_per_item", per_item(these.looks as f64))
-                .number("empty_looks_per_item", per_item(these.empty_looks as f64))
+                .number("looks_per_item", per_item(these.polls as f64))
+                .number("empty_looks_per_item", per_item(these.empty_polls as f64))
                 .perhaps("statements_per_item", these.statements.map(per_item));
             report.result(workload, design, figures);
         }

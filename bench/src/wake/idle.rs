@@ -34,7 +34,7 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
         });
     }
     settle(&jobs, WAITERS, CALM).await?;
-    let (mark, looks) = (server.mark().await?, jobs.claims.counts().looks);
+    let (mark, polls) = (server.mark().await?, jobs.claims.counts().polls);
     tokio::select! {
         () = sleep(time) => {}
         Some(ended) = waiters.join_next() => ended??,
@@ -42,7 +42,7 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
     let (statements, wal) = server.since(&mark).await?;
     let figures = Figures::default()
         .perhaps("statements", statements)
-        .number("looks", (jobs.claims.counts().looks - looks) as f64)
+        .number("looks", (jobs.claims.counts().polls - polls) as f64)
         .number("wal_bytes", wal)
         .count("waiters", WAITERS)
         .count("groups", QUEUES.len())

@@ -37,7 +37,7 @@ pub(crate) async fn within_one_process(server: &Server, run: &Run, report: &mut 
     let samples = if run.quick { 500 } else { 5_000 };
     let schema = server.new_schema()?;
     let jobs = start_jobs(server, CONNECTIONS, &schema, Options::default()).await?;
-    let mut floor = ByHand::new(server, &schema).await?;
+    let mut bound = ByHand::new(server, &schema).await?;
     let mut claims = Claims::start(&jobs, 1);
     let (mut whole, mut claimed, mut alone) = (Latencies::default(), Latencies::default(), Latencies::default());
     settle(&jobs, 1, PACE).await?;
@@ -58,13 +58,13 @@ pub(crate) async fn within_one_process(server: &Server, run: &Run, report: &mut 
         sleep(PACE).await;
         jobs.enqueue(QUEUE, "job", Duration::ZERO).await?;
         let asked = Instant::now();
-        floor.claim().await?;
+        bound.claim().await?;
         alone.push(asked.elapsed());
     }
     let figures = latencies(Figures::default(), &claimed)
         .number("submit_p50_ms", whole.quantile(0.5))
         .number("submit_p99_ms", whole.quantile(0.99))
-        .number("looks_per_item", (counts.looks - before.looks) as f64 / samples as f64);
+        .number("looks_per_item", (counts.polls - before.polls) as f64 / samples as f64);
     report.result(ONE, "reveille", figures);
     report.result(ONE, "the claim statement alone", latencies(Figures::default(), &alone));
     report.target("one-process wake p50 ms", Goal::AtMost(0.7), claimed.quantile(0.5));
@@ -95,7 +95,7 @@ pub(crate) async fn across_processes(server: &Server, run: &Run, report: &mut Re
     let mut results: HashMap<&str, (Latencies, Latencies, u64)> = HashMap::new();
     for round in 0..rounds {
         for (receiver, name, count, pace) in turns(&systems, round) {
-            let before = jobs.claims.counts().looks;
+            let before = jobs.claims.counts().polls;
             let (claimed, whole) = match receiver {
                 Receiver::ByHand => by_hand(server, &schema, &mut sender, count, pace).await?,
                 Receiver::Quiet | Receiver::Busy => by_wake(&jobs, &mut sender, count, pace).await?,
@@ -103,17 +103,17 @@ pub(crate) async fn across_processes(server: &Server, run: &Run, report: &mut Re
             let result = results.entry(name).or_default();
             result.0.extend(claimed);
             result.1.extend(whole);
-            result.2 += jobs.claims.counts().looks - before;
+            result.2 += jobs.claims.counts().polls - before;
         }
     }
     for (receiver, name, ..) in systems {
-        let (claimed, whole, looks) = &results[name];
+        let (claimed, whole, polls) = &results[name];
         let figures = latencies(Figures::default(), claimed)
             .number("submit_p50_ms", whole.quantile(0.5))
             .number("submit_p99_ms", whole.quantile(0.99));
         let figures = match receiver {
             Receiver::ByHand => figures,
-            _ => figures.number("looks_per_item", *looks as f64 / claimed.len() as f64),
+            _ => figures.number("looks_per_item", *polls as f64 / claimed.len() as f64),
         };
         report.result(TWO, name, figures);
     }

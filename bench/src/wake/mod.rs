@@ -6,7 +6,6 @@
 
 mod crowd;
 mod designs;
-mod flights;
 mod idle;
 #[allow(unreachable_pub, dead_code)] // The example product, as it is.
 #[path = "../../../crates/wake/examples/jobs/jobs.rs"]
@@ -14,6 +13,7 @@ mod jobs;
 mod latency;
 mod ringing;
 mod second_process;
+mod writer;
 
 use std::time::Duration;
 
@@ -61,8 +61,8 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
     if run.begins(ringing::NAME) {
         ringing::run(server, run, report).await?;
     }
-    if run.begins(flights::NAME) {
-        flights::run(server, run, report).await?;
+    if run.begins(writer::NAME) {
+        writer::run(server, run, report).await?;
     }
     if run.begins(crowd::NAME) {
         crowd::run(server, report).await?;
@@ -82,7 +82,7 @@ fn latencies(figures: Figures, claimed: &Latencies) -> Figures {
 async fn start_jobs(server: &Server, connections: u32, schema: &pg::Schema, options: Options) -> Result<Jobs> {
     let jobs = Jobs::start(&server.database(connections).await?, schema, options).await?;
     let give_up = Instant::now() + PATIENCE;
-    while !jobs.wake.health().is_hearing() {
+    while !jobs.wake.health().is_connected() {
         if Instant::now() > give_up {
             return Err("the listener does not hear".into());
         }
@@ -94,19 +94,19 @@ async fn start_jobs(server: &Server, connections: u32, schema: &pg::Schema, opti
 /// Waits until so many waiters are there and no look has been made for `calm`.
 async fn settle(jobs: &Jobs, waiters: usize, calm: Duration) -> Result<()> {
     let give_up = Instant::now() + PATIENCE + calm;
-    let (mut looks, mut since) = (jobs.claims.counts().looks, Instant::now());
+    let (mut polls, mut since) = (jobs.claims.counts().polls, Instant::now());
     loop {
         sleep(GLANCE).await;
-        let ConsumerHealth { intentions, .. } = jobs.claims.health();
-        let now = jobs.claims.counts().looks;
-        if now != looks || intentions != waiters {
-            (looks, since) = (now, Instant::now());
+        let ConsumerHealth { waiters: parked, .. } = jobs.claims.health();
+        let now = jobs.claims.counts().polls;
+        if now != polls || parked != waiters {
+            (polls, since) = (now, Instant::now());
         }
         if since.elapsed() >= calm {
             return Ok(());
         }
         if Instant::now() > give_up {
-            return Err(format!("{intentions} of {waiters} waiters wait and do not come to rest").into());
+            return Err(format!("{parked} of {waiters} waiters wait and do not come to rest").into());
         }
     }
 }

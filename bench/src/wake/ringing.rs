@@ -13,7 +13,7 @@ use pg::{Schema, Sql};
 use sqlx::PgConnection;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use wake::{Boarded, Channel, Flight, FlightOptions, Flights, Landed, Options, Payload, Ring, Wake};
+use wake::{BatchResult, BatchedWrite, Channel, Options, Payload, Wake, WakeUp, WriteBatch, Writer, WriterOptions};
 
 use super::second_process::Sender;
 use super::start_jobs;
@@ -40,7 +40,7 @@ enum System {
     /// By the writer, NOTIFY in every transaction.
     Notify,
     /// By the engine, a flight per write, no ring: what flights cost without grouping.
-    SilentFlights,
+    SilentWriter,
     /// By the engine, a flight per write, the adaptive ring.
     Adaptive,
     /// By the engine as it is meant to be used: grouped flights, the adaptive ring.
@@ -49,14 +49,14 @@ enum System {
 
 impl System {
     const ALL: [System; 6] =
-        [System::Silent, System::Adaptive, System::SilentFlights, System::Grouped, System::Notify, System::Insert];
+        [System::Silent, System::Adaptive, System::SilentWriter, System::Grouped, System::Notify, System::Insert];
 
     fn name(self) -> &'static str {
         match self {
             System::Insert => "plain INSERT",
             System::Silent => "no ring",
             System::Notify => "NOTIFY in every transaction",
-            System::SilentFlights => "no ring, a flight per write",
+            System::SilentWriter => "no ring, a flight per write",
             System::Adaptive => "adaptive ring, a flight per write",
             System::Grouped => "adaptive ring, grouped flights",
         }
@@ -105,7 +105,7 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
                 .number("spread", these.rate.spread())
                 .number("share_of_no_ring", share.median())
                 .number("share_spread", share.spread());
-            let figures = match (system, rate_of(System::SilentFlights)) {
+            let figures = match (system, rate_of(System::SilentWriter)) {
                 (System::Adaptive, Some(mute)) => {
                     figures.number("share_of_same_flights", these.rate.over(&mute).median())
                 }
@@ -130,9 +130,9 @@ struct Crew {
     insert: Sql,
     write: Sql,
     channel: Channel,
-    silent: Flights<Write>,
-    adaptive: Flights<Write>,
-    grouped: Flights<Write>,
+    silent: Writer<Write>,
+    adaptive: Writer<Write>,
+    grouped: Writer<Write>,
 }
 
 impl Crew {
@@ -142,16 +142,16 @@ impl Crew {
             connections.push(Arc::new(server.connection().await?.into()));
         }
         let write = schema.sql("select * from {schema}.write($1, $2, $3, $4, $5)");
-        let flights = |name, rings: Option<&Channel>, options| {
-            wake.flights(name, Write { sql: write.clone(), rings: rings.cloned() }, options)
+        let writer = |name, wake_ups: Option<&Channel>, options| {
+            wake.writer(name, Write { sql: write.clone(), wake_ups: wake_ups.cloned() }, options)
         };
-        let single = || FlightOptions { max_members: 1, lanes: writers, ..FlightOptions::default() };
+        let single = || WriterOptions { max_writes: 1, concurrency: writers, ..WriterOptions::default() };
         Ok(Crew {
             connections,
             insert: schema.sql("insert into {schema}.written (body) values ($1)"),
-            silent: flights("silent", None, single()),
-            adaptive: flights("adaptive", Some(channel), single()),
-            grouped: flights("grouped", Some(channel), FlightOptions::default()),
+            silent: writer("silent", None, single()),
+            adaptive: writer("adaptive", Some(channel), single()),
+            grouped: writer("grouped", Some(channel), WriterOptions::default()),
             channel: channel.clone(),
             write,
         })
@@ -169,7 +169,7 @@ impl Crew {
                 System::Insert | System::Silent | System::Notify => {
                     let (connection, insert, write) = (connection.clone(), self.insert.clone(), self.write.clone());
                     let (channels, payloads) = match system {
-                        System::Notify => Wake::notifications(&[self.channel.ring_keys([TOPIC])]),
+                        System::Notify => Wake::notifications(&[self.channel.wake_up_keys([TOPIC])]),
                         _ => Default::default(),
                     };
                     writers.spawn(async move {
@@ -190,15 +190,15 @@ impl Crew {
                         Ok(())
                     });
                 }
-                System::SilentFlights | System::Adaptive | System::Grouped => {
-                    let flights = match system {
-                        System::SilentFlights => self.silent.clone(),
+                System::SilentWriter | System::Adaptive | System::Grouped => {
+                    let writer = match system {
+                        System::SilentWriter => self.silent.clone(),
                         System::Adaptive => self.adaptive.clone(),
                         _ => self.grouped.clone(),
                     };
                     writers.spawn(async move {
                         while Instant::now() < until {
-                            flights.submit(()).await?;
+                            writer.submit(()).await?;
                             done.fetch_add(1, Ordering::Relaxed);
                         }
                         Ok(())
@@ -216,24 +216,24 @@ impl Crew {
 /// The write as a flight. It needs no kept outcome, as the writes it is compared with have none.
 struct Write {
     sql: Sql,
-    rings: Option<Channel>,
+    wake_ups: Option<Channel>,
 }
 
-impl Flight for Write {
-    type Member = ();
+impl BatchedWrite for Write {
+    type Write = ();
     type Key = ();
     type Outcome = ();
-    const KEPT: bool = false;
+    const RECORDS_OUTCOMES: bool = false;
 
     fn key(&self, (): &()) {}
 
-    fn rings(&self, (): &(), _: Option<&()>) -> Vec<Ring> {
-        self.rings.iter().map(|channel| channel.ring_keys([TOPIC])).collect()
+    fn wake_ups(&self, (): &(), _: Option<&()>) -> Vec<WakeUp> {
+        self.wake_ups.iter().map(|channel| channel.wake_up_keys([TOPIC])).collect()
     }
 
-    async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, ()>) -> pg::Result<Landed> {
-        let bodies = vec![BODY; boarded.members.len()];
-        Landed::of(&boarded.query(&self.sql).bind(bodies).fetch_one(conn).await?)
+    async fn send(&self, conn: &mut PgConnection, batch: &WriteBatch<'_, ()>) -> pg::Result<BatchResult> {
+        let bodies = vec![BODY; batch.writes.len()];
+        BatchResult::of(&batch.query(&self.sql).bind(bodies).fetch_one(conn).await?)
     }
 
     fn outcome(&self, (): &(), _: &str) {}

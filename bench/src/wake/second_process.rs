@@ -83,7 +83,7 @@ impl Sender {
 pub(crate) async fn run(arguments: SenderArguments) -> Result<()> {
     let db = Database::connect(&arguments.database_url, Options::default()).await?;
     let jobs = Jobs::start(&db, &Schema::new(&arguments.schema)?, wake::Options::default()).await?;
-    while !jobs.wake.health().is_hearing() {
+    while !jobs.wake.health().is_connected() {
         tokio::time::sleep(super::GLANCE).await;
     }
     println!("ready");

@@ -181,7 +181,7 @@ fn sum_up(status: &HealthStatus) -> Verdict {
 fn judge(listener: &ListenerState) -> Verdict {
     let degraded = |why: &str| Verdict::Degraded(format!("{why}; polling instead"));
     match listener {
-        ListenerState::Hearing => Verdict::Good,
+        ListenerState::Connected => Verdict::Good,
         ListenerState::Off => degraded("not listening, as there is no direct way to the database"),
         ListenerState::Connecting => degraded("the listener is not connected yet"),
         // The reason may be in the database's words, which are for the log.
@@ -197,7 +197,7 @@ mod tests {
     /// not get into the answer.
     #[test]
     fn a_lost_listener_degrades_and_tells_no_details() {
-        assert_eq!(judge(&ListenerState::Hearing), Verdict::Good);
+        assert_eq!(judge(&ListenerState::Connected), Verdict::Good);
         let lost = ListenerState::Lost { reason: "relation \"secret\" does not exist".into() };
         for state in [ListenerState::Off, ListenerState::Connecting, lost] {
             let Verdict::Degraded(reason) = judge(&state) else { panic!("{state:?} is not degraded") };

@@ -14,9 +14,8 @@ use pg::retry::Policy;
 use sqlx::postgres::PgRow;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
-use wake::Flights;
+use wake::Writer;
 
-use crate::flight::{Abandon, Acked, Done, Ended, Fenced, Finished, GivenUp, KeyChanges};
 use crate::history::Head;
 use crate::message::{Message, Work, millis};
 use crate::observe::Failure;
@@ -26,6 +25,7 @@ use crate::stored::{self, Execution};
 use crate::text::{restored, stored as kept};
 use crate::token::{TurnToken, WorkToken};
 use crate::turn::packed;
+use crate::write::{Abandon, Acked, Done, Ended, Fenced, Finished, GivenUp, KeyChanges};
 
 /// One line for all acks that wait for the database: they fail together, and each every two seconds.
 static WARNED: LogLimit = LogLimit::new(Duration::from_secs(1));
@@ -116,12 +116,12 @@ impl PostgresProvider {
     async fn abandon(
         &self,
         operation: &'static str,
-        flights: &Flights<Abandon>,
+        writer: &Writer<Abandon>,
         given_up: Option<(Uuid, GivenUp)>,
     ) -> Result<(), ProviderError> {
         let refused = || ProviderError::permanent(operation, "Invalid lock token, or already acked");
         let (fence, given_up) = given_up.ok_or_else(refused)?;
-        let submitted = flights.submit(given_up).await;
+        let submitted = writer.submit(given_up).await;
         self.inner.writes();
         self.inner.leases.ended(fence);
         match submitted.map_err(|error| crate::error::engine(operation, &error))? {

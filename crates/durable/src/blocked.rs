@@ -51,18 +51,18 @@ mod tests {
         for order in ["lltt", "ltlt", "lttl", "tllt", "tltl", "ttll"] {
             let blocked = Blocked::default();
             let since = blocked.begin();
-            let (mut looks, mut turns) = (0, 0);
-            let (mut looks_again, mut rings) = (false, false);
+            let (mut polls, mut turns) = (0, 0);
+            let (mut looks_again, mut wake_ups) = (false, false);
             for step in order.chars() {
-                match (step, looks, turns) {
+                match (step, polls, turns) {
                     ('l', 0, _) => blocked.waiting.store(true, Ordering::SeqCst),
                     ('l', ..) => looks_again = blocked.ended.load(Ordering::SeqCst) != since.0,
                     (_, _, 0) => drop(blocked.ended.fetch_add(1, Ordering::SeqCst)),
-                    _ => rings = blocked.waiting.swap(false, Ordering::SeqCst),
+                    _ => wake_ups = blocked.waiting.swap(false, Ordering::SeqCst),
                 }
-                if step == 'l' { looks += 1 } else { turns += 1 }
+                if step == 'l' { polls += 1 } else { turns += 1 }
             }
-            assert!(looks_again || rings, "{order}");
+            assert!(looks_again || wake_ups, "{order}");
         }
     }
 

@@ -79,7 +79,7 @@ impl Watch {
         // What is heard there counts as activity; no waiter here needs it.
         wake.channel("orch_work", Payload::Due);
         wake.channel("worker_work", Payload::Empty);
-        let sql = schema.sql(include_str!("../sql/figures.sql"));
+        let sql = schema.sql(pg::statement!("figures"));
         Watch(Arc::new(Inner { db: db.clone(), wake, sql, last: Snapshot::default() }))
     }
 

@@ -16,7 +16,6 @@ mod contract;
 mod error;
 mod fetch;
 mod figures;
-mod flight;
 mod gauge;
 mod history;
 pub mod import;
@@ -37,6 +36,7 @@ mod transaction;
 mod turn;
 mod wait;
 mod work;
+mod write;
 
 pub use config::{AggressiveOn, LongPollConfig, Migrations, Options, Strategy};
 pub use error::{Error, Result};

@@ -9,12 +9,11 @@ use duroxide::providers::{QueueDepths, SystemMetrics};
 
 use pg::{Component, Database, Function, Migration, Migrator, Schema};
 use sqlx::PgPool;
-use wake::{Channel, Consumer, FlightOptions, Flights, Payload, Wake};
+use wake::{Channel, Consumer, Payload, Wake, Writer, WriterOptions};
 
 use crate::blocked::Blocked;
 use crate::config::{HISTORY_CACHE_BYTES, LongPollConfig, Migrations, Options};
 use crate::error::{Error, Result};
-use crate::flight::{Abandon, Commit, LookUp, SendWork};
 use crate::gauge::{Gauge, Stir};
 use crate::history::Histories;
 use crate::lease::Leases;
@@ -24,6 +23,7 @@ use crate::session::Sessions;
 use crate::turn::TurnClaim;
 use crate::wait::Watch;
 use crate::work::WorkClaim;
+use crate::write::{Abandon, Commit, LookUp, SendWork};
 
 /// The schema if none is named.
 const DEFAULT_SCHEMA: &str = "public";
@@ -61,11 +61,11 @@ pub(crate) struct Inner {
     pub(crate) turns: Consumer<TurnClaim>,
     pub(crate) work: Consumer<WorkClaim>,
     pub(crate) watch: Consumer<Watch>,
-    pub(crate) commits: Flights<Commit>,
-    pub(crate) work_sends: Flights<SendWork>,
-    pub(crate) abandons: Flights<Abandon>,
-    pub(crate) work_abandons: Flights<Abandon>,
-    pub(crate) look_ups: Flights<LookUp>,
+    pub(crate) commits: Writer<Commit>,
+    pub(crate) work_sends: Writer<SendWork>,
+    pub(crate) abandons: Writer<Abandon>,
+    pub(crate) work_abandons: Writer<Abandon>,
+    pub(crate) look_ups: Writer<LookUp>,
     pub(crate) histories: Arc<Histories>,
     pub(crate) leases: Arc<Leases>,
     pub(crate) sessions: Arc<Sessions>,
@@ -189,28 +189,24 @@ impl PostgresProvider {
         let blocked = Arc::<Blocked>::default();
         let turns = TurnClaim::new(&schema, orchestrations.clone(), histories.clone(), leases.clone(), blocked.clone());
         let work = WorkClaim::new(&schema, workers.clone(), leases.clone(), sessions.clone());
-        let (turn_floors, work_floors) = (turns.floors.clone(), work.floors.clone());
+        let (turn_floors, work_floors) = (turns.bounds.clone(), work.bounds.clone());
         let commit = Commit::new(&schema, channels.clone(), blocked, leases.clone(), turn_floors.clone());
-        let flying = || FlightOptions { give_up_after: GIVE_UP_AFTER, ..FlightOptions::default() };
+        let flying = || WriterOptions { give_up_after: GIVE_UP_AFTER, ..WriterOptions::default() };
         let keep = options.retention;
         let provider = PostgresProvider {
             inner: Arc::new(Inner {
                 turns: wake.consumer("orchestrations", turns),
                 work: wake.consumer("activities", work),
                 watch: wake.consumer("instances", Watch::new(&schema, instances)),
-                commits: wake.flights("commit", commit, flying()),
-                work_sends: wake.flights("enqueue_for_worker", SendWork::new(&schema, workers.clone()), flying()),
-                abandons: wake.flights(
+                commits: wake.writer("commit", commit, flying()),
+                work_sends: wake.writer("enqueue_for_worker", SendWork::new(&schema, workers.clone()), flying()),
+                abandons: wake.writer(
                     "abandon_orchestration_item",
                     Abandon::turns(&schema, orchestrations, turn_floors),
                     flying(),
                 ),
-                work_abandons: wake.flights(
-                    "abandon_work_item",
-                    Abandon::work(&schema, workers, work_floors),
-                    flying(),
-                ),
-                look_ups: wake.flights("look_up", LookUp::new(&schema), flying()),
+                work_abandons: wake.writer("abandon_work_item", Abandon::work(&schema, workers, work_floors), flying()),
+                look_ups: wake.writer("look_up", LookUp::new(&schema), flying()),
                 queries: Queries::new(&schema),
                 system_metrics: Gauge::default(),
                 queue_depths: Gauge::default(),
@@ -277,9 +273,9 @@ impl Inner {
 
     /// How much has happened here, if everything is noticed: what others do makes a dispatcher look that waits, if it is heard.
     pub(crate) fn stir(&self) -> Stir {
-        let waits = self.turns.health().intentions > 0 && self.work.health().intentions > 0;
-        let looks = self.turns.counts().looks + self.work.counts().looks;
-        (waits && self.wake.health().is_hearing()).then(|| looks + self.writes.load(Ordering::Relaxed))
+        let waits = self.turns.health().waiters > 0 && self.work.health().waiters > 0;
+        let polls = self.turns.counts().polls + self.work.counts().polls;
+        (waits && self.wake.health().is_connected()).then(|| polls + self.writes.load(Ordering::Relaxed))
     }
 }
 
@@ -290,26 +286,26 @@ impl std::fmt::Debug for PostgresProvider {
 }
 
 const MIGRATIONS: &[Migration] = &[
-    Migration { number: 1, name: "tables", sql: include_str!("../migrations/0001_tables.sql") },
-    Migration { number: 2, name: "ended_executions", sql: include_str!("../migrations/0002_ended_executions.sql") },
+    Migration { number: 1, name: "tables", sql: include_str!("../db/migrations/0001_tables.sql") },
+    Migration { number: 2, name: "ended_executions", sql: include_str!("../db/migrations/0002_ended_executions.sql") },
 ];
 
 const FUNCTIONS: &[Function] = &[
-    Function { name: "history_changed", sql: include_str!("../functions/history_changed.sql") },
-    Function { name: "events", sql: include_str!("../functions/events.sql") },
-    Function { name: "notify", sql: include_str!("../functions/notify.sql") },
-    Function { name: "enqueue", sql: include_str!("../functions/enqueue.sql") },
-    Function { name: "enqueue_work", sql: include_str!("../functions/enqueue_work.sql") },
-    Function { name: "claim_instances", sql: include_str!("../functions/claim_instances.sql") },
-    Function { name: "claim_work", sql: include_str!("../functions/claim_work.sql") },
-    Function { name: "ack_instances", sql: include_str!("../functions/ack_instances.sql") },
-    Function { name: "ack_work", sql: include_str!("../functions/ack_work.sql") },
-    Function { name: "commit", sql: include_str!("../functions/commit.sql") },
-    Function { name: "abandon_instances", sql: include_str!("../functions/abandon_instances.sql") },
-    Function { name: "abandon_work", sql: include_str!("../functions/abandon_work.sql") },
-    Function { name: "look_up", sql: include_str!("../functions/look_up.sql") },
-    Function { name: "delete_instances", sql: include_str!("../functions/delete_instances.sql") },
-    Function { name: "prune_executions", sql: include_str!("../functions/prune_executions.sql") },
+    Function { name: "history_changed", sql: include_str!("../db/functions/history_changed.sql") },
+    Function { name: "events", sql: include_str!("../db/functions/events.sql") },
+    Function { name: "notify", sql: include_str!("../db/functions/notify.sql") },
+    Function { name: "enqueue", sql: include_str!("../db/functions/enqueue.sql") },
+    Function { name: "enqueue_work", sql: include_str!("../db/functions/enqueue_work.sql") },
+    Function { name: "claim_instances", sql: include_str!("../db/functions/claim_instances.sql") },
+    Function { name: "claim_work", sql: include_str!("../db/functions/claim_work.sql") },
+    Function { name: "ack_instances", sql: include_str!("../db/functions/ack_instances.sql") },
+    Function { name: "ack_work", sql: include_str!("../db/functions/ack_work.sql") },
+    Function { name: "commit", sql: include_str!("../db/functions/commit.sql") },
+    Function { name: "abandon_instances", sql: include_str!("../db/functions/abandon_instances.sql") },
+    Function { name: "abandon_work", sql: include_str!("../db/functions/abandon_work.sql") },
+    Function { name: "look_up", sql: include_str!("../db/functions/look_up.sql") },
+    Function { name: "delete_instances", sql: include_str!("../db/functions/delete_instances.sql") },
+    Function { name: "prune_executions", sql: include_str!("../db/functions/prune_executions.sql") },
 ];
 
 /// The size of the pool that the environment asks for.

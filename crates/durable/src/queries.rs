@@ -25,7 +25,7 @@ macro_rules! queries {
 
         impl Queries {
             pub(crate) fn new(schema: &Schema) -> Queries {
-                Queries { $($name: schema.sql(include_str!(concat!("../sql/", $file, ".sql"))),)* }
+                Queries { $($name: schema.sql(pg::statement!($file)),)* }
             }
         }
     };

@@ -9,12 +9,12 @@ use sqlx::postgres::PgRow;
 
 use crate::ack::batch;
 use crate::error::{Error, Result};
-use crate::flight::{Found, Wanted};
 use crate::history::{Head, Remembered};
 use crate::provider::PostgresProvider;
 use crate::queries::column;
 use crate::stored::Execution;
 use crate::text::{restored, stored};
+use crate::write::{Found, Wanted};
 
 /// An instance's latest execution; nothing, if there is none.
 #[derive(Debug, Default)]

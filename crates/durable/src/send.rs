@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use duroxide::providers::{ProviderError, WorkItem};
 
-use crate::flight::Finished;
 use crate::message::{Message, Work};
 use crate::observe::Failure;
 use crate::provider::PostgresProvider;
+use crate::write::Finished;
 
 impl PostgresProvider {
     pub(crate) async fn send(&self, item: &WorkItem, delay: Option<Duration>) -> Result<(), Failure> {

@@ -82,7 +82,7 @@ impl PostgresProvider {
             .map_err(|error| Error::Invalid { what: "item", reason: error.message })?;
         let delay = message.due.delay();
         self.inner.writes();
-        let (channels, payloads) = Wake::notifications(&[self.inner.channels.orchestrations.ring().after(delay)]);
+        let (channels, payloads) = Wake::notifications(&[self.inner.channels.orchestrations.wake_up().after(delay)]);
         sqlx::query(&self.inner.queries.enqueue_in_transaction)
             .bind(channels)
             .bind(payloads)

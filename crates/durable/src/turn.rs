@@ -14,7 +14,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
 use uuid::Uuid;
-use wake::{Channel, Claim, Floors, Look, Looked, Reading, Topic};
+use wake::{Channel, Claim, PollRequest, PollResult, Scan, ScanBounds, Topic};
 
 use crate::blocked::Blocked;
 use crate::history::{Head, Histories, Remembered};
@@ -66,7 +66,7 @@ pub(crate) struct Turn {
 /// How turns are claimed.
 pub(crate) struct TurnClaim {
     pub(crate) channel: Channel,
-    pub(crate) floors: Arc<Floors<TurnKey>>,
+    pub(crate) bounds: Arc<ScanBounds<TurnKey>>,
     pub(crate) histories: Arc<Histories>,
     pub(crate) leases: Arc<Leases>,
     blocked: Arc<Blocked>,
@@ -88,14 +88,14 @@ impl TurnClaim {
         TurnClaim {
             channel,
             blocked,
-            floors: Arc::new(Floors::new()),
+            bounds: Arc::new(ScanBounds::new()),
             histories,
             leases,
-            claim: schema.sql(include_str!("../sql/claim_instances.sql")),
-            load: schema.sql(include_str!("../sql/load_history.sql")),
-            keys: schema.sql(include_str!("../sql/load_keys.sql")),
-            give_back: schema.sql(include_str!("../sql/give_back_instances.sql")),
-            sweep: schema.sql(include_str!("../sql/sweep_instances.sql")),
+            claim: schema.sql(pg::statement!("claim_instances")),
+            load: schema.sql(pg::statement!("load_history")),
+            keys: schema.sql(pg::statement!("load_keys")),
+            give_back: schema.sql(pg::statement!("give_back_instances")),
+            sweep: schema.sql(pg::statement!("sweep_instances")),
         }
     }
 
@@ -267,14 +267,14 @@ impl Claim for TurnClaim {
         vec![self.channel.topic()]
     }
 
-    async fn look(&self, conn: &mut PgConnection, look: &Look<TurnKey, ()>) -> pg::Result<Looked<Turn>> {
-        let key = &look.key;
-        let Claimed { leased, next_due_ms, now_us, reading } = self.claim(conn, look).await?;
+    async fn poll(&self, conn: &mut PgConnection, poll: &PollRequest<TurnKey, ()>) -> pg::Result<PollResult<Turn>> {
+        let key = &poll.key;
+        let Claimed { leased, next_due_ms, now_us, reading } = self.claim(conn, poll).await?;
         for one in &leased {
             self.leases.granted(one.token.fence, key.lease, reading.since());
         }
         let oldest = leased.iter().map(|one| one.due_us).min();
-        let sweep = self.floors.end(key, reading, oldest, now_us, Instant::now());
+        let sweep = self.bounds.end(key, reading, oldest, now_us, Instant::now());
         let loaded = match self.load(&mut *conn, &leased).await {
             Ok(loaded) => loaded,
             Err(error) => {
@@ -286,7 +286,7 @@ impl Claim for TurnClaim {
         };
         let turns =
             leased.into_iter().zip(loaded).map(|(leased, (history, kv))| leased.into_turn(history, kv)).collect();
-        Ok(looked(next_due_ms, sweep).deal(look, turns, Some(key.lease)))
+        Ok(polled(next_due_ms, sweep).deal(poll, turns, Some(key.lease)))
     }
 
     async fn give_back(&self, conn: &mut PgConnection, turns: &[Turn]) -> pg::Result<()> {
@@ -295,7 +295,7 @@ impl Claim for TurnClaim {
     }
 
     fn given_back(&self) {
-        self.floors.forget();
+        self.bounds.forget();
     }
 
     async fn sweep(&self, conn: &mut PgConnection, keys: &[TurnKey]) -> pg::Result<Vec<usize>> {
@@ -313,22 +313,22 @@ struct Claimed {
     leased: Vec<Leased>,
     next_due_ms: Option<f64>,
     now_us: Option<i64>,
-    reading: Reading,
+    reading: Scan,
 }
 
 impl TurnClaim {
     /// Sends the claim; once more, if it found nothing and a turn that stood in the way ended while it was on its way.
-    async fn claim(&self, conn: &mut PgConnection, look: &Look<TurnKey, ()>) -> pg::Result<Claimed> {
-        let key = &look.key;
+    async fn claim(&self, conn: &mut PgConnection, poll: &PollRequest<TurnKey, ()>) -> pg::Result<Claimed> {
+        let key = &poll.key;
         let mut again = false;
         loop {
-            let (since, reading) = (self.blocked.begin(), self.floors.begin(key, Instant::now()));
+            let (since, reading) = (self.blocked.begin(), self.bounds.begin(key, Instant::now()));
             let query = sqlx::query(&self.claim)
-                .bind(look.wanted().min(TURNS_MAX) as i32)
+                .bind(poll.wanted().min(TURNS_MAX) as i32)
                 .bind(millis(key.lease))
                 .bind(key.versions.map(|(min, _)| min))
                 .bind(key.versions.map(|(_, max)| max))
-                .bind(reading.floor_us);
+                .bind(reading.bound_us);
             let rows = query.fetch_all(&mut *conn).await?;
             let mut claimed = Claimed { leased: Vec::new(), next_due_ms: None, now_us: None, reading };
             let mut overtaken = false;
@@ -357,15 +357,15 @@ impl TurnClaim {
         let instances: Vec<&str> = tokens.iter().map(|token| token.instance.as_str()).collect();
         let fences: Vec<Uuid> = tokens.iter().map(|token| token.fence).collect();
         sqlx::query(&self.give_back).bind(instances).bind(fences).execute(conn).await?;
-        self.floors.forget();
+        self.bounds.forget();
         Ok(())
     }
 }
 
 /// An answer, with the sweep that is due at the latest.
-pub(crate) fn looked<I>(next_due_ms: Option<f64>, sweep: Option<Duration>) -> Looked<I> {
+pub(crate) fn polled<I>(next_due_ms: Option<f64>, sweep: Option<Duration>) -> PollResult<I> {
     let sweep_ms = sweep.map(|sweep| sweep.as_secs_f64() * 1_000.0);
-    Looked::next_due_ms(next_due_ms.into_iter().chain(sweep_ms).reduce(f64::min))
+    PollResult::next_due_ms(next_due_ms.into_iter().chain(sweep_ms).reduce(f64::min))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use duroxide::{EventKind, OrchestrationStatus};
 use pg::{Schema, Sql};
 use sqlx::{PgConnection, Row};
 use tokio::time::{Instant, timeout_at};
-use wake::{Channel, Claim, Look, Looked, Topic};
+use wake::{Channel, Claim, PollRequest, PollResult, Topic};
 
 use crate::error::{Error, Result};
 use crate::provider::PostgresProvider;
@@ -36,11 +36,7 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn new(schema: &Schema, channel: Channel) -> Watch {
-        Watch {
-            channel,
-            watch: schema.sql(include_str!("../sql/watch.sql")),
-            sweep: schema.sql(include_str!("../sql/sweep_watch.sql")),
-        }
+        Watch { channel, watch: schema.sql(pg::statement!("watch")), sweep: schema.sql(pg::statement!("sweep_watch")) }
     }
 }
 
@@ -55,22 +51,22 @@ impl Claim for Watch {
         vec![self.channel.topic_of(instance)]
     }
 
-    async fn look(&self, conn: &mut PgConnection, look: &Look<String, Until>) -> pg::Result<Looked<()>> {
-        let row = sqlx::query(&self.watch).bind(&look.key).fetch_optional(conn).await?;
-        let mut looked = Looked::new(None);
-        let Some(row) = row else { return Ok(looked) };
+    async fn poll(&self, conn: &mut PgConnection, poll: &PollRequest<String, Until>) -> pg::Result<PollResult<()>> {
+        let row = sqlx::query(&self.watch).bind(&poll.key).fetch_optional(conn).await?;
+        let mut polled = PollResult::new(None);
+        let Some(row) = row else { return Ok(polled) };
         let (ended, version): (bool, i64) = (row.try_get(0)?, row.try_get(1)?);
-        for (place, seat) in look.seats.iter().enumerate() {
-            let over = match *seat.args {
+        for (place, waiter) in poll.waiters.iter().enumerate() {
+            let over = match *waiter.args {
                 Until::Ended => ended,
                 Until::StatusAfter(seen) => ended || version > seen,
             };
             if over {
                 // Nothing is taken by being told: it is there for the next one at once.
-                looked.give(place, (), Some(Duration::ZERO));
+                polled.give(place, (), Some(Duration::ZERO));
             }
         }
-        Ok(looked)
+        Ok(polled)
     }
 
     async fn give_back(&self, _: &mut PgConnection, _: &[()]) -> pg::Result<()> {
@@ -82,7 +78,7 @@ impl Claim for Watch {
         Ok(places.into_iter().filter_map(|place| usize::try_from(place).ok()).collect())
     }
 
-    fn sight(&self, args: &Until) -> Option<Box<str>> {
+    fn visibility_key(&self, args: &Until) -> Option<Box<str>> {
         match args {
             Until::Ended => None,
             Until::StatusAfter(seen) => Some(seen.to_string().into()),

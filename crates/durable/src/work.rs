@@ -11,7 +11,7 @@ use pg::{Schema, Sql};
 use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
 use uuid::Uuid;
-use wake::{Channel, Claim, Floors, Look, Looked, Topic};
+use wake::{Channel, Claim, PollRequest, PollResult, ScanBounds, Topic};
 
 use crate::item;
 use crate::lease::Leases;
@@ -19,7 +19,7 @@ use crate::message::{lane, millis};
 use crate::session::Sessions;
 use crate::text::{restored, stored};
 use crate::token::WorkToken;
-use crate::turn::looked;
+use crate::turn::polled;
 
 /// What makes waiters equal.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -63,7 +63,7 @@ pub(crate) struct Activity {
 /// How activities are claimed.
 pub(crate) struct WorkClaim {
     pub(crate) channel: Channel,
-    pub(crate) floors: Arc<Floors<WorkKey>>,
+    pub(crate) bounds: Arc<ScanBounds<WorkKey>>,
     pub(crate) leases: Arc<Leases>,
     pub(crate) sessions: Arc<Sessions>,
     claim: Sql,
@@ -75,12 +75,12 @@ impl WorkClaim {
     pub(crate) fn new(schema: &Schema, channel: Channel, leases: Arc<Leases>, sessions: Arc<Sessions>) -> WorkClaim {
         WorkClaim {
             channel,
-            floors: Arc::new(Floors::new()),
+            bounds: Arc::new(ScanBounds::new()),
             leases,
             sessions,
-            claim: schema.sql(include_str!("../sql/claim_work.sql")),
-            give_back: schema.sql(include_str!("../sql/give_back_work.sql")),
-            sweep: schema.sql(include_str!("../sql/sweep_work.sql")),
+            claim: schema.sql(pg::statement!("claim_work")),
+            give_back: schema.sql(pg::statement!("give_back_work")),
+            sweep: schema.sql(pg::statement!("sweep_work")),
         }
     }
 }
@@ -94,25 +94,29 @@ impl Claim for WorkClaim {
         vec![self.channel.topic()]
     }
 
-    fn sight(&self, args: &Sessionful) -> Option<Box<str>> {
+    fn visibility_key(&self, args: &Sessionful) -> Option<Box<str>> {
         args.as_ref().map(|(owner, _)| owner.as_str().into())
     }
 
-    async fn look(&self, conn: &mut PgConnection, look: &Look<WorkKey, Sessionful>) -> pg::Result<Looked<Activity>> {
-        let key = &look.key;
-        let seats = &look.seats;
+    async fn poll(
+        &self,
+        conn: &mut PgConnection,
+        poll: &PollRequest<WorkKey, Sessionful>,
+    ) -> pg::Result<PollResult<Activity>> {
+        let key = &poll.key;
+        let waiters = &poll.waiters;
         let owners: Vec<Option<&str>> =
-            seats.iter().map(|seat| seat.args.as_ref().as_ref().map(|(owner, _)| owner.as_str())).collect();
+            waiters.iter().map(|waiter| waiter.args.as_ref().as_ref().map(|(owner, _)| owner.as_str())).collect();
         let session_ms: Vec<i64> =
-            seats.iter().map(|seat| seat.args.as_ref().as_ref().map_or(0, |(_, lease)| millis(*lease))).collect();
-        let reading = self.floors.begin(key, Instant::now());
+            waiters.iter().map(|waiter| waiter.args.as_ref().as_ref().map_or(0, |(_, lease)| millis(*lease))).collect();
+        let reading = self.bounds.begin(key, Instant::now());
         let query = sqlx::query(&self.claim)
             .bind(key.lanes.as_deref())
             .bind(millis(key.lease))
             .bind(&owners)
             .bind(session_ms)
-            .bind(look.ahead as i32)
-            .bind(reading.floor_us);
+            .bind(poll.prefetch as i32)
+            .bind(reading.bound_us);
         let rows = query.fetch_all(conn).await?;
         let (mut found, mut next_due_ms, mut now_us, mut oldest) = (Vec::new(), None, None, None);
         for row in &rows {
@@ -120,7 +124,7 @@ impl Claim for WorkClaim {
                 (next_due_ms, now_us) = (row.try_get("next_due_ms")?, row.try_get("due_us")?);
                 continue;
             };
-            let seat: i32 = row.try_get("seat")?;
+            let waiter: i32 = row.try_get("seat")?;
             let due_us: i64 = row.try_get("due_us")?;
             oldest = Some(oldest.map_or(due_us, |oldest: i64| oldest.min(due_us)));
             let token = WorkToken { fence: row.try_get("lock_token")?, id: row.try_get("id")?, instance };
@@ -128,18 +132,18 @@ impl Claim for WorkClaim {
             let text: &str = row.try_get("work_item")?;
             let item: Option<WorkItem> = item::read(text, &restored(token.instance.clone())).ok();
             if let Some(WorkItem::ActivityExecute { session_id: Some(_), .. }) = item
-                && let Some(Some(owner)) = owners.get(seat as usize)
+                && let Some(Some(owner)) = owners.get(waiter as usize)
             {
                 self.sessions.claimed(owner);
             }
-            found.push((seat as usize, Activity { item, token, attempt: row.try_get::<i32, _>("attempt")? as u32 }));
+            found.push((waiter as usize, Activity { item, token, attempt: row.try_get::<i32, _>("attempt")? as u32 }));
         }
-        let sweep = self.floors.end(key, reading, oldest, now_us, Instant::now());
-        let mut looked = looked(next_due_ms, sweep);
-        for (seat, activity) in found {
-            looked.give(seat, activity, Some(key.lease));
+        let sweep = self.bounds.end(key, reading, oldest, now_us, Instant::now());
+        let mut polled = polled(next_due_ms, sweep);
+        for (waiter, activity) in found {
+            polled.give(waiter, activity, Some(key.lease));
         }
-        Ok(looked)
+        Ok(polled)
     }
 
     async fn give_back(&self, conn: &mut PgConnection, activities: &[Activity]) -> pg::Result<()> {
@@ -152,14 +156,14 @@ impl Claim for WorkClaim {
     }
 
     fn given_back(&self) {
-        self.floors.forget();
+        self.bounds.forget();
     }
 
     fn fits(&self, activity: &Activity, _: &Sessionful) -> bool {
         matches!(activity.item, Some(WorkItem::ActivityExecute { session_id: None, .. }))
     }
 
-    fn claims_ahead(&self) -> bool {
+    fn prefetches(&self) -> bool {
         true
     }
 

@@ -30,21 +30,21 @@ pub(crate) struct Answered {
 impl Answered {
     pub(crate) async fn read(
         mut rows: impl Stream<Item = sqlx::Result<PgRow>> + Unpin,
-        seats: usize,
+        waiters: usize,
     ) -> pg::Result<Answered> {
-        let mut held = vec![0; seats];
+        let mut held = vec![0; waiters];
         let (mut last, mut steps, mut too_much) = (None, Vec::new(), Vec::new());
         while let Some(row) = rows.next().await.transpose()? {
             let Some(row) = last.replace(row) else { continue };
             let step = read(&row)?;
-            let seat = row.try_get::<i32, _>("seat")? as usize;
-            let (bytes, first) = (step.bytes(), held[seat] == 0);
-            if first || held[seat] + bytes <= ANSWER_BYTES_MAX {
-                held[seat] += bytes;
-                steps.push((seat, step));
+            let waiter = row.try_get::<i32, _>("seat")? as usize;
+            let (bytes, first) = (step.bytes(), held[waiter] == 0);
+            if first || held[waiter] + bytes <= ANSWER_BYTES_MAX {
+                held[waiter] += bytes;
+                steps.push((waiter, step));
             } else {
                 // Whatever comes behind it waits for it.
-                held[seat] = ANSWER_BYTES_MAX;
+                held[waiter] = ANSWER_BYTES_MAX;
                 too_much.push(step.emptied());
             }
         }

@@ -1,4 +1,4 @@
-//! Reading what lies before the floors of lanes beside the looks of who is busy: see [`Floors::leave_behind`].
+//! Reading what lies before the bounds of lanes beside the looks of who is busy: see [`ScanBounds::defer_full_scans`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use pg::{Database, Schema, Sql};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use wake::Floors;
+use wake::ScanBounds;
 
 use crate::lost::locked;
 
@@ -19,24 +19,24 @@ const LANES_MAX: usize = 1_000;
 /// For how long a lane is remembered in which nothing is found any more. Until then what an old transaction keeps of it is not read.
 const REMEMBERED: Duration = Duration::from_secs(10);
 
-/// Reads what lies before floors.
+/// Reads what lies before bounds.
 pub(crate) struct Behind {
     db: Database,
-    floors: Arc<Floors<i64>>,
+    bounds: Arc<ScanBounds<i64>>,
     sql: Sql,
     /// What is under way: one at most, which ends with this.
     tasks: Mutex<JoinSet<()>>,
 }
 
 impl Behind {
-    pub(crate) fn new(db: Database, schema: &Schema, floors: Arc<Floors<i64>>) -> Behind {
-        let sql = schema.sql(include_str!("../sql/behind_floors.sql"));
-        Behind { db, floors, sql, tasks: Mutex::default() }
+    pub(crate) fn new(db: Database, schema: &Schema, bounds: Arc<ScanBounds<i64>>) -> Behind {
+        let sql = schema.sql(pg::statement!("behind_floors"));
+        Behind { db, bounds, sql, tasks: Mutex::default() }
     }
 
     /// Begins with it, for those of these lanes whose turn it is. Whatever is found there the next look reads.
     pub(crate) fn read(&self, lanes: &[i64], now: Instant) {
-        let behind = self.floors.leave_behind(lanes, now);
+        let behind = self.bounds.defer_full_scans(lanes, now);
         if behind.is_empty() {
             return;
         }
@@ -44,15 +44,15 @@ impl Behind {
         while tasks.try_join_next().is_some() {}
         if !tasks.is_empty() {
             // Whoever comes while others are read for reads everything itself.
-            return behind.iter().for_each(|(lane, _)| self.floors.not_read(lane));
+            return behind.iter().for_each(|(lane, _)| self.bounds.full_scan_failed(lane));
         }
-        let (db, floors, sql) = (self.db.clone(), self.floors.clone(), self.sql.clone());
+        let (db, bounds, sql) = (self.db.clone(), self.bounds.clone(), self.sql.clone());
         tasks.spawn(async move {
-            let (lanes, floors_us): (Vec<i64>, Vec<i64>) = behind.into_iter().unzip();
+            let (lanes, bounds_us): (Vec<i64>, Vec<i64>) = behind.into_iter().unzip();
             let found = async {
                 let mut session = db.session().await?;
                 let began = Instant::now();
-                let query = sqlx::query_as(&sql).bind(&lanes).bind(&floors_us);
+                let query = sqlx::query_as(&sql).bind(&lanes).bind(&bounds_us);
                 let found: HashMap<i64, i64> = query.fetch_all(&mut *session).await?.into_iter().collect();
                 session.finish().await?;
                 Ok((found, began.elapsed()))
@@ -60,10 +60,10 @@ impl Behind {
             match pg::within(TAKES_MAX, found).await {
                 Ok((found, took)) => {
                     let now = Instant::now();
-                    lanes.iter().for_each(|lane| floors.found_behind(lane, found.get(lane).copied(), took, now));
+                    lanes.iter().for_each(|lane| bounds.full_scan_found(lane, found.get(lane).copied(), took, now));
                 }
                 Err(error) => {
-                    lanes.iter().for_each(|lane| floors.not_read(lane));
+                    lanes.iter().for_each(|lane| bounds.full_scan_failed(lane));
                     tracing::warn!(error = pg::causes(&error), "steps that were passed over could not be looked for");
                 }
             }
@@ -100,21 +100,21 @@ mod tests {
 
         // Whoever reads everything has to wade for seconds, and what was claimed last is an hour later.
         let (empty, claimed_us) = (lane + 1, due_us + 3_600_000_000);
-        let floors = Arc::new(Floors::new());
+        let bounds = Arc::new(ScanBounds::new());
         let mut now = Instant::now();
         for lane in [lane, empty].repeat(2) {
-            let everything = floors.begin_unbounded(now);
+            let everything = bounds.begin_unbounded(now);
             now += Duration::from_secs(10);
-            floors.end(&lane, everything, Some(claimed_us), None, now);
+            bounds.end(&lane, everything, Some(claimed_us), None, now);
         }
         now += Duration::from_secs(10);
-        let behind = Behind::new(db.database().clone(), db.schema(), floors.clone());
+        let behind = Behind::new(db.database().clone(), db.schema(), bounds.clone());
         behind.read(&[lane, empty], now);
         let mut under_way = std::mem::take(&mut *locked(&behind.tasks));
         under_way.join_next().await.expect("it is read").expect("nobody panics");
 
-        let floor = |lane| floors.begin_busy(&lane, now + Duration::from_secs(1), now).floor_us;
-        assert_eq!(floor(lane), Some(due_us));
-        assert!(floor(empty).is_some_and(|floor_us| floor_us > due_us));
+        let bound = |lane| bounds.begin_busy(&lane, now + Duration::from_secs(1), now).bound_us;
+        assert_eq!(bound(lane), Some(due_us));
+        assert!(bound(empty).is_some_and(|bound_us| bound_us > due_us));
     }
 }

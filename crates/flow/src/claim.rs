@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
-use wake::{Channel, Claim, Floors, Look, Looked, Reading, Topic};
+use wake::{Channel, Claim, PollRequest, PollResult, Scan, ScanBounds, Topic};
 
 use crate::answer::Answered;
 use crate::behind::{Behind, lately_found};
@@ -28,7 +28,7 @@ pub(crate) const NAMES_MAX: usize = 1_000;
 const TOPICS_MAX: usize = 10_000;
 /// Sources whose lanes are remembered; beyond it all are forgotten, and read from their beginning once.
 const SOURCES_MAX: usize = 1_000;
-/// For how long after a step was found it is not waited for a look that reads everything: see [`Floors::leave_behind`].
+/// For how long after a step was found it is not waited for a look that reads everything: see [`ScanBounds::defer_full_scans`].
 const BUSY: Duration = Duration::from_millis(500);
 /// The longest lease, and the shortest.
 pub(crate) const LEASE_MAX: Duration = Duration::from_secs(86_400);
@@ -119,9 +119,9 @@ impl Flow {
         self.give_back_too_much(&mut claimed);
         // The engine has to be there when these end.
         let last = claimed.iter().filter(|step| step.guarded).map(|step| step.lease).min();
-        self.inner
-            .wake
-            .ring(&last.map(|lease| self.inner.leases_channel.ring().after(lease)).into_iter().collect::<Vec<_>>());
+        self.inner.wake.wake_up(
+            &last.map(|lease| self.inner.leases_channel.wake_up().after(lease)).into_iter().collect::<Vec<_>>(),
+        );
         Ok(claimed)
     }
 }
@@ -208,7 +208,7 @@ pub(crate) struct Claims {
     channel: Channel,
     meter: Arc<Meter>,
     /// Of queues and lanes.
-    floors: Arc<Floors<i64>>,
+    bounds: Arc<ScanBounds<i64>>,
     behind: Behind,
     sources: Mutex<HashMap<Key, Source>>,
     /// Claims whose answers were not heard.
@@ -228,16 +228,16 @@ struct Source {
 
 impl Claims {
     pub(crate) fn new(db: Database, schema: &Schema, channel: Channel, lost: Arc<Lost>, meter: Arc<Meter>) -> Claims {
-        let floors = Arc::new(Floors::narrow());
+        let bounds = Arc::new(ScanBounds::short_slack());
         Claims {
             channel,
             meter,
-            behind: Behind::new(db, schema, floors.clone()),
-            floors,
+            behind: Behind::new(db, schema, bounds.clone()),
+            bounds,
             sources: Mutex::default(),
             lost,
-            claim: schema.sql(include_str!("../sql/claim_steps.sql")),
-            sweep: schema.sql(include_str!("../sql/due_namespaces.sql")),
+            claim: schema.sql(pg::statement!("claim_steps")),
+            sweep: schema.sql(pg::statement!("due_namespaces")),
         }
     }
 }
@@ -251,31 +251,35 @@ impl Claim for Claims {
         key.topics(&self.channel)
     }
 
-    async fn look(&self, conn: &mut PgConnection, look: &Look<Key, Args>) -> pg::Result<Looked<ClaimedStep>> {
+    async fn poll(
+        &self,
+        conn: &mut PgConnection,
+        poll: &PollRequest<Key, Args>,
+    ) -> pg::Result<PollResult<ClaimedStep>> {
         self.lost.give_back_lost(conn).await?;
-        let seats = &look.seats;
-        let Source { lanes: remembered, found_at } = locked(&self.sources).get(&look.key).cloned().unwrap_or_default();
+        let waiters = &poll.waiters;
+        let Source { lanes: remembered, found_at } = locked(&self.sources).get(&poll.key).cloned().unwrap_or_default();
         let known: Vec<i64> = remembered.iter().map(|(lane, _)| *lane).collect();
         let began = Instant::now();
         let busy_until = found_at.map_or(began, |found_at| began.max(found_at + BUSY));
         if busy_until > began {
             self.behind.read(&known, began);
         }
-        let begin = if look.waits() { Floors::begin_busy } else { Floors::begin_at_once };
-        let begin = |lane: &i64| (*lane, begin(&self.floors, lane, busy_until, began));
-        let readings: HashMap<i64, Reading> = known.iter().map(begin).collect();
+        let begin = if poll.waits() { ScanBounds::begin_busy } else { ScanBounds::begin_not_waiting };
+        let begin = |lane: &i64| (*lane, begin(&self.bounds, lane, busy_until, began));
+        let readings: HashMap<i64, Scan> = known.iter().map(begin).collect();
         let unheard = self.lost.unheard();
         let query = sqlx::query(&self.claim)
-            .bind(&look.key.namespaces)
-            .bind(&look.key.steps)
-            .bind(&look.key.left_out)
+            .bind(&poll.key.namespaces)
+            .bind(&poll.key.steps)
+            .bind(&poll.key.left_out)
             .bind(&known)
-            .bind(known.iter().map(|lane| readings[lane].floor_us).collect::<Vec<_>>())
+            .bind(known.iter().map(|lane| readings[lane].bound_us).collect::<Vec<_>>())
             .bind(unheard.fence)
-            .bind(seats.iter().map(|seat| seat.want as i32).collect::<Vec<_>>())
-            .bind(seats.iter().map(|seat| seat.args.worker.as_str()).collect::<Vec<_>>())
-            .bind(seats.iter().map(|seat| seat.args.lease.as_millis() as i64).collect::<Vec<_>>());
-        let Answered { last, steps, too_much } = Answered::read(query.fetch(&mut *conn), seats.len()).await?;
+            .bind(waiters.iter().map(|waiter| waiter.want as i32).collect::<Vec<_>>())
+            .bind(waiters.iter().map(|waiter| waiter.args.worker.as_str()).collect::<Vec<_>>())
+            .bind(waiters.iter().map(|waiter| waiter.args.lease.as_millis() as i64).collect::<Vec<_>>());
+        let Answered { last, steps, too_much } = Answered::read(query.fetch(&mut *conn), waiters.len()).await?;
         let last = &last;
         let next_due_ms: Option<f64> = last.try_get("next_due_ms")?;
         if steps.is_empty() && next_due_ms.is_some_and(|ms| ms <= 0.0) {
@@ -283,18 +287,18 @@ impl Claim for Claims {
         }
         let found_at = if steps.is_empty() { found_at } else { Some(began) };
         let again = self
-            .reached(&look.key, Source { lanes: remembered, found_at }, &readings, began, last)?
+            .reached(&poll.key, Source { lanes: remembered, found_at }, &readings, began, last)?
             .map(|again| again.as_secs_f64() * 1_000.0);
-        let mut looked = Looked::next_due_ms(next_due_ms.into_iter().chain(again).reduce(f64::min));
+        let mut polled = PollResult::next_due_ms(next_due_ms.into_iter().chain(again).reduce(f64::min));
         if !too_much.is_empty() {
             self.lost.give_back(conn, &too_much).await?;
         }
-        for (seat, step) in steps {
+        for (waiter, step) in steps {
             let lease = step.lease;
-            looked.give(seat, step, Some(lease));
+            polled.give(waiter, step, Some(lease));
         }
         unheard.heard();
-        Ok(looked)
+        Ok(polled)
     }
 
     async fn give_back(&self, conn: &mut PgConnection, steps: &[ClaimedStep]) -> pg::Result<()> {
@@ -333,7 +337,7 @@ impl Claims {
         &self,
         key: &Key,
         before: Source,
-        readings: &HashMap<i64, Reading>,
+        readings: &HashMap<i64, Scan>,
         began: Instant,
         row: &PgRow,
     ) -> pg::Result<Option<Duration>> {
@@ -345,8 +349,8 @@ impl Claims {
         let mut remembered: HashMap<i64, Instant> = before.lanes.into_iter().collect();
         for ((lane, reached), found) in lanes.iter().zip(reached).zip(found) {
             // A lane that was not known has been read from its beginning.
-            let reading = readings.get(lane).copied().unwrap_or_else(|| self.floors.begin_unbounded(began));
-            let sweep = self.floors.end(lane, reading, Some(reached), None, now);
+            let reading = readings.get(lane).copied().unwrap_or_else(|| self.bounds.begin_unbounded(began));
+            let sweep = self.bounds.end(lane, reading, Some(reached), None, now);
             again = again.into_iter().chain(sweep).min();
             if found {
                 remembered.insert(*lane, now);

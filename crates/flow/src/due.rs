@@ -5,7 +5,7 @@ use std::time::Duration;
 use pg::Sql;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
-use wake::{Channel, Claim, Look, Looked, Topic};
+use wake::{Channel, Claim, PollRequest, PollResult, Topic};
 
 /// How many are attended to at a time.
 pub(crate) const DUE_MAX: usize = 100;
@@ -33,11 +33,11 @@ impl<T: Send + Sync + 'static> Claim for Due<T> {
         vec![self.channel.topic()]
     }
 
-    async fn look(&self, conn: &mut PgConnection, look: &Look<(), ()>) -> pg::Result<Looked<T>> {
-        let rows = sqlx::query(&self.find).bind(look.wanted().min(DUE_MAX) as i64).fetch_all(conn).await?;
+    async fn poll(&self, conn: &mut PgConnection, poll: &PollRequest<(), ()>) -> pg::Result<PollResult<T>> {
+        let rows = sqlx::query(&self.find).bind(poll.wanted().min(DUE_MAX) as i64).fetch_all(conn).await?;
         let (last, due) = rows.split_last().ok_or(sqlx::Error::RowNotFound)?;
         let due = due.iter().map(self.read).collect::<sqlx::Result<Vec<T>>>()?;
-        Ok(Looked::next_due_ms(last.try_get("next_due_ms")?).deal(look, due, Some(AGAIN)))
+        Ok(PollResult::next_due_ms(last.try_get("next_due_ms")?).deal(poll, due, Some(AGAIN)))
     }
 
     async fn give_back(&self, _: &mut PgConnection, _: &[T]) -> pg::Result<()> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pg::{Component, Database, Migrator, Schema};
 use sqlx::Row;
 use uuid::Uuid;
-use wake::{Channel, Consumer, FlightOptions, Flights, Payload, Wake, channel_name};
+use wake::{Channel, Consumer, Payload, Wake, Writer, WriterOptions, channel_name};
 
 use crate::catalog::Catalog;
 use crate::claim::Claims;
@@ -85,11 +85,11 @@ pub(crate) struct Inner {
     pub(crate) namespaces: Namespaces,
     pub(crate) notices: Consumer<Notices>,
     pub(crate) sql: Queries,
-    pub(crate) submits: Flights<Submits>,
+    pub(crate) submits: Writer<Submits>,
     pub(crate) claims: Consumer<Claims>,
-    pub(crate) settles: Flights<Settles>,
-    pub(crate) acts: Flights<Acts>,
-    pub(crate) renewals: Flights<Renewals>,
+    pub(crate) settles: Writer<Settles>,
+    pub(crate) acts: Writer<Acts>,
+    pub(crate) renewals: Writer<Renewals>,
     pub(crate) leases: Consumer<Due<Token>>,
     pub(crate) leases_channel: Channel,
     /// Tasks that may have taken too long.
@@ -99,7 +99,7 @@ pub(crate) struct Inner {
     pub(crate) retention_channel: Channel,
     pub(crate) watches: Consumer<Watches>,
     pub(crate) schedules: Consumer<Due<DueSchedule>>,
-    pub(crate) advances: Flights<Advances>,
+    pub(crate) advances: Writer<Advances>,
     pub(crate) schedules_channel: Channel,
     pub(crate) providers: Arc<Providers>,
     pub(crate) publishes: Consumer<Publishes>,
@@ -129,30 +129,30 @@ impl Flow {
         let overdue_channel = wake.channel("flow_overdue", Payload::Due);
         let schedules_channel = wake.channel("flow_schedules", Payload::Due);
         let namespaces_channel = wake.channel(NAMESPACES, Payload::Empty);
-        let flying = FlightOptions { give_up_after: options.give_up_after, ..FlightOptions::default() };
+        let flying = WriterOptions { give_up_after: options.give_up_after, ..WriterOptions::default() };
         let leases = Due {
             channel: leases_channel.clone(),
-            find: schema.sql(include_str!("../sql/ended_leases.sql")),
-            any: schema.sql(include_str!("../sql/any_ended_lease.sql")),
+            find: schema.sql(pg::statement!("ended_leases")),
+            any: schema.sql(pg::statement!("any_ended_lease")),
             read: Token::of,
         };
         let overdue = Due {
             channel: overdue_channel.clone(),
-            find: schema.sql(include_str!("../sql/due_tasks.sql")),
-            any: schema.sql(include_str!("../sql/any_due_task.sql")),
+            find: schema.sql(pg::statement!("due_tasks")),
+            any: schema.sql(pg::statement!("any_due_task")),
             read: |row| row.try_get("id"),
         };
         let retention_channel = wake.channel("flow_retention", Payload::Due);
         let retention = Due {
             channel: retention_channel.clone(),
-            find: schema.sql(include_str!("../sql/expired_tasks.sql")),
-            any: schema.sql(include_str!("../sql/any_expired_task.sql")),
+            find: schema.sql(pg::statement!("expired_tasks")),
+            any: schema.sql(pg::statement!("any_expired_task")),
             read: |_| Ok(()),
         };
         let schedules = Due {
             channel: schedules_channel.clone(),
-            find: schema.sql(include_str!("../sql/claim_schedules.sql")),
-            any: schema.sql(include_str!("../sql/any_due_schedule.sql")),
+            find: schema.sql(pg::statement!("claim_schedules")),
+            any: schema.sql(pg::statement!("any_due_schedule")),
             read: DueSchedule::of,
         };
         let meter = Arc::new(Meter::new());
@@ -178,23 +178,23 @@ impl Flow {
             steps_channel: channel.clone(),
             sql: Queries::new(schema),
             figures: wake::Snapshot::default(),
-            submits: wake.flights(
+            submits: wake.writer(
                 "submit",
                 Submits::new(schema, news.clone(), channel.clone(), overdue_channel.clone()),
                 flying.clone(),
             ),
             claims: wake.consumer("steps", Claims::new(db.clone(), schema, channel.clone(), lost, meter.clone())),
-            acts: wake.flights(
+            acts: wake.writer(
                 "operate",
                 Acts::new(schema, news.clone(), channel.clone(), watch_channel.clone(), overdue_channel.clone()),
                 Acts::alone(flying.clone()),
             ),
-            settles: wake.flights(
+            settles: wake.writer(
                 "settle",
                 Settles::new(schema, news.clone(), channel, watch_channel.clone(), leases_channel.clone()),
                 flying.clone(),
             ),
-            renewals: wake.flights("renew", Renewals::new(schema), flying.clone()),
+            renewals: wake.writer("renew", Renewals::new(schema), flying.clone()),
             leases: wake.consumer("leases", leases),
             overdue: wake.consumer("overdue", overdue),
             retention: wake.consumer("retention", retention),
@@ -202,7 +202,7 @@ impl Flow {
             leases_channel,
             watches: wake.consumer("watch", Watches::new(schema, watch_channel)),
             schedules: wake.consumer("schedules", schedules),
-            advances: wake.flights("advance", Advances::new(schema, schedules_channel.clone()), flying),
+            advances: wake.writer("advance", Advances::new(schema, schedules_channel.clone()), flying),
             schedules_channel,
             db: db.clone(),
             schema: schema.clone(),

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pg::{Schema, Sql};
 use sqlx::PgConnection;
 use uuid::Uuid;
-use wake::{Channel, Ring, Wake};
+use wake::{Channel, Wake, WakeUp};
 
 use crate::claim::ClaimedStep;
 use crate::name::{of_namespace, of_step};
@@ -26,8 +26,8 @@ impl Lost {
         Lost {
             channel,
             fences: Mutex::default(),
-            lost_claims: schema.sql(include_str!("../sql/lost_claims.sql")),
-            settle: schema.sql(include_str!("../sql/settle_steps.sql")),
+            lost_claims: schema.sql(pg::statement!("lost_claims")),
+            settle: schema.sql(pg::statement!("settle_steps")),
         }
     }
 
@@ -45,7 +45,7 @@ impl Lost {
         let unheard = |fence: &i64| Unheard { lost: self, fence: *fence, heard: false };
         let unheard = fences.iter().map(unheard).collect::<Vec<_>>();
         let found = sqlx::query_as(&self.lost_claims).bind(fences).fetch_all(&mut *conn).await?;
-        self.unclaim(conn, found, self.channel.ring()).await?;
+        self.unclaim(conn, found, self.channel.wake_up()).await?;
         unheard.into_iter().for_each(Unheard::heard);
         Ok(())
     }
@@ -57,14 +57,14 @@ impl Lost {
             .iter()
             .flat_map(|step| [of_step(&step.namespace, &step.definition), of_namespace(&step.namespace)])
             .collect();
-        let ring = self.channel.ring_keys(keys.iter().map(String::as_str));
+        let wake_up = self.channel.wake_up_keys(keys.iter().map(String::as_str));
         let claims = steps.iter().map(|step| (step.token.task, step.token.ordinal, step.token.fence));
-        self.unclaim(conn, claims.collect(), ring).await
+        self.unclaim(conn, claims.collect(), wake_up).await
     }
 
     /// Gives steps back, as tasks, ordinals and fences.
-    async fn unclaim(&self, conn: &mut PgConnection, claims: Vec<(Uuid, i32, i64)>, ring: Ring) -> pg::Result<()> {
-        let (channels, payloads) = Wake::notifications(&[ring]);
+    async fn unclaim(&self, conn: &mut PgConnection, claims: Vec<(Uuid, i32, i64)>, wake_up: WakeUp) -> pg::Result<()> {
+        let (channels, payloads) = Wake::notifications(&[wake_up]);
         sqlx::query(&self.settle)
             .bind(None::<Uuid>)
             .bind(channels)

@@ -176,7 +176,7 @@ impl Flow {
         }
         inner.ring_namespaces();
         // Tasks may be due to be removed sooner than before.
-        inner.wake.ring(&[inner.retention_channel.ring()]);
+        inner.wake.wake_up(&[inner.retention_channel.wake_up()]);
         let all = inner.read_namespaces().await?;
         all.get(name).cloned().ok_or_else(|| Error::from(sqlx::Error::RowNotFound))
     }
@@ -261,7 +261,7 @@ impl Inner {
 
     /// Rings whoever follows the namespaces: one was changed.
     pub(crate) fn ring_namespaces(&self) {
-        self.wake.ring(&[self.namespaces.channel.ring()]);
+        self.wake.wake_up(&[self.namespaces.channel.wake_up()]);
     }
 
     /// The namespaces, and word of every change. The first call reads them and follows them from then on: later ones ask nothing.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use pg::{Schema, Sql};
 use sqlx::PgConnection;
 use tokio::time::{Instant, sleep};
-use wake::{Channel, Claim, Consumer, Look, Looked, Topic};
+use wake::{Channel, Claim, Consumer, PollRequest, PollResult, Topic};
 
 use crate::name::of_namespace;
 
@@ -40,8 +40,8 @@ impl Notices {
             namespaces,
             steps,
             deliveries,
-            namespaces_changed: schema.sql(include_str!("../sql/namespaces_changed.sql")),
-            newest_steps: schema.sql(include_str!("../sql/newest_steps.sql")),
+            namespaces_changed: schema.sql(pg::statement!("namespaces_changed")),
+            newest_steps: schema.sql(pg::statement!("newest_steps")),
         }
     }
 }
@@ -63,19 +63,23 @@ impl Claim for Notices {
         }
     }
 
-    async fn look(&self, conn: &mut PgConnection, look: &Look<Subject, Option<i64>>) -> pg::Result<Looked<i64>> {
-        let query = match &look.key {
+    async fn poll(
+        &self,
+        conn: &mut PgConnection,
+        poll: &PollRequest<Subject, Option<i64>>,
+    ) -> pg::Result<PollResult<i64>> {
+        let query = match &poll.key {
             Subject::Namespaces => sqlx::query_scalar(&self.namespaces_changed),
             Subject::Steps(namespace) => sqlx::query_scalar(&self.newest_steps).bind(&**namespace),
         };
         let now: Option<i64> = query.fetch_one(conn).await?;
-        let mut looked = Looked::new(None);
-        for (place, seat) in look.seats.iter().enumerate() {
-            if let Some(now) = now.filter(|_| *seat.args != now) {
-                looked.give(place, now, None);
+        let mut polled = PollResult::new(None);
+        for (place, waiter) in poll.waiters.iter().enumerate() {
+            if let Some(now) = now.filter(|_| *waiter.args != now) {
+                polled.give(place, now, None);
             }
         }
-        Ok(looked)
+        Ok(polled)
     }
 
     async fn give_back(&self, _: &mut PgConnection, _: &[i64]) -> pg::Result<()> {
@@ -87,7 +91,7 @@ impl Claim for Notices {
         Ok((0..keys.len()).collect())
     }
 
-    fn sight(&self, seen: &Option<i64>) -> Option<Box<str>> {
+    fn visibility_key(&self, seen: &Option<i64>) -> Option<Box<str>> {
         Some(format!("{seen:?}").into())
     }
 }

@@ -7,7 +7,7 @@ use pg::{Schema, Sql};
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
 use uuid::Uuid;
-use wake::{Boarded, Flight, Landed, Ring};
+use wake::{BatchResult, BatchedWrite, WakeUp, WriteBatch};
 
 use crate::claim::check_lease;
 use crate::error::Result;
@@ -39,8 +39,8 @@ impl Flow {
         let renewed = try_join_all(alive.into_iter().map(|alive| self.inner.renewals.submit(alive))).await?;
         // The engine has to be there when an attempt reaches its timeout.
         let timeout = renewed.iter().filter_map(|renewed| *renewed.as_ref().ok()?).min();
-        self.inner.wake.ring(
-            &timeout.map(|timeout| self.inner.leases_channel.ring().after(timeout)).into_iter().collect::<Vec<_>>(),
+        self.inner.wake.wake_up(
+            &timeout.map(|timeout| self.inner.leases_channel.wake_up().after(timeout)).into_iter().collect::<Vec<_>>(),
         );
         Ok(renewed.into_iter().map(|renewed| renewed.map(drop)).collect())
     }
@@ -53,17 +53,17 @@ pub(crate) struct Renewals {
 
 impl Renewals {
     pub(crate) fn new(schema: &Schema) -> Renewals {
-        Renewals { renew: schema.sql(include_str!("../sql/renew_steps.sql")) }
+        Renewals { renew: schema.sql(pg::statement!("renew_steps")) }
     }
 }
 
-impl Flight for Renewals {
-    type Member = Alive;
+impl BatchedWrite for Renewals {
+    type Write = Alive;
     type Key = (Uuid, i32);
     /// After how long the attempt reaches its timeout, if its lease lasts until then.
     type Outcome = std::result::Result<Option<Duration>, Refused>;
     /// What is said again is heard again.
-    const KEPT: bool = false;
+    const RECORDS_OUTCOMES: bool = false;
 
     fn key(&self, alive: &Alive) -> (Uuid, i32) {
         (alive.token.task, alive.token.ordinal)
@@ -73,22 +73,22 @@ impl Flight for Renewals {
         100 + alive.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.get().len())
     }
 
-    fn rings(&self, _: &Alive, _: Option<&Self::Outcome>) -> Vec<Ring> {
+    fn wake_ups(&self, _: &Alive, _: Option<&Self::Outcome>) -> Vec<WakeUp> {
         Vec::new()
     }
 
-    async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Alive>) -> pg::Result<Landed> {
-        let members = &boarded.members;
-        let checkpoints = members.iter().any(|alive| alive.checkpoint.is_some());
+    async fn send(&self, conn: &mut PgConnection, batch: &WriteBatch<'_, Alive>) -> pg::Result<BatchResult> {
+        let writes = &batch.writes;
+        let checkpoints = writes.iter().any(|alive| alive.checkpoint.is_some());
         let checkpoint = |alive: &&Alive| alive.checkpoint.as_ref().map(|checkpoint| checkpoint.get().to_owned());
-        let query = boarded
+        let query = batch
             .query(&self.renew)
-            .bind(members.iter().map(|alive| alive.token.task).collect::<Vec<_>>())
-            .bind(members.iter().map(|alive| alive.token.ordinal).collect::<Vec<_>>())
-            .bind(members.iter().map(|alive| alive.token.fence).collect::<Vec<_>>())
-            .bind(members.iter().map(|alive| alive.lease.as_millis() as i64).collect::<Vec<_>>())
-            .bind(checkpoints.then(|| members.iter().map(checkpoint).collect::<Vec<_>>()));
-        Landed::of(&query.fetch_one(conn).await?)
+            .bind(writes.iter().map(|alive| alive.token.task).collect::<Vec<_>>())
+            .bind(writes.iter().map(|alive| alive.token.ordinal).collect::<Vec<_>>())
+            .bind(writes.iter().map(|alive| alive.token.fence).collect::<Vec<_>>())
+            .bind(writes.iter().map(|alive| alive.lease.as_millis() as i64).collect::<Vec<_>>())
+            .bind(checkpoints.then(|| writes.iter().map(checkpoint).collect::<Vec<_>>()));
+        BatchResult::of(&query.fetch_one(conn).await?)
     }
 
     fn outcome(&self, _: &Alive, text: &str) -> Self::Outcome {

@@ -65,7 +65,7 @@ impl Flow {
         let query = || sqlx::query(&self.inner.sql.remove_tasks).bind(tasks);
         let rows = self.inner.db.ask("remove tasks", query).await?;
         let removed = rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get("removed")?;
-        self.inner.wake.ring(&[self.inner.retention_channel.ring()]);
+        self.inner.wake.wake_up(&[self.inner.retention_channel.wake_up()]);
         Ok(removed)
     }
 }

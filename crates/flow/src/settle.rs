@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use sqlx::PgConnection;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use wake::{Boarded, Channel, Flight, Landed, Ring};
+use wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
 
 use crate::catalog::Kept;
 use crate::decision::{Chosen, Inputs, decided};
@@ -111,24 +111,24 @@ impl Flow {
     /// # Errors
     /// The database's; what was said may be said again.
     pub async fn settle(&self, ended: Vec<Ended>) -> Result<Vec<std::result::Result<Settled, Refused>>> {
-        let mut members = Vec::with_capacity(ended.len());
+        let mut writes = Vec::with_capacity(ended.len());
         for ended in &ended {
-            members.push(self.member(ended).await?);
+            writes.push(self.write(ended).await?);
         }
-        try_join_all(members.into_iter().map(|member| self.submitted(member))).await
+        try_join_all(writes.into_iter().map(|write| self.submitted(write))).await
     }
 
     /// Ends one attempt. Who keeps the word can say it again.
     pub(crate) async fn settle_one(&self, ended: &Ended) -> Result<Counted> {
-        self.submitted(self.member(ended).await?).await
+        self.submitted(self.write(ended).await?).await
     }
 
-    async fn submitted(&self, member: std::result::Result<Member, Refused>) -> Result<Counted> {
-        match member {
+    async fn submitted(&self, write: std::result::Result<Write, Refused>) -> Result<Counted> {
+        match write {
             Err(refused) => Ok(Err(refused)),
-            Ok(member) => {
-                let token = member.token;
-                let fate = self.inner.settles.submit(member).await?;
+            Ok(write) => {
+                let token = write.token;
+                let fate = self.inner.settles.submit(write).await?;
                 self.inner.providers.ended(&[token]);
                 if let Some(settled) = fate.0.as_ref().ok().filter(|settled| !settled.repeated) {
                     count_settled(settled.step.name(), settled.task.map(TaskState::name));
@@ -140,18 +140,18 @@ impl Flow {
 
     /// Ends last attempts whose leases have ended. Somebody else may have, or the worker has come back.
     pub(crate) async fn end_leases(&self, tokens: Vec<Token>) -> Result<()> {
-        let mut members = Vec::with_capacity(tokens.len());
+        let mut writes = Vec::with_capacity(tokens.len());
         for token in tokens {
             let Some(kept) = self.inner.numbered(token.template).await? else { continue };
             let body = Some(GONE.to_owned());
-            members.push(Member { token, kept, verb: "l", body, delay_ms: None, chosen: None, inputs: None });
+            writes.push(Write { token, kept, verb: "l", body, delay_ms: None, chosen: None, inputs: None });
         }
-        try_join_all(members.into_iter().map(|member| self.inner.settles.submit(member))).await?;
+        try_join_all(writes.into_iter().map(|write| self.inner.settles.submit(write))).await?;
         Ok(())
     }
 
     /// What is sent of it, unless it is refused before that.
-    async fn member(&self, Ended { token, said }: &Ended) -> Result<std::result::Result<Member, Refused>> {
+    async fn write(&self, Ended { token, said }: &Ended) -> Result<std::result::Result<Write, Refused>> {
         self.inner.follow_namespaces().await;
         let token = *token;
         let kept = self.inner.numbered(token.template).await?;
@@ -164,7 +164,7 @@ impl Flow {
                 Err(Unfit::Busy) => return Err(Error::Busy { what: "result" }),
             }
         }
-        Ok(Member::new(token, kept, said))
+        Ok(Write::new(token, kept, said))
     }
 }
 
@@ -177,8 +177,8 @@ impl Refused {
     }
 }
 
-impl Member {
-    fn new(token: Token, kept: Arc<Kept>, said: &Said) -> std::result::Result<Member, Refused> {
+impl Write {
+    fn new(token: Token, kept: Arc<Kept>, said: &Said) -> std::result::Result<Write, Refused> {
         let step = &kept.template.steps[token.slot as usize];
         let (mut chosen, mut inputs, mut delay_ms) = (None, None, None);
         let (verb, body) = match said {
@@ -195,7 +195,7 @@ impl Member {
             Said::Yielded(checkpoint) => ("y", Some(checkpoint.get().to_owned())),
             Said::GivenBack => ("g", None),
         };
-        Ok(Member { token, kept, verb, body, delay_ms, chosen, inputs })
+        Ok(Write { token, kept, verb, body, delay_ms, chosen, inputs })
     }
 
     /// Whether this report is one of those after which an attempt is stored with that outcome.
@@ -212,7 +212,7 @@ impl Member {
     }
 }
 
-pub(crate) struct Member {
+pub(crate) struct Write {
     token: Token,
     kept: Arc<Kept>,
     verb: &'static str,
@@ -236,46 +236,46 @@ pub(crate) struct Settles {
 
 impl Settles {
     pub(crate) fn new(schema: &Schema, news: Arc<News>, channel: Channel, watch: Channel, leases: Channel) -> Settles {
-        Settles { news, channel, watch, leases, settle: schema.sql(include_str!("../sql/settle_steps.sql")) }
+        Settles { news, channel, watch, leases, settle: schema.sql(pg::statement!("settle_steps")) }
     }
 }
 
-impl Flight for Settles {
-    type Member = Member;
+impl BatchedWrite for Settles {
+    type Write = Write;
     type Key = (Uuid, i32);
     type Outcome = Fate;
-    const KEPT: bool = true;
+    const RECORDS_OUTCOMES: bool = true;
 
-    fn key(&self, member: &Member) -> (Uuid, i32) {
-        (member.token.task, member.token.ordinal)
+    fn key(&self, write: &Write) -> (Uuid, i32) {
+        (write.token.task, write.token.ordinal)
     }
 
-    fn bytes(&self, member: &Member) -> usize {
-        let inputs = member.inputs.iter().flatten().map(String::len).sum::<usize>();
-        100 + member.body.as_ref().map_or(0, String::len) + inputs
+    fn bytes(&self, write: &Write) -> usize {
+        let inputs = write.inputs.iter().flatten().map(String::len).sum::<usize>();
+        100 + write.body.as_ref().map_or(0, String::len) + inputs
     }
 
-    fn rings(&self, member: &Member, fate: Option<&Fate>) -> Vec<Ring> {
-        let template = &member.kept.template;
-        let step = &template.steps[member.token.slot as usize];
+    fn wake_ups(&self, write: &Write, fate: Option<&Fate>) -> Vec<WakeUp> {
+        let template = &write.kept.template;
+        let step = &template.steps[write.token.slot as usize];
         let name = |step: &StepDefinition| of_step(&template.namespace, &step.name);
         // Whoever watches elsewhere is rung by the statement itself, which knows whether anybody does.
         let (next, watched) = fate.map_or((true, false), |Fate(_, readied, watched)| (*readied, *watched));
         // What these make ready is not among what counts as readied.
-        let opens = member.verb == "c" && matches!(step.kind, StepKind::Decision | StepKind::Batchable);
+        let opens = write.verb == "c" && matches!(step.kind, StepKind::Decision | StepKind::Batchable);
         let opens =
             opens && fate.is_none_or(|Fate(settled, ..)| settled.as_ref().is_ok_and(|settled| !settled.repeated));
         let failed =
             fate.is_none_or(|Fate(settled, ..)| settled.as_ref().is_ok_and(|settled| settled.step == StepState::Error));
-        let mut rings = Vec::new();
-        if failed && member.verb != "c" {
+        let mut wake_ups = Vec::new();
+        if failed && write.verb != "c" {
             // What is under way beside it is the engine's to watch now.
-            rings.push(self.leases.ring());
+            wake_ups.push(self.leases.wake_up());
         }
         if next || opens {
             // What is tried again is found by who looks; what it made ready is behind it, or behind what was skipped.
             let children = || step.children.iter().map(|child| name(&template.steps[*child]));
-            let mut keys: Vec<String> = match (member.verb, step.kind) {
+            let mut keys: Vec<String> = match (write.verb, step.kind) {
                 ("c", StepKind::Decision | StepKind::Batchable) => template.steps.iter().map(name).collect(),
                 ("c", _) => children().collect(),
                 // A part that fails may be the last that was waited for.
@@ -284,47 +284,47 @@ impl Flight for Settles {
             };
             if !keys.is_empty() {
                 keys.push(of_namespace(&template.namespace));
-                rings.push(self.channel.ring_keys(keys.iter().map(String::as_str)));
+                wake_ups.push(self.channel.wake_up_keys(keys.iter().map(String::as_str)));
             }
         }
         if watched {
-            rings.push(self.watch.ring_keys([member.token.task.to_string().as_str()]));
+            wake_ups.push(self.watch.wake_up_keys([write.token.task.to_string().as_str()]));
         }
-        rings
+        wake_ups
     }
 
-    async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Member>) -> pg::Result<Landed> {
-        let members = &boarded.members;
+    async fn send(&self, conn: &mut PgConnection, batch: &WriteBatch<'_, Write>) -> pg::Result<BatchResult> {
+        let writes = &batch.writes;
         // Most flights have neither.
-        let chosen = members.iter().any(|member| member.chosen.is_some());
-        let chosen = chosen.then(|| flat(members.iter().map(|member| member.chosen.as_deref().unwrap_or_default())));
-        let inputs = members.iter().any(|member| member.inputs.is_some());
-        let inputs = inputs.then(|| flat(members.iter().map(|member| member.inputs.as_deref().unwrap_or_default())));
+        let chosen = writes.iter().any(|write| write.chosen.is_some());
+        let chosen = chosen.then(|| flat(writes.iter().map(|write| write.chosen.as_deref().unwrap_or_default())));
+        let inputs = writes.iter().any(|write| write.inputs.is_some());
+        let inputs = inputs.then(|| flat(writes.iter().map(|write| write.inputs.as_deref().unwrap_or_default())));
         let ((chosen_lasts, chosen), (input_lasts, inputs)) = (chosen.unzip(), inputs.unzip());
-        let query = boarded
+        let query = batch
             .query(&self.settle)
-            .bind(members.iter().map(|member| member.token.task).collect::<Vec<_>>())
-            .bind(members.iter().map(|member| member.token.ordinal).collect::<Vec<_>>())
-            .bind(members.iter().map(|member| member.token.fence).collect::<Vec<_>>())
-            .bind(members.iter().map(|member| member.verb).collect::<Vec<_>>())
-            .bind(members.iter().map(|member| member.body.as_deref()).collect::<Vec<_>>())
-            .bind(members.iter().map(|member| member.delay_ms).collect::<Vec<_>>())
-            .bind(members.iter().map(|member| member.token.template).collect::<Vec<_>>())
-            .bind(members.iter().map(|member| member.token.slot).collect::<Vec<_>>())
+            .bind(writes.iter().map(|write| write.token.task).collect::<Vec<_>>())
+            .bind(writes.iter().map(|write| write.token.ordinal).collect::<Vec<_>>())
+            .bind(writes.iter().map(|write| write.token.fence).collect::<Vec<_>>())
+            .bind(writes.iter().map(|write| write.verb).collect::<Vec<_>>())
+            .bind(writes.iter().map(|write| write.body.as_deref()).collect::<Vec<_>>())
+            .bind(writes.iter().map(|write| write.delay_ms).collect::<Vec<_>>())
+            .bind(writes.iter().map(|write| write.token.template).collect::<Vec<_>>())
+            .bind(writes.iter().map(|write| write.token.slot).collect::<Vec<_>>())
             .bind(chosen_lasts)
             .bind(chosen)
             .bind(input_lasts)
             .bind(inputs);
-        Landed::of(&query.fetch_one(conn).await?)
+        BatchResult::of(&query.fetch_one(conn).await?)
     }
 
-    fn outcome(&self, member: &Member, text: &str) -> Fate {
+    fn outcome(&self, write: &Write, text: &str) -> Fate {
         let mut letters = text.chars();
         let first = letters.next();
         let repeated = first == Some('d');
         let verdict = if repeated { letters.next() } else { first };
         // The claim has ended before, with another report: this one does not count.
-        if repeated && !verdict.is_some_and(|verdict| member.may_have_ended(verdict)) {
+        if repeated && !verdict.is_some_and(|verdict| write.may_have_ended(verdict)) {
             return Fate(Err(Refused::Lost), false, false);
         }
         let step = match verdict {
@@ -348,12 +348,12 @@ impl Flight for Settles {
         // What is to be tried again, or given back, is to be found by who waits.
         let readied = text.contains('+') || matches!(step, StepState::WaitingForRetry | StepState::Enqueued);
         // A pause before another attempt makes nothing ready; a decision and a batch may.
-        let opened = text.contains('+') || member.inputs.is_some() || member.chosen.is_some();
+        let opened = text.contains('+') || write.inputs.is_some() || write.chosen.is_some();
         match task {
             _ if repeated => {}
-            Some(_) => self.news.tell(Some(&member.kept.template.namespace), member.token.task, Cause::Ended),
+            Some(_) => self.news.tell(Some(&write.kept.template.namespace), write.token.task, Cause::Ended),
             None if opened || step == StepState::Enqueued => {
-                self.news.tell(Some(&member.kept.template.namespace), member.token.task, Cause::Settled);
+                self.news.tell(Some(&write.kept.template.namespace), write.token.task, Cause::Settled);
             }
             None => {}
         }

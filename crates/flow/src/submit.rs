@@ -6,7 +6,7 @@ use pg::{Schema, Sql};
 use serde::Deserialize;
 use sqlx::PgConnection;
 use uuid::Uuid;
-use wake::{Boarded, Channel, Flight, Landed, Ring};
+use wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
 
 use crate::catalog::Kept;
 use crate::error::{Error, Result};
@@ -141,7 +141,7 @@ impl crate::flow::Inner {
         self.open_lanes(&kept, submission.priority).await?;
         let id = Uuid::now_v7();
         let context = submission.context.get().to_owned();
-        match self.submits.submit(Member { id, kept, identity, context, submission }).await? {
+        match self.submits.submit(Write { id, kept, identity, context, submission }).await? {
             Fate::Made => Ok(Submitted { task_uuid: id }),
             Fate::Same(task) => Err(Error::Duplicate { task }),
         }
@@ -157,7 +157,7 @@ impl crate::flow::Inner {
     }
 }
 
-pub(crate) struct Member {
+pub(crate) struct Write {
     id: Uuid,
     kept: Arc<Kept>,
     identity: Option<Uuid>,
@@ -182,51 +182,51 @@ pub(crate) struct Submits {
 
 impl Submits {
     pub(crate) fn new(schema: &Schema, news: Arc<News>, channel: Channel, overdue: Channel) -> Submits {
-        Submits { news, channel, overdue, submit: schema.sql(include_str!("../sql/submit_tasks.sql")) }
+        Submits { news, channel, overdue, submit: schema.sql(pg::statement!("submit_tasks")) }
     }
 }
 
-impl Flight for Submits {
-    type Member = Member;
+impl BatchedWrite for Submits {
+    type Write = Write;
     type Key = Option<Uuid>;
     type Outcome = Fate;
-    const KEPT: bool = true;
+    const RECORDS_OUTCOMES: bool = true;
 
-    fn key(&self, member: &Member) -> Option<Uuid> {
-        member.identity
+    fn key(&self, write: &Write) -> Option<Uuid> {
+        write.identity
     }
 
-    fn bytes(&self, member: &Member) -> usize {
+    fn bytes(&self, write: &Write) -> usize {
         // A step is a row.
-        member.context.len() + 100 * member.kept.template.steps.len() + 1_000
+        write.context.len() + 100 * write.kept.template.steps.len() + 1_000
     }
 
-    fn rings(&self, member: &Member, fate: Option<&Fate>) -> Vec<Ring> {
+    fn wake_ups(&self, write: &Write, fate: Option<&Fate>) -> Vec<WakeUp> {
         if matches!(fate, Some(Fate::Same(_))) {
             return Vec::new();
         }
-        let template = &member.kept.template;
+        let template = &write.kept.template;
         let first = template.steps.iter().filter(|step| step.parents.is_empty() && !step.absent);
         let mut keys: Vec<String> = first.map(|step| of_step(&template.namespace, &step.name)).collect();
         keys.push(of_namespace(&template.namespace));
-        let limit = template.lifecycle.first_limit().map(|limit| self.overdue.ring().after(limit));
-        [self.channel.ring_keys(keys.iter().map(String::as_str))].into_iter().chain(limit).collect()
+        let limit = template.lifecycle.first_limit().map(|limit| self.overdue.wake_up().after(limit));
+        [self.channel.wake_up_keys(keys.iter().map(String::as_str))].into_iter().chain(limit).collect()
     }
 
-    async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Member>) -> pg::Result<Landed> {
-        let members = &boarded.members;
+    async fn send(&self, conn: &mut PgConnection, batch: &WriteBatch<'_, Write>) -> pg::Result<BatchResult> {
+        let writes = &batch.writes;
         let text =
-            |text: fn(&Submission) -> Option<&str>| members.iter().map(|m| text(&m.submission)).collect::<Vec<_>>();
-        let limit = |member: &&Member| member.kept.template.lifecycle.limit_ms();
-        let (tag_lasts, tags) = flat(members.iter().map(|member| &member.submission.tags));
-        let query = boarded
+            |text: fn(&Submission) -> Option<&str>| writes.iter().map(|m| text(&m.submission)).collect::<Vec<_>>();
+        let limit = |write: &&Write| write.kept.template.lifecycle.limit_ms();
+        let (tag_lasts, tags) = flat(writes.iter().map(|write| &write.submission.tags));
+        let query = batch
             .query(&self.submit)
-            .bind(members.iter().map(|member| member.id).collect::<Vec<_>>())
-            .bind(members.iter().map(|member| member.kept.id).collect::<Vec<_>>())
-            .bind(members.iter().map(|member| member.submission.priority).collect::<Vec<_>>())
-            .bind(members.iter().map(|member| member.identity).collect::<Vec<_>>())
-            .bind(members.iter().map(limit).collect::<Vec<_>>())
-            .bind(members.iter().map(|member| member.context.as_str()).collect::<Vec<_>>())
+            .bind(writes.iter().map(|write| write.id).collect::<Vec<_>>())
+            .bind(writes.iter().map(|write| write.kept.id).collect::<Vec<_>>())
+            .bind(writes.iter().map(|write| write.submission.priority).collect::<Vec<_>>())
+            .bind(writes.iter().map(|write| write.identity).collect::<Vec<_>>())
+            .bind(writes.iter().map(limit).collect::<Vec<_>>())
+            .bind(writes.iter().map(|write| write.context.as_str()).collect::<Vec<_>>())
             .bind(text(|submission| submission.initiator.as_deref()))
             .bind(text(|submission| submission.source_system.as_deref()))
             .bind(text(|submission| submission.reason.as_deref()))
@@ -235,13 +235,13 @@ impl Flight for Submits {
             .bind(text(|submission| submission.idempotency_key.as_deref()))
             .bind(tag_lasts)
             .bind(tags);
-        Landed::of(&query.fetch_one(conn).await?)
+        BatchResult::of(&query.fetch_one(conn).await?)
     }
 
-    fn outcome(&self, member: &Member, text: &str) -> Fate {
+    fn outcome(&self, write: &Write, text: &str) -> Fate {
         let same = text.strip_prefix('d').and_then(|task| Uuid::try_parse(task).ok());
         if same.is_none() {
-            self.news.tell(Some(&member.kept.template.namespace), member.id, Cause::Submitted);
+            self.news.tell(Some(&write.kept.template.namespace), write.id, Cause::Submitted);
         }
         same.map_or(Fate::Made, Fate::Same)
     }

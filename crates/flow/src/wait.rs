@@ -13,7 +13,7 @@ use sqlx::PgConnection;
 use tokio::time::Instant;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use wake::{Channel, Claim, Look, Looked, Topic};
+use wake::{Channel, Claim, PollRequest, PollResult, Topic};
 
 use crate::error::{Error, Result};
 use crate::flow::{Flow, Inner};
@@ -75,9 +75,9 @@ impl Watches {
     pub(crate) fn new(schema: &Schema, channel: Channel) -> Watches {
         Watches {
             channel,
-            await_task: schema.sql(include_str!("../sql/await_task.sql")),
-            history: schema.sql(include_str!("../sql/task_history.sql")),
-            sweep: schema.sql(include_str!("../sql/watched_tasks.sql")),
+            await_task: schema.sql(pg::statement!("await_task")),
+            history: schema.sql(pg::statement!("task_history")),
+            sweep: schema.sql(pg::statement!("watched_tasks")),
         }
     }
 }
@@ -92,35 +92,35 @@ impl Claim for Watches {
         vec![self.channel.topic_of(&key.task.to_string())]
     }
 
-    async fn look(&self, conn: &mut PgConnection, look: &Look<Key, Args>) -> pg::Result<Looked<Told>> {
-        let task = look.key.task;
-        if !look.key.moves {
+    async fn poll(&self, conn: &mut PgConnection, poll: &PollRequest<Key, Args>) -> pg::Result<PollResult<Told>> {
+        let task = poll.key.task;
+        if !poll.key.moves {
             let asked = sqlx::query_scalar(&self.await_task).bind(task).bind(MARK.as_millis() as i64);
             let stands: Option<String> = asked.fetch_one(conn).await?;
             let told = match stands.as_deref() {
-                Some("m") => return Ok(Looked::new(None)),
+                Some("m") => return Ok(PollResult::new(None)),
                 // It is as with a row that was skipped: looked for again, soon.
-                Some("l") => return Ok(Looked::new(Some(Duration::ZERO))),
+                Some("l") => return Ok(PollResult::new(Some(Duration::ZERO))),
                 Some(_) => Told::Ended,
                 None => Told::NoTask,
             };
-            let mut looked = Looked::new(None);
+            let mut polled = PollResult::new(None);
             // Nothing is taken by being told: it is there for the next one at once.
-            (0..look.seats.len()).for_each(|seat| looked.give(seat, told.clone(), Some(Duration::ZERO)));
-            return Ok(looked);
+            (0..poll.waiters.len()).for_each(|waiter| polled.give(waiter, told.clone(), Some(Duration::ZERO)));
+            return Ok(polled);
         }
         let rows = sqlx::query(&self.history).bind(task).fetch_all(conn).await?;
-        let Some(known) = Known::read(task, &rows)?.map(Arc::new) else { return Ok(Looked::new(None)) };
-        let is_new = |seat: &wake::Seat<Args>| seat.waited < SETTLED;
-        let again = look.seats.iter().any(is_new).then_some(SETTLED);
+        let Some(known) = Known::read(task, &rows)?.map(Arc::new) else { return Ok(PollResult::new(None)) };
+        let is_new = |waiter: &wake::Waiter<Args>| waiter.waited < SETTLED;
+        let again = poll.waiters.iter().any(is_new).then_some(SETTLED);
         let next = known.next.and_then(|next| Duration::try_from(next).ok());
-        let mut looked = Looked::new([again, next].into_iter().flatten().min());
-        for (place, seat) in look.seats.iter().enumerate() {
-            if known.over || !known.after(seat.args.seen.as_ref()).is_empty() {
-                looked.give(place, Told::Moved(known.clone()), Some(Duration::ZERO));
+        let mut polled = PollResult::new([again, next].into_iter().flatten().min());
+        for (place, waiter) in poll.waiters.iter().enumerate() {
+            if known.over || !known.after(waiter.args.seen.as_ref()).is_empty() {
+                polled.give(place, Told::Moved(known.clone()), Some(Duration::ZERO));
             }
         }
-        Ok(looked)
+        Ok(polled)
     }
 
     async fn give_back(&self, _: &mut PgConnection, _: &[Told]) -> pg::Result<()> {
@@ -133,7 +133,7 @@ impl Claim for Watches {
         Ok(places.into_iter().filter_map(|place| usize::try_from(place).ok()).collect())
     }
 
-    fn sight(&self, args: &Args) -> Option<Box<str>> {
+    fn visibility_key(&self, args: &Args) -> Option<Box<str>> {
         Some(args.turn.to_string().into())
     }
 }

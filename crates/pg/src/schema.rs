@@ -245,3 +245,11 @@ mod tests {
         assert!(Schema::new(&"x".repeat(63)).is_ok());
     }
 }
+
+/// The text of `db/statements/<name>.sql` of the crate that calls it, for [`Schema::sql`].
+#[macro_export]
+macro_rules! statement {
+    ($name:literal) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/db/statements/", $name, ".sql"))
+    };
+}

@@ -11,7 +11,7 @@ use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
-use wake::{Boarded, Channel, Flight, Landed, Ring};
+use wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
 
 pub(crate) use self::counting::Ended;
 use crate::balance::Balance;
@@ -118,13 +118,13 @@ impl Queues {
     /// [`Error::Invalid`] for what cannot be meant; else the database's, and then nothing may have been acked, or some.
     pub async fn ack(&self, acks: Vec<Ack>) -> Result<Vec<Acked>> {
         let inner = &self.inner;
-        let members = self.members(None, &acks).await?;
-        let flights = members.flown.into_iter().map(|(member, places)| async {
-            let fate = inner.acks.submit(member).await?;
+        let writes = self.writes(None, &acks).await?;
+        let writer = writes.flown.into_iter().map(|(write, places)| async {
+            let fate = inner.acks.submit(write).await?;
             Ok::<_, Error>((fate, places))
         });
-        let mut answers = members.answers;
-        for (fate, places) in try_join_all(flights).await? {
+        let mut answers = writes.answers;
+        for (fate, places) in try_join_all(writer).await? {
             fate.answer(&places, &mut answers);
         }
         Ok(answers.into_iter().map(|answer| answer.unwrap_or_else(Acked::no_partition)).collect())
@@ -140,29 +140,29 @@ impl Queues {
 
     /// As [`ack_in`](Self::ack_in), for who commits the transaction: what is to be [counted](Acks::count) then comes with the answers.
     pub(crate) async fn ack_within(&self, conn: &mut PgConnection, acks: &[Ack]) -> Result<(Vec<Acked>, Vec<Ended>)> {
-        let members = self.members(Some(&mut *conn), acks).await?;
-        let flight = &self.inner.ack;
-        let loads: Vec<&Member> = members.flown.iter().map(|(member, _)| member).collect();
-        let possible: Vec<Ring> = loads.iter().flat_map(|member| flight.rings(member, None)).collect();
+        let writes = self.writes(Some(&mut *conn), acks).await?;
+        let batched_write = &self.inner.ack;
+        let loads: Vec<&Write> = writes.flown.iter().map(|(write, _)| write).collect();
+        let possible: Vec<WakeUp> = loads.iter().flat_map(|write| batched_write.wake_ups(write, None)).collect();
         let (channels, payloads) = wake::Wake::notifications(&possible);
-        let query = sqlx::query(&flight.ack).bind(None::<Uuid>).bind(&channels).bind(&payloads).bind(true);
+        let query = sqlx::query(&batched_write.ack).bind(None::<Uuid>).bind(&channels).bind(&payloads).bind(true);
         let outcomes: Vec<Option<String>> = bound(query, &loads).fetch_one(conn).await?.try_get(0)?;
-        let (mut answers, mut ended) = (members.answers, Vec::with_capacity(members.flown.len()));
-        for ((member, places), outcome) in members.flown.into_iter().zip(outcomes) {
-            let fate = flight.fate(&member, &outcome.unwrap_or_default());
+        let (mut answers, mut ended) = (writes.answers, Vec::with_capacity(writes.flown.len()));
+        for ((write, places), outcome) in writes.flown.into_iter().zip(outcomes) {
+            let fate = batched_write.fate(&write, &outcome.unwrap_or_default());
             fate.answer(&places, &mut answers);
-            ended.push(Ended { member, fate });
+            ended.push(Ended { write, fate });
         }
         Ok((answers.into_iter().map(|answer| answer.unwrap_or_else(Acked::no_partition)).collect(), ended))
     }
 
     /// The acks by partition, group and lease, with the places of each in the request.
-    async fn members(&self, conn: Option<&mut PgConnection>, acks: &[Ack]) -> Result<Members> {
+    async fn writes(&self, conn: Option<&mut PgConnection>, acks: &[Ack]) -> Result<Members> {
         acks.iter().try_for_each(Ack::check)?;
         let number = |ack: &Ack| self.inner.ids.number(ack.partition_id);
         let numbers: BTreeSet<i64> = acks.iter().filter_map(number).collect();
         let places = self.inner.locate(conn, numbers).await?;
-        let mut flown: Vec<(Member, Vec<usize>)> = Vec::new();
+        let mut flown: Vec<(Write, Vec<usize>)> = Vec::new();
         let mut known: HashMap<(i64, Option<&str>, Option<Uuid>), usize> = HashMap::new();
         for (index, ack) in acks.iter().enumerate() {
             let Some(place) = number(ack).and_then(|number| places.get(&number)) else { continue };
@@ -170,23 +170,23 @@ impl Queues {
             let key = (place.id, ack.group.as_deref().filter(|_| ack.lease_id.is_none()), ack.lease_id);
             let at = *known.entry(key).or_insert_with(|| {
                 let (group, lease) = (ack.group.clone(), ack.lease_id);
-                flown.push((Member { place: place.clone(), group, lease, said: Vec::new() }, Vec::new()));
+                flown.push((Write { place: place.clone(), group, lease, said: Vec::new() }, Vec::new()));
                 flown.len() - 1
             });
-            let (member, indexes) = &mut flown[at];
-            member.group = member.group.take().or_else(|| ack.group.clone());
+            let (write, indexes) = &mut flown[at];
+            write.group = write.group.take().or_else(|| ack.group.clone());
             // What PostgreSQL cannot store of an explanation is left out of it.
             let error = ack.error.as_ref().map(|error| error.replace('\0', "\u{fffd}"));
-            member.said.push(Said { hash: hash(&ack.transaction_id), status: ack.status, error });
+            write.said.push(Said { hash: hash(&ack.transaction_id), status: ack.status, error });
             indexes.push(index);
         }
-        flown.sort_by_key(|(member, _)| member.place.id);
+        flown.sort_by_key(|(write, _)| write.place.id);
         Ok(Members { flown, answers: acks.iter().map(|_| None).collect() })
     }
 }
 
 struct Members {
-    flown: Vec<(Member, Vec<usize>)>,
+    flown: Vec<(Write, Vec<usize>)>,
     answers: Vec<Option<Acked>>,
 }
 
@@ -198,7 +198,7 @@ impl Acked {
 }
 
 /// What is said of messages of one partition, group and lease.
-pub(crate) struct Member {
+pub(crate) struct Write {
     place: Arc<Place>,
     group: Option<String>,
     lease: Option<Uuid>,
@@ -263,7 +263,7 @@ impl Acks {
         balance: Arc<Balance>,
         tally: Arc<Tally>,
     ) -> Acks {
-        let (ack, finish) = (include_str!("../sql/ack.sql"), include_str!("../sql/finish.sql"));
+        let (ack, finish) = (pg::statement!("ack"), pg::statement!("finish"));
         Acks { channel, held, balance, tally, ack: schema.sql(ack), finish: schema.sql(finish) }
     }
 
@@ -271,20 +271,20 @@ impl Acks {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn fate(&self, member: &Member, text: &str) -> Fate {
+    fn fate(&self, write: &Write, text: &str) -> Fate {
         let mut letters = text.chars();
         let first = letters.next();
         // Of a lease that is over nothing is delivered any more, whatever the message.
         let over = first == Some('l');
         let verdict = |letter| if over && letter == 'u' { 'l' } else { letter };
-        let each: Vec<char> = letters.by_ref().take(member.said.len()).map(verdict).collect();
+        let each: Vec<char> = letters.by_ref().take(write.said.len()).map(verdict).collect();
         let group: String = letters.collect();
         let released = matches!(first, Some('R' | 'r'));
         if released {
-            self.balance.acked(member.place.id, &group, first == Some('R'));
+            self.balance.acked(write.place.id, &group, first == Some('R'));
         }
         Fate {
-            place: member.place.clone(),
+            place: write.place.clone(),
             released,
             // Of an ack that counted before, nobody may have been told.
             more: first == Some('R') || over && each.contains(&'o'),
@@ -300,98 +300,98 @@ impl Acks {
     }
 
     /// The members that end a lease of this process altogether, by their places: the lease, and whose it is.
-    fn whole(&self, members: &[&Member]) -> Vec<(usize, Uuid, Arc<str>)> {
+    fn whole(&self, writes: &[&Write]) -> Vec<(usize, Uuid, Arc<str>)> {
         let held = self.held();
-        let whole = |(at, member): (usize, &&Member)| {
-            let done = member.said.iter().all(|said| said.status == AckStatus::Completed);
-            let said: Vec<i64> = member.said.iter().map(|said| said.hash).collect();
-            let lease = member.lease.filter(|_| done)?;
-            Some((at, lease, held.is_whole(lease, member.place.id, &said)?))
+        let whole = |(at, write): (usize, &&Write)| {
+            let done = write.said.iter().all(|said| said.status == AckStatus::Completed);
+            let said: Vec<i64> = write.said.iter().map(|said| said.hash).collect();
+            let lease = write.lease.filter(|_| done)?;
+            Some((at, lease, held.is_whole(lease, write.place.id, &said)?))
         };
-        members.iter().enumerate().filter_map(whole).collect()
+        writes.iter().enumerate().filter_map(whole).collect()
     }
 }
 
-fn bound<'q>(query: Query<'q, Postgres, PgArguments>, members: &[&'q Member]) -> Query<'q, Postgres, PgArguments> {
-    let said = || members.iter().flat_map(|member| &member.said);
+fn bound<'q>(query: Query<'q, Postgres, PgArguments>, writes: &[&'q Write]) -> Query<'q, Postgres, PgArguments> {
+    let said = || writes.iter().flat_map(|write| &write.said);
     let mut last = 0;
-    let lasts: Vec<i32> = members
+    let lasts: Vec<i32> = writes
         .iter()
-        .map(|member| {
-            last += member.said.len() as i32;
+        .map(|write| {
+            last += write.said.len() as i32;
             last
         })
         .collect();
     query
-        .bind(members.iter().map(|member| member.place.id).collect::<Vec<_>>())
-        .bind(members.iter().map(|member| member.group.as_deref()).collect::<Vec<_>>())
-        .bind(members.iter().map(|member| member.lease).collect::<Vec<_>>())
+        .bind(writes.iter().map(|write| write.place.id).collect::<Vec<_>>())
+        .bind(writes.iter().map(|write| write.group.as_deref()).collect::<Vec<_>>())
+        .bind(writes.iter().map(|write| write.lease).collect::<Vec<_>>())
         .bind(lasts)
         .bind(said().map(|said| said.hash).collect::<Vec<_>>())
         .bind(said().map(|said| said.status.letter()).collect::<Vec<_>>())
         .bind(said().map(|said| said.error.as_deref()).collect::<Vec<_>>())
 }
 
-impl Flight for Acks {
-    type Member = Member;
+impl BatchedWrite for Acks {
+    type Write = Write;
     type Key = (i64, Option<String>, Option<Uuid>);
     type Outcome = Fate;
     // Sent again it finds its messages done under this lease or the last, and changes nothing.
-    const KEPT: bool = false;
+    const RECORDS_OUTCOMES: bool = false;
 
-    fn key(&self, member: &Member) -> Self::Key {
-        (member.place.id, member.group.clone(), member.lease)
+    fn key(&self, write: &Write) -> Self::Key {
+        (write.place.id, write.group.clone(), write.lease)
     }
 
-    fn bytes(&self, member: &Member) -> usize {
-        member.said.iter().map(|said| 32 + said.error.as_ref().map_or(0, String::len)).sum()
+    fn bytes(&self, write: &Write) -> usize {
+        write.said.iter().map(|said| 32 + said.error.as_ref().map_or(0, String::len)).sum()
     }
 
-    fn rings(&self, member: &Member, fate: Option<&Fate>) -> Vec<Ring> {
+    fn wake_ups(&self, write: &Write, fate: Option<&Fate>) -> Vec<WakeUp> {
         match fate {
             // Whose it is may be known by the lease alone: then whoever waits for the queue looks.
-            None => match &member.group {
-                Some(group) => vec![member.place.freed(&self.channel, group)],
-                None => vec![member.place.pushed(&self.channel)],
+            None => match &write.group {
+                Some(group) => vec![write.place.freed(&self.channel, group)],
+                None => vec![write.place.pushed(&self.channel)],
             },
-            Some(fate) if fate.more => vec![member.place.freed(&self.channel, &fate.group)],
+            Some(fate) if fate.more => vec![write.place.freed(&self.channel, &fate.group)],
             Some(_) => Vec::new(),
         }
     }
 
-    async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Member>) -> pg::Result<Landed> {
-        let whole = self.whole(&boarded.members);
+    async fn send(&self, conn: &mut PgConnection, batch: &WriteBatch<'_, Write>) -> pg::Result<BatchResult> {
+        let whole = self.whole(&batch.writes);
         if whole.is_empty() {
-            return Landed::of(&bound(boarded.query(&self.ack), &boarded.members).fetch_one(conn).await?);
+            return BatchResult::of(&bound(batch.query(&self.ack), &batch.writes).fetch_one(conn).await?);
         }
-        let row = boarded
+        let row = batch
             .query(&self.finish)
-            .bind(whole.iter().map(|(at, ..)| boarded.members[*at].place.id).collect::<Vec<_>>())
+            .bind(whole.iter().map(|(at, ..)| batch.writes[*at].place.id).collect::<Vec<_>>())
             .bind(whole.iter().map(|(_, lease, _)| *lease).collect::<Vec<_>>())
             .fetch_one(&mut *conn)
             .await?;
         let ended: Vec<Option<String>> = row.try_get(0)?;
-        let mut outcomes: Vec<Option<String>> = boarded.members.iter().map(|_| None).collect();
+        let mut outcomes: Vec<Option<String>> = batch.writes.iter().map(|_| None).collect();
         for ((at, lease, group), ended) in whole.into_iter().zip(ended) {
-            let member = boarded.members[at];
-            self.held().tried(lease, member.place.id);
-            outcomes[at] = ended.map(|released| format!("{released}{}{group}", "o".repeat(member.said.len())));
+            let write = batch.writes[at];
+            self.held().tried(lease, write.place.id);
+            outcomes[at] = ended.map(|released| format!("{released}{}{group}", "o".repeat(write.said.len())));
         }
         // The rest, and leases that are not what they were.
         let rest: Vec<usize> = (0..outcomes.len()).filter(|at| outcomes[*at].is_none()).collect();
         if !rest.is_empty() {
-            let members: Vec<&Member> = rest.iter().map(|at| boarded.members[*at]).collect();
-            let row = bound(boarded.query(&self.ack), &members).fetch_one(conn).await?;
+            let writes: Vec<&Write> = rest.iter().map(|at| batch.writes[*at]).collect();
+            let row = bound(batch.query(&self.ack), &writes).fetch_one(conn).await?;
             for (at, outcome) in rest.into_iter().zip(row.try_get::<Vec<Option<String>>, _>(0)?) {
                 outcomes[at] = outcome;
             }
         }
-        Ok(Landed::new(outcomes, row.try_get(1)?))
+        Ok(BatchResult::new(outcomes, row.try_get(1)?))
     }
 
-    fn outcome(&self, member: &Member, text: &str) -> Fate {
-        let fate = self.fate(member, text);
-        self.count(member, &fate);
+    fn outcome(&self, write: &Write, text: &str) -> Fate {
+        let fate = self.fate(write, text);
+        self.count(write, &fate);
         fate
     }
 }

@@ -14,7 +14,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
 use uuid::Uuid;
-use wake::{Channel, Claim, Floors, Look, Looked, Topic, topic_key};
+use wake::{Channel, Claim, PollRequest, PollResult, ScanBounds, Topic, topic_key};
 
 use crate::held::Held;
 use crate::id::Ids;
@@ -77,7 +77,7 @@ pub(crate) struct Pops {
     held: Arc<Mutex<Held>>,
     tally: Arc<Tally>,
     /// Of sources that are any partition of a queue.
-    floors: Floors<Key>,
+    bounds: ScanBounds<Key>,
     claim: Sql,
     due_queues: Sql,
     release: Sql,
@@ -93,12 +93,12 @@ impl Pops {
             lost: Mutex::default(),
             held,
             tally,
-            floors: Floors::narrow(),
-            claim: schema.sql(include_str!("../sql/claim.sql")),
-            due_queues: schema.sql(include_str!("../sql/due_queues.sql")),
-            release: schema.sql(include_str!("../sql/release.sql")),
-            skip: schema.sql(include_str!("../sql/skip.sql")),
-            sweep: schema.sql(include_str!("../sql/sweep.sql")),
+            bounds: ScanBounds::short_slack(),
+            claim: schema.sql(pg::statement!("claim")),
+            due_queues: schema.sql(pg::statement!("due_queues")),
+            release: schema.sql(pg::statement!("release")),
+            skip: schema.sql(pg::statement!("skip")),
+            sweep: schema.sql(pg::statement!("sweep")),
         }
     }
 
@@ -126,7 +126,7 @@ struct Found<'a> {
     /// The leases of it.
     named: Named<'a>,
     /// For each seat what it has and for how long.
-    seats: Vec<Option<(Leased, Duration)>>,
+    waiters: Vec<Option<(Leased, Duration)>>,
     next_due_ms: Option<f64>,
     /// When the oldest of it became due, by the database's clock; and that clock, if nothing else is due.
     oldest_us: Option<i64>,
@@ -137,7 +137,7 @@ impl Found<'_> {
     /// Takes out seats that have a lease and no message. Whether there were any.
     fn drop_empty(&mut self) -> bool {
         let empty = |slot: &mut Option<(Leased, Duration)>| slot.take_if(|(leased, _)| leased.messages.is_empty());
-        self.seats.iter_mut().filter_map(empty).count() > 0
+        self.waiters.iter_mut().filter_map(empty).count() > 0
     }
 
     fn due(&mut self, ms: Option<f64>) {
@@ -163,7 +163,7 @@ impl Claim for Pops {
         topics.iter().map(|key| self.channel.topic_of(key)).collect()
     }
 
-    async fn look(&self, conn: &mut PgConnection, look: &Look<Key, Args>) -> pg::Result<Looked<Leased>> {
+    async fn poll(&self, conn: &mut PgConnection, poll: &PollRequest<Key, Args>) -> pg::Result<PollResult<Leased>> {
         let mut lost = Named { pops: self, leases: std::mem::take(&mut *self.lost()) };
         if !lost.leases.is_empty() {
             self.release(conn, &lost.leases).await?;
@@ -171,34 +171,34 @@ impl Claim for Pops {
         }
         let mut found = Found {
             named: Named { pops: self, leases: Vec::new() },
-            seats: look.seats.iter().map(|_| None).collect(),
+            waiters: poll.waiters.iter().map(|_| None).collect(),
             next_due_ms: None,
             oldest_us: None,
             now_us: None,
         };
-        match look.key.source.parts() {
+        match poll.key.source.parts() {
             [Some(queue), None, ..] => {
                 let now = Instant::now();
-                let begin = if look.waits() { Floors::begin_busy } else { Floors::begin_at_once };
-                let reading = begin(&self.floors, &look.key, now, now);
-                self.take(conn, look, (queue, None), reading.floor_us, &mut found).await?;
+                let begin = if poll.waits() { ScanBounds::begin_busy } else { ScanBounds::begin_not_waiting };
+                let reading = begin(&self.bounds, &poll.key, now, now);
+                self.take(conn, poll, (queue, None), reading.bound_us, &mut found).await?;
                 let (oldest, now) = (found.oldest_us, found.now_us);
-                let sweep = self.floors.end(&look.key, reading, oldest, now, Instant::now());
+                let sweep = self.bounds.end(&poll.key, reading, oldest, now, Instant::now());
                 found.due(sweep.map(|sweep| sweep.as_secs_f64() * 1_000.0));
             }
-            [Some(queue), partition, ..] => self.take(conn, look, (queue, partition), None, &mut found).await?,
+            [Some(queue), partition, ..] => self.take(conn, poll, (queue, partition), None, &mut found).await?,
             [_, _, namespace, task] => {
-                let query = sqlx::query(&self.due_queues).bind(namespace).bind(task).bind(&look.key.group);
+                let query = sqlx::query(&self.due_queues).bind(namespace).bind(task).bind(&poll.key.group);
                 for row in query.fetch_all(&mut *conn).await? {
                     let due_ms: f64 = row.try_get(1)?;
-                    let served = found.seats.iter().all(Option::is_some);
+                    let served = found.waiters.iter().all(Option::is_some);
                     if due_ms > 0.0 || served {
                         found.due(Some(due_ms));
                         continue;
                     }
-                    match self.take(conn, look, (row.try_get(0)?, None), None, &mut found).await {
+                    match self.take(conn, poll, (row.try_get(0)?, None), None, &mut found).await {
                         // What was taken from other queues must not be lost with it.
-                        Err(_) if found.seats.iter().any(Option::is_some) => {
+                        Err(_) if found.waiters.iter().any(Option::is_some) => {
                             found.due(Some(0.0));
                             break;
                         }
@@ -207,15 +207,15 @@ impl Claim for Pops {
                 }
             }
         }
-        self.remember(&look.key.group, found.seats.iter().flatten().map(|(leased, _)| leased));
-        let mut looked = Looked::next_due_ms(found.next_due_ms);
+        self.remember(&poll.key.group, found.waiters.iter().flatten().map(|(leased, _)| leased));
+        let mut polled = PollResult::next_due_ms(found.next_due_ms);
         found.named.leases.clear();
-        for (seat, slot) in std::mem::take(&mut found.seats).into_iter().enumerate() {
+        for (waiter, slot) in std::mem::take(&mut found.waiters).into_iter().enumerate() {
             if let Some((leased, lease)) = slot {
-                looked.give(seat, leased, Some(lease));
+                polled.give(waiter, leased, Some(lease));
             }
         }
-        Ok(looked)
+        Ok(polled)
     }
 
     async fn give_back(&self, conn: &mut PgConnection, batches: &[Leased]) -> pg::Result<()> {
@@ -241,13 +241,13 @@ impl Pops {
     async fn take(
         &self,
         conn: &mut PgConnection,
-        look: &Look<Key, Args>,
+        poll: &PollRequest<Key, Args>,
         source: (&str, Option<&str>),
-        floor_us: Option<i64>,
+        bound_us: Option<i64>,
         found: &mut Found<'_>,
     ) -> pg::Result<()> {
         for _ in 0..GAPS_MAX {
-            if !self.take_once(conn, look, source, floor_us, found).await? {
+            if !self.take_once(conn, poll, source, bound_us, found).await? {
                 return Ok(());
             }
         }
@@ -259,16 +259,16 @@ impl Pops {
     async fn take_once(
         &self,
         conn: &mut PgConnection,
-        look: &Look<Key, Args>,
+        poll: &PollRequest<Key, Args>,
         (queue, partition): (&str, Option<&str>),
-        floor_us: Option<i64>,
+        bound_us: Option<i64>,
         found: &mut Found<'_>,
     ) -> pg::Result<bool> {
-        let places: Vec<usize> = (0..look.seats.len()).filter(|seat| found.seats[*seat].is_none()).collect();
-        let seats = || places.iter().map(|place| &*look.seats[*place].args);
+        let places: Vec<usize> = (0..poll.waiters.len()).filter(|waiter| found.waiters[*waiter].is_none()).collect();
+        let waiters = || places.iter().map(|place| &*poll.waiters[*place].args);
         let mut named = Named { pops: self, leases: places.iter().map(|_| Uuid::now_v7()).collect() };
         // Of whoever came first, if the group is new.
-        let first = &look.seats[places[0]].args;
+        let first = &poll.waiters[places[0]].args;
         let (mode, since) = match first.subscription {
             Subscription::All => ("all", None),
             Subscription::New if first.was_first.load(Ordering::Relaxed) => ("all", None),
@@ -278,36 +278,36 @@ impl Pops {
         let query = sqlx::query(&self.claim)
             .bind(queue)
             .bind(partition)
-            .bind(&look.key.group)
+            .bind(&poll.key.group)
             .bind(mode)
             .bind(since)
             .bind(first.came.elapsed().as_millis() as i64)
             .bind(&named.leases)
-            .bind(seats().map(|args| args.lease.map(|lease| lease.as_millis() as i64)).collect::<Vec<_>>())
-            .bind(seats().map(|args| args.batch as i32).collect::<Vec<_>>())
-            .bind(seats().map(|args| args.batch.min(SEGMENTS_MAX)).max().unwrap_or_default() as i32)
+            .bind(waiters().map(|args| args.lease.map(|lease| lease.as_millis() as i64)).collect::<Vec<_>>())
+            .bind(waiters().map(|args| args.batch as i32).collect::<Vec<_>>())
+            .bind(waiters().map(|args| args.batch.min(SEGMENTS_MAX)).max().unwrap_or_default() as i32)
             .bind((ROOM_OF_ALL / places.len().max(1)).clamp(ROOM_MIN, ROOM_MAX) as i32)
-            .bind(seats().map(|args| args.partitions as i32).collect::<Vec<_>>())
-            .bind(floor_us);
+            .bind(waiters().map(|args| args.partitions as i32).collect::<Vec<_>>())
+            .bind(bound_us);
         let rows = query.fetch_all(&mut *conn).await?;
         if rows.is_empty() {
-            seats().for_each(|args| args.was_first.store(true, Ordering::Relaxed));
+            waiters().for_each(|args| args.was_first.store(true, Ordering::Relaxed));
         }
         let mut gaps = Vec::new();
         for row in &rows {
-            let Some(seat) = row.try_get::<Option<i32>, _>("seat")?.map(|seat| seat as usize) else {
+            let Some(waiter) = row.try_get::<Option<i32>, _>("seat")?.map(|waiter| waiter as usize) else {
                 found.due(row.try_get("next_due_ms")?);
                 found.now_us = row.try_get("due_us")?;
                 let buried: Option<i32> = row.try_get("retries")?;
-                self.tally.dead_lettered(queue, &look.key.group, buried.unwrap_or_default().max(0) as usize);
+                self.tally.dead_lettered(queue, &poll.key.group, buried.unwrap_or_default().max(0) as usize);
                 continue;
             };
             let due_us: i64 = row.try_get("due_us")?;
             found.oldest_us = Some(found.oldest_us.map_or(due_us, |oldest| oldest.min(due_us)));
-            let (place, lease_id) = (places[seat], named.leases[seat]);
+            let (place, lease_id) = (places[waiter], named.leases[waiter]);
             let lease = Duration::from_millis(row.try_get::<i64, _>("lease_ms")? as u64);
             let (leased, shortest) =
-                found.seats[place].get_or_insert_with(|| (Leased { lease_id, messages: Vec::new() }, lease));
+                found.waiters[place].get_or_insert_with(|| (Leased { lease_id, messages: Vec::new() }, lease));
             *shortest = lease.min(*shortest);
             if self.read(row, queue, leased)? {
                 gaps.push(lease_id);

@@ -228,9 +228,9 @@ impl Queues {
         let places = inner.open(&[(queue, DEFAULT_PARTITION)]).await?;
         let place = places.first().ok_or_else(clash)?;
         let groups: Vec<String> = row.try_get("groups")?;
-        let mut rings = vec![place.pushed(&inner.channel)];
-        rings.extend(groups.iter().map(|group| freed(&inner.channel, queue, group)));
-        inner.wake.ring(&rings);
+        let mut wake_ups = vec![place.pushed(&inner.channel)];
+        wake_ups.extend(groups.iter().map(|group| freed(&inner.channel, queue, group)));
+        inner.wake.wake_up(&wake_ups);
         Ok(Configured {
             queue_id: inner.ids.uuid(i64::from(row.try_get::<i32, _>("id")?)),
             partition_id: inner.ids.partition(place.id),

@@ -128,7 +128,7 @@ pub(crate) enum Target {
     /// To where the group began.
     Subscription,
     /// To the first message there is, those that are before it.
-    Floor,
+    ScanBound,
 }
 
 impl Queues {
@@ -173,7 +173,7 @@ impl Queues {
             } else {
                 inner.db.ask("delete a group", || sqlx::query(&inner.sql.unsubscribe).bind(home.consumer)).await?;
                 // Whoever waits for it begins again.
-                inner.wake.ring(&[freed(&inner.channel, &home.queue, group)]);
+                inner.wake.wake_up(&[freed(&inner.channel, &home.queue, group)]);
             }
         }
         Ok(homes.len())
@@ -238,7 +238,7 @@ impl Queues {
             Target::To(Seek::End) => ("end", None),
             Target::To(Seek::Time(since)) => ("time", Some(since)),
             Target::Subscription => ("subscription", None),
-            Target::Floor => ("floor", None),
+            Target::ScanBound => ("floor", None),
         };
         let query = || sqlx::query(&inner.sql.seek).bind(partitions).bind(group).bind(place).bind(since);
         let rows = inner.db.ask("seek", query).await?;
@@ -249,8 +249,8 @@ impl Queues {
                 groups.push(group);
             }
         }
-        let rings: Vec<wake::Ring> = groups.iter().map(|group| freed(&inner.channel, queue, group)).collect();
-        inner.wake.ring(&rings);
+        let wake_ups: Vec<wake::WakeUp> = groups.iter().map(|group| freed(&inner.channel, queue, group)).collect();
+        inner.wake.wake_up(&wake_ups);
         Ok(rows.len())
     }
 }

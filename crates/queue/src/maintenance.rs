@@ -69,7 +69,7 @@ impl Queues {
         let inner = &self.inner;
         inner.db.ask("maintain pops", || sqlx::query(&inner.sql.set_maintenance).bind("pop").bind(on)).await?;
         if !on {
-            inner.wake.ring(&[inner.channel.ring()]);
+            inner.wake.wake_up(&[inner.channel.wake_up()]);
         }
         Ok(())
     }
@@ -158,10 +158,10 @@ impl Queues {
             loads.push(Load { place, messages, drains: true });
         }
         loads.sort_by_key(|load| load.place.id);
-        let rings: Vec<wake::Ring> = loads.iter().map(|load| load.place.pushed(&inner.channel)).collect();
-        let rings = wake::Wake::notifications(&rings);
+        let wake_ups: Vec<wake::WakeUp> = loads.iter().map(|load| load.place.pushed(&inner.channel)).collect();
+        let wake_ups = wake::Wake::notifications(&wake_ups);
         let loads: Vec<&Load> = loads.iter().collect();
-        let fates = inner.push.append_in(transaction, &loads, &rings, lessons).await?;
+        let fates = inner.push.append_in(transaction, &loads, &wake_ups, lessons).await?;
         if !fates.iter().all(|fate| matches!(fate, Fate::Stored(_))) {
             names.iter().for_each(|(queue, _)| inner.places.forget(queue));
             loads.iter().for_each(|load| inner.seen().forget(load.place.id));

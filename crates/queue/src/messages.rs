@@ -351,9 +351,9 @@ impl Queues {
         let query = || sqlx::query(&inner.sql.retry_now).bind(found.partition).bind(found.message.offset);
         let groups: Vec<String> =
             inner.db.ask("retry", query).await?.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>()?;
-        let rings: Vec<wake::Ring> =
+        let wake_ups: Vec<wake::WakeUp> =
             groups.iter().map(|group| freed(&inner.channel, &found.message.queue, group)).collect();
-        inner.wake.ring(&rings);
+        inner.wake.wake_up(&wake_ups);
         Ok(Some(if groups.is_empty() { Retried::Nothing } else { Retried::Released(groups.len()) }))
     }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
-use wake::{Channel, Ring, topic_key};
+use wake::{Channel, WakeUp, topic_key};
 
 use crate::error::{Error, Result};
 use crate::name::dotted;
@@ -63,19 +63,19 @@ impl Place {
     }
 
     /// Something was pushed here.
-    pub(crate) fn pushed(&self, channel: &Channel) -> Ring {
-        channel.ring_keys(self.topics.iter().map(String::as_str))
+    pub(crate) fn pushed(&self, channel: &Channel) -> WakeUp {
+        channel.wake_up_keys(self.topics.iter().map(String::as_str))
     }
 
     /// A consumer group can read here again.
-    pub(crate) fn freed(&self, channel: &Channel, group: &str) -> Ring {
+    pub(crate) fn freed(&self, channel: &Channel, group: &str) -> WakeUp {
         freed(channel, &self.queue, group)
     }
 }
 
 /// A consumer group can read again somewhere in a queue.
-pub(crate) fn freed(channel: &Channel, queue: &str, group: &str) -> Ring {
-    channel.ring_keys([topic_key('g', &[queue, group]).as_str(), topic_key('s', &[group]).as_str()])
+pub(crate) fn freed(channel: &Channel, queue: &str, group: &str) -> WakeUp {
+    channel.wake_up_keys([topic_key('g', &[queue, group]).as_str(), topic_key('s', &[group]).as_str()])
 }
 
 /// The places this process knows.

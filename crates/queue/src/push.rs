@@ -10,7 +10,7 @@ use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
-use wake::{Boarded, Channel, Flight, Landed, Ring};
+use wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
 
 use crate::balance::Balance;
 use crate::fate::{Fate, read, written};
@@ -85,9 +85,9 @@ impl Push {
             balance,
             tally,
             commits: !db.has_pooler(),
-            push: schema.sql(include_str!("../sql/push.sql")),
-            hashes: schema.sql(include_str!("../sql/hashes.sql")),
-            originals: schema.sql(include_str!("../sql/originals.sql")),
+            push: schema.sql(pg::statement!("push")),
+            hashes: schema.sql(pg::statement!("hashes")),
+            originals: schema.sql(pg::statement!("originals")),
         }
     }
 
@@ -100,10 +100,10 @@ impl Push {
         &self,
         conn: &mut PgConnection,
         loads: &[&Load],
-        rings: &(Vec<String>, Vec<String>),
+        wake_ups: &(Vec<String>, Vec<String>),
         lessons: &mut Lessons,
     ) -> pg::Result<Vec<Fate>> {
-        let (channels, payloads) = rings;
+        let (channels, payloads) = wake_ups;
         let query = || sqlx::query(&self.push).bind(None::<Uuid>).bind(channels).bind(payloads).bind(true);
         let mut lanes = Lane::of(loads);
         lanes.iter_mut().for_each(|lane| lane.extra = lessons.extras.remove(&lane.place.id).unwrap_or_default());
@@ -339,12 +339,12 @@ fn bound<'q>(query: Query<'q, Postgres, PgArguments>, lanes: &[&mut Lane<'q>]) -
         .bind(lanes.iter().all(|lane| lane.drains))
 }
 
-impl Flight for Push {
-    type Member = Load;
+impl BatchedWrite for Push {
+    type Write = Load;
     type Key = i64;
     type Outcome = Fate;
     // Sent again it finds its own messages, by their ids.
-    const KEPT: bool = false;
+    const RECORDS_OUTCOMES: bool = false;
 
     fn key(&self, load: &Load) -> i64 {
         load.place.id
@@ -354,31 +354,31 @@ impl Flight for Push {
         load.messages.iter().map(Sealed::bytes).sum()
     }
 
-    fn rings(&self, load: &Load, fate: Option<&Fate>) -> Vec<Ring> {
-        let rings = match fate {
+    fn wake_ups(&self, load: &Load, fate: Option<&Fate>) -> Vec<WakeUp> {
+        let wake_ups = match fate {
             None => true,
             // Also what an earlier attempt stored, which may not have rung.
             Some(fate) => stored(load, fate) > 0,
         };
-        if rings { vec![load.place.pushed(&self.channel)] } else { Vec::new() }
+        if wake_ups { vec![load.place.pushed(&self.channel)] } else { Vec::new() }
     }
 
-    async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Load>) -> pg::Result<Landed> {
+    async fn send(&self, conn: &mut PgConnection, batch: &WriteBatch<'_, Load>) -> pg::Result<BatchResult> {
         // A member that travels alone waits for a lock, and keeps nothing busy.
-        let pause = if boarded.patient { Duration::ZERO } else { self.balance.pause(Instant::now()) };
+        let pause = if batch.patient { Duration::ZERO } else { self.balance.pause(Instant::now()) };
         if !pause.is_zero() {
             sleep(pause).await;
         }
         let began = Instant::now();
-        let mut lanes = Lane::of(&boarded.members);
+        let mut lanes = Lane::of(&batch.writes);
         let messages = lanes.iter().map(|lane| lane.messages.len()).sum();
-        let backend = self.append(conn, &mut lanes, || boarded.query(&self.push), self.commits).await?;
+        let backend = self.append(conn, &mut lanes, || batch.query(&self.push), self.commits).await?;
         self.balance.pushed(messages, began, Instant::now());
         {
             let mut seen = self.seen();
             lanes.iter_mut().for_each(|lane| seen.learn(lane.place.id, std::mem::take(&mut lane.extra)));
         }
-        Ok(Landed::new(told(lanes).iter().map(|fate| fate.as_ref().map(written)).collect(), backend))
+        Ok(BatchResult::new(told(lanes).iter().map(|fate| fate.as_ref().map(written)).collect(), backend))
     }
 
     fn outcome(&self, load: &Load, text: &str) -> Fate {

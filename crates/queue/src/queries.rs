@@ -11,7 +11,7 @@ macro_rules! queries {
 
         impl Queries {
             pub(crate) fn new(schema: &Schema) -> Queries {
-                Queries { $($name: schema.sql(include_str!(concat!("../sql/", $file, ".sql"))),)* }
+                Queries { $($name: schema.sql(pg::statement!($file)),)* }
             }
         }
     };
@@ -79,37 +79,37 @@ queries! {
 }
 
 pub(crate) const MIGRATIONS: &[Migration] = &[
-    Migration { number: 1, name: "log", sql: include_str!("../migrations/0001_log.sql") },
-    Migration { number: 2, name: "around", sql: include_str!("../migrations/0002_around.sql") },
-    Migration { number: 3, name: "deliveries", sql: include_str!("../migrations/0003_deliveries.sql") },
+    Migration { number: 1, name: "log", sql: include_str!("../db/migrations/0001_log.sql") },
+    Migration { number: 2, name: "around", sql: include_str!("../db/migrations/0002_around.sql") },
+    Migration { number: 3, name: "deliveries", sql: include_str!("../db/migrations/0003_deliveries.sql") },
 ];
 
 pub(crate) const FUNCTIONS: &[Function] = &[
-    Function { name: "offset_at", sql: include_str!("../functions/offset_at.sql") },
-    Function { name: "due_after", sql: include_str!("../functions/due_after.sql") },
-    Function { name: "subscribe", sql: include_str!("../functions/subscribe.sql") },
-    Function { name: "open_partitions", sql: include_str!("../functions/open_partitions.sql") },
-    Function { name: "backlog", sql: include_str!("../functions/backlog.sql") },
-    Function { name: "push", sql: include_str!("../functions/push.sql") },
-    Function { name: "shelve", sql: include_str!("../functions/shelve.sql") },
-    Function { name: "put_off", sql: include_str!("../functions/put_off.sql") },
-    Function { name: "bury", sql: include_str!("../functions/bury.sql") },
-    Function { name: "expire_lease", sql: include_str!("../functions/expire_lease.sql") },
-    Function { name: "lease_partitions", sql: include_str!("../functions/lease_partitions.sql") },
-    Function { name: "claim", sql: include_str!("../functions/claim.sql") },
-    Function { name: "first_live", sql: include_str!("../functions/first_live.sql") },
-    Function { name: "locate", sql: include_str!("../functions/locate.sql") },
-    Function { name: "ack", sql: include_str!("../functions/ack.sql") },
-    Function { name: "finish", sql: include_str!("../functions/finish.sql") },
-    Function { name: "release", sql: include_str!("../functions/release.sql") },
-    Function { name: "extend", sql: include_str!("../functions/extend.sql") },
-    Function { name: "counts", sql: include_str!("../functions/counts.sql") },
-    Function { name: "configure", sql: include_str!("../functions/configure.sql") },
-    Function { name: "remove_queue", sql: include_str!("../functions/remove_queue.sql") },
-    Function { name: "sweep_removed", sql: include_str!("../functions/sweep_removed.sql") },
-    Function { name: "figures", sql: include_str!("../functions/figures.sql") },
-    Function { name: "trim", sql: include_str!("../functions/trim.sql") },
-    Function { name: "evict", sql: include_str!("../functions/evict.sql") },
-    Function { name: "seek", sql: include_str!("../functions/seek.sql") },
-    Function { name: "unsubscribe", sql: include_str!("../functions/unsubscribe.sql") },
+    Function { name: "offset_at", sql: include_str!("../db/functions/offset_at.sql") },
+    Function { name: "due_after", sql: include_str!("../db/functions/due_after.sql") },
+    Function { name: "subscribe", sql: include_str!("../db/functions/subscribe.sql") },
+    Function { name: "open_partitions", sql: include_str!("../db/functions/open_partitions.sql") },
+    Function { name: "backlog", sql: include_str!("../db/functions/backlog.sql") },
+    Function { name: "push", sql: include_str!("../db/functions/push.sql") },
+    Function { name: "shelve", sql: include_str!("../db/functions/shelve.sql") },
+    Function { name: "put_off", sql: include_str!("../db/functions/put_off.sql") },
+    Function { name: "bury", sql: include_str!("../db/functions/bury.sql") },
+    Function { name: "expire_lease", sql: include_str!("../db/functions/expire_lease.sql") },
+    Function { name: "lease_partitions", sql: include_str!("../db/functions/lease_partitions.sql") },
+    Function { name: "claim", sql: include_str!("../db/functions/claim.sql") },
+    Function { name: "first_live", sql: include_str!("../db/functions/first_live.sql") },
+    Function { name: "locate", sql: include_str!("../db/functions/locate.sql") },
+    Function { name: "ack", sql: include_str!("../db/functions/ack.sql") },
+    Function { name: "finish", sql: include_str!("../db/functions/finish.sql") },
+    Function { name: "release", sql: include_str!("../db/functions/release.sql") },
+    Function { name: "extend", sql: include_str!("../db/functions/extend.sql") },
+    Function { name: "counts", sql: include_str!("../db/functions/counts.sql") },
+    Function { name: "configure", sql: include_str!("../db/functions/configure.sql") },
+    Function { name: "remove_queue", sql: include_str!("../db/functions/remove_queue.sql") },
+    Function { name: "sweep_removed", sql: include_str!("../db/functions/sweep_removed.sql") },
+    Function { name: "figures", sql: include_str!("../db/functions/figures.sql") },
+    Function { name: "trim", sql: include_str!("../db/functions/trim.sql") },
+    Function { name: "evict", sql: include_str!("../db/functions/evict.sql") },
+    Function { name: "seek", sql: include_str!("../db/functions/seek.sql") },
+    Function { name: "unsubscribe", sql: include_str!("../db/functions/unsubscribe.sql") },
 ];

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pg::{Component, Database, Migrator, Schema};
-use wake::{Channel, Consumer, FlightOptions, Flights, Payload, Wake};
+use wake::{Channel, Consumer, Payload, Wake, Writer, WriterOptions};
 
 use crate::ack::Acks;
 use crate::balance::Balance;
@@ -86,10 +86,10 @@ pub(crate) struct Inner {
     seen: Arc<Mutex<Seen>>,
     pub(crate) balance: Arc<Balance>,
     pub(crate) push: Push,
-    pub(crate) pushes: Flights<Push>,
+    pub(crate) pushes: Writer<Push>,
     pub(crate) pops: Consumer<Pops>,
     pub(crate) ack: Acks,
-    pub(crate) acks: Flights<Acks>,
+    pub(crate) acks: Writer<Acks>,
     pub(crate) sql: Queries,
     pub(crate) started: Instant,
     pub(crate) figures: wake::Snapshot<Figures>,
@@ -114,7 +114,7 @@ impl Queues {
         let wake = Wake::start(db, schema, options.wake);
         let channel = wake.channel("queue", Payload::Keys);
         let seen = Arc::new(Mutex::new(Seen::new(options.dedup_cache_bytes)));
-        let flying = FlightOptions { give_up_after: options.give_up_after, ..FlightOptions::default() };
+        let flying = WriterOptions { give_up_after: options.give_up_after, ..WriterOptions::default() };
         let held: Arc<Mutex<Held>> = Arc::default();
         let balance: Arc<Balance> = Arc::default();
         let tally: Arc<Tally> = Arc::default();
@@ -124,9 +124,9 @@ impl Queues {
             ids: Ids::of(schema.name()),
             seal: Arc::new(Seal::new(&options.encryption_keys)),
             places: Places::default(),
-            pushes: wake.flights("push", push(), flying.clone()),
+            pushes: wake.writer("push", push(), flying.clone()),
             pops: wake.consumer("pop", Pops::new(schema, channel.clone(), held.clone(), tally.clone())),
-            acks: wake.flights("ack", ack(), flying),
+            acks: wake.writer("ack", ack(), flying),
             ack: ack(),
             push: push(),
             balance: balance.clone(),

@@ -56,7 +56,7 @@ impl Queues {
         for few in heads.chunks(PARTITIONS) {
             cleared += inner.trim(few.iter().map(|head| (head.partition, head.next)).collect()).await?;
             let partitions: Vec<i64> = few.iter().map(|head| head.partition).collect();
-            self.seek_partitions(queue, &partitions, None, Target::Floor).await?;
+            self.seek_partitions(queue, &partitions, None, Target::ScanBound).await?;
         }
         Ok(Some(cleared))
     }

@@ -182,7 +182,7 @@ impl Queues {
             if in_vain >= IN_VAIN_MAX {
                 busy.clear();
             }
-            // Looked for only when all that were found are done with: it reads every partition that has nothing to remove.
+            // PollResult for only when all that were found are done with: it reads every partition that has nothing to remove.
             if let Some(behind) = after.filter(|_| tasks.is_empty() && busy.is_empty()) {
                 let query = sqlx::query(&inner.sql.expired).bind(ages).bind(behind).bind(PARTITIONS as i64);
                 let rows = query.fetch_all(&mut *transaction).await?;
@@ -240,14 +240,14 @@ impl Queues {
             let query = sqlx::query(&inner.sql.evict).bind(partitions).bind(consumers);
             let rows = query.fetch_all(&mut *transaction).await?;
             transaction.commit().await?;
-            let mut rings = Vec::new();
+            let mut wake_ups = Vec::new();
             for row in &rows {
                 passed += row.try_get::<i64, _>(2)? as u64;
                 if row.try_get(3)? {
-                    rings.push(freed(&inner.channel, row.try_get(0)?, row.try_get(1)?));
+                    wake_ups.push(freed(&inner.channel, row.try_get(0)?, row.try_get(1)?));
                 }
             }
-            inner.wake.ring(&rings);
+            inner.wake.wake_up(&wake_ups);
         }
         Ok(passed)
     }

@@ -124,9 +124,9 @@ impl Queues {
                 .iter()
                 .map(|(place, indexes)| self.load(place, indexes, drafts))
                 .collect::<Result<Vec<Load>>>()?;
-            let rings: Vec<wake::Ring> = lanes.iter().map(|(place, _)| place.pushed(&inner.channel)).collect();
-            let rings = wake::Wake::notifications(&rings);
-            let fates = inner.push.append_in(conn, &loads.iter().collect::<Vec<_>>(), &rings, lessons).await?;
+            let wake_ups: Vec<wake::WakeUp> = lanes.iter().map(|(place, _)| place.pushed(&inner.channel)).collect();
+            let wake_ups = wake::Wake::notifications(&wake_ups);
+            let fates = inner.push.append_in(conn, &loads.iter().collect::<Vec<_>>(), &wake_ups, lessons).await?;
             if fates.contains(&Fate::Gone) {
                 for ((place, _), _) in lanes.iter().zip(&fates).filter(|(_, fate)| **fate == Fate::Gone) {
                     inner.places.forget(&place.queue);

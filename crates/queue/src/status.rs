@@ -68,9 +68,9 @@ impl Queues {
         let pops = self.inner.pops.health();
         ProcessState {
             uptime: self.inner.started.elapsed(),
-            waiting: pops.intentions,
+            waiting: pops.waiters,
             groups: pops.groups,
-            hearing: health.is_hearing(),
+            hearing: health.is_connected(),
             polling: pops.polling,
             pops: self.pops(),
         }

@@ -10,7 +10,7 @@ pub enum Error {
     Full {
         /// The consumer that refused.
         consumer: Arc<str>,
-        /// Its `max_intentions`.
+        /// Its `max_waiters`.
         limit: usize,
     },
 

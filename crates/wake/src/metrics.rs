@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::reason::Reason;
+use crate::wait::reason::Reason;
 
 /// A metric: its name, its kind and what it means. `docs/metrics.md` lists exactly these.
 #[derive(Debug, Clone, Copy)]
@@ -28,27 +28,27 @@ macro_rules! metrics {
 }
 
 metrics! {
-    RINGS_SENT = "reveille_wake_rings_sent_total", "counter", "rings sent to other processes, by channel and how (transaction, after)";
-    RINGS_HEARD = "reveille_wake_rings_heard_total", "counter", "notifications heard, by channel and from (self, other)";
+    NOTIFICATIONS_SENT = "reveille_wake_notifications_sent_total", "counter", "rings sent to other processes, by channel and how (transaction, after)";
+    NOTIFICATIONS_RECEIVED = "reveille_wake_notifications_received_total", "counter", "notifications heard, by channel and from (self, other)";
     WAKES = "reveille_wake_wakes_total", "counter", "looks begun, by consumer and reason";
-    LOOKS = "reveille_wake_looks_total", "counter", "claim statements sent, by consumer";
-    LOOK_SEATS = "reveille_wake_look_seats", "histogram", "waiters per claim statement, by consumer";
-    EMPTY_LOOKS = "reveille_wake_empty_looks_total", "counter", "looks that found nothing, by consumer";
-    FAILED_LOOKS = "reveille_wake_failed_looks_total", "counter", "looks that ended in an error, by consumer";
-    SKIPPED_LOOKS = "reveille_wake_skipped_looks_total", "counter", "looks that found due rows locked by others, by consumer";
+    POLLS = "reveille_wake_polls_total", "counter", "claim statements sent, by consumer";
+    POLL_WAITERS = "reveille_wake_poll_waiters", "histogram", "waiters per claim statement, by consumer";
+    EMPTY_POLLS = "reveille_wake_empty_polls_total", "counter", "looks that found nothing, by consumer";
+    FAILED_POLLS = "reveille_wake_failed_polls_total", "counter", "looks that ended in an error, by consumer";
+    SKIPPED_POLLS = "reveille_wake_skipped_polls_total", "counter", "looks that found due rows locked by others, by consumer";
     SWEEPS = "reveille_wake_sweeps_total", "counter", "fallback and poll statements over all groups, by consumer";
     ITEMS = "reveille_wake_items_total", "counter", "items claimed, by consumer";
-    AHEAD = "reveille_wake_taken_ahead_total", "counter", "items claimed for waiters that were about to come, by consumer";
+    AHEAD = "reveille_wake_prefetched_total", "counter", "items claimed for waiters that were about to come, by consumer";
     GIVEN_BACK = "reveille_wake_given_back_total", "counter", "items given back because their waiter went away or never came, by consumer";
     REFUSED = "reveille_wake_refused_total", "counter", "intentions refused because the registry was full, by consumer";
     GROUPS = "reveille_wake_groups", "gauge", "groups remembered, by consumer";
-    INTENTIONS = "reveille_wake_intentions", "gauge", "waiting intentions, by consumer";
+    WAITERS = "reveille_wake_waiters", "gauge", "waiting intentions, by consumer";
     MODE = "reveille_wake_mode", "gauge", "1 while a consumer polls, 0 while it sleeps until rung";
     LISTENER_UP = "reveille_wake_listener_up", "gauge", "1 while notifications are heard, by schema";
     LISTENER_LOSSES = "reveille_wake_listener_losses_total", "counter", "times the listener's connection was lost or refused, by schema";
-    RING_TO_CLAIM = "reveille_wake_ring_to_claim_seconds", "histogram", "from a ring to the items it brought, by consumer";
-    FLIGHTS = "reveille_wake_flights_total", "counter", "flights, by flight and outcome (landed, failed, unknown)";
-    FLIGHT_MEMBERS = "reveille_wake_flight_members", "histogram", "members per flight, by flight";
+    WAKE_TO_CLAIM = "reveille_wake_wake_to_claim_seconds", "histogram", "from a ring to the items it brought, by consumer";
+    WRITE_BATCHES = "reveille_wake_write_batches_total", "counter", "flights, by flight and outcome (landed, failed, unknown)";
+    WRITE_BATCH_SIZE = "reveille_wake_write_batch_size", "histogram", "members per flight, by flight";
     LONE_MEMBERS = "reveille_wake_lone_members_total", "counter", "members sent alone because their row was locked or the flight failed, by flight";
 }
 
@@ -76,41 +76,40 @@ impl Count {
 /// What one consumer counts.
 pub(crate) struct ConsumerMetrics {
     consumer: String,
-    looks: Count,
+    polls: Count,
     look_seats: ::metrics::Histogram,
-    pub(crate) empty_looks: Count,
-    pub(crate) failed_looks: Count,
-    pub(crate) skipped_looks: Count,
+    pub(crate) empty_polls: Count,
+    pub(crate) failed_polls: Count,
+    pub(crate) skipped_polls: Count,
     pub(crate) sweeps: Count,
     pub(crate) items: Count,
-    pub(crate) ahead: Count,
+    pub(crate) prefetch: Count,
     pub(crate) given_back: Count,
     pub(crate) refused: Count,
     groups: ::metrics::Gauge,
-    intentions: ::metrics::Gauge,
+    waiters: ::metrics::Gauge,
     mode: ::metrics::Gauge,
     ring_to_claim: ::metrics::Histogram,
 }
 
 /// What one kind of flight counts.
-pub(crate) struct FlightMetrics {
-    pub(crate) members: ::metrics::Histogram,
-    pub(crate) landed: ::metrics::Counter,
+pub(crate) struct WriterMetrics {
+    pub(crate) writes: ::metrics::Histogram,
+    pub(crate) result: ::metrics::Counter,
     pub(crate) failed: ::metrics::Counter,
     pub(crate) unknown: ::metrics::Counter,
     pub(crate) lone: ::metrics::Counter,
 }
 
-impl FlightMetrics {
-    pub(crate) fn new(flight: &str) -> Self {
-        let ended =
-            |outcome: &'static str| ::metrics::counter!(FLIGHTS, "flight" => flight.to_owned(), "outcome" => outcome);
-        FlightMetrics {
-            members: ::metrics::histogram!(FLIGHT_MEMBERS, "flight" => flight.to_owned()),
-            landed: ended("landed"),
+impl WriterMetrics {
+    pub(crate) fn new(batched_write: &str) -> Self {
+        let ended = |outcome: &'static str| ::metrics::counter!(WRITE_BATCHES, "flight" => batched_write.to_owned(), "outcome" => outcome);
+        WriterMetrics {
+            writes: ::metrics::histogram!(WRITE_BATCH_SIZE, "flight" => batched_write.to_owned()),
+            result: ended("landed"),
             failed: ended("failed"),
             unknown: ended("unknown"),
-            lone: ::metrics::counter!(LONE_MEMBERS, "flight" => flight.to_owned()),
+            lone: ::metrics::counter!(LONE_MEMBERS, "flight" => batched_write.to_owned()),
         }
     }
 }
@@ -119,19 +118,19 @@ impl FlightMetrics {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Claim statements sent.
-    pub looks: u64,
+    pub polls: u64,
     /// Those that found nothing.
-    pub empty_looks: u64,
+    pub empty_polls: u64,
     /// Those that ended in an error.
-    pub failed_looks: u64,
+    pub failed_polls: u64,
     /// Those that found due rows locked by others.
-    pub skipped_looks: u64,
+    pub skipped_polls: u64,
     /// Fallback and poll statements over all groups.
     pub sweeps: u64,
     /// Items claimed.
     pub items: u64,
     /// Of these, those for waiters that were about to come.
-    pub ahead: u64,
+    pub prefetch: u64,
     /// Items given back because their waiter went away or never came.
     pub given_back: u64,
     /// Intentions refused.
@@ -143,20 +142,20 @@ impl ConsumerMetrics {
         let labelled = || consumer.to_owned();
         ConsumerMetrics {
             consumer: consumer.to_owned(),
-            looks: Count::new(LOOKS, consumer),
-            look_seats: ::metrics::histogram!(LOOK_SEATS, "consumer" => labelled()),
-            empty_looks: Count::new(EMPTY_LOOKS, consumer),
-            failed_looks: Count::new(FAILED_LOOKS, consumer),
-            skipped_looks: Count::new(SKIPPED_LOOKS, consumer),
+            polls: Count::new(POLLS, consumer),
+            look_seats: ::metrics::histogram!(POLL_WAITERS, "consumer" => labelled()),
+            empty_polls: Count::new(EMPTY_POLLS, consumer),
+            failed_polls: Count::new(FAILED_POLLS, consumer),
+            skipped_polls: Count::new(SKIPPED_POLLS, consumer),
             sweeps: Count::new(SWEEPS, consumer),
             items: Count::new(ITEMS, consumer),
-            ahead: Count::new(AHEAD, consumer),
+            prefetch: Count::new(AHEAD, consumer),
             given_back: Count::new(GIVEN_BACK, consumer),
             refused: Count::new(REFUSED, consumer),
             groups: ::metrics::gauge!(GROUPS, "consumer" => labelled()),
-            intentions: ::metrics::gauge!(INTENTIONS, "consumer" => labelled()),
+            waiters: ::metrics::gauge!(WAITERS, "consumer" => labelled()),
             mode: ::metrics::gauge!(MODE, "consumer" => labelled()),
-            ring_to_claim: ::metrics::histogram!(RING_TO_CLAIM, "consumer" => labelled()),
+            ring_to_claim: ::metrics::histogram!(WAKE_TO_CLAIM, "consumer" => labelled()),
         }
     }
 
@@ -164,14 +163,14 @@ impl ConsumerMetrics {
         ::metrics::counter!(WAKES, "consumer" => self.consumer.clone(), "reason" => reason.name()).increment(1);
     }
 
-    pub(crate) fn look(&self, seats: usize) {
-        self.looks.add(1);
-        self.look_seats.record(seats as f64);
+    pub(crate) fn poll(&self, waiters: usize) {
+        self.polls.add(1);
+        self.look_seats.record(waiters as f64);
     }
 
-    pub(crate) fn size(&self, groups: usize, intentions: usize) {
+    pub(crate) fn size(&self, groups: usize, waiters: usize) {
         self.groups.set(groups as f64);
-        self.intentions.set(intentions as f64);
+        self.waiters.set(waiters as f64);
     }
 
     pub(crate) fn mode(&self, aggressive: bool) {
@@ -184,13 +183,13 @@ impl ConsumerMetrics {
 
     pub(crate) fn counts(&self) -> Counts {
         Counts {
-            looks: self.looks.get(),
-            empty_looks: self.empty_looks.get(),
-            failed_looks: self.failed_looks.get(),
-            skipped_looks: self.skipped_looks.get(),
+            polls: self.polls.get(),
+            empty_polls: self.empty_polls.get(),
+            failed_polls: self.failed_polls.get(),
+            skipped_polls: self.skipped_polls.get(),
             sweeps: self.sweeps.get(),
             items: self.items.get(),
-            ahead: self.ahead.get(),
+            prefetch: self.prefetch.get(),
             given_back: self.given_back.get(),
             refused: self.refused.get(),
         }

@@ -59,21 +59,21 @@ pub struct Options {
     /// A rung waiter that has not looked after this long is a fault.
     pub notify_delivery_timeout: Duration,
     /// Waiting intentions per consumer; beyond it a claim is refused with [`Error::Full`](crate::Error::Full).
-    pub max_intentions: usize,
+    pub max_waiters: usize,
     /// Groups per consumer that are remembered; beyond it the one left longest is forgotten, and looks again.
     pub max_groups: usize,
     /// Looks of one consumer at a time; never more than half the pool has connections.
-    pub looks_at_a_time: usize,
+    pub concurrent_polls: usize,
     /// Whether groups that were rung look before those to which somebody merely came: a quarter of the looks is kept for them.
-    pub rung_first: bool,
+    pub wake_ups_first: bool,
     /// How long an idle listener may stay silent before it is asked whether it is still there.
     pub heartbeat_interval: Duration,
     /// How long it may take to answer that.
     pub heartbeat_deadline: Duration,
     /// How long a busy sender collects rings before it sends them together.
-    pub ring_window: Duration,
+    pub notify_window: Duration,
     /// How long one look may take before it is given up and counts as failed.
-    pub look_timeout: Duration,
+    pub poll_timeout: Duration,
 }
 
 /// No interval is shorter than this: a clock without a pause would be a busy loop.
@@ -90,11 +90,11 @@ impl Options {
             &mut self.notify_delivery_timeout,
             &mut self.heartbeat_interval,
             &mut self.heartbeat_deadline,
-            &mut self.look_timeout,
+            &mut self.poll_timeout,
         ] {
             *pause = (*pause).clamp(SHORTEST, LONGEST);
         }
-        for length in [&mut self.timer_grace_period, &mut self.aggressive_poll_duration, &mut self.ring_window] {
+        for length in [&mut self.timer_grace_period, &mut self.aggressive_poll_duration, &mut self.notify_window] {
             *length = (*length).min(LONGEST);
         }
         self
@@ -113,14 +113,14 @@ impl Default for Options {
             aggressive_exit_threshold: 5,
             aggressive_poll_interval: Duration::from_millis(100),
             notify_delivery_timeout: Duration::from_millis(100),
-            max_intentions: 10_000,
+            max_waiters: 10_000,
             max_groups: 20_000,
-            looks_at_a_time: 16,
-            rung_first: false,
+            concurrent_polls: 16,
+            wake_ups_first: false,
             heartbeat_interval: Duration::from_secs(15),
             heartbeat_deadline: Duration::from_secs(5),
-            ring_window: Duration::from_millis(5),
-            look_timeout: Duration::from_secs(30),
+            notify_window: Duration::from_millis(5),
+            poll_timeout: Duration::from_secs(30),
         }
     }
 }

@@ -7,7 +7,7 @@ as $$
 begin
     insert into {schema}.written (body) select unnest(bodies);
     outcomes := array_fill('ok'::text, array[cardinality(bodies)]);
-    backend := {schema}.land(flight, outcomes, channels, payloads);
+    backend := {schema}.finish_batch(flight, outcomes, channels, payloads);
     return next;
 end
 $$;

@@ -12,9 +12,9 @@ use crate::error::Error;
 #[command(next_help_heading = "Task graphs")]
 pub struct Flow {
     /// Claims of workers that may wait at once; further ones are refused with 503 and a time to try again
-    #[arg(long, env = "REVEILLE_FLOW_MAX_INTENTIONS", default_value = "10000", value_name = "N",
+    #[arg(long, env = "REVEILLE_FLOW_MAX_WAITERS", default_value = "10000", value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    flow_max_intentions: u32,
+    flow_max_waiters: u32,
     /// Which of the `environments` of a template counts when it is registered
     #[arg(long, env = "REVEILLE_FLOW_ENVIRONMENT", value_name = "NAME")]
     flow_environment: Option<String>,
@@ -36,7 +36,7 @@ impl Flow {
             let source = "this build has no RabbitMQ: build `reveille` with `--features rabbitmq`".into();
             return Err(Error::Setting { key: "--flow-amqp-url", source });
         }
-        let wake = wake::Options { max_intentions: self.flow_max_intentions as usize, ..wake::Options::default() };
+        let wake = wake::Options { max_waiters: self.flow_max_waiters as usize, ..wake::Options::default() };
         let amqp_url = self.flow_amqp_url.as_ref().map(|url| url.reveal().to_owned());
         let amqp_ca = self.flow_amqp_ca_file.as_deref().map(certificates).transpose()?;
         let providers = flow::ProviderOptions { amqp_url, amqp_ca, ..flow::ProviderOptions::default() };

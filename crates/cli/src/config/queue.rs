@@ -12,9 +12,9 @@ use crate::error::Error;
 #[command(next_help_heading = "Queue")]
 pub struct Queue {
     /// Pops that may wait at once; further ones are refused with 503 and a time to try again
-    #[arg(long, env = "REVEILLE_QUEUE_MAX_INTENTIONS", default_value = "10000", value_name = "N",
+    #[arg(long, env = "REVEILLE_QUEUE_MAX_WAITERS", default_value = "10000", value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    queue_max_intentions: u32,
+    queue_max_waiters: u32,
     /// Keys of encrypted queues, separated by commas, each of 64 hexadecimal characters: the first encrypts, all decrypt; keep them in the variable
     #[arg(long, env = "REVEILLE_QUEUE_ENCRYPTION_KEY", hide_env_values = true, value_name = "KEYS")]
     queue_encryption_key: Option<SecretKeys>,
@@ -48,10 +48,10 @@ impl Queue {
     pub fn options(&self) -> Result<queue::Options, Error> {
         let encryption_keys = self.keys()?;
         let wake = wake::Options {
-            max_intentions: self.queue_max_intentions as usize,
+            max_waiters: self.queue_max_waiters as usize,
             aggressive_poll_interval: Duration::from_millis(self.poll_interval_ms.into()),
-            looks_at_a_time: self.poll_worker_count as usize,
-            rung_first: self.use_priority_dispatch,
+            concurrent_polls: self.poll_worker_count as usize,
+            wake_ups_first: self.use_priority_dispatch,
             ..wake::Options::default()
         };
         Ok(queue::Options { wake, encryption_keys, ..queue::Options::default() })

@@ -45,15 +45,15 @@ fn settings_of_the_queue_become_its_options() {
     };
     let default = queue(&[]).expect("the defaults");
     let wake = wake::Options::default();
-    assert_eq!(default.wake.max_intentions, wake.max_intentions);
+    assert_eq!(default.wake.max_waiters, wake.max_waiters);
     assert_eq!(default.wake.aggressive_poll_interval, wake.aggressive_poll_interval);
-    assert_eq!(default.wake.looks_at_a_time, wake.looks_at_a_time);
-    assert!(default.wake.rung_first && default.encryption_keys.is_empty());
+    assert_eq!(default.wake.concurrent_polls, wake.concurrent_polls);
+    assert!(default.wake.wake_ups_first && default.encryption_keys.is_empty());
 
     let key = format!("--queue-encryption-key={}", "0f".repeat(32));
-    let more = ["--queue-max-intentions=5", "--poll-worker-count=2", "--poll-interval-ms=70"];
+    let more = ["--queue-max-waiters=5", "--poll-worker-count=2", "--poll-interval-ms=70"];
     let set = queue(&[more.as_slice(), &["--use-priority-dispatch=false", &key]].concat()).expect("settings");
-    assert_eq!((set.wake.max_intentions, set.wake.looks_at_a_time, set.wake.rung_first), (5, 2, false));
+    assert_eq!((set.wake.max_waiters, set.wake.concurrent_polls, set.wake.wake_ups_first), (5, 2, false));
     assert_eq!(set.wake.aggressive_poll_interval, Duration::from_millis(70));
     assert_eq!(set.encryption_keys, [[0x0f; 32]]);
 

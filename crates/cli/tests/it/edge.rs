@@ -167,7 +167,7 @@ async fn announced_bodies_and_waiting_workers_take_no_memory() {
         worker.write_all(format!("{head}\r\n\r\n{pieces}").as_bytes()).await.expect("sent");
         open.push(worker);
     }
-    let line = format!("reveille_wake_intentions{{consumer=\"steps\"}} {CLIENTS}\n");
+    let line = format!("reveille_wake_waiters{{consumer=\"steps\"}} {CLIENTS}\n");
     eventually(address, "/metrics", |answer| answer.body.contains(&line)).await;
     let payload = "x".repeat((10 << 20) - 100);
     let body = format!(r#"{{"items":[{{"queue":"large","payload":"{payload}"}}]}}"#);
@@ -270,7 +270,7 @@ async fn idle_connections_keep_nobody_out() {
     }
     let health = reveille.line("health and metrics on").await;
     let health: SocketAddr = health.rsplit(' ').next().expect("an address").parse().expect("an address");
-    let all = "reveille_wake_intentions{consumer=\"pop\"} 58\n";
+    let all = "reveille_wake_waiters{consumer=\"pop\"} 58\n";
     eventually(health, "/metrics", |answer| answer.body.contains(all)).await;
     assert_eq!(get(health, "/health").await.status, 200);
     assert_eq!(get(health, "/api/v1/resources/queues").await.status, 404);

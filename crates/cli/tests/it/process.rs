@@ -85,7 +85,7 @@ impl Reveille {
         let found = async {
             loop {
                 let more = self.said.more.notified();
-                // Looked at first: what was said before the end counts.
+                // PollResult at first: what was said before the end counts.
                 let over = self.said.closed.load(Ordering::Acquire) == STREAMS;
                 if let Some(line) = self.said.lines().iter().filter(|line| line.contains(part)).nth(count - 1) {
                     return line.clone();

@@ -190,7 +190,7 @@ fn every_setting_is_documented() {
 #[test]
 fn every_option_of_the_engine_is_documented() {
     let mut truth = fields(file("crates/wake/src/options.rs"), "Options");
-    truth.extend(fields(file("crates/wake/src/flights.rs"), "FlightOptions"));
+    truth.extend(fields(file("crates/wake/src/flights.rs"), "WriterOptions"));
     assert!(truth.len() > 15, "the structs were found: {truth:?}");
     report(options(file("docs/wake.md"), &truth));
 }
@@ -211,7 +211,7 @@ fn every_option_of_a_queue_is_documented() {
     let sources = OptionSources {
         names: file("crates/queue/src/http/admin/queues.rs"),
         limits: file("crates/queue/src/http/admin/given.rs"),
-        schema: file("crates/queue/schema.sql"),
+        schema: file("crates/queue/db/schema.sql"),
     };
     let truth = sources.facts();
     let fields = fields(file("crates/queue/src/configure.rs"), "Change");

@@ -16,7 +16,7 @@ const SNAPSHOT: &str = "schema.sql";
 const BEFORE_A_TABLE: &[&str] = &["from", "join", "insert_into", "update", "table", "on"];
 
 /// Where statements are called by the words of a contract: duroxide's.
-const CONTRACTS: &[&str] = &["crates/durable/sql"];
+const CONTRACTS: &[&str] = &["crates/durable/db/statements"];
 
 fn check(files: &[File]) -> Vec<Offence> {
     let sql: Vec<&File> = files.iter().filter(|file| file.extension() == "sql" && file.name() != SNAPSHOT).collect();
@@ -81,22 +81,25 @@ fn created(text: &str) -> impl Iterator<Item = &str> {
 /// Whether it is one statement that a program sends, as opposed to something applied once: those create.
 fn is_statement(file: &File) -> bool {
     let code = file.text.lines().find(|line| !line.starts_with("--") && !line.starts_with("/*") && !line.is_empty());
-    file.folder().ends_with("/sql") && !code.is_some_and(|code| code.trim_start().starts_with("create "))
+    let folder = file.folder();
+    (folder.ends_with("/sql") || folder.ends_with("/statements")) && !code.is_some_and(|code| code.trim_start().starts_with("create "))
 }
 
-/// The paths that Rust files include: one by one, or by a macro that puts together folder and name, as a list of `field = "name"`.
+/// The paths that Rust files include: one by one, as a statement of their crate, or by a macro over a list of `field = "name"`.
 fn included(files: &[File]) -> BTreeSet<String> {
     let mut included = BTreeSet::new();
     for file in files.iter().filter(|file| file.extension() == "rs") {
-        for rest in file.text.split("include_str!(\"").skip(1) {
-            let target = rest.split('"').next().unwrap_or_default();
-            included.insert(resolve(file.folder(), target));
+        let strings = |before: &str| {
+            let rests = file.text.split(before).skip(1).filter_map(|rest| rest.split('"').next());
+            rests.map(str::to_owned).collect::<Vec<_>>()
+        };
+        included.extend(strings("include_str!(\"").iter().map(|target| resolve(file.folder(), target)));
+        let statements = format!("{}/db/statements", file.path.split("/src/").next().unwrap_or_default());
+        let mut names = strings("statement!(\"");
+        if file.text.contains("statement!($") {
+            names.extend(strings(" = \""));
         }
-        for rest in file.text.split("include_str!(concat!(\"").skip(1) {
-            let folder = rest.split('"').next().unwrap_or_default();
-            let named = file.text.split(" = \"").skip(1).filter_map(|rest| rest.split('"').next());
-            included.extend(named.map(|name| resolve(file.folder(), &format!("{folder}{name}.sql"))));
-        }
+        included.extend(names.iter().map(|name| format!("{statements}/{name}.sql")));
     }
     included
 }
@@ -130,13 +133,13 @@ fn sloppy_sql_is_an_offence() {
         File::new("a/f.sql", "-- A variable, and a table.\nselect 1 into job;\ninsert into job values (1)\n"),
         File::new(
             "crates/durable/src/q.rs",
-            "$(include_str!(concat!(\"../sql/\", $file, \".sql\")))\nqueries! { a = \"a\", b = \"b\", both = \"both\", c = \"c\" }\ninclude_str!(\"../../../a/f.sql\")",
+            "$(pg::statement!($file))\nqueries! { a = \"a\", b = \"b\", both = \"both\", c = \"c\" }\ninclude_str!(\"../../../a/f.sql\")",
         ),
-        File::new("crates/durable/sql/a.sql", "/* fetch_it */\nselect 1\n"),
-        File::new("crates/durable/sql/both.sql", "/* ack_it, send_it */\nselect 1\n"),
-        File::new("crates/durable/sql/b.sql", "/* fetch_it */\nselect 1\n"),
-        File::new("crates/durable/sql/c.sql", "/* two words */\nselect 1\n"),
-        File::new("crates/durable/sql/d.sql", "/* d */\nselect 1\n"),
+        File::new("crates/durable/db/statements/a.sql", "/* fetch_it */\nselect 1\n"),
+        File::new("crates/durable/db/statements/both.sql", "/* ack_it, send_it */\nselect 1\n"),
+        File::new("crates/durable/db/statements/b.sql", "/* fetch_it */\nselect 1\n"),
+        File::new("crates/durable/db/statements/c.sql", "/* two words */\nselect 1\n"),
+        File::new("crates/durable/db/statements/d.sql", "/* d */\nselect 1\n"),
     ];
     let expected = [
         ("a/migrations/1.sql", 1),
@@ -147,9 +150,9 @@ fn sloppy_sql_is_an_offence() {
         ("a/sql/misnamed.sql", 1),
         ("a/sql/misnamed.sql", 1),
         ("a/f.sql", 3),
-        ("crates/durable/sql/b.sql", 1),
-        ("crates/durable/sql/c.sql", 1),
-        ("crates/durable/sql/d.sql", 1),
+        ("crates/durable/db/statements/b.sql", 1),
+        ("crates/durable/db/statements/c.sql", 1),
+        ("crates/durable/db/statements/d.sql", 1),
     ];
     assert_eq!(places(&check(&made)), expected);
 }

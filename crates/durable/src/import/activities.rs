@@ -19,8 +19,8 @@ impl Activities {
         let both = |text| target.sql_with(text, &[("source", source.quoted())]);
         Activities {
             source: source.name().to_owned(),
-            read: both(include_str!("../../sql/import/read_activities.sql")),
-            carry: both(include_str!("../../sql/import/carry_activities.sql")),
+            read: both(pg::statement!("import/read_activities")),
+            carry: both(pg::statement!("import/carry_activities")),
         }
     }
 

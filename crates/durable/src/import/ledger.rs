@@ -38,10 +38,10 @@ impl Ledger {
     pub(super) fn new(source: &Schema, target: &Schema) -> Ledger {
         Ledger {
             source: source.name().to_owned(),
-            ledger: target.sql(include_str!("../../sql/import/ledger.sql")),
-            begin: target.sql(include_str!("../../sql/import/begin.sql")),
-            position: target.sql(include_str!("../../sql/import/position.sql")),
-            advance: target.sql(include_str!("../../sql/import/advance.sql")),
+            ledger: target.sql(pg::statement!("import/ledger")),
+            begin: target.sql(pg::statement!("import/begin")),
+            position: target.sql(pg::statement!("import/position")),
+            advance: target.sql(pg::statement!("import/advance")),
         }
     }
 

@@ -20,8 +20,8 @@
 mod activities;
 mod count;
 mod error;
+mod inspect;
 mod ledger;
-mod look;
 mod stage;
 
 use std::time::{Duration, Instant};
@@ -32,8 +32,8 @@ pub use count::Imported;
 pub use error::{Error, Result};
 
 use crate::provider::PostgresProvider;
+use inspect::Looking;
 use ledger::{Ledger, Position};
-use look::Looking;
 use stage::Stages;
 
 /// Instances, or rows of a queue, per transaction: enough to pay for its commit, and few enough that a break costs a second's work.

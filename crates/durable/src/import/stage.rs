@@ -73,33 +73,29 @@ impl Stages {
         let stages = [
             Stage {
                 name: instances,
-                next: both(include_str!("../../sql/import/next_instances.sql")),
+                next: both(pg::statement!("import/next_instances")),
                 carry: Carry::Statements(vec![
-                    (both(include_str!("../../sql/import/carry_instances.sql")), |to| &mut to.instances),
-                    (both(include_str!("../../sql/import/carry_executions.sql")), |to| &mut to.executions),
-                    (both(include_str!("../../sql/import/carry_history.sql")), |to| &mut to.events),
-                    (both(include_str!("../../sql/import/carry_keys.sql")), |to| &mut to.keys),
-                    (both(include_str!("../../sql/import/carry_key_changes.sql")), |to| &mut to.keys),
+                    (both(pg::statement!("import/carry_instances")), |to| &mut to.instances),
+                    (both(pg::statement!("import/carry_executions")), |to| &mut to.executions),
+                    (both(pg::statement!("import/carry_history")), |to| &mut to.events),
+                    (both(pg::statement!("import/carry_keys")), |to| &mut to.keys),
+                    (both(pg::statement!("import/carry_key_changes")), |to| &mut to.keys),
                 ]),
             },
             Stage {
                 name: sessions,
-                next: both(include_str!("../../sql/import/next_sessions.sql")),
-                carry: Carry::Statements(vec![(both(include_str!("../../sql/import/carry_sessions.sql")), |to| {
-                    &mut to.sessions
-                })]),
+                next: both(pg::statement!("import/next_sessions")),
+                carry: Carry::Statements(vec![(both(pg::statement!("import/carry_sessions")), |to| &mut to.sessions)]),
             },
             Stage {
                 name: activities,
-                next: both(include_str!("../../sql/import/next_activities.sql")),
+                next: both(pg::statement!("import/next_activities")),
                 carry: Carry::Activities(Activities::new(source, target)),
             },
             Stage {
                 name: messages,
-                next: both(include_str!("../../sql/import/next_messages.sql")),
-                carry: Carry::Statements(vec![(both(include_str!("../../sql/import/carry_messages.sql")), |to| {
-                    &mut to.messages
-                })]),
+                next: both(pg::statement!("import/next_messages")),
+                carry: Carry::Statements(vec![(both(pg::statement!("import/carry_messages")), |to| &mut to.messages)]),
             },
         ];
         Stages { stages, batch: i64::from(batch) }

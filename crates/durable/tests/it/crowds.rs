@@ -38,9 +38,9 @@ async fn leases(db: &TestDb, table: &str) -> (i64, i64) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_is_served_by_bounded_statements() {
     let Fixture { db, provider } = Fixture::with(rings_only()).await;
-    eventually("it hears", async || provider.health().is_hearing()).await;
+    eventually("it hears", async || provider.health().is_connected()).await;
     let waiting = async |many: usize| {
-        let waiting = || provider.health().consumers.iter().map(|consumer| consumer.intentions).sum::<usize>();
+        let waiting = || provider.health().consumers.iter().map(|consumer| consumer.waiters).sum::<usize>();
         eventually("they wait", async || waiting() == many).await;
     };
     begin(&provider, "sender", LEASE).await;

@@ -37,7 +37,7 @@ impl Apart {
         let schema = Some(db.schema().name().to_owned());
         let options = Options { schema, long_poll: LongPollConfig::enabled(), ..Options::default() };
         let client = PostgresProvider::with_database(role.database().clone(), options).await.expect("start a provider");
-        eventually("it hears", async || client.health().is_hearing()).await;
+        eventually("it hears", async || client.health().is_connected()).await;
         let elsewhere = Elsewhere::start(&db, LongPollConfig::enabled()).await;
         let steps = |ctx: OrchestrationContext, _: String| async move {
             for step in ["one", "two"] {
@@ -177,7 +177,7 @@ async fn waiting_in_vain_ends_in_time() {
 async fn what_has_happened_is_told_again() {
     const LEASE: Duration = Duration::from_secs(120);
     let Fixture { db: _db, provider } = Fixture::new().await;
-    eventually("it hears", async || provider.health().is_hearing()).await;
+    eventually("it hears", async || provider.health().is_connected()).await;
     calls::send(&provider, calls::start("told", "")).await;
     let (_, token, _) = calls::fetch(&provider, LEASE).await;
     let status = |id: u64| {

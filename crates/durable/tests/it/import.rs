@@ -441,8 +441,8 @@ async fn a_dry_run_changes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_statement_fits_both_schemas() {
     let it = Move::prepare().await;
-    it.in_new(include_str!("../../sql/import/ledger.sql")).await;
-    let files = sql_files(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/import"));
+    it.in_new(include_str!("../../db/statements/import/ledger.sql")).await;
+    let files = sql_files(concat!(env!("CARGO_MANIFEST_DIR"), "/db/statements/import"));
     let source = it.old.schema().quoted();
     let render = |text: &str| {
         let text = text.replace("{source}", source).replace("{events_per_row}", "50");

@@ -29,7 +29,7 @@ async fn counted(db: &TestDb, role: &CountingRole, history_cache_bytes: Option<u
     let long_poll = LongPollConfig { fallback_poll_interval: LONG, max_wait_time: LONG, ..LongPollConfig::enabled() };
     let options = Options { schema, long_poll, history_cache_bytes, ..Options::default() };
     let provider = PostgresProvider::with_database(role.database().clone(), options).await.expect("a provider");
-    eventually("it hears", async || provider.health().is_hearing()).await;
+    eventually("it hears", async || provider.health().is_connected()).await;
     provider
 }
 
@@ -103,7 +103,7 @@ async fn gauges_tell_of_every_write() {
         async move { provider.fetch_orchestration_item(LEASE, LONG, None).await.map(drop) }
     });
     eventually("they wait", async || {
-        let waiting = provider.health().consumers.iter().map(|consumer| consumer.intentions).sum::<usize>();
+        let waiting = provider.health().consumers.iter().map(|consumer| consumer.waiters).sum::<usize>();
         waiting == 3
     })
     .await;

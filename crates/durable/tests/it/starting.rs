@@ -39,11 +39,11 @@ async fn constructors_do_what_they_are_called_after() {
         assert_eq!((provider.schema_name(), provider.pool().options().get_max_connections()), (schema, POOL_DEFAULT));
         if long_poll {
             let short = Duration::from_millis(300);
-            eventually("it hears", async || provider.health().is_hearing()).await;
+            eventually("it hears", async || provider.health().is_connected()).await;
             assert!(waits(&provider, short).await >= short, "{schema}: a fetch waits");
         } else {
             timeout(PATIENCE, waits(&provider, PATIENCE * 2)).await.expect("a fetch does not wait");
-            assert!(!provider.health().is_hearing(), "{schema}: nothing listens");
+            assert!(!provider.health().is_connected(), "{schema}: nothing listens");
         }
     };
     // Those that do not listen come first: providers of one process share what is heard.

@@ -50,7 +50,7 @@ impl Coordination {
     }
 
     fn listeners(&self) -> HealthCheck {
-        let trouble = if !self.flow.health().is_hearing() {
+        let trouble = if !self.flow.health().is_connected() {
             Some("work of other processes is not heard of; it is polled for".to_owned())
         } else if self.listens.load(Relaxed) && !self.hears.load(Relaxed) {
             Some("what is announced is not heard".to_owned())

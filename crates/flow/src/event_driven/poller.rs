@@ -138,7 +138,7 @@ impl FallbackPoller {
     async fn turn(&mut self) {
         let inner = &self.shared.flow.inner;
         let (claims, counted) = (inner.claims.counts(), inner.meter.snapshot());
-        let seen = [claims.looks, claims.items, counted.notifications_received];
+        let seen = [claims.polls, claims.items, counted.notifications_received];
         let now = Instant::now();
         if !self.attention.is_due(seen, self.shared.config.fallback_after, now) {
             return;
@@ -211,16 +211,16 @@ impl FallbackPoller {
             return Ok(0);
         }
         inner.meter.found.add(found.len() as u64);
-        let ring = |keys: BTreeSet<String>| [inner.steps_channel.ring_keys(keys.iter().map(String::as_str))];
+        let wake_up = |keys: BTreeSet<String>| [inner.steps_channel.wake_up_keys(keys.iter().map(String::as_str))];
         if is_full {
-            inner.wake.ring_here(&ring(inner.waiting.keys(&namespaces.iter().copied().collect())));
+            inner.wake.wake_local(&wake_up(inner.waiting.keys(&namespaces.iter().copied().collect())));
         }
         let of = |task: &Standing| {
             let steps = task.names.iter().map(|name| of_step(&task.namespace, name));
             steps.chain([of_namespace(&task.namespace)]).collect::<Vec<_>>()
         };
         if !found.is_empty() {
-            inner.wake.ring(&ring(found.iter().flat_map(of).collect()));
+            inner.wake.wake_up(&wake_up(found.iter().flat_map(of).collect()));
         }
         for task in &found {
             self.shared.offer(task.event(EventSource::FallbackPoller), None);

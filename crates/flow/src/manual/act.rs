@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pg::{Schema, Sql};
 use sqlx::PgConnection;
 use uuid::Uuid;
-use wake::{Boarded, Channel, Flight, FlightOptions, Landed, Ring};
+use wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch, WriterOptions};
 
 use super::{Cancelled, Obstacle, Operated, STEPS, TASKS, Who, of_letter, steps_before, tasks_before};
 use crate::catalog::Kept;
@@ -153,7 +153,7 @@ impl Answer {
 impl Flow {
     pub(super) async fn act(&self, act: Act, who: &Who, manner: Manner) -> Result<Answer> {
         self.inner.follow_namespaces().await;
-        Ok(self.inner.acts.submit(Member { act, who: who.clone(), manner }).await?)
+        Ok(self.inner.acts.submit(Write { act, who: who.clone(), manner }).await?)
     }
 }
 
@@ -166,7 +166,7 @@ pub(crate) enum Manner {
 }
 
 /// An operation on its way.
-pub(crate) struct Member {
+pub(crate) struct Write {
     act: Act,
     who: Who,
     manner: Manner,
@@ -189,26 +189,26 @@ impl Acts {
             channel,
             watch,
             overdue,
-            operate: schema.sql(include_str!("../../sql/operate_step.sql")),
-            end: schema.sql(include_str!("../../sql/end_task.sql")),
+            operate: schema.sql(pg::statement!("operate_step")),
+            end: schema.sql(pg::statement!("end_task")),
         }
     }
 
     /// How they travel: each in a transaction of its own.
-    pub(crate) fn alone(options: FlightOptions) -> FlightOptions {
-        FlightOptions { max_members: 1, lanes: LANES, ..options }
+    pub(crate) fn alone(options: WriterOptions) -> WriterOptions {
+        WriterOptions { max_writes: 1, concurrency: LANES, ..options }
     }
 
     /// Who watches how long the task takes, if it may go on.
-    fn limit(&self, act: &StepAct, answer: Option<&Answer>) -> Option<Ring> {
+    fn limit(&self, act: &StepAct, answer: Option<&Answer>) -> Option<WakeUp> {
         if matches!(answer, Some(Answer::Operated { anything: false, .. })) {
             return None;
         }
-        act.kept.template.lifecycle.first_limit().map(|limit| self.overdue.ring().after(limit))
+        act.kept.template.lifecycle.first_limit().map(|limit| self.overdue.wake_up().after(limit))
     }
 
     /// Who waits for steps that this may have made ready.
-    fn ready(&self, act: &StepAct, answer: Option<&Answer>) -> Option<Ring> {
+    fn ready(&self, act: &StepAct, answer: Option<&Answer>) -> Option<WakeUp> {
         let template = &act.kept.template;
         let name = |place: &usize| of_step(&template.namespace, &template.steps[*place].name);
         let mut keys: Vec<String> = match answer {
@@ -219,42 +219,42 @@ impl Acts {
             _ => (0..template.steps.len()).map(|place| name(&place)).collect(),
         };
         keys.push(of_namespace(&template.namespace));
-        Some(self.channel.ring_keys(keys.iter().map(String::as_str)))
+        Some(self.channel.wake_up_keys(keys.iter().map(String::as_str)))
     }
 }
 
-impl Flight for Acts {
-    type Member = Member;
+impl BatchedWrite for Acts {
+    type Write = Write;
     type Key = Uuid;
     type Outcome = Answer;
-    const KEPT: bool = true;
+    const RECORDS_OUTCOMES: bool = true;
 
-    fn key(&self, member: &Member) -> Uuid {
-        member.act.task()
+    fn key(&self, write: &Write) -> Uuid {
+        write.act.task()
     }
 
-    fn bytes(&self, member: &Member) -> usize {
-        let Act::Step(act) = &member.act else { return 100 };
+    fn bytes(&self, write: &Write) -> usize {
+        let Act::Step(act) = &write.act else { return 100 };
         let inputs = act.inputs.iter().flatten().map(String::len).sum::<usize>();
         100 + act.body.as_ref().map_or(0, String::len) + inputs
     }
 
-    fn rings(&self, member: &Member, answer: Option<&Answer>) -> Vec<Ring> {
-        if member.manner == Manner::Preview || matches!(answer, Some(Answer::Refused(_))) {
+    fn wake_ups(&self, write: &Write, answer: Option<&Answer>) -> Vec<WakeUp> {
+        if write.manner == Manner::Preview || matches!(answer, Some(Answer::Refused(_))) {
             return Vec::new();
         }
-        let watch = self.watch.ring_keys([member.act.task().to_string().as_str()]);
-        let (ready, limit) = match &member.act {
+        let watch = self.watch.wake_up_keys([write.act.task().to_string().as_str()]);
+        let (ready, limit) = match &write.act {
             Act::Step(act) => (self.ready(act, answer), self.limit(act, answer)),
             Act::Task(_) => (None, None),
         };
         [watch].into_iter().chain(ready).chain(limit).collect()
     }
 
-    async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Member>) -> pg::Result<Landed> {
-        let [Member { act, who, manner }] = boarded.members[..] else { return Err(sqlx::Error::RowNotFound.into()) };
+    async fn send(&self, conn: &mut PgConnection, batch: &WriteBatch<'_, Write>) -> pg::Result<BatchResult> {
+        let [Write { act, who, manner }] = batch.writes[..] else { return Err(sqlx::Error::RowNotFound.into()) };
         let query = match act {
-            Act::Step(act) => boarded
+            Act::Step(act) => batch
                 .query(&self.operate)
                 .bind(act.task)
                 .bind(act.place as i32)
@@ -267,7 +267,7 @@ impl Flight for Acts {
                 .bind(&act.chosen)
                 .bind(&act.inputs)
                 .bind(act.kept.template.lifecycle.limit_ms()),
-            Act::Task(act) => boarded
+            Act::Task(act) => batch
                 .query(&self.end)
                 .bind(act.task)
                 .bind(if act.to == TaskState::Cancelled { "x" } else { "m" })
@@ -275,13 +275,13 @@ impl Flight for Acts {
                 .bind(&who.name)
                 .bind(&who.reason),
         };
-        Landed::of(&query.bind(*manner == Manner::Preview).fetch_one(conn).await?)
+        BatchResult::of(&query.bind(*manner == Manner::Preview).fetch_one(conn).await?)
     }
 
-    fn outcome(&self, member: &Member, text: &str) -> Answer {
-        let answer = member.act.answer(text);
-        if member.manner == Manner::Earnest {
-            match (&member.act, &answer) {
+    fn outcome(&self, write: &Write, text: &str) -> Answer {
+        let answer = write.act.answer(text);
+        if write.manner == Manner::Earnest {
+            match (&write.act, &answer) {
                 (Act::Step(act), Answer::Operated { .. }) => {
                     self.news.tell(Some(&act.kept.template.namespace), act.task, Cause::Operated);
                 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use pg::{Schema, Sql};
 use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
-use wake::{Claim, Look, Looked, Topic};
+use wake::{Claim, PollRequest, PollResult, Topic};
 
 use super::{Delivery, EventDrivenQueueProvider, Providers, Receipt, Source};
 use crate::claim::{self, Args, ClaimedStep, Key, WANT_MAX};
@@ -48,8 +48,8 @@ impl Deliveries {
             providers,
             lost,
             given: Mutex::default(),
-            names: schema.sql(include_str!("../../sql/step_names.sql")),
-            claim: schema.sql(include_str!("../../sql/claim_delivered.sql")),
+            names: schema.sql(pg::statement!("step_names")),
+            claim: schema.sql(pg::statement!("claim_delivered")),
         }
     }
 
@@ -70,7 +70,7 @@ impl Deliveries {
         &self,
         conn: &mut PgConnection,
         deliveries: &[Delivery],
-        seats: &[&Args],
+        waiters: &[&Args],
     ) -> pg::Result<(Unheard<'_>, String, Vec<(usize, ClaimedStep)>)> {
         let unheard = self.lost.unheard();
         let messages = || deliveries.iter().map(|delivery| &delivery.message);
@@ -79,8 +79,8 @@ impl Deliveries {
             .bind(messages().map(|message| message.ordinal).collect::<Vec<_>>())
             .bind(messages().map(|message| message.number).collect::<Vec<_>>())
             .bind(unheard.fence)
-            .bind(seats.iter().map(|seat| seat.worker.as_str()).collect::<Vec<_>>())
-            .bind(seats.iter().map(|seat| seat.lease.as_millis() as i64).collect::<Vec<_>>())
+            .bind(waiters.iter().map(|waiter| waiter.worker.as_str()).collect::<Vec<_>>())
+            .bind(waiters.iter().map(|waiter| waiter.lease.as_millis() as i64).collect::<Vec<_>>())
             .fetch_all(conn)
             .await?;
         let (first, steps) = rows.split_first().ok_or(sqlx::Error::RowNotFound)?;
@@ -101,14 +101,18 @@ impl Claim for Deliveries {
         key.topics(&self.providers.channel)
     }
 
-    async fn look(&self, conn: &mut PgConnection, look: &Look<Queued, Args>) -> pg::Result<Looked<ClaimedStep>> {
+    async fn poll(
+        &self,
+        conn: &mut PgConnection,
+        poll: &PollRequest<Queued, Args>,
+    ) -> pg::Result<PollResult<ClaimedStep>> {
         self.lost.give_back_lost(conn).await?;
-        let Queued { provider, key } = &look.key;
-        let Ok(queue) = self.providers.get(*provider) else { return Ok(Looked::new(None)) };
+        let Queued { provider, key } = &poll.key;
+        let Ok(queue) = self.providers.get(*provider) else { return Ok(PollResult::new(None)) };
         let mut sources = self.sources(conn, key).await?;
         // Each seat gets a step before any gets a second.
-        let most = look.seats.iter().map(|seat| seat.want).max().unwrap_or_default().min(WANT_MAX);
-        let wants = |round: usize| look.seats.iter().enumerate().filter(move |(_, seat)| seat.want > round);
+        let most = poll.waiters.iter().map(|waiter| waiter.want).max().unwrap_or_default().min(WANT_MAX);
+        let wants = |round: usize| poll.waiters.iter().enumerate().filter(move |(_, waiter)| waiter.want > round);
         let mut free: VecDeque<usize> = (0..most).flat_map(wants).map(|(place, _)| place).take(WANT_MAX).collect();
         let (mut claimed, mut again) = (Vec::new(), None);
         // What was claimed goes back if anything after it fails.
@@ -142,8 +146,8 @@ impl Claim for Deliveries {
                 }
             };
             let mut in_hand = InHand { providers: &self.providers, queue, deliveries };
-            let seats: Vec<usize> = free.drain(..in_hand.deliveries.len().min(free.len())).collect();
-            let args: Vec<&Args> = seats.iter().map(|seat| &*look.seats[*seat].args).collect();
+            let waiters: Vec<usize> = free.drain(..in_hand.deliveries.len().min(free.len())).collect();
+            let args: Vec<&Args> = waiters.iter().map(|waiter| &*poll.waiters[*waiter].args).collect();
             let (claim, verdicts, steps) = self.claim(conn, &in_hand.deliveries, &args).await?;
             unheard.push(claim);
             let mut steps: VecDeque<(usize, ClaimedStep)> = steps.into();
@@ -154,7 +158,7 @@ impl Claim for Deliveries {
                     'c' => {
                         if let Some((_, step)) = steps.pop_front_if(|(of, _)| *of == place) {
                             self.providers.held.hold(*provider, &step.token, delivery.receipt, step.lease);
-                            claimed.push((seats[place], step));
+                            claimed.push((waiters[place], step));
                             continue;
                         }
                         dropped.push((*provider, delivery.receipt));
@@ -170,7 +174,7 @@ impl Claim for Deliveries {
                         back.push(delivery.receipt);
                     }
                 }
-                free.push_front(seats[place]);
+                free.push_front(waiters[place]);
             }
             self.providers.ack_soon(dropped);
             if back.is_empty() {
@@ -183,12 +187,12 @@ impl Claim for Deliveries {
             }
         }
         unheard.into_iter().for_each(Unheard::heard);
-        let mut looked = Looked::new(again);
-        for (seat, step) in claimed {
+        let mut polled = PollResult::new(again);
+        for (waiter, step) in claimed {
             // Its lease is the engine's to watch.
-            looked.give(seat, step, None);
+            polled.give(waiter, step, None);
         }
-        Ok(looked)
+        Ok(polled)
     }
 
     async fn give_back(&self, conn: &mut PgConnection, steps: &[ClaimedStep]) -> pg::Result<()> {

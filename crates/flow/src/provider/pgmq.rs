@@ -56,7 +56,7 @@ impl Pgmq {
         Pgmq {
             db: db.clone(),
             schema: schema.name().to_owned(),
-            announce_queue: schema.sql(include_str!("../../sql/announce_queue.sql")),
+            announce_queue: schema.sql(pg::statement!("announce_queue")),
             invisible: lease.min(READING).as_secs().max(1) as i32,
             installed: OnceCell::new(),
             known: Mutex::default(),

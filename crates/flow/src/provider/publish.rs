@@ -13,7 +13,7 @@ use sqlx::{PgConnection, Row};
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep};
-use wake::{Channel, Claim, Claimed, Look, Looked, Topic};
+use wake::{Channel, Claim, Claimed, PollRequest, PollResult, Topic};
 
 use super::{EventDrivenQueueProvider, Providers, Sent, StepMessage};
 use crate::event_driven::outside_channel;
@@ -57,9 +57,9 @@ impl Publishes {
         Publishes {
             channel,
             sending: SENDING.min(lease),
-            publish: schema.sql(include_str!("../../sql/publish_steps.sql")),
-            unpublish: schema.sql(include_str!("../../sql/unpublish_steps.sql")),
-            sweep: schema.sql(include_str!("../../sql/due_providers.sql")),
+            publish: schema.sql(pg::statement!("publish_steps")),
+            unpublish: schema.sql(pg::statement!("unpublish_steps")),
+            sweep: schema.sql(pg::statement!("due_providers")),
         }
     }
 }
@@ -73,32 +73,32 @@ impl Claim for Publishes {
         vec![self.channel.topic_of(&of_namespace(&outlet.namespace))]
     }
 
-    async fn look(&self, conn: &mut PgConnection, look: &Look<Outlet, ()>) -> pg::Result<Looked<Taken>> {
+    async fn poll(&self, conn: &mut PgConnection, poll: &PollRequest<Outlet, ()>) -> pg::Result<PollResult<Taken>> {
         let number = some_fence();
         let rows = sqlx::query(&self.publish)
-            .bind(&look.key.namespace)
-            .bind(look.key.provider.letter())
-            .bind(look.wanted().min(PUBLISH_MAX) as i32)
+            .bind(&poll.key.namespace)
+            .bind(poll.key.provider.letter())
+            .bind(poll.wanted().min(PUBLISH_MAX) as i32)
             .bind(number)
             .bind(self.sending.as_millis() as i64)
             .fetch_all(conn)
             .await?;
         let (last, steps) = rows.split_last().ok_or(sqlx::Error::RowNotFound)?;
-        let mut looked = Looked::next_due_ms(last.try_get("next_due_ms")?);
+        let mut polled = PollResult::next_due_ms(last.try_get("next_due_ms")?);
         for row in steps {
             let message = StepMessage {
                 task: row.try_get("task_id")?,
                 ordinal: row.try_get("ordinal")?,
                 number,
-                namespace: look.key.namespace.clone(),
+                namespace: poll.key.namespace.clone(),
                 step: row.try_get("name")?,
                 priority: row.try_get("priority")?,
                 attempt: row.try_get("attempt")?,
             };
             let again = Duration::from_secs_f64(row.try_get::<f64, _>("again_ms")?.max(0.0) / 1_000.0);
-            looked.give(0, message, Some(again));
+            polled.give(0, message, Some(again));
         }
-        Ok(looked)
+        Ok(polled)
     }
 
     async fn give_back(&self, conn: &mut PgConnection, steps: &[Taken]) -> pg::Result<()> {
@@ -216,7 +216,7 @@ impl Flow {
         };
         // What is not sent is given back when it is dropped.
         let sent = queue.publish(&taken).await?;
-        inner.wake.ring(&[inner.providers.sent(&taken)]);
+        inner.wake.wake_up(&[inner.providers.sent(&taken)]);
         let taken = taken.accept();
         self.keep_sent(&taken).await;
         self.announce_sent(outlet, &sent).await;
@@ -263,12 +263,12 @@ impl Flow {
 
 impl Providers {
     /// Rings who waits for what was sent.
-    fn sent(&self, taken: &Claimed<Publishes>) -> wake::Ring {
+    fn sent(&self, taken: &Claimed<Publishes>) -> wake::WakeUp {
         let mut keys: Vec<String> = taken.iter().map(|step| of_step(&step.namespace, &step.step)).collect();
         keys.extend(taken.first().map(|step| of_namespace(&step.namespace)));
         keys.sort_unstable();
         keys.dedup();
-        self.channel.ring_keys(keys.iter().map(String::as_str))
+        self.channel.wake_up_keys(keys.iter().map(String::as_str))
     }
 }
 

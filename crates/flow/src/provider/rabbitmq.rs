@@ -226,15 +226,15 @@ fn is_fetching(deliveries: &[Delivery], most: usize, late: Instant) -> bool {
 }
 
 /// For as long as something is asked that must be heard to its end. Dropped before that, its connection is left: what came by it unheard comes again.
-struct Hearing<'a>(Option<&'a Link>);
+struct Connected<'a>(Option<&'a Link>);
 
-impl Hearing<'_> {
+impl Connected<'_> {
     fn heard(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Hearing<'_> {
+impl Drop for Connected<'_> {
     fn drop(&mut self) {
         if let Some(link) = self.0 {
             link.leave();
@@ -294,7 +294,7 @@ impl Rabbitmq {
         for Receipt(mark) in receipts {
             let Mark::Tag { delivery, link } = mark else { continue };
             let Some(link) = link.upgrade().filter(|link| link.is_alive()) else { continue };
-            let hearing = Hearing(Some(&link));
+            let hearing = Connected(Some(&link));
             match link.ask("could not end a message", last.say(&delivery.acker)).await {
                 Ok(_) => hearing.heard(),
                 // Nor can the others be that came by it: they come again with this one.
@@ -334,7 +334,7 @@ impl QueueProvider for Rabbitmq {
         most: usize,
     ) -> Result<Vec<Delivery>, QueueError> {
         let link = self.link().await?;
-        let hearing = Hearing(Some(&link));
+        let hearing = Connected(Some(&link));
         let (late, mut deliveries, mut fetched) = (Instant::now() + FETCHING, Vec::new(), Ok(()));
         for source in sources {
             if !is_fetching(&deliveries, most, late) || !link.is_alive() {

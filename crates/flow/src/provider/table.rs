@@ -23,7 +23,7 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn new(schema: &Schema, notices: Consumer<Notices>) -> Table {
-        Table { receive: schema.sql(include_str!("../../sql/receive_steps.sql")), notices }
+        Table { receive: schema.sql(pg::statement!("receive_steps")), notices }
     }
 }
 

@@ -9,7 +9,7 @@ use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use tokio::time::Instant;
 use uuid::Uuid;
-use wake::{Boarded, Channel, Flight, Landed, Ring};
+use wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
 
 use super::standing::Standing;
 use crate::error::{Error, Result};
@@ -142,43 +142,43 @@ pub(crate) struct Advances {
 
 impl Advances {
     pub(crate) fn new(schema: &Schema, channel: Channel) -> Advances {
-        Advances { channel, advance: schema.sql(include_str!("../../sql/advance_schedules.sql")) }
+        Advances { channel, advance: schema.sql(pg::statement!("advance_schedules")) }
     }
 }
 
-impl Flight for Advances {
-    type Member = Advance;
+impl BatchedWrite for Advances {
+    type Write = Advance;
     type Key = Uuid;
     type Outcome = Fate;
-    const KEPT: bool = false;
+    const RECORDS_OUTCOMES: bool = false;
 
-    fn key(&self, member: &Advance) -> Uuid {
-        member.id
+    fn key(&self, write: &Advance) -> Uuid {
+        write.id
     }
 
-    fn rings(&self, member: &Advance, fate: Option<&Fate>) -> Vec<Ring> {
+    fn wake_ups(&self, write: &Advance, fate: Option<&Fate>) -> Vec<WakeUp> {
         let due_in = match fate {
-            None => member.due_in,
+            None => write.due_in,
             Some(Fate::Advanced(due_in)) => *due_in,
             Some(Fate::Lost) => None,
         };
-        due_in.map(|due_in| self.channel.ring().after(due_in)).into_iter().collect()
+        due_in.map(|due_in| self.channel.wake_up().after(due_in)).into_iter().collect()
     }
 
-    async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Advance>) -> pg::Result<Landed> {
-        let members = &boarded.members;
-        let last = || members.iter().map(|member| member.last.as_ref());
-        let query = boarded
+    async fn send(&self, conn: &mut PgConnection, batch: &WriteBatch<'_, Advance>) -> pg::Result<BatchResult> {
+        let writes = &batch.writes;
+        let last = || writes.iter().map(|write| write.last.as_ref());
+        let query = batch
             .query(&self.advance)
-            .bind(members.iter().map(|member| member.id).collect::<Vec<_>>())
-            .bind(members.iter().map(|member| member.version).collect::<Vec<_>>())
-            .bind(members.iter().map(|member| member.from).collect::<Vec<_>>())
-            .bind(members.iter().map(|member| member.next).collect::<Vec<_>>())
-            .bind(members.iter().map(|member| member.retry.map(|retry| retry.as_millis() as i64)).collect::<Vec<_>>())
+            .bind(writes.iter().map(|write| write.id).collect::<Vec<_>>())
+            .bind(writes.iter().map(|write| write.version).collect::<Vec<_>>())
+            .bind(writes.iter().map(|write| write.from).collect::<Vec<_>>())
+            .bind(writes.iter().map(|write| write.next).collect::<Vec<_>>())
+            .bind(writes.iter().map(|write| write.retry.map(|retry| retry.as_millis() as i64)).collect::<Vec<_>>())
             .bind(last().map(|last| last.map(|last| last.tick)).collect::<Vec<_>>())
             .bind(last().map(|last| last.and_then(|last| last.task)).collect::<Vec<_>>())
             .bind(last().map(|last| last.and_then(|last| last.error.as_deref())).collect::<Vec<_>>());
-        Landed::of(&query.fetch_one(conn).await?)
+        BatchResult::of(&query.fetch_one(conn).await?)
     }
 
     fn outcome(&self, _: &Advance, text: &str) -> Fate {

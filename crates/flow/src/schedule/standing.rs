@@ -183,7 +183,7 @@ impl Inner {
     ) -> Result<()> {
         let ring = next_at.map(|next| {
             let delay = std::time::Duration::try_from(next - asked_at).unwrap_or_default();
-            self.schedules_channel.ring().after(delay)
+            self.schedules_channel.wake_up().after(delay)
         });
         let (channels, payloads) = Wake::notifications(&ring.into_iter().collect::<Vec<_>>());
         let id = Uuid::now_v7();

@@ -252,15 +252,15 @@ async fn a_token_twice_in_one_call_is_one() {
 async fn nobody_asks_while_there_is_nothing() {
     let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
     // From when it hears, everybody looks once.
-    pg::testing::eventually("it hears", async || flow.health().is_hearing()).await;
+    pg::testing::eventually("it hears", async || flow.health().is_connected()).await;
     flow.task().await;
     let a = flow.next().await;
     let waiting = flow.waiting(&["b"]).await;
-    let looks = flow.claims().looks;
+    let polls = flow.claims().polls;
     let worker = Claimant { steps: Some(vec!["b".to_owned()]), ..worker() };
     let beside = flow.claim(&worker, 1, Some(Instant::now() + Duration::from_millis(500))).await.expect("a claim");
     assert!(beside.is_empty());
-    assert_eq!(flow.claims().looks, looks);
+    assert_eq!(flow.claims().polls, polls);
     flow.complete(&a, json!(1)).await;
     assert_eq!(waiting.await.expect("no panic").name, "b");
 }
@@ -291,10 +291,8 @@ async fn who_names_too_much_is_woken_all_the_same() {
     assert!(flow.claim(&wide, 1, None).await.expect("a claim").is_empty());
     let waiting = flow.flow.clone();
     let waiting = tokio::spawn(async move { waiting.claim(&wide, 1, Some(Instant::now() + PATIENCE)).await });
-    eventually("it waits", async || {
-        flow.health().consumers.iter().any(|one| one.intentions > 0 && &*one.name == "steps")
-    })
-    .await;
+    eventually("it waits", async || flow.health().consumers.iter().any(|one| one.waiters > 0 && &*one.name == "steps"))
+        .await;
     flow.task().await;
     assert_eq!(waiting.await.expect("no panic").expect("a claim").remove(0).name, "a");
 }
@@ -324,9 +322,9 @@ async fn everybody_in_a_look_has_their_own_name_and_time() {
         "select s.worker, (extract(epoch from s.due_at - s.since) * 1000)::bigint from {schema}.step s \
          where s.task_id = $1 and s.ordinal = $2",
     );
-    for (seat, lease_ms, task, ordinal) in claimed {
+    for (waiter, lease_ms, task, ordinal) in claimed {
         let of: (String, i64) = sqlx::query_as(&sql).bind(task).bind(ordinal).fetch_one(pool).await.expect("a step");
-        let (name, lease) = (names[seat as usize], leases[seat as usize]);
+        let (name, lease) = (names[waiter as usize], leases[waiter as usize]);
         assert_eq!((lease_ms, of.0.as_str(), of.1), (lease, name, lease));
     }
 }

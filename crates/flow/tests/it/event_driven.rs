@@ -147,7 +147,7 @@ async fn a_namespace_made_elsewhere_is_served_at_once() {
     let flow = Fixture::new().await;
     let orchestrator = started(&flow, OrchestrationConfig { pools: pools(), ..OrchestrationConfig::default() });
     let elsewhere = Elsewhere::start(&flow.db).await;
-    eventually("notifications are heard", async || flow.health().is_hearing()).await;
+    eventually("notifications are heard", async || flow.health().is_connected()).await;
     flow.template("t", "[{name: a}, {name: b, dependencies: [a]}]").await;
     eventually("it has a coordinator", async || orchestrator.coordinator(NAMESPACE).is_some()).await;
     let text = "name: t\nnamespace_name: new\nidentity_strategy: always_unique\nsteps: [{name: a}]\n";
@@ -419,9 +419,9 @@ async fn what_nobody_here_waits_for_is_not_forgotten() {
     eventually("it was asked for", async || orchestrator.metrics().fallback_polls > 3).await;
     assert_eq!(orchestrator.metrics().fallback_found, 0);
     due("'infinity'").await;
-    let looks = flow.claims().empty_looks;
+    let polls = flow.claims().empty_polls;
     let own = waiting("a");
-    eventually("it has looked in vain", async || flow.claims().empty_looks > looks).await;
+    eventually("it has looked in vain", async || flow.claims().empty_polls > polls).await;
     due("now() - interval '2 min'").await;
     assert_eq!(own.await.expect("no panic").expect("a claim").remove(0).name, "a");
     assert!(orchestrator.metrics().fallback_found >= 1);
@@ -458,12 +458,12 @@ async fn many_forgotten_tasks_hide_none() {
     let (other, own) = (waiting("x", "c"), waiting("y", "b"));
     eventually("both wait", async || {
         let consumers = flow.health().consumers;
-        consumers.iter().any(|one| &*one.name == "steps" && one.intentions == 2)
+        consumers.iter().any(|one| &*one.name == "steps" && one.waiters == 2)
     })
     .await;
     // Nothing else makes them look as often.
-    let looks = flow.claims().looks;
-    eventually("they look whenever they are asked for", async || flow.claims().looks > looks + 10).await;
+    let polls = flow.claims().polls;
+    eventually("they look whenever they are asked for", async || flow.claims().polls > polls + 10).await;
     due("b", "now() - interval '2 min'").await;
     assert_eq!(own.await.expect("no panic").expect("a claim").remove(0).name, "b");
     assert_eq!(orchestrator.metrics().fallback_found, 0, "it was not among those that were read");

@@ -85,12 +85,12 @@ impl Fixture {
     pub(crate) async fn waiting(&self, steps: &[&str]) -> tokio::task::JoinHandle<ClaimedStep> {
         let steps = Some(steps.iter().map(|step| (*step).to_owned()).collect());
         let (flow, worker) = (self.flow.clone(), Claimant { steps, ..worker() });
-        let before = self.claims().empty_looks;
+        let before = self.claims().empty_polls;
         let waiting = tokio::spawn(async move {
             let claimed = flow.claim(&worker, 1, Some(Instant::now() + PATIENCE)).await;
             claimed.expect("a claim").pop().expect("nothing came")
         });
-        pg::testing::eventually("somebody has looked in vain", async || self.claims().empty_looks > before).await;
+        pg::testing::eventually("somebody has looked in vain", async || self.claims().empty_polls > before).await;
         waiting
     }
 

@@ -170,7 +170,7 @@ async fn what_is_under_way_when_a_task_goes_on_is_the_workers_again() {
 
 /// From when it hears, everybody looks once: whoever comes to wait later is woken by what happens alone.
 async fn hearing(flow: &Fixture) {
-    eventually("it hears", async || flow.health().is_hearing()).await;
+    eventually("it hears", async || flow.health().is_connected()).await;
 }
 
 /// Whoever waits for what an operation makes ready is woken: what follows, what had been stopped, and what a decision leaves.

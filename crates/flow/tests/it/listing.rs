@@ -130,7 +130,7 @@ async fn a_page_is_found_by_an_index() {
     );
     sqlx::query(&many).execute(pool).await.expect("many tasks");
     sqlx::query(flow.db.schema().sql("analyze {schema}.task")).execute(pool).await.expect("statistics");
-    let file = include_str!("../../sql/find_tasks.sql");
+    let file = include_str!("../../db/statements/find_tasks.sql");
     for (namespace, states, index) in [
         (Some(NAMESPACE), None::<Vec<&str>>, "task_listed"),
         (Some(NAMESPACE), Some(vec!["e"]), "task_listed"),

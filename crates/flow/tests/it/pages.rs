@@ -99,7 +99,7 @@ async fn a_step_costs_the_same_in_a_wide_task() {
 /// through the leases that have ended before their time.
 #[tokio::test]
 async fn what_an_old_transaction_keeps_is_not_read() {
-    const LOOKS: i64 = 100;
+    const POLLS: i64 = 100;
     const TASKS: usize = 3_000;
     let Some((flow, role)) = counted().await else { return };
     flow.template("t", "[{name: a}]").await;
@@ -108,18 +108,18 @@ async fn what_an_old_transaction_keeps_is_not_read() {
         join_all((0..500).map(|_| flow.task())).await;
         complete(&flow, &flow.now(500).await).await;
     }
-    let looks = async || {
+    let polls = async || {
         let before = role.pages_matching("claim_steps(").await;
-        for _ in 0..LOOKS {
+        for _ in 0..POLLS {
             assert!(flow.now(1).await.is_empty());
         }
         role.pages_matching("claim_steps(").await - before
     };
     // The last of it is read until it is no longer recent.
-    eventually("it is old", async || looks().await < LOOKS * 60).await;
+    eventually("it is old", async || polls().await < POLLS * 60).await;
     // One of twenty may have to read everything, which is three times as much and more.
-    let pages = looks().await;
-    println!("{LOOKS} looks read {pages} pages");
-    assert!((1..LOOKS * 60).contains(&pages), "{pages}");
+    let pages = polls().await;
+    println!("{POLLS} looks read {pages} pages");
+    assert!((1..POLLS * 60).contains(&pages), "{pages}");
     old.rollback().await.expect("it ends");
 }

@@ -254,7 +254,7 @@ async fn looking_for_expired_tasks_reads_a_few_pages() {
     sqlx::query(flow.db.schema().sql(fill)).execute(pool).await.expect("tasks");
     flow.ended_days_ago(&[task], 31).await;
     flow.db.analyze().await;
-    let text = include_str!("../../sql/expired_tasks.sql").replace("$1", "1");
+    let text = include_str!("../../db/statements/expired_tasks.sql").replace("$1", "1");
     let explain = format!("explain (analyze, buffers, format json) {text}");
     let plan: serde_json::Value =
         sqlx::query_scalar(flow.db.schema().sql(explain.leak())).fetch_one(pool).await.expect("a plan");

@@ -31,9 +31,9 @@ impl Server {
             runtime.block_on(async {
                 let db = pg::Database::connect(&url, pg::Options::default()).await.expect("a database");
                 let flow = Flow::open(db.clone(), schema, Options::default()).await.expect("a flow");
-                eventually("it hears", async || flow.health().is_hearing()).await;
+                eventually("it hears", async || flow.health().is_connected()).await;
                 let orchestrator = flow.orchestrate();
-                eventually("it has looked", async || flow.schedule_looks().empty_looks > 0).await;
+                eventually("it has looked", async || flow.schedule_looks().empty_polls > 0).await;
                 ready.send(()).expect("somebody waits");
                 let _ = stopped.await;
                 orchestrator.shutdown().await;
@@ -187,12 +187,12 @@ async fn a_schedule_is_heard_of_elsewhere() {
 async fn waiting_costs_nothing() {
     let flow = fixture().await;
     let _orchestrator = flow.orchestrate();
-    let looks = || (flow.schedule_looks().looks, flow.schedule_looks().sweeps);
+    let polls = || (flow.schedule_looks().polls, flow.schedule_looks().sweeps);
     for _ in 0..2 {
         let is_at_rest = async || {
-            let before = looks();
+            let before = polls();
             flow.wait_in_vain().await;
-            before.0 > 0 && looks() == before
+            before.0 > 0 && polls() == before
         };
         eventually("it is at rest", is_at_rest).await;
         flow.put(cron("rarely", "@yearly")).await;

@@ -15,7 +15,7 @@ async fn migrated() -> TestDb {
 #[tokio::test]
 async fn the_schema_is_the_committed_one() {
     let db = migrated().await;
-    check_snapshot(db.database(), db.schema(), concat!(env!("CARGO_MANIFEST_DIR"), "/schema.sql")).await;
+    check_snapshot(db.database(), db.schema(), concat!(env!("CARGO_MANIFEST_DIR"), "/db/schema.sql")).await;
 }
 
 /// A mistake in a statement that is rarely sent must not wait for its day.
@@ -23,7 +23,7 @@ async fn the_schema_is_the_committed_one() {
 #[tokio::test]
 async fn every_statement_fits_the_schema() {
     let db = migrated().await;
-    let files = sql_files(concat!(env!("CARGO_MANIFEST_DIR"), "/sql"));
+    let files = sql_files(concat!(env!("CARGO_MANIFEST_DIR"), "/db/statements"));
     prepare_all(db.database(), db.schema(), &files).await;
 }
 
@@ -47,7 +47,7 @@ async fn earlier_templates_are_listed() {
             ('c', '{"input_schema":{"const":"\u0000"},"description":"hidden"}')) as d (name, document)
         where n.name = 'n'"#)
     .await;
-    run(include_str!("../../migrations/0011_bounded_lists.sql")).await;
+    run(include_str!("../../db/migrations/0011_bounded_lists.sql")).await;
     let flow = Flow::open(db.database().clone(), db.schema().clone(), flow::Options::default()).await.expect("a flow");
     let page = flow.templates(&flow::TemplateFilter::default(), None, 10).await.expect("a page");
     let listed: Vec<&str> = page.templates.iter().map(|template| template.description.as_str()).collect();

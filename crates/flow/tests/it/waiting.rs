@@ -30,7 +30,7 @@ async fn waiting(flow: &Flow, task: Uuid) -> JoinHandle<TaskState> {
 
 fn waiters(flow: &Flow) -> usize {
     let consumers = flow.health().consumers;
-    consumers.iter().filter(|consumer| &*consumer.name == "watch").map(|consumer| consumer.intentions).sum()
+    consumers.iter().filter(|consumer| &*consumer.name == "watch").map(|consumer| consumer.waiters).sum()
 }
 
 /// Whoever waits is woken by the end of the task, here or in another process; nothing polls, and the fallback is minutes away.

@@ -87,7 +87,7 @@ async fn figures_of_an_idle_process_are_answered_from_memory() {
     let writer = open(db.database().clone()).await.expect("migrated");
     push(&writer, "q", "p", &["1"]).await;
     let queues = open(role.database().clone()).await.expect("opened");
-    eventually("it hears", async || queues.health().is_hearing()).await;
+    eventually("it hears", async || queues.health().is_connected()).await;
     figures(&queues, 10, |figures| figures.queues.iter().any(|one| one.depth == 1)).await;
     // What began to hear may have been after the reading: one more is allowed, once.
     eventually("a hundred readings without a statement", async || {

@@ -133,7 +133,7 @@ pub(crate) async fn end(queues: &Queues, batch: &Batch, status: AckStatus) -> Ve
 /// Returns when so many pops wait.
 pub(crate) async fn until_waiting(queues: &Queues, count: usize) {
     eventually("so many wait", async || {
-        queues.health().consumers.iter().map(|consumer| consumer.intentions).sum::<usize>() == count
+        queues.health().consumers.iter().map(|consumer| consumer.waiters).sum::<usize>() == count
     })
     .await;
 }

@@ -61,7 +61,7 @@ async fn a_message_costs_the_same_when_the_tables_have_grown() {
 /// through the leases that have ended before their time.
 #[tokio::test]
 async fn what_an_old_transaction_keeps_is_not_read() {
-    const LOOKS: i64 = 100;
+    const POLLS: i64 = 100;
     const PARTITIONS: usize = 250;
     const ROUNDS: usize = 12;
     let Some((db, queues, role)) = counted().await else { return };
@@ -69,19 +69,19 @@ async fn what_an_old_transaction_keeps_is_not_read() {
     for _ in 0..ROUNDS {
         through(&queues, &role, 0..PARTITIONS).await;
     }
-    let looks = async || {
+    let polls = async || {
         let before = role.pages_matching(".claim(").await;
-        for _ in 0..LOOKS {
+        for _ in 0..POLLS {
             assert!(now(&queues, of("q", "g", 1)).await.is_none());
         }
         role.pages_matching(".claim(").await - before
     };
     // The last of it is read until it is no longer recent.
-    eventually("it is old", async || looks().await < LOOKS * 60).await;
+    eventually("it is old", async || polls().await < POLLS * 60).await;
     // One of twenty may have to read everything, which is three times as much and more.
-    let pages = looks().await;
-    println!("{LOOKS} looks read {pages} pages");
-    assert!((1..LOOKS * 60).contains(&pages), "{pages}");
+    let pages = polls().await;
+    println!("{POLLS} looks read {pages} pages");
+    assert!((1..POLLS * 60).contains(&pages), "{pages}");
     old.rollback().await.expect("it ends");
 }
 

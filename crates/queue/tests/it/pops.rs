@@ -115,10 +115,10 @@ async fn many_waiters_are_one_claim() {
         })
         .collect();
     pg::testing::eventually("all wait", async || {
-        queues.health().consumers.iter().map(|consumer| consumer.intentions).sum::<usize>() == 20
+        queues.health().consumers.iter().map(|consumer| consumer.waiters).sum::<usize>() == 20
     })
     .await;
-    let before = queues.pops().looks;
+    let before = queues.pops().polls;
     let names: Vec<String> = (0..20).map(|n| format!("p{n}")).collect();
     let messages = names.iter().flat_map(|name| ["a", "b"].map(|which| message("q", name, which)));
     queues.push(messages.collect()).await.expect("pushed");
@@ -131,8 +131,8 @@ async fn many_waiters_are_one_claim() {
     partitions.sort();
     partitions.dedup();
     assert_eq!(partitions.len(), 20, "a partition each");
-    let looks = queues.pops().looks - before;
-    assert!(looks <= 5, "{looks} looks for 20 waiters");
+    let polls = queues.pops().polls - before;
+    assert!(polls <= 5, "{polls} polls for 20 waiters");
 }
 
 /// A pop may take several partitions under one lease, and no more messages than its batch.
@@ -369,7 +369,7 @@ async fn who_waits_for_a_queue_that_is_not_there_gets_its_first_message() {
     let new = |group: &str| Pop { subscription: Subscription::New, ..of("q", group, 9) };
     let waiting = soon(&queues, new("early"));
     let pushed = async {
-        pg::testing::eventually("it has looked", async || queues.pops().empty_looks == 1).await;
+        pg::testing::eventually("it has looked", async || queues.pops().empty_polls == 1).await;
         push(&queues, "q", "p", &["1"]).await
     };
     let (batch, _) = tokio::join!(waiting, pushed);

@@ -222,7 +222,7 @@ async fn much_goes_in_steps_and_one_server_does_it() {
     lengthen(&queues, "p0", 500).await;
     age(&queues, 100).await;
     let mut other = queues.db.database().begin().await.expect("a transaction");
-    let lock = queues.db.schema().sql(include_str!("../../sql/lock_house.sql"));
+    let lock = queues.db.schema().sql(include_str!("../../db/statements/lock_house.sql"));
     let ours: bool = sqlx::query_scalar(&lock).fetch_one(&mut *other).await.expect("asked");
     assert!(ours);
     assert_eq!(queues.retain().await.expect("nothing done"), 0);

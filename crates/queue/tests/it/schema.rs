@@ -15,7 +15,7 @@ async fn migrated() -> TestDb {
 #[tokio::test]
 async fn the_schema_is_the_committed_one() {
     let db = migrated().await;
-    check_snapshot(db.database(), db.schema(), concat!(env!("CARGO_MANIFEST_DIR"), "/schema.sql")).await;
+    check_snapshot(db.database(), db.schema(), concat!(env!("CARGO_MANIFEST_DIR"), "/db/schema.sql")).await;
 }
 
 /// A mistake in a statement that is rarely sent must not wait for its day.
@@ -23,6 +23,6 @@ async fn the_schema_is_the_committed_one() {
 #[tokio::test]
 async fn every_statement_fits_the_schema() {
     let db = migrated().await;
-    let files = sql_files(concat!(env!("CARGO_MANIFEST_DIR"), "/sql"));
+    let files = sql_files(concat!(env!("CARGO_MANIFEST_DIR"), "/db/statements"));
     prepare_all(db.database(), db.schema(), &files).await;
 }

@@ -11,7 +11,8 @@ use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
 use uuid::Uuid;
 use wake::{
-    Boarded, Channel, Claim, Consumer, Flight, FlightOptions, Flights, Landed, Look, Looked, Payload, Ring, Topic, Wake,
+    BatchResult, BatchedWrite, Channel, Claim, Consumer, Payload, PollRequest, PollResult, Topic, Wake, WakeUp,
+    WriteBatch, Writer, WriterOptions,
 };
 
 /// Attempts after which a job that keeps failing is left alone.
@@ -32,8 +33,8 @@ pub struct Jobs {
     /// Its engine.
     pub wake: Wake,
     pub claims: Consumer<Claims>,
-    enqueues: Flights<Enqueue>,
-    finishes: Flights<Finish>,
+    enqueues: Writer<Enqueue>,
+    finishes: Writer<Finish>,
 }
 
 impl Jobs {
@@ -56,8 +57,8 @@ impl Jobs {
         let finish = Finish { channel, sql: sql("select * from {schema}.finish($1, $2, $3, $4, $5, $6, $7)") };
         Ok(Jobs {
             claims: wake.consumer("jobs", claims),
-            enqueues: wake.flights("enqueue", enqueue, FlightOptions::default()),
-            finishes: wake.flights("finish", finish, FlightOptions::default()),
+            enqueues: wake.writer("enqueue", enqueue, WriterOptions::default()),
+            finishes: wake.writer("finish", finish, WriterOptions::default()),
             wake,
         })
     }
@@ -118,12 +119,12 @@ impl Claim for Claims {
         vec![self.channel.topic_of(queue)]
     }
 
-    async fn look(&self, conn: &mut PgConnection, look: &Look<String, Duration>) -> pg::Result<Looked<Job>> {
+    async fn poll(&self, conn: &mut PgConnection, poll: &PollRequest<String, Duration>) -> pg::Result<PollResult<Job>> {
         // One lease for all: the longest any of them asked for.
-        let lease = look.seats.iter().map(|seat| *seat.args).max().unwrap_or_default();
+        let lease = poll.waiters.iter().map(|waiter| *waiter.args).max().unwrap_or_default();
         let query = sqlx::query(&self.claim)
-            .bind(&look.key)
-            .bind(look.wanted().min(1_000) as i32)
+            .bind(&poll.key)
+            .bind(poll.wanted().min(1_000) as i32)
             .bind(lease.as_millis() as i64);
         let rows = query.fetch_all(conn).await?;
         let mut jobs = Vec::new();
@@ -135,7 +136,7 @@ impl Claim for Claims {
                 body: row.get("body"),
             });
         }
-        Ok(Looked::next_due_ms(rows.first().and_then(|row| row.get("next_due_ms"))).deal(look, jobs, Some(lease)))
+        Ok(PollResult::next_due_ms(rows.first().and_then(|row| row.get("next_due_ms"))).deal(poll, jobs, Some(lease)))
     }
 
     async fn give_back(&self, conn: &mut PgConnection, jobs: &[Job]) -> pg::Result<()> {
@@ -163,23 +164,23 @@ struct NewJob {
     delay: Duration,
 }
 
-impl Flight for Enqueue {
-    type Member = NewJob;
+impl BatchedWrite for Enqueue {
+    type Write = NewJob;
     type Key = ();
     type Outcome = i64;
-    const KEPT: bool = true;
+    const RECORDS_OUTCOMES: bool = true;
 
     fn key(&self, _: &NewJob) {}
 
-    fn rings(&self, job: &NewJob, _: Option<&i64>) -> Vec<Ring> {
-        vec![self.channel.ring_keys([job.queue.as_str()]).after(job.delay)]
+    fn wake_ups(&self, job: &NewJob, _: Option<&i64>) -> Vec<WakeUp> {
+        vec![self.channel.wake_up_keys([job.queue.as_str()]).after(job.delay)]
     }
 
-    async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, NewJob>) -> pg::Result<Landed> {
-        let queues: Vec<&str> = boarded.members.iter().map(|job| job.queue.as_str()).collect();
-        let bodies: Vec<&str> = boarded.members.iter().map(|job| job.body.as_str()).collect();
-        let delays: Vec<i64> = boarded.members.iter().map(|job| job.delay.as_millis() as i64).collect();
-        Landed::of(&boarded.query(&self.sql).bind(queues).bind(bodies).bind(delays).fetch_one(conn).await?)
+    async fn send(&self, conn: &mut PgConnection, batch: &WriteBatch<'_, NewJob>) -> pg::Result<BatchResult> {
+        let queues: Vec<&str> = batch.writes.iter().map(|job| job.queue.as_str()).collect();
+        let bodies: Vec<&str> = batch.writes.iter().map(|job| job.body.as_str()).collect();
+        let delays: Vec<i64> = batch.writes.iter().map(|job| job.delay.as_millis() as i64).collect();
+        BatchResult::of(&batch.query(&self.sql).bind(queues).bind(bodies).bind(delays).fetch_one(conn).await?)
     }
 
     fn outcome(&self, _: &NewJob, id: &str) -> i64 {
@@ -200,27 +201,27 @@ struct Ended {
     retry_ms: Option<i64>,
 }
 
-impl Flight for Finish {
-    type Member = Ended;
+impl BatchedWrite for Finish {
+    type Write = Ended;
     type Key = i64;
     type Outcome = bool;
-    const KEPT: bool = true;
+    const RECORDS_OUTCOMES: bool = true;
 
     fn key(&self, ended: &Ended) -> i64 {
         ended.id
     }
 
-    fn rings(&self, ended: &Ended, ours: Option<&bool>) -> Vec<Ring> {
+    fn wake_ups(&self, ended: &Ended, ours: Option<&bool>) -> Vec<WakeUp> {
         let pause = ended.retry_ms.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
-        let ring = pause.map(|pause| self.channel.ring_keys([ended.queue.as_str()]).after(pause));
-        ring.filter(|_| ours != Some(&false)).into_iter().collect()
+        let wake_up = pause.map(|pause| self.channel.wake_up_keys([ended.queue.as_str()]).after(pause));
+        wake_up.filter(|_| ours != Some(&false)).into_iter().collect()
     }
 
-    async fn fly(&self, conn: &mut PgConnection, boarded: &Boarded<'_, Ended>) -> pg::Result<Landed> {
-        let ids: Vec<i64> = boarded.members.iter().map(|ended| ended.id).collect();
-        let tokens: Vec<Uuid> = boarded.members.iter().map(|ended| ended.token).collect();
-        let retries: Vec<Option<i64>> = boarded.members.iter().map(|ended| ended.retry_ms).collect();
-        Landed::of(&boarded.query(&self.sql).bind(ids).bind(tokens).bind(retries).fetch_one(conn).await?)
+    async fn send(&self, conn: &mut PgConnection, batch: &WriteBatch<'_, Ended>) -> pg::Result<BatchResult> {
+        let ids: Vec<i64> = batch.writes.iter().map(|ended| ended.id).collect();
+        let tokens: Vec<Uuid> = batch.writes.iter().map(|ended| ended.token).collect();
+        let retries: Vec<Option<i64>> = batch.writes.iter().map(|ended| ended.retry_ms).collect();
+        BatchResult::of(&batch.query(&self.sql).bind(ids).bind(tokens).bind(retries).fetch_one(conn).await?)
     }
 
     fn outcome(&self, _: &Ended, ours: &str) -> bool {

@@ -8,20 +8,20 @@ use pg::testing::TestDb;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::fixture::{LEASE, PATIENCE, Stranger, eventually, options, settled, start_hearing, take, waiter, waiting};
+use crate::fixture::{LEASE, PATIENCE, Stranger, eventually, options, settled, start_connected, take, waiter, waiting};
 
 /// A claim that locks a due row and dies rings nobody; its row is looked for again until it can be had.
 /// Another program holds the row for so long that the pauses between looks have grown to their longest, and is ended.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_whose_claimer_died_is_picked_up_within_a_second() {
     let db = TestDb::new().await;
-    let jobs = start_hearing(db.database(), db.schema(), options()).await;
+    let jobs = start_connected(db.database(), db.schema(), options()).await;
     let (mut dying, mut stranger) = (Stranger::of(&db).await, Stranger::of(&db).await);
     let id = stranger.insert("q").await;
     dying.run(&format!("begin; select from {{schema}}.job where id = {id} for update")).await;
     let waits = waiter(&jobs, "q");
     let held = Instant::now();
-    eventually("looks skip the row", async || jobs.claims.counts().skipped_looks >= 8).await;
+    eventually("looks skip the row", async || jobs.claims.counts().skipped_polls >= 8).await;
     // The pauses double from 10 ms; other reasons to look may cut a few of them short.
     assert!(held.elapsed() > Duration::from_millis(300), "eight looks in {:?} are too many", held.elapsed());
 
@@ -38,7 +38,7 @@ async fn a_row_whose_claimer_died_is_picked_up_within_a_second() {
 async fn nothing_is_lost_with_waiters_that_go_away_at_any_moment() {
     const JOBS: usize = 400;
     let db = TestDb::new().await;
-    let jobs = start_hearing(db.database(), db.schema(), options()).await;
+    let jobs = start_connected(db.database(), db.schema(), options()).await;
     let done = Arc::new(Mutex::new(HashSet::new()));
     let mut workers = JoinSet::new();
     for _ in 0..20 {
@@ -65,7 +65,7 @@ async fn nothing_is_lost_with_waiters_that_go_away_at_any_moment() {
     assert!(in_time.is_ok(), "{} of {JOBS} done, counts {:?}", done.len(), jobs.claims.counts());
     assert_eq!(*done, added);
     assert!(jobs.claims.counts().given_back > 0, "no waiter went away with an item");
-    assert_eq!(jobs.claims.health().intentions, 0);
+    assert_eq!(jobs.claims.health().waiters, 0);
 }
 
 /// What measures time has the machine to itself.
@@ -78,14 +78,14 @@ mod alone {
     async fn a_dropped_waiters_item_reaches_another_within_50_ms() {
         const ROUNDS: usize = 21;
         let db = TestDb::new().await;
-        let jobs = start_hearing(db.database(), db.schema(), options()).await;
+        let jobs = start_connected(db.database(), db.schema(), options()).await;
         let mut took = Vec::new();
         for _ in 0..ROUNDS {
             let id = jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
             let claimed = jobs.claims.claim("q".to_owned(), 1, LEASE, Instant::now() + PATIENCE).await;
             let claimed = claimed.expect("a claim").expect("a job");
             let other = waiter(&jobs, "q");
-            eventually("the other waits", async || jobs.claims.health().intentions == 1).await;
+            eventually("the other waits", async || jobs.claims.health().waiters == 1).await;
             sleep(Duration::from_millis(10)).await;
 
             let dropped = Instant::now();
@@ -104,7 +104,7 @@ mod alone {
     #[tokio::test(flavor = "multi_thread")]
     async fn the_end_of_a_lease_is_on_time() {
         let db = TestDb::new().await;
-        let jobs = start_hearing(db.database(), db.schema(), options()).await;
+        let jobs = start_connected(db.database(), db.schema(), options()).await;
         let id = jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
         let lease = Duration::from_secs(1);
         let lost = jobs.claim("q", lease, Instant::now() + PATIENCE).await.expect("a claim").expect("a job");
@@ -121,7 +121,7 @@ mod alone {
     #[tokio::test(flavor = "multi_thread")]
     async fn a_waiter_beside_a_dead_worker_has_its_job_when_the_lease_ends() {
         let db = TestDb::new().await;
-        let jobs = start_hearing(db.database(), db.schema(), options()).await;
+        let jobs = start_connected(db.database(), db.schema(), options()).await;
         let lease = Duration::from_secs(1);
         let mut waits = JoinSet::new();
         for _ in 0..2 {

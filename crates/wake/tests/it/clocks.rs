@@ -5,7 +5,7 @@ use std::time::Duration;
 use pg::testing::{TestDb, WrongClock};
 use tokio::time::Instant;
 
-use crate::fixture::{options, start_hearing, take};
+use crate::fixture::{options, start_connected, take};
 use crate::process::{Process, jobs};
 
 const HOUR: i64 = 3_600;
@@ -25,12 +25,12 @@ fn jobs_ahead(clock: &WrongClock, db: &TestDb, seconds: i64, arguments: &[&str])
 async fn processes_whose_clocks_disagree_agree_on_due_times_and_leases() {
     let db = TestDb::new().await;
     let Some(clock) = WrongClock::compile().await else { return };
-    let here = start_hearing(db.database(), db.schema(), options()).await;
+    let here = start_connected(db.database(), db.schema(), options()).await;
 
     let behind = jobs_ahead(&clock, &db, -HOUR, &["work", "q", "--hold", "--lease-ms", "1500", "--idle-ms", "60000"]);
     assert_eq!(behind.line(0).await.1, "ready");
-    let ahead = jobs_ahead(&clock, &db, HOUR, &["add", "q", "x", "--delay-ms", "1500"]);
-    let (added, id) = ahead.line(0).await;
+    let prefetch = jobs_ahead(&clock, &db, HOUR, &["add", "q", "x", "--delay-ms", "1500"]);
+    let (added, id) = prefetch.line(0).await;
     let (had, said) = behind.line(1).await;
     assert_eq!(said, format!("{id} 1 x"));
     on_time(added, had);

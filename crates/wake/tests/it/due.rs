@@ -6,7 +6,7 @@ use pg::testing::TestDb;
 use pg::{Migrator, Sql};
 use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
-use wake::{Channel, Claim, Consumer, Look, Looked, Payload, Topic, Wake, channel_name};
+use wake::{Channel, Claim, Consumer, Payload, PollRequest, PollResult, Topic, Wake, channel_name};
 
 use crate::fixture::{PATIENCE, Stranger, eventually, options};
 
@@ -29,10 +29,10 @@ impl Claim for Timers {
         vec![self.channel.topic()]
     }
 
-    async fn look(&self, conn: &mut PgConnection, look: &Look<(), ()>) -> pg::Result<Looked<i64>> {
-        let row = sqlx::query(&self.take).bind(look.wanted() as i64).fetch_one(conn).await?;
+    async fn poll(&self, conn: &mut PgConnection, poll: &PollRequest<(), ()>) -> pg::Result<PollResult<i64>> {
+        let row = sqlx::query(&self.take).bind(poll.wanted() as i64).fetch_one(conn).await?;
         let taken: Vec<i64> = row.get(0);
-        Ok(Looked::next_due_ms(row.get(1)).deal(look, taken, None))
+        Ok(PollResult::next_due_ms(row.get(1)).deal(poll, taken, None))
     }
 
     async fn give_back(&self, _: &mut PgConnection, _: &[i64]) -> pg::Result<()> {
@@ -63,7 +63,7 @@ async fn timers(db: &TestDb) -> (Wake, Consumer<Timers>) {
     let due = "select exists (select from {schema}.timer where due_at <= now())";
     let timers = Timers { channel, take: db.schema().sql(take), due: db.schema().sql(due) };
     let consumer = wake.consumer("timers", timers);
-    eventually("the listener hears", async || wake.health().is_hearing()).await;
+    eventually("the listener hears", async || wake.health().is_connected()).await;
     (wake, consumer)
 }
 
@@ -75,10 +75,10 @@ async fn waits_for(db: &TestDb, consumer: &Consumer<Timers>, id: i64, payload: &
         async move { consumer.claim((), 1, (), Instant::now() + PATIENCE).await }
     });
     eventually("it has looked", async || {
-        consumer.health().intentions == 1 && consumer.counts().empty_looks == consumer.counts().looks - (id as u64 - 1)
+        consumer.health().waiters == 1 && consumer.counts().empty_polls == consumer.counts().polls - (id as u64 - 1)
     })
     .await;
-    let before = consumer.counts().looks;
+    let before = consumer.counts().polls;
     let channel = channel_name(db.schema().name(), "timers");
     let set = format!(
         "insert into {{schema}}.timer values ({id}, now() + {} * interval '1 ms'); \
@@ -89,7 +89,7 @@ async fn waits_for(db: &TestDb, consumer: &Consumer<Timers>, id: i64, payload: &
     Stranger::of(db).await.run(&set).await;
     let set = Instant::now();
     tokio::time::sleep_until(asked + AHEAD / 2).await;
-    let early = consumer.counts().looks - before;
+    let early = consumer.counts().polls - before;
     let had = waits.await.expect("no panic").expect("a claim").expect("a timer").accept();
     assert_eq!(had, [id]);
     assert!(asked.elapsed() >= AHEAD, "it was early");
@@ -130,7 +130,7 @@ async fn an_item_whose_waiter_is_gone_goes_to_the_next_it_fits() {
         let consumer = consumer.clone();
         async move { consumer.claim((), 1, (), Instant::now() + PATIENCE).await }
     });
-    eventually("it waits", async || consumer.health().intentions == 1).await;
+    eventually("it waits", async || consumer.health().waiters == 1).await;
     drop(first);
     let had = second.await.expect("no panic").expect("a claim").expect("the timer").accept();
     assert_eq!(had, [1]);

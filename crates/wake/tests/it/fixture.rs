@@ -40,7 +40,7 @@ pub(crate) async fn start(db: &Database, schema: &Schema, options: wake::Options
 }
 
 /// A queue that hears notifications.
-pub(crate) async fn start_hearing(db: &Database, schema: &Schema, options: wake::Options) -> Jobs {
+pub(crate) async fn start_connected(db: &Database, schema: &Schema, options: wake::Options) -> Jobs {
     let jobs = start(db, schema, options).await;
     hearing(&jobs).await;
     jobs
@@ -55,12 +55,12 @@ pub(crate) async fn start_as(role: &CountingRole, db: &TestDb, options: wake::Op
 
 /// Waits until notifications are heard.
 pub(crate) async fn hearing(jobs: &Jobs) {
-    eventually("the listener hears", async || jobs.wake.health().is_hearing()).await;
+    eventually("the listener hears", async || jobs.wake.health().is_connected()).await;
 }
 
 /// Waits until so many intentions wait and no look is being made for them.
-pub(crate) async fn waiting(jobs: &Jobs, intentions: usize) {
-    eventually("they wait", async || jobs.claims.health().intentions == intentions).await;
+pub(crate) async fn waiting(jobs: &Jobs, waiters: usize) {
+    eventually("they wait", async || jobs.claims.health().waiters == waiters).await;
     settled(jobs).await;
 }
 

@@ -6,7 +6,9 @@ use pg::testing::TestDb;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::fixture::{LEASE, Stranger, eventually, hearing, options, start_as, start_hearing, take, undoubted, waiter};
+use crate::fixture::{
+    LEASE, Stranger, eventually, hearing, options, start_as, start_connected, take, undoubted, waiter,
+};
 use crate::jobs::Jobs;
 
 /// How long idleness is watched.
@@ -41,7 +43,7 @@ async fn a_minute_of_waiting_makes_no_statement() {
     let jobs = start_as(&role, &db, wake::Options::default()).await;
     hearing(&jobs).await;
     let mut waiters = waiters(&jobs);
-    eventually("both groups know", async || jobs.claims.counts().empty_looks >= 2).await;
+    eventually("both groups know", async || jobs.claims.counts().empty_polls >= 2).await;
     undoubted(&jobs).await;
 
     let before = role.statements().await;
@@ -69,12 +71,12 @@ async fn a_minute_of_waiting_makes_the_fallbacks_statements_and_no_other() {
     let begin = Instant::now() + fallback / 2;
     sleep_until(begin).await;
 
-    let (calls, sweeps, looks) = (role.calls().await, role.calls_matching(SWEEP).await, jobs.claims.counts().looks);
+    let (calls, sweeps, polls) = (role.calls().await, role.calls_matching(SWEEP).await, jobs.claims.counts().polls);
     sleep_until(begin + WATCHED).await;
     let statements = role.statements().await;
     assert_eq!(role.calls_matching(SWEEP).await - sweeps, 12, "{statements:?}");
     assert_eq!(role.calls().await - calls, 12, "{statements:?}");
-    assert_eq!(jobs.claims.counts().looks, looks);
+    assert_eq!(jobs.claims.counts().polls, polls);
     assert!(waiters.try_join_next().is_none(), "a waiter ended");
 }
 
@@ -84,7 +86,7 @@ async fn a_minute_of_waiting_makes_the_fallbacks_statements_and_no_other() {
 async fn a_transaction_idle_for_a_minute_delays_nobody_else() {
     const SPAN: Duration = Duration::from_secs(10);
     let db = TestDb::new().await;
-    let jobs = start_hearing(db.database(), db.schema(), options()).await;
+    let jobs = start_connected(db.database(), db.schema(), options()).await;
     let (mut idle, mut stranger) = (Stranger::of(&db).await, Stranger::of(&db).await);
     let held = stranger.insert("q").await;
     let hold = format!(

@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use wake::{ListenerState, Listening};
 
 use crate::fixture::{
-    Elsewhere, NEVER, Stranger, briefly_polling, eventually, hearing, options, start, start_as, start_hearing, take,
+    Elsewhere, NEVER, Stranger, briefly_polling, eventually, hearing, options, start, start_as, start_connected, take,
     waiter, waiting,
 };
 use crate::jobs::Jobs;
@@ -29,18 +29,18 @@ fn listening_through(db: &TestDb, proxy: &Proxy) -> Database {
 }
 
 /// A job from elsewhere arrives although nothing is heard; later, when something is and polling has ended, another does.
-async fn polls_until_it_hears(jobs: &Jobs, stranger: &mut Stranger, mend: impl AsyncFnOnce()) {
-    let deaf = waiter(jobs, "q");
+async fn polls_until_it_is_connected(jobs: &Jobs, stranger: &mut Stranger, mend: impl AsyncFnOnce()) {
+    let disconnected = waiter(jobs, "q");
     let id = stranger.insert("q").await;
-    assert_eq!(deaf.await.expect("served").id, id);
+    assert_eq!(disconnected.await.expect("served").id, id);
     assert!(jobs.claims.health().polling);
 
     mend().await;
     hearing(jobs).await;
-    let hears = waiter(jobs, "q");
+    let connected = waiter(jobs, "q");
     eventually("polling ends", async || !jobs.claims.health().polling).await;
     let id = stranger.insert("q").await;
-    assert_eq!(hears.await.expect("served").id, id);
+    assert_eq!(connected.await.expect("served").id, id);
 }
 
 /// Losing the listener again and again delays nobody for long, and loses nothing.
@@ -116,17 +116,17 @@ async fn a_half_open_listener_is_noticed_and_replaced() {
         heartbeat_deadline: Duration::from_millis(300),
         ..briefly_polling()
     };
-    let jobs = start_hearing(&listening_through(&db, &proxy), db.schema(), heartbeat).await;
+    let jobs = start_connected(&listening_through(&db, &proxy), db.schema(), heartbeat).await;
     let mut stranger = Stranger::of(&db).await;
 
     proxy.set(Mode::Swallow).await;
     let since = Instant::now();
-    eventually("the loss is noticed", async || !jobs.wake.health().is_hearing()).await;
+    eventually("the loss is noticed", async || !jobs.wake.health().is_connected()).await;
     assert!(since.elapsed() < Duration::from_secs(5), "after {:?}", since.elapsed());
     let ListenerState::Lost { reason } = jobs.wake.health().listener else { panic!("not lost") };
     assert!(reason.contains("heartbeat"), "{reason}");
 
-    polls_until_it_hears(&jobs, &mut stranger, async || {
+    polls_until_it_is_connected(&jobs, &mut stranger, async || {
         proxy.set(Mode::Pass).await;
         // What was accepted meanwhile stays dead; ending it saves waiting for its timeout.
         proxy.cut();
@@ -144,7 +144,7 @@ async fn a_listener_refused_at_start_is_polled_for_and_recovers() {
     let jobs = start(&listening_through(&db, &proxy), db.schema(), briefly_polling()).await;
     eventually("it is lost", async || matches!(jobs.wake.health().listener, ListenerState::Lost { .. })).await;
     let mut stranger = Stranger::of(&db).await;
-    polls_until_it_hears(&jobs, &mut stranger, async || proxy.set(Mode::Pass).await).await;
+    polls_until_it_is_connected(&jobs, &mut stranger, async || proxy.set(Mode::Pass).await).await;
 }
 
 /// A role that may not even log in a second time cannot listen, and its queue works: it polls until it may.
@@ -164,7 +164,7 @@ async fn a_server_without_room_for_a_listener_is_polled_until_there_is() {
     eventually("it is lost", async || matches!(jobs.wake.health().listener, ListenerState::Lost { .. })).await;
     let more = format!("alter role \"{}\" connection limit 10", role.name());
     let mut owner = Stranger::of(&db).await;
-    polls_until_it_hears(&jobs, &mut stranger, async || owner.run(&more).await).await;
+    polls_until_it_is_connected(&jobs, &mut stranger, async || owner.run(&more).await).await;
 }
 
 /// Through a transaction-mode pooler, without a direct address, everything works by polling.

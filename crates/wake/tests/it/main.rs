@@ -4,22 +4,22 @@
 #[allow(unreachable_pub, dead_code)] // The product as the example has it; a test uses what it needs.
 mod jobs;
 
-mod ahead;
 mod claims;
 mod clocks;
 mod due;
 mod fixture;
-mod flights;
 mod idle;
 mod listener;
 mod metrics;
 mod mode;
 mod outcomes;
 mod panics;
+mod prefetch;
 mod process;
 mod processes;
 mod registry;
 mod restart;
-mod rings;
 mod schema;
 mod turns;
+mod wake_ups;
+mod writer;

@@ -10,8 +10,8 @@ use metrics::{
 use pg::Database;
 use pg::testing::{Proxy, TestDb};
 
-use crate::ahead::{crowd, tickets};
-use crate::fixture::{Stranger, briefly_polling, eventually, hearing, options, start_hearing, take, waiter, waiting};
+use crate::fixture::{Stranger, briefly_polling, eventually, hearing, options, start_connected, take, waiter, waiting};
+use crate::prefetch::{crowd, tickets};
 
 /// Remembers the names and kinds under which something was recorded.
 #[derive(Clone, Default)]
@@ -95,8 +95,8 @@ async fn every_metric_is_recorded_by_a_run_that_has_everything() {
     let db = TestDb::new().await;
     let proxy = Proxy::start(&db).await;
     let behind = Database::connect_lazy(proxy.url(), pg::Options::default()).expect("a pool");
-    let small = wake::Options { max_intentions: 1, ..briefly_polling() };
-    let jobs = start_hearing(&behind, db.schema(), small).await;
+    let small = wake::Options { max_waiters: 1, ..briefly_polling() };
+    let jobs = start_connected(&behind, db.schema(), small).await;
     let mut stranger = Stranger::of(&db).await;
 
     // A waiter beyond the registry's room, rings from here and elsewhere, and an item given back.
@@ -112,7 +112,7 @@ async fn every_metric_is_recorded_by_a_run_that_has_everything() {
     let held = stranger.insert("held").await;
     stranger.run(&format!("begin; select from {{schema}}.job where id in ({held}, {}) for update", job.id)).await;
     let skips = waiter(&jobs, "held");
-    eventually("a look skips the row", async || jobs.claims.counts().skipped_looks > 0).await;
+    eventually("a look skips the row", async || jobs.claims.counts().skipped_polls > 0).await;
     let finishes = tokio::spawn({
         let jobs = jobs.clone();
         async move { jobs.done("q", &job).await }
@@ -127,9 +127,9 @@ async fn every_metric_is_recorded_by_a_run_that_has_everything() {
     let cut = proxy.cut_request_with("fails");
     let fails = waiter(&jobs, "fails");
     cut.happened().await;
-    eventually("the look failed", async || jobs.claims.counts().failed_looks > 0).await;
+    eventually("the look failed", async || jobs.claims.counts().failed_polls > 0).await;
     proxy.cut();
-    eventually("the loss is noticed", async || !jobs.wake.health().is_hearing()).await;
+    eventually("the loss is noticed", async || !jobs.wake.health().is_connected()).await;
     hearing(&jobs).await;
     eventually("it sweeps", async || jobs.claims.counts().sweeps > 0).await;
     stranger.insert("fails").await;
@@ -150,18 +150,18 @@ async fn every_metric_is_recorded_by_a_run_that_has_everything() {
 #[tokio::test(flavor = "multi_thread")]
 async fn counts_tell_looks_from_items() {
     let db = TestDb::new().await;
-    let jobs = start_hearing(db.database(), db.schema(), options()).await;
+    let jobs = start_connected(db.database(), db.schema(), options()).await;
     let waits = waiter(&jobs, "q");
     waiting(&jobs, 1).await;
     let counts = jobs.claims.counts();
-    assert_eq!((counts.looks, counts.empty_looks, counts.items), (1, 1, 0));
+    assert_eq!((counts.polls, counts.empty_polls, counts.items), (1, 1, 0));
     jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
     waits.await.expect("served");
     let counts = jobs.claims.counts();
-    assert_eq!((counts.looks, counts.empty_looks, counts.items), (2, 1, 1));
+    assert_eq!((counts.polls, counts.empty_polls, counts.items), (2, 1, 1));
     jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
     take(&jobs, "q").await;
     assert_eq!(jobs.claims.counts().items, 2);
     let health = jobs.claims.health();
-    assert_eq!((&*health.name, health.polling, health.intentions, health.groups), ("jobs", false, 0, 1));
+    assert_eq!((&*health.name, health.polling, health.waiters, health.groups), ("jobs", false, 0, 1));
 }

@@ -8,7 +8,8 @@ use tokio::time::{Instant, sleep};
 use wake::{AggressiveOn, Strategy};
 
 use crate::fixture::{
-    LEASE, PATIENCE, Stranger, briefly_polling, eventually, options, settled, start_hearing, undoubted, waiter, waiting,
+    LEASE, PATIENCE, Stranger, briefly_polling, eventually, options, settled, start_connected, undoubted, waiter,
+    waiting,
 };
 
 /// Under `EveryWake` a ring is followed by a while of polling, which ends by itself.
@@ -17,7 +18,7 @@ use crate::fixture::{
 async fn a_ring_is_followed_by_polling_under_every_wake() {
     let db = TestDb::new().await;
     let every = wake::Options { aggressive_on: AggressiveOn::EveryWake, ..briefly_polling() };
-    let jobs = start_hearing(db.database(), db.schema(), every).await;
+    let jobs = start_connected(db.database(), db.schema(), every).await;
     let waits = [waiter(&jobs, "q"), waiter(&jobs, "q")];
     waiting(&jobs, 2).await;
     undoubted(&jobs).await;
@@ -42,7 +43,7 @@ async fn a_ring_is_followed_by_polling_under_every_wake() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rings_and_due_times_are_no_reason_to_poll_under_faults() {
     let db = TestDb::new().await;
-    let jobs = start_hearing(db.database(), db.schema(), briefly_polling()).await;
+    let jobs = start_connected(db.database(), db.schema(), briefly_polling()).await;
     undoubted(&jobs).await;
     let before = jobs.claims.counts().sweeps;
     for delay in [0, 100, 0, 200, 0] {
@@ -60,13 +61,13 @@ async fn rings_and_due_times_are_no_reason_to_poll_under_faults() {
 async fn a_fallback_that_finds_work_is_followed_by_polling() {
     let db = TestDb::new().await;
     let second = wake::Options { fallback_poll_interval: Duration::from_secs(1), ..briefly_polling() };
-    let jobs = start_hearing(db.database(), db.schema(), second).await;
+    let jobs = start_connected(db.database(), db.schema(), second).await;
     let waits = [waiter(&jobs, "q"), waiter(&jobs, "q")];
     // Past the sweep that is made because the listener has just begun to hear.
     eventually("only fallbacks sweep", async || jobs.claims.counts().sweeps >= 3).await;
     let mut stranger = Stranger::of(&db).await;
     stranger.insert_unheard("q").await;
-    eventually("the fallback finds it", async || jobs.claims.health().intentions == 1).await;
+    eventually("the fallback finds it", async || jobs.claims.health().waiters == 1).await;
     assert!(jobs.claims.health().polling, "{:?}", jobs.claims.counts());
     eventually("polling ends", async || !jobs.claims.health().polling).await;
 
@@ -81,12 +82,12 @@ async fn a_fallback_that_finds_work_is_followed_by_polling() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_orphan_is_found_by_the_trailing_look() {
     let db = TestDb::new().await;
-    let jobs = start_hearing(db.database(), db.schema(), options()).await;
+    let jobs = start_connected(db.database(), db.schema(), options()).await;
     let waits = [waiter(&jobs, "q"), waiter(&jobs, "q")];
     waiting(&jobs, 2).await;
     let mut stranger = Stranger::of(&db).await;
     let rung = stranger.insert("q").await;
-    eventually("the ring is heard", async || jobs.claims.health().intentions == 1).await;
+    eventually("the ring is heard", async || jobs.claims.health().waiters == 1).await;
     let orphan = stranger.insert_unheard("q").await;
     let since = Instant::now();
     let mut served = Vec::new();
@@ -106,21 +107,21 @@ async fn a_broadcast_wakes_everybody_and_serves_one() {
     const WAITERS: usize = 6;
     let db = TestDb::new().await;
     let broadcast = wake::Options { strategy: Strategy::Broadcast, ..options() };
-    let jobs = start_hearing(db.database(), db.schema(), broadcast).await;
+    let jobs = start_connected(db.database(), db.schema(), broadcast).await;
     let mut waits = JoinSet::new();
     for _ in 0..WAITERS {
         let jobs = jobs.clone();
         waits.spawn(async move { jobs.claim("q", LEASE, Instant::now() + PATIENCE).await });
     }
-    eventually("everybody has looked", async || jobs.claims.counts().empty_looks >= WAITERS as u64).await;
+    eventually("everybody has looked", async || jobs.claims.counts().empty_polls >= WAITERS as u64).await;
     let before = jobs.claims.counts();
     let id = jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
     let first = waits.join_next().await.expect("one").expect("no panic").expect("a claim").expect("a job");
     assert_eq!(first.id, id);
-    eventually("everybody looks", async || jobs.claims.counts().looks >= before.looks + WAITERS as u64).await;
+    eventually("everybody looks", async || jobs.claims.counts().polls >= before.polls + WAITERS as u64).await;
     settled(&jobs).await;
     assert_eq!(jobs.claims.counts().items, before.items + 1);
-    assert_eq!(jobs.claims.health().intentions, WAITERS - 1);
+    assert_eq!(jobs.claims.health().waiters, WAITERS - 1);
 
     for _ in 1..WAITERS {
         jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
@@ -136,12 +137,12 @@ async fn a_broadcast_wakes_everybody_and_serves_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn polling_does_not_end_over_a_row_that_somebody_holds() {
     let db = TestDb::new().await;
-    let jobs = start_hearing(db.database(), db.schema(), briefly_polling()).await;
+    let jobs = start_connected(db.database(), db.schema(), briefly_polling()).await;
     let (mut holder, mut stranger) = (Stranger::of(&db).await, Stranger::of(&db).await);
     let id = stranger.insert_unheard("q").await;
     holder.run("begin; select from {schema}.job for update").await;
     let wait = waiter(&jobs, "q");
-    eventually("the row is skipped", async || jobs.claims.counts().skipped_looks > 0).await;
+    eventually("the row is skipped", async || jobs.claims.counts().skipped_polls > 0).await;
     let listeners = "select count(pg_terminate_backend(pid)) from pg_stat_activity \
                      where application_name = 'reveille listener' and query like '%' || {schema_text} || '%'";
     eventually("the listener is killed", async || stranger.ask::<i64>(listeners).await > 0).await;
@@ -162,7 +163,7 @@ async fn polling_does_not_end_over_a_row_that_somebody_holds() {
 async fn a_late_look_is_followed_by_polling() {
     let db = TestDb::new().await;
     let patience = Duration::from_millis(100);
-    let jobs = start_hearing(
+    let jobs = start_connected(
         db.database(),
         db.schema(),
         wake::Options { notify_delivery_timeout: patience, ..briefly_polling() },
@@ -173,7 +174,7 @@ async fn a_late_look_is_followed_by_polling() {
     settled(&jobs).await;
     eventually("no fault of the start is left", async || !jobs.claims.health().polling).await;
     Stranger::of(&db).await.insert_unheard("q").await;
-    jobs.wake.ring(&[jobs.wake.channel("jobs", wake::Payload::Keys).ring_keys(["q"])]);
+    jobs.wake.wake_up(&[jobs.wake.channel("jobs", wake::Payload::Keys).wake_up_keys(["q"])]);
     std::thread::sleep(patience * 3);
     wait.await.expect("served");
     assert!(jobs.claims.health().polling);

@@ -6,11 +6,11 @@ use pg::Database;
 use pg::testing::{Mode, Proxy, TestDb};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use wake::{Error, FlightOptions};
+use wake::{Error, WriterOptions};
 
-use crate::fixture::{LEASE, Stranger, options, start, start_hearing, take, waiter};
-use crate::flights::{marks, under_way};
+use crate::fixture::{LEASE, Stranger, options, start, start_connected, take, waiter};
 use crate::jobs::Jobs;
+use crate::writer::{marks, under_way};
 
 /// A queue that reaches the server by way of a proxy.
 async fn behind(proxy: &Proxy, db: &TestDb) -> Jobs {
@@ -63,7 +63,7 @@ async fn a_token_is_good_for_one_call_however_often_its_connection_breaks() {
     assert_eq!(Stranger::of(&db).await.jobs().await, 0);
 }
 
-/// Flights of many members, cut at random sides of the commit: as many jobs as calls, each under the id its caller was told.
+/// Writer of many members, cut at random sides of the commit: as many jobs as calls, each under the id its caller was told.
 /// A third of the members is a marker for a cut.
 #[tokio::test(flavor = "multi_thread")]
 async fn members_of_broken_flights_all_hear_the_truth() {
@@ -106,7 +106,7 @@ fn impatient(proxy: &Proxy) -> Database {
 async fn a_write_that_could_not_be_sent_has_not_happened() {
     let db = TestDb::new().await;
     let proxy = Proxy::start(&db).await;
-    let soon = FlightOptions { give_up_after: Duration::from_millis(500), ..FlightOptions::default() };
+    let soon = WriterOptions { give_up_after: Duration::from_millis(500), ..WriterOptions::default() };
     // Before anything connects: of a connection that is cut one cannot know whether it carried the write.
     proxy.set(Mode::Refuse).await;
     let marks = marks(&db, &impatient(&proxy), soon).await;
@@ -123,7 +123,7 @@ async fn a_write_whose_outcome_cannot_be_learnt_is_not_guessed() {
     const NUMBER: i64 = 0x1122_3344_5566_7788;
     let db = TestDb::new().await;
     let proxy = Proxy::start(&db).await;
-    let soon = FlightOptions { give_up_after: Duration::from_secs(2), ..FlightOptions::default() };
+    let soon = WriterOptions { give_up_after: Duration::from_secs(2), ..WriterOptions::default() };
     let marks = marks(&db, &impatient(&proxy), soon).await;
     // The first opens the connection that the second goes by; nobody else gets in.
     marks.submit(0).await.expect("an outcome");
@@ -143,7 +143,7 @@ async fn a_write_whose_outcome_cannot_be_learnt_is_not_guessed() {
 async fn a_waiter_hears_of_an_unreachable_database_at_its_deadline_only() {
     let db = TestDb::new().await;
     let proxy = Proxy::start(&db).await;
-    let jobs = start_hearing(&impatient(&proxy), db.schema(), options()).await;
+    let jobs = start_connected(&impatient(&proxy), db.schema(), options()).await;
     proxy.set(Mode::Refuse).await;
     proxy.cut();
     let asked = Instant::now();
@@ -164,7 +164,7 @@ async fn a_waiter_hears_of_an_unreachable_database_at_its_deadline_only() {
 async fn a_write_on_a_connection_that_went_silent_is_answered_and_not_repeated() {
     let db = TestDb::new().await;
     let proxy = Proxy::start(&db).await;
-    let soon = FlightOptions { attempt_timeout: Duration::from_secs(1), ..FlightOptions::default() };
+    let soon = WriterOptions { attempt_timeout: Duration::from_secs(1), ..WriterOptions::default() };
     let marks = marks(&db, &impatient(&proxy), soon).await;
     let caller = tokio::spawn({
         let marks = marks.clone();

@@ -8,15 +8,15 @@ use pg::Sql;
 use pg::testing::TestDb;
 use sqlx::PgConnection;
 use tokio::time::{Instant, timeout};
-use wake::{Channel, Claim, Error, FlightOptions, Look, Looked, Payload, Topic, Wake};
+use wake::{Channel, Claim, Error, Payload, PollRequest, PollResult, Topic, Wake, WriterOptions};
 
 use crate::fixture::{PATIENCE, Stranger, eventually, options};
-use crate::flights::{PANICS, marks, under_way};
+use crate::writer::{PANICS, marks, under_way};
 
 /// Ones: each look after the second sweep finds one; its first and the first sweep panic.
 struct Clumsy {
     channel: Channel,
-    looks: Arc<AtomicUsize>,
+    polls: Arc<AtomicUsize>,
     sweeps: Arc<AtomicUsize>,
     one: Sql,
 }
@@ -30,13 +30,13 @@ impl Claim for Clumsy {
         vec![self.channel.topic()]
     }
 
-    async fn look(&self, conn: &mut PgConnection, look: &Look<(), ()>) -> pg::Result<Looked<i32>> {
+    async fn poll(&self, conn: &mut PgConnection, poll: &PollRequest<(), ()>) -> pg::Result<PollResult<i32>> {
         let one: i32 = sqlx::query_scalar(&self.one).fetch_one(conn).await?;
-        match self.looks.fetch_add(1, Ordering::SeqCst) {
+        match self.polls.fetch_add(1, Ordering::SeqCst) {
             0 => panic!("the first look of a test"),
             // Nothing yet, however often it looks: who waits now is found by a sweep after the one that panics.
-            _ if self.sweeps.load(Ordering::SeqCst) < 2 => Ok(Looked::new(None)),
-            _ => Ok(Looked::new(None).deal(look, vec![one], None)),
+            _ if self.sweeps.load(Ordering::SeqCst) < 2 => Ok(PollResult::new(None)),
+            _ => Ok(PollResult::new(None).deal(poll, vec![one], None)),
         }
     }
 
@@ -60,20 +60,20 @@ async fn a_panic_of_a_claim_is_a_failure_like_any_other() {
     let often = wake::Options { fallback_poll_interval: Duration::from_millis(300), ..options() };
     let wake = Wake::start(db.database(), db.schema(), often);
     let channel = wake.channel("ones", Payload::Empty);
-    let (looks, sweeps) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+    let (polls, sweeps) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
     let one = db.schema().sql("select 1");
-    let ones = wake.consumer("ones", Clumsy { channel, looks: looks.clone(), sweeps: sweeps.clone(), one });
+    let ones = wake.consumer("ones", Clumsy { channel, polls: polls.clone(), sweeps: sweeps.clone(), one });
     let claimed = ones.claim((), 1, (), Instant::now() + PATIENCE).await.expect("a claim").expect("a one");
     assert_eq!(claimed.accept(), [1]);
-    assert!(looks.load(Ordering::SeqCst) >= 3 && sweeps.load(Ordering::SeqCst) >= 2);
-    assert!(ones.counts().failed_looks >= 1);
+    assert!(polls.load(Ordering::SeqCst) >= 3 && sweeps.load(Ordering::SeqCst) >= 2);
+    assert!(ones.counts().failed_polls >= 1);
 }
 
 /// A flight that panics has an unknown outcome for who was in it; who comes after it flies.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_of_a_flight_does_not_ground_the_next() {
     let db = TestDb::new().await;
-    let marks = marks(&db, db.database(), FlightOptions { max_members: 1, ..FlightOptions::default() }).await;
+    let marks = marks(&db, db.database(), WriterOptions { max_writes: 1, ..WriterOptions::default() }).await;
     let (clumsy, next) = tokio::join!(marks.submit(PANICS), marks.submit(1));
     assert!(matches!(clumsy, Err(Error::Unknown { .. })), "{clumsy:?}");
     assert_eq!(next.expect("an outcome"), 1);
@@ -88,7 +88,7 @@ fn flights_end_with_their_runtime() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let (_db, marks) = runtime.block_on(async {
         let db = TestDb::new().await;
-        let marks = marks(&db, db.database(), FlightOptions { max_members: 1, ..FlightOptions::default() }).await;
+        let marks = marks(&db, db.database(), WriterOptions { max_writes: 1, ..WriterOptions::default() }).await;
         for number in 0..3 {
             let marks = marks.clone();
             tokio::spawn(async move { marks.submit(number).await });

@@ -11,7 +11,7 @@ use pg::testing::TestDb;
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
-use crate::fixture::{LEASE, NEVER, Stranger, eventually, options, start_hearing, waiter, waiting};
+use crate::fixture::{LEASE, NEVER, Stranger, eventually, options, start_connected, waiter, waiting};
 use crate::jobs::Jobs;
 use crate::process::{Process, jobs};
 
@@ -20,7 +20,7 @@ use crate::process::{Process, jobs};
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_process_rings_the_first() {
     let db = TestDb::new().await;
-    let here = start_hearing(db.database(), db.schema(), options()).await;
+    let here = start_connected(db.database(), db.schema(), options()).await;
     for _ in 0..3 {
         let waits = waiter(&here, "q");
         waiting(&here, 1).await;
@@ -53,7 +53,7 @@ async fn the_example_shows_itself() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_process_rings_the_second() {
     let db = TestDb::new().await;
-    let here = start_hearing(db.database(), db.schema(), options()).await;
+    let here = start_connected(db.database(), db.schema(), options()).await;
     let worker = Process::start(jobs(&db, &["work", "q", "--idle-ms", "60000"]));
     assert_eq!(worker.line(0).await.1, "ready");
     for number in 1..=5 {
@@ -84,7 +84,7 @@ async fn psql() -> Option<PathBuf> {
 async fn psql_inserts_and_re_times_ring() {
     let db = TestDb::new().await;
     let psql = psql().await;
-    let here = start_hearing(db.database(), db.schema(), options()).await;
+    let here = start_connected(db.database(), db.schema(), options()).await;
     let run = async |sql: &str| {
         let Some(psql) = &psql else { return Stranger::of(&db).await.ask::<i64>(sql).await };
         let sql = db.schema().sql(sql);
@@ -132,7 +132,7 @@ fn hoard(jobs: &Jobs) -> Arc<Mutex<HashSet<i64>>> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sender_killed_between_commit_and_ring_strands_nothing() {
     let db = TestDb::new().await;
-    let here = start_hearing(db.database(), db.schema(), options()).await;
+    let here = start_connected(db.database(), db.schema(), options()).await;
     let had = hoard(&here);
     for round in 0..6 {
         let sender = Process::start(jobs(&db, &["flood", "q", "8"]));

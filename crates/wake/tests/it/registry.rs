@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 use wake::Error;
 
 use crate::fixture::{
-    LEASE, PATIENCE, Stranger, eventually, hearing, options, settled, start_as, start_hearing, undoubted, waiter,
+    LEASE, PATIENCE, Stranger, eventually, hearing, options, settled, start_as, start_connected, undoubted, waiter,
     waiting,
 };
 
@@ -29,11 +29,11 @@ async fn ten_thousand_waiters_in_a_hundred_groups_are_all_served() {
         waits.spawn(async move { jobs.claim(&queue, LEASE, Instant::now() + PATIENCE * 3).await });
     };
     (0..GROUPS).for_each(&mut join);
-    eventually("each group knows", async || jobs.claims.counts().empty_looks >= GROUPS as u64).await;
+    eventually("each group knows", async || jobs.claims.counts().empty_polls >= GROUPS as u64).await;
     undoubted(&jobs).await;
     let before = role.statements().await;
     (GROUPS..WAITERS).for_each(&mut join);
-    eventually("all wait", async || jobs.claims.health().intentions == WAITERS).await;
+    eventually("all wait", async || jobs.claims.health().waiters == WAITERS).await;
     settled(&jobs).await;
     assert_eq!(role.statements().await, before, "whoever joins a group that knows it is empty makes no query");
     assert_eq!(jobs.claims.health().groups, GROUPS);
@@ -56,7 +56,7 @@ async fn ten_thousand_waiters_in_a_hundred_groups_are_all_served() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_registry_refuses_and_has_room_again() {
     let db = TestDb::new().await;
-    let jobs = start_hearing(db.database(), db.schema(), wake::Options { max_intentions: 3, ..options() }).await;
+    let jobs = start_connected(db.database(), db.schema(), wake::Options { max_waiters: 3, ..options() }).await;
     let waits = [waiter(&jobs, "a"), waiter(&jobs, "a"), waiter(&jobs, "b")];
     waiting(&jobs, 3).await;
     let refused = jobs.claim("c", LEASE, Instant::now() + PATIENCE).await.expect_err("no room");
@@ -65,7 +65,7 @@ async fn a_full_registry_refuses_and_has_room_again() {
     assert_eq!(jobs.claims.counts().refused, 1);
 
     waits[2].abort();
-    eventually("one leaves", async || jobs.claims.health().intentions == 2).await;
+    eventually("one leaves", async || jobs.claims.health().waiters == 2).await;
     let id = jobs.enqueue("c", "", Duration::ZERO).await.expect("added");
     let job = jobs.claim("c", LEASE, Instant::now() + PATIENCE).await.expect("room").expect("a job");
     assert_eq!(job.id, id);
@@ -76,16 +76,16 @@ async fn a_full_registry_refuses_and_has_room_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forgotten_group_looks_again() {
     let db = TestDb::new().await;
-    let jobs = start_hearing(db.database(), db.schema(), wake::Options { max_groups: 2, ..options() }).await;
-    let looks = async |queue: &str| {
-        let before = jobs.claims.counts().looks;
+    let jobs = start_connected(db.database(), db.schema(), wake::Options { max_groups: 2, ..options() }).await;
+    let polls = async |queue: &str| {
+        let before = jobs.claims.counts().polls;
         let nothing = jobs.claim(queue, LEASE, Instant::now() + Duration::from_millis(20)).await.expect("a claim");
         assert!(nothing.is_none());
-        jobs.claims.counts().looks - before
+        jobs.claims.counts().polls - before
     };
-    assert_eq!([looks("a").await, looks("b").await], [1, 1]);
-    assert_eq!([looks("a").await, looks("b").await], [0, 0], "both know that they are empty");
-    assert_eq!([looks("c").await, looks("b").await, looks("a").await], [1, 0, 1]);
+    assert_eq!([polls("a").await, polls("b").await], [1, 1]);
+    assert_eq!([polls("a").await, polls("b").await], [0, 0], "both know that they are empty");
+    assert_eq!([polls("c").await, polls("b").await, polls("a").await], [1, 0, 1]);
     assert_eq!(jobs.claims.health().groups, 2);
 }
 
@@ -94,7 +94,7 @@ async fn a_forgotten_group_looks_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_with_waiters_is_not_forgotten() {
     let db = TestDb::new().await;
-    let jobs = start_hearing(db.database(), db.schema(), wake::Options { max_groups: 1, ..options() }).await;
+    let jobs = start_connected(db.database(), db.schema(), wake::Options { max_groups: 1, ..options() }).await;
     let briefly = async |queue: &str| {
         let nothing = jobs.claim(queue, LEASE, Instant::now() + Duration::from_millis(20)).await.expect("a claim");
         assert!(nothing.is_none());
@@ -113,11 +113,11 @@ async fn a_group_with_waiters_is_not_forgotten() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_that_does_not_wait_always_looks() {
     let db = TestDb::new().await;
-    let jobs = start_hearing(db.database(), db.schema(), options()).await;
+    let jobs = start_connected(db.database(), db.schema(), options()).await;
     for _ in 0..3 {
-        let before = jobs.claims.counts().looks;
+        let before = jobs.claims.counts().polls;
         assert!(jobs.claims.claim_now("q".to_owned(), 1, LEASE).await.expect("a claim").is_none());
-        assert_eq!(jobs.claims.counts().looks, before + 1);
+        assert_eq!(jobs.claims.counts().polls, before + 1);
     }
     let id = Stranger::of(&db).await.insert_unheard("q").await;
     let now = jobs.claims.claim_now("q".to_owned(), 1, LEASE).await.expect("a claim").expect("a job").accept();
@@ -128,7 +128,7 @@ async fn a_claim_that_does_not_wait_always_looks() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_closed_consumer_ends_every_wait() {
     let db = TestDb::new().await;
-    let jobs = start_hearing(db.database(), db.schema(), options()).await;
+    let jobs = start_connected(db.database(), db.schema(), options()).await;
     let mut waits = JoinSet::new();
     for queue in ["a", "a", "b"] {
         let jobs = jobs.clone();
@@ -150,7 +150,7 @@ async fn a_closed_consumer_ends_every_wait() {
 async fn an_ordinary_role_can_own_a_queue() {
     let db = TestDb::new().await;
     let Some(role) = db.counting_role().await else { return };
-    let jobs = start_hearing(role.database(), db.schema(), options()).await;
+    let jobs = start_connected(role.database(), db.schema(), options()).await;
     let waits = waiter(&jobs, "q");
     let id = jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
     assert_eq!(waits.await.expect("served").id, id);
@@ -161,7 +161,7 @@ async fn an_ordinary_role_can_own_a_queue() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_claim_is_told_so() {
     let db = TestDb::new().await;
-    let jobs = start_hearing(db.database(), db.schema(), options()).await;
+    let jobs = start_connected(db.database(), db.schema(), options()).await;
     let waits = waiter(&jobs, "q");
     let refused = jobs.claim("a \0 in the middle", LEASE, Instant::now() + PATIENCE).await.expect_err("refused");
     assert!(matches!(&refused, Error::Refused { .. }) && !refused.is_transient(), "{refused}");
@@ -174,7 +174,7 @@ async fn a_refused_claim_is_told_so() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_waiter_does_not_make_its_queue_look_empty() {
     let db = TestDb::new().await;
-    let jobs = start_hearing(db.database(), db.schema(), options()).await;
+    let jobs = start_connected(db.database(), db.schema(), options()).await;
     Stranger::of(&db).await.insert_unheard("q").await;
     let endless = Duration::from_millis(i64::MAX as u64);
     let refused = jobs.claim("q", endless, Instant::now() + PATIENCE).await.expect_err("no such lease");
@@ -188,7 +188,7 @@ async fn a_refused_waiter_does_not_make_its_queue_look_empty() {
 #[tokio::test(flavor = "multi_thread")]
 async fn closing_gives_back_what_a_look_in_the_air_claims() {
     let db = TestDb::new().await;
-    let jobs = start_hearing(db.database(), db.schema(), options()).await;
+    let jobs = start_connected(db.database(), db.schema(), options()).await;
     let (mut holder, mut stranger) = (Stranger::of(&db).await, Stranger::of(&db).await);
     stranger.insert_unheard("q").await;
     holder.run("begin; lock table {schema}.job in exclusive mode").await;

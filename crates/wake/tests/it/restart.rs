@@ -10,7 +10,7 @@ use pg::{Database, Schema};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::fixture::{LEASE, NEVER, PATIENCE, Stranger, eventually, hearing, options, start_hearing};
+use crate::fixture::{LEASE, NEVER, PATIENCE, Stranger, eventually, hearing, options, start_connected};
 use crate::jobs::Jobs;
 use crate::process::{Process, jobs};
 
@@ -19,7 +19,7 @@ async fn private() -> Option<(PrivateCluster, Schema, Jobs)> {
     let schema = Schema::new("jobs").expect("a name");
     let db = Database::connect_lazy(cluster.url(), pg::Options::default()).expect("a pool");
     sqlx::query("create schema jobs").execute(db.pool()).await.expect("create the schema");
-    let jobs = start_hearing(&db, &schema, options()).await;
+    let jobs = start_connected(&db, &schema, options()).await;
     Some((cluster, schema, jobs))
 }
 
@@ -140,6 +140,6 @@ async fn timers_fire_on_time_after_the_process_that_set_them_has_ended() {
         due.insert(id.parse().expect("an id"), said + Duration::from_millis(3_000));
     }
     assert_eq!(setter.ended().await.len(), 3);
-    let jobs = start_hearing(db.database(), db.schema(), options()).await;
+    let jobs = start_connected(db.database(), db.schema(), options()).await;
     on_time(&jobs, &due).await;
 }

@@ -15,7 +15,7 @@ async fn migrated() -> TestDb {
 #[tokio::test]
 async fn the_schema_is_the_committed_one() {
     let db = migrated().await;
-    check_snapshot(db.database(), db.schema(), concat!(env!("CARGO_MANIFEST_DIR"), "/schema.sql")).await;
+    check_snapshot(db.database(), db.schema(), concat!(env!("CARGO_MANIFEST_DIR"), "/db/schema.sql")).await;
 }
 
 /// A mistake in a statement that is rarely sent must not wait for its day.
@@ -23,11 +23,11 @@ async fn the_schema_is_the_committed_one() {
 #[tokio::test]
 async fn every_statement_fits_the_schema() {
     let db = migrated().await;
-    let files = sql_files(concat!(env!("CARGO_MANIFEST_DIR"), "/sql"));
+    let files = sql_files(concat!(env!("CARGO_MANIFEST_DIR"), "/db/statements"));
     prepare_all(db.database(), db.schema(), &files).await;
     let calls = [
-        ("ring", "select {schema}.ring($1::text[], $2::text[])"),
-        ("land", "select {schema}.land($1::uuid, $2::text[], $3::text[], $4::text[])"),
+        ("ring", "select {schema}.notify($1::text[], $2::text[])"),
+        ("land", "select {schema}.finish_batch($1::uuid, $2::text[], $3::text[], $4::text[])"),
     ];
     prepare_all(db.database(), db.schema(), &calls).await;
 }

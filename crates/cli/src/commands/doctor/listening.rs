@@ -104,7 +104,7 @@ async fn notification(database: &pg::Database) -> Finding {
             DIRECT_FIX,
         );
     }
-    match timeout(PATIENCE + ARRIVES_WITHIN, ring(database)).await {
+    match timeout(PATIENCE + ARRIVES_WITHIN, wake_up(database)).await {
         Ok(Ok(true)) => Finding::ok(WHAT, "sent on one connection, arrived on another"),
         Ok(Ok(false)) => Finding::fail(
             WHAT,
@@ -127,7 +127,7 @@ async fn notification(database: &pg::Database) -> Finding {
 }
 
 /// Listens directly, notifies through the pool; whether it arrived.
-async fn ring(database: &pg::Database) -> pg::Result<bool> {
+async fn wake_up(database: &pg::Database) -> pg::Result<bool> {
     let channel = format!("reveille_doctor_{}", std::process::id());
     let direct = database.dedicated("reveille doctor", &[])?;
     let mut listener = PgListener::connect_with(&direct).await?;

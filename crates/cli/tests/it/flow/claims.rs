@@ -125,7 +125,7 @@ async fn a_stopping_server_answers_whoever_waits() {
 /// Beyond the configured number, a claim that would wait is refused for now, and has room when another has gone.
 #[tokio::test]
 async fn too_many_waiting_workers_are_refused_for_now() {
-    let server = Server::with(&["--flow-max-intentions=2"]).await;
+    let server = Server::with(&["--flow-max-waiters=2"]).await;
     server.template("t", "[{name: a}]").await;
     let waiting: Vec<_> = (0..2).map(|_| wait(&server.client, None)).collect();
     server.until_waiting(2).await;

@@ -113,7 +113,7 @@ async fn a_stream_ends_with_the_server_and_with_its_client() {
     let server = Server::of("[{name: a}]").await;
     let task = server.task(json!({})).await;
     let waiting = async |count: usize| {
-        let line = format!("reveille_wake_intentions{{consumer=\"watch\"}} {count}\n");
+        let line = format!("reveille_wake_waiters{{consumer=\"watch\"}} {count}\n");
         eventually(server.address, "/metrics", |answer| answer.body.contains(&line)).await;
     };
     let gone = Stream::open(&server.client, &task, None).await;

@@ -141,7 +141,7 @@ impl Client {
 
     /// Returns when so many claims wait at the server, as its metrics say.
     pub(super) async fn until_waiting(&self, count: usize) {
-        let line = format!("reveille_wake_intentions{{consumer=\"steps\"}} {count}\n");
+        let line = format!("reveille_wake_waiters{{consumer=\"steps\"}} {count}\n");
         eventually(self.address, "/metrics", |answer| answer.body.contains(&line)).await;
     }
 }

@@ -124,7 +124,7 @@ async fn waiting_for_a_task_ends_with_it() {
         let (client, path) = (server.client.clone(), format!("tasks/{task}?wait_ms=60000"));
         tokio::spawn(async move { client.get(&path).await })
     };
-    let line = "reveille_wake_intentions{consumer=\"watch\"} 1\n";
+    let line = "reveille_wake_waiters{consumer=\"watch\"} 1\n";
     eventually(server.address, "/metrics", |answer| answer.body.contains(line)).await;
     elsewhere.finish().await;
     let answer = timeout(PATIENCE, waiting).await.expect("answered in time").expect("no panic");

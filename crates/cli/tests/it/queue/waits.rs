@@ -24,7 +24,7 @@ async fn answered(waiting: JoinHandle<Answer>) -> Answer {
 
 /// Returns when so many pops wait at a server, as its metrics say.
 pub(super) async fn until_waiting(client: Client, count: usize) {
-    let line = format!("reveille_wake_intentions{{consumer=\"pop\"}} {count}\n");
+    let line = format!("reveille_wake_waiters{{consumer=\"pop\"}} {count}\n");
     eventually(client.address, "/metrics", |answer| answer.body.contains(&line)).await;
 }
 
@@ -149,7 +149,7 @@ async fn a_stopping_server_answers_whoever_waits() {
 /// Room for two; the third is refused, and has room when one has gone.
 #[tokio::test]
 async fn too_many_waits_are_refused_for_now() {
-    let server = Server::with(&["--queue-max-intentions=2"]).await;
+    let server = Server::with(&["--queue-max-waiters=2"]).await;
     let waiting: Vec<_> = (0..2).map(|n| wait(server.client, &format!("queue/q{n}?consumerGroup=g"))).collect();
     until_waiting(server.client, 2).await;
     let refused = server.get("pop/queue/q?wait=true").await;

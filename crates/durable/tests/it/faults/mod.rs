@@ -47,5 +47,5 @@ fn four_each() -> RuntimeOptions {
 
 /// Waits until notifications are heard.
 async fn hearing(provider: &PostgresProvider) {
-    eventually("the listener hears", async || provider.health().is_hearing()).await;
+    eventually("the listener hears", async || provider.health().is_connected()).await;
 }

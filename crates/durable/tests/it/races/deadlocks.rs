@@ -33,7 +33,7 @@ async fn a_renewal_waits_for_sessions_in_their_order() {
     .await;
     let mut ack = Side::begin(&db).await;
     ack.run(&db, "update {schema}.sessions set last_activity_at = now() where session_id = 'a'").await;
-    let renewal = include_str!("../../../sql/renew_sessions.sql");
+    let renewal = include_str!("../../../db/statements/renew_sessions.sql");
     let renewal = renewal.replace("$1", "array['one', 'two']").replace("$2", "60000").replace("$3", "60000");
     let renewal = send_once(&db, &renewal);
     ack.is_waited_for(&db).await;
@@ -57,7 +57,7 @@ async fn old_sessions_are_removed_without_waiting() {
     .await;
     let mut ack = Side::begin(&db).await;
     ack.run(&db, "select from {schema}.sessions where session_id = 'a' for update").await;
-    let cleaning = number(&db, include_str!("../../../sql/clean_sessions.sql"));
+    let cleaning = number(&db, include_str!("../../../db/statements/clean_sessions.sql"));
     assert_eq!(timeout(SOON, cleaning).await.expect("it waits for nobody"), 1);
     ack.commit().await;
     assert_eq!(number(&db, "select count(*) from {schema}.sessions where session_id = 'a'").await, 1);
@@ -127,13 +127,13 @@ async fn pruning_locks_instances_first_and_in_the_order_of_a_flight() {
     }
     run(&db, "update {schema}.executions set status = 'ContinuedAsNew', completed_at = now()").await;
     run(&db, "update {schema}.instances set current_execution_id = 2").await;
-    let mut flight = Side::begin(&db).await;
-    flight.run(&db, "update {schema}.instances set updated_at = now() where instance_id = 'B'").await;
+    let mut batched_write = Side::begin(&db).await;
+    batched_write.run(&db, "update {schema}.instances set updated_at = now() where instance_id = 'B'").await;
     let pruning = send_once(&db, "select {schema}.prune_executions(array['a', 'B'], null, null)");
-    flight.is_waited_for(&db).await;
-    flight.run(&db, "update {schema}.instances set updated_at = now() where instance_id = 'a'").await;
-    assert_eq!(flight.run(&db, "delete from {schema}.history where instance_id = 'B'").await, 1);
-    flight.commit().await;
+    batched_write.is_waited_for(&db).await;
+    batched_write.run(&db, "update {schema}.instances set updated_at = now() where instance_id = 'a'").await;
+    assert_eq!(batched_write.run(&db, "delete from {schema}.history where instance_id = 'B'").await, 1);
+    batched_write.commit().await;
     pruning.await.expect("pruned");
     assert_eq!(number(&db, "select count(*) from {schema}.history").await, 0);
 }

@@ -8,7 +8,7 @@ use pg::testing::{Mode, Proxy, TestDb};
 use tokio::task::JoinHandle;
 use wake::ListenerState;
 
-use super::{NEVER, every_way, fetch, hearing_as, insert, turns, until_it_hears, waiter, waiting};
+use super::{NEVER, every_way, fetch, hearing_as, insert, turns, until_it_is_connected, waiter, waiting};
 use crate::fixture::{eventually, provider};
 
 every_way! {
@@ -33,7 +33,7 @@ async fn a_lost_listener_comes_back(config: LongPollConfig) {
     let config = LongPollConfig { aggressive_poll_interval: NEVER, ..config };
     let provider = hearing_as(&role, &db, config).await;
     for number in 0..3 {
-        until_it_hears(&provider).await;
+        until_it_is_connected(&provider).await;
         let turn = waiter(&provider);
         waiting(&provider, 1).await;
         eventually("it is ended", async || end_listener(&db, role.name()).await).await;
@@ -42,7 +42,7 @@ async fn a_lost_listener_comes_back(config: LongPollConfig) {
         insert(&db, &instance, false).await;
         assert_eq!(turn.await.expect("no panic"), Some(instance));
 
-        until_it_hears(&provider).await;
+        until_it_is_connected(&provider).await;
         let turn = waiter(&provider);
         waiting(&provider, 1).await;
         let instance = format!("heard-{number}");
@@ -78,7 +78,7 @@ async fn without_a_listener_work_is_found_by_polling(config: LongPollConfig) {
         assert_eq!(turns(&deaf).polling, polls);
     }
     proxy.set(Mode::Pass).await;
-    until_it_hears(&deaf).await;
+    until_it_is_connected(&deaf).await;
     let turn = dispatcher(&deaf);
     waiting(&deaf, 1).await;
     eventually("polling ends", async || !turns(&deaf).polling).await;

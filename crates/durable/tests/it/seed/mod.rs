@@ -82,12 +82,12 @@ use {every_way, one_way};
 /// A provider that hears, with nothing of its beginning left to look after.
 async fn hearing(db: &TestDb, config: LongPollConfig) -> PostgresProvider {
     let provider = provider(db, config).await;
-    until_it_hears(&provider).await;
+    until_it_is_connected(&provider).await;
     provider
 }
 
-async fn until_it_hears(provider: &PostgresProvider) {
-    eventually("it hears", async || provider.health().is_hearing()).await;
+async fn until_it_is_connected(provider: &PostgresProvider) {
+    eventually("it hears", async || provider.health().is_connected()).await;
 }
 
 /// A provider that logs in as a role of its own, by which its statements are counted and its listener is found.
@@ -96,7 +96,7 @@ async fn hearing_as(role: &CountingRole, db: &TestDb, config: LongPollConfig) ->
     let schema = Some(db.schema().name().to_owned());
     let options = Options { schema, long_poll: config, ..Options::default() };
     let provider = PostgresProvider::with_database(role.database().clone(), options).await.expect("start a provider");
-    until_it_hears(&provider).await;
+    until_it_is_connected(&provider).await;
     provider
 }
 
@@ -160,7 +160,7 @@ fn turns(provider: &PostgresProvider) -> ConsumerHealth {
 
 /// Waits until so many wait for turns.
 async fn waiting(provider: &PostgresProvider, many: usize) {
-    eventually("they wait", async || turns(provider).intentions == many).await;
+    eventually("they wait", async || turns(provider).waiters == many).await;
 }
 
 /// Adds the start of an orchestration as psql would, or, if `unheard`, as a process leaves it that dies before it rings.

@@ -7,7 +7,7 @@ use pg::Database;
 use pg::testing::{Mode, Proxy, TestDb};
 use tokio::time::{Instant, sleep};
 
-use super::{calm, calm_by, hearing, insert, send, turns, until_it_hears, waiter, waiting};
+use super::{calm, calm_by, hearing, insert, send, turns, until_it_is_connected, waiter, waiting};
 use crate::fixture::eventually;
 
 /// Empty looks that must pass before aggressive mode ends here: three seconds of them, far more than the pauses between what a test does.
@@ -31,7 +31,7 @@ async fn behind(proxy: &Proxy, db: &TestDb, config: LongPollConfig) -> PostgresP
     let schema = Some(db.schema().name().to_owned());
     let options = Options { schema, long_poll: config, ..Options::default() };
     let provider = PostgresProvider::with_database(database, options).await.expect("start a provider");
-    until_it_hears(&provider).await;
+    until_it_is_connected(&provider).await;
     provider
 }
 

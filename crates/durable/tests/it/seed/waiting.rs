@@ -10,7 +10,7 @@ use wake::ListenerState;
 
 use super::{
     LEASE, NEVER, activity, calm, calm_by, every_way, fetch, hearing, hearing_as, insert, send, settled, start,
-    until_it_hears, waiter, waiting, worker,
+    until_it_is_connected, waiter, waiting, worker,
 };
 use crate::fixture::{Elsewhere, PATIENCE, eventually, provider};
 
@@ -62,7 +62,7 @@ async fn a_fetch_is_woken_by_whoever_adds_work(config: LongPollConfig) {
     }
     for sender in [&here, &elsewhere.provider] {
         let work = worker(&here);
-        eventually("it waits", async || here.health().consumers.iter().any(|consumer| consumer.intentions == 1)).await;
+        eventually("it waits", async || here.health().consumers.iter().any(|consumer| consumer.waiters == 1)).await;
         sender.enqueue_for_worker(activity("busy")).await.expect("sent");
         assert_eq!(work.await.expect("no panic").as_deref(), Some("busy"));
     }
@@ -93,7 +93,7 @@ async fn one_of_many_wins(config: LongPollConfig) {
     let db = TestDb::new().await;
     let here = hearing(&db, config.clone()).await;
     let elsewhere = Elsewhere::start(&db, config).await;
-    until_it_hears(&elsewhere.provider).await;
+    until_it_is_connected(&elsewhere.provider).await;
     let mut waiters: Vec<_> = (0..WAITERS).flat_map(|_| [waiter(&here), waiter(&elsewhere.provider)]).collect();
     waiting(&here, WAITERS).await;
     waiting(&elsewhere.provider, WAITERS).await;
@@ -109,7 +109,7 @@ async fn one_of_many_wins(config: LongPollConfig) {
         let won = waiters.swap_remove(winner.expect("a winner")).await.expect("no panic");
         assert_eq!(won, Some(instance));
         assert_eq!(waiters.iter().filter(|waiter| waiter.is_finished()).count(), 0, "nobody else has any");
-        assert_eq!(super::turns(&here).intentions + super::turns(&elsewhere.provider).intentions, left);
+        assert_eq!(super::turns(&here).waiters + super::turns(&elsewhere.provider).waiters, left);
     }
 }
 
@@ -129,8 +129,8 @@ async fn a_ring_wakes_one_or_everybody() {
         insert(&db, "turn", false).await;
         waiting(&provider, WAITERS - 1).await;
         settled(&role).await;
-        let looks = role.calls_matching(CLAIM).await - before;
-        assert!((least..=most).contains(&looks), "{strategy:?}: {looks} looks, {:?}", role.statements().await);
+        let polls = role.calls_matching(CLAIM).await - before;
+        assert!((least..=most).contains(&polls), "{strategy:?}: {polls} looks, {:?}", role.statements().await);
         waiters.iter().for_each(|waiter| waiter.abort());
     }
 }

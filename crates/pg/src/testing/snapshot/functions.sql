@@ -1,6 +1,7 @@
--- Functions and procedures: signature, language, volatility, settings and body, as the server writes them.
+-- Functions and procedures: signature, language, volatility and settings, as the server writes them. Their bodies are in
+-- files of their own.
 -- Ordered by the bare names of their arguments' types: a full name would sort by how the schema's name is quoted.
-select rtrim(pg_get_functiondef(p.oid), E'\n') || ';' as definition
+select split_part(pg_get_functiondef(p.oid), E'\nAS $', 1) || ';' as definition
 from pg_catalog.pg_proc as p
 where p.pronamespace = quote_ident({schema_text})::regnamespace and p.prokind <> 'a'
 order by p.proname, array(select t.typname

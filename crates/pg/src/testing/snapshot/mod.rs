@@ -7,7 +7,7 @@
 //!
 //! The text is read from the catalogs. It is the same on every supported version of PostgreSQL, on every run and in
 //! every schema: things are ordered by name, and the schema's own name is `{schema}`. It is meant to be read, not
-//! applied. Owners, privileges and comments are not part of it. What it cannot describe (views, domains, policies, …)
+//! applied. Owners, privileges, comments and the bodies of functions, which are files themselves, are not part of it. What it cannot describe (views, domains, policies, …)
 //! makes it panic rather than be left out.
 
 mod difference;
@@ -27,15 +27,16 @@ const HEAD: &str =
     "-- What the migrations and functions lead to, as the server describes it. Made by a test: do not edit.\n";
 
 /// The parts, in the order in which they build on each other.
-const PARTS: [&str; 4] = [
+const PARTS: [&str; 5] = [
     include_str!("enumerations.sql"),
+    include_str!("composites.sql"),
     include_str!("sequences.sql"),
     include_str!("tables.sql"),
     include_str!("functions.sql"),
 ];
 
-/// Describes everything in a schema: enumerations, sequences, tables with their columns, constraints, storage
-/// parameters, indexes and triggers, and functions.
+/// Describes everything in a schema: enumerations, composite types, sequences, tables with their columns, constraints, storage
+/// parameters, indexes and triggers, and the signatures of functions.
 ///
 /// Wherever the schema's name occurs in a definition `{schema}` takes its place, so that name must not be an everyday
 /// word; those of a [`TestDb`](super::TestDb) are not.

@@ -1,10 +1,10 @@
 -- What the schema has and the other files of this folder do not describe. Rows: kind and name.
 select concat(kind, ' ', name) as definition
 from (
-    select case c.relkind when 'v' then 'view' when 'm' then 'materialized view' when 'c' then 'composite type'
+    select case c.relkind when 'v' then 'view' when 'm' then 'materialized view'
                           else 'foreign table' end as kind, c.oid::regclass::text as name
     from pg_catalog.pg_class as c
-    where c.relnamespace = quote_ident({schema_text})::regnamespace and c.relkind in ('v', 'm', 'c', 'f')
+    where c.relnamespace = quote_ident({schema_text})::regnamespace and c.relkind in ('v', 'm', 'f')
     union all
     select case t.typtype when 'd' then 'domain' else 'type' end, t.oid::regtype::text
     from pg_catalog.pg_type as t

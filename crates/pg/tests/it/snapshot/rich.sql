@@ -2,6 +2,8 @@
 create unlogged table {schema}.draft (text text);
 create type {schema}.colour as enum ('red', 'blue');
 create sequence {schema}.ticket as integer cycle;
+create type {schema}.point as (x float8, "Label" varchar(20));
+
 create table {schema}.owner (
     id    bigint generated always as identity primary key with (fillfactor = 80),
     name  text collate "C" not null unique,

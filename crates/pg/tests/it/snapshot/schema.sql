@@ -2,6 +2,11 @@
 
 create type {schema}.colour as enum ('red', 'blue');
 
+create type {schema}.point as (
+    x double precision,
+    "Label" character varying(20)
+);
+
 create sequence {schema}.ticket as integer increment 1 minvalue 1 maxvalue 2147483647 start 1 cache 1 cycle;
 
 create unlogged table {schema}.draft (
@@ -47,24 +52,14 @@ CREATE UNIQUE INDEX owner_pkey ON {schema}.owner USING btree (id) WITH (fillfact
 
 CREATE OR REPLACE PROCEDURE {schema}.find()
  LANGUAGE plpgsql
- SECURITY DEFINER
-AS $procedure$ begin end $procedure$;
+ SECURITY DEFINER;
 
 CREATE OR REPLACE FUNCTION {schema}.find(wanted {schema}.colour, most integer DEFAULT 10)
  RETURNS SETOF {schema}.note
  LANGUAGE sql
  STABLE STRICT ROWS 10
- SET search_path TO 'mine'
-AS $function$
-    select * from {schema}.note where colour = wanted limit most
-$function$;
+ SET search_path TO 'mine';
 
 CREATE OR REPLACE FUNCTION {schema}.tell()
  RETURNS trigger
- LANGUAGE plpgsql
-AS $function$
-begin
-    perform pg_notify(tg_argv[0], {schema_text});
-    return null;
-end
-$function$;
+ LANGUAGE plpgsql;

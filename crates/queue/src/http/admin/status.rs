@@ -69,9 +69,9 @@ struct ServerState {
     listening: bool,
     polling: bool,
     /// Statements that looked for messages, and those of them that found none.
-    looks: u64,
-    empty_looks: u64,
-    failed_looks: u64,
+    polls: u64,
+    empty_polls: u64,
+    failed_polls: u64,
     /// Pops that were answered with messages.
     pops_served: u64,
     /// Pops that were refused because too many waited.
@@ -86,9 +86,9 @@ impl From<engine::ProcessState> for ServerState {
             waiting_groups: process.groups,
             listening: process.hearing,
             polling: process.polling,
-            looks: process.pops.looks,
-            empty_looks: process.pops.empty_looks,
-            failed_looks: process.pops.failed_looks,
+            polls: process.pops.polls,
+            empty_polls: process.pops.empty_polls,
+            failed_polls: process.pops.failed_polls,
             pops_served: process.pops.items,
             pops_refused: process.pops.refused,
         }

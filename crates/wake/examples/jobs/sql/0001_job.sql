@@ -12,4 +12,4 @@ create index job_due on {schema}.job (queue, due_at);
 -- Rows inserted or re-timed by psql or another program ring as well. Our own functions ring by themselves, and say so.
 create trigger trg_job_notify after insert or update of due_at on {schema}.job
     for each statement when (current_setting('search_path') <> 'reveille_own')
-    execute function {schema}.ring_by_trigger({channel});
+    execute function {schema}.notify_by_trigger({channel});

@@ -13,7 +13,7 @@ begin
         order by n.place
         returning id)
     select array_agg(id::text order by id) into outcomes from added;
-    backend := {schema}.land(flight, outcomes, channels, payloads);
+    backend := {schema}.finish_batch(flight, outcomes, channels, payloads);
     return next;
 end
 $$;

@@ -30,7 +30,7 @@ begin
         from judged a where j.id = a.id and a.ours and a.retry_ms is not null
     )
     select array_agg(ours::text order by place) into outcomes from judged;
-    backend := {schema}.land(flight, outcomes, channels, payloads);
+    backend := {schema}.finish_batch(flight, outcomes, channels, payloads);
     return next;
 end
 $$;

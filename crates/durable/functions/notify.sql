@@ -1,7 +1,0 @@
--- Rows inserted or re-timed by psql or another program ring as well. Our own functions ring by themselves, and carry the mark.
-create or replace trigger trg_orch_notify after insert or update of visible_at on {schema}.orchestrator_queue
-    for each statement when (current_setting('search_path') <> 'reveille_own')
-    execute function {schema}.ring_by_trigger({orch_channel}, '0');
-create or replace trigger trg_worker_notify after insert or update of visible_at on {schema}.worker_queue
-    for each statement when (current_setting('search_path') <> 'reveille_own')
-    execute function {schema}.ring_by_trigger({worker_channel}, '');

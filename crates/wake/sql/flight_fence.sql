@@ -1,5 +1,0 @@
-/* flight_fence */
--- Takes the place of an attempt whose answer was lost, so that it can never commit. $1 id uuid
--- Inserts a row, or none if the attempt has committed. Waits while it is committing.
--- Index: primary key.
-insert into {schema}.flight (id, outcomes) values ($1, '{}') on conflict (id) do nothing

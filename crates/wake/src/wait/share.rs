@@ -1,0 +1,55 @@
+//! Fair shares: who gets which of the items that anybody may have.
+
+/// Deals items to seats in turns, first come first served: everyone gets one before anyone gets a second, and nobody gets
+/// more than it wants. Answers the seat of each item, in the order of the items; items nobody wants are left out at the end.
+///
+/// `wants` is in order of waiting time.
+pub(crate) fn deal(items: usize, wants: &[usize]) -> Vec<usize> {
+    let mut waiters = Vec::with_capacity(items);
+    let mut round = 0;
+    while waiters.len() < items {
+        let before = waiters.len();
+        let hungry = wants.iter().enumerate().filter(|(_, want)| **want > round).map(|(waiter, _)| waiter);
+        waiters.extend(hungry.take(items - before));
+        if waiters.len() == before {
+            break;
+        }
+        round += 1;
+    }
+    waiters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Three items for two waiters: the one that waited longer gets the second.
+    #[test]
+    fn the_longest_waiter_gets_the_odd_one() {
+        assert_eq!(deal(3, &[5, 5]), vec![0, 1, 0]);
+        assert_eq!(deal(4, &[1, 2]), vec![0, 1, 1]);
+        assert_eq!(deal(2, &[]), Vec::<usize>::new());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Nobody gets more than it wants, nothing wanted is left over, and nobody is more than one ahead of an earlier
+        /// waiter who still wants.
+        #[test]
+        fn shares_are_fair(items in 0usize..200, wants in prop::collection::vec(0usize..10, 0..20)) {
+            let waiters = deal(items, &wants);
+            prop_assert_eq!(waiters.len(), items.min(wants.iter().sum()));
+            let got: Vec<usize> = (0..wants.len()).map(|s| waiters.iter().filter(|x| **x == s).count()).collect();
+            for (waiter, got_here) in got.iter().enumerate() {
+                prop_assert!(*got_here <= wants[waiter]);
+                for (other, got_there) in got.iter().enumerate() {
+                    if *got_here < wants[waiter] {
+                        prop_assert!(*got_there <= got_here + usize::from(other < waiter));
+                    }
+                }
+            }
+        }
+    }
+}
