@@ -231,12 +231,18 @@ impl BatchedWrite for Write {
         self.wake_ups.iter().map(|channel| channel.wake_up_keys([TOPIC])).collect()
     }
 
-    async fn send(&self, conn: &mut PgConnection, batch: &WriteBatch<'_, ()>) -> pg::Result<BatchResult> {
+    async fn send(
+        &self,
+        conn: &mut PgConnection,
+        batch: &WriteBatch<'_, ()>,
+    ) -> pg::Result<BatchResult<Self::Outcome>> {
         let bodies = vec![BODY; batch.writes.len()];
-        BatchResult::of(&batch.query(&self.sql).bind(bodies).fetch_one(conn).await?)
+        batch.result(self, &batch.query(&self.sql).bind(bodies).fetch_one(conn).await?)
     }
 
-    fn outcome(&self, (): &(), _: &str) {}
+    fn decode(&self, (): &(), _: &str) -> Option<()> {
+        Some(())
+    }
 }
 
 fn component() -> Component {

@@ -77,7 +77,11 @@ impl BatchedWrite for Renewals {
         Vec::new()
     }
 
-    async fn send(&self, conn: &mut PgConnection, batch: &WriteBatch<'_, Alive>) -> pg::Result<BatchResult> {
+    async fn send(
+        &self,
+        conn: &mut PgConnection,
+        batch: &WriteBatch<'_, Alive>,
+    ) -> pg::Result<BatchResult<Self::Outcome>> {
         let writes = &batch.writes;
         let checkpoints = writes.iter().any(|alive| alive.checkpoint.is_some());
         let checkpoint = |alive: &&Alive| alive.checkpoint.as_ref().map(|checkpoint| checkpoint.get().to_owned());
@@ -88,11 +92,11 @@ impl BatchedWrite for Renewals {
             .bind(writes.iter().map(|alive| alive.token.fence).collect::<Vec<_>>())
             .bind(writes.iter().map(|alive| alive.lease.as_millis() as i64).collect::<Vec<_>>())
             .bind(checkpoints.then(|| writes.iter().map(checkpoint).collect::<Vec<_>>()));
-        BatchResult::of(&query.fetch_one(conn).await?)
+        batch.result(self, &query.fetch_one(conn).await?)
     }
 
-    fn outcome(&self, _: &Alive, text: &str) -> Self::Outcome {
-        let rest = text.strip_prefix('o').ok_or(Refused::Lost)?;
-        Ok(rest.parse().ok().map(Duration::from_millis))
+    fn decode(&self, _: &Alive, text: &str) -> Option<Self::Outcome> {
+        let Some(rest) = text.strip_prefix('o') else { return Some(Err(Refused::Lost)) };
+        Some(Ok(rest.parse().ok().map(Duration::from_millis)))
     }
 }

@@ -293,7 +293,11 @@ impl BatchedWrite for Settles {
         wake_ups
     }
 
-    async fn send(&self, conn: &mut PgConnection, batch: &WriteBatch<'_, Write>) -> pg::Result<BatchResult> {
+    async fn send(
+        &self,
+        conn: &mut PgConnection,
+        batch: &WriteBatch<'_, Write>,
+    ) -> pg::Result<BatchResult<Self::Outcome>> {
         let writes = &batch.writes;
         // Most flights have neither.
         let chosen = writes.iter().any(|write| write.chosen.is_some());
@@ -315,9 +319,15 @@ impl BatchedWrite for Settles {
             .bind(chosen)
             .bind(input_lasts)
             .bind(inputs);
-        BatchResult::of(&query.fetch_one(conn).await?)
+        batch.result(self, &query.fetch_one(conn).await?)
     }
 
+    fn decode(&self, write: &Write, text: &str) -> Option<Fate> {
+        Some(self.outcome(write, text))
+    }
+}
+
+impl Settles {
     fn outcome(&self, write: &Write, text: &str) -> Fate {
         let mut letters = text.chars();
         let first = letters.next();

@@ -213,7 +213,11 @@ impl BatchedWrite for Submits {
         [self.channel.wake_up_keys(keys.iter().map(String::as_str))].into_iter().chain(limit).collect()
     }
 
-    async fn send(&self, conn: &mut PgConnection, batch: &WriteBatch<'_, Write>) -> pg::Result<BatchResult> {
+    async fn send(
+        &self,
+        conn: &mut PgConnection,
+        batch: &WriteBatch<'_, Write>,
+    ) -> pg::Result<BatchResult<Self::Outcome>> {
         let writes = &batch.writes;
         let text =
             |text: fn(&Submission) -> Option<&str>| writes.iter().map(|m| text(&m.submission)).collect::<Vec<_>>();
@@ -235,14 +239,17 @@ impl BatchedWrite for Submits {
             .bind(text(|submission| submission.idempotency_key.as_deref()))
             .bind(tag_lasts)
             .bind(tags);
-        BatchResult::of(&query.fetch_one(conn).await?)
+        batch.result(self, &query.fetch_one(conn).await?)
     }
 
-    fn outcome(&self, write: &Write, text: &str) -> Fate {
+    fn decode(&self, _: &Write, text: &str) -> Option<Fate> {
         let same = text.strip_prefix('d').and_then(|task| Uuid::try_parse(task).ok());
-        if same.is_none() {
+        Some(same.map_or(Fate::Made, Fate::Same))
+    }
+
+    fn committed(&self, write: &Write, fate: &Fate) {
+        if matches!(fate, Fate::Made) {
             self.news.tell(Some(&write.kept.template.namespace), write.id, Cause::Submitted);
         }
-        same.map_or(Fate::Made, Fate::Same)
     }
 }

@@ -359,10 +359,14 @@ impl BatchedWrite for Acks {
         }
     }
 
-    async fn send(&self, conn: &mut PgConnection, batch: &WriteBatch<'_, Write>) -> pg::Result<BatchResult> {
+    async fn send(
+        &self,
+        conn: &mut PgConnection,
+        batch: &WriteBatch<'_, Write>,
+    ) -> pg::Result<BatchResult<Self::Outcome>> {
         let whole = self.whole(&batch.writes);
         if whole.is_empty() {
-            return BatchResult::of(&bound(batch.query(&self.ack), &batch.writes).fetch_one(conn).await?);
+            return batch.result(self, &bound(batch.query(&self.ack), &batch.writes).fetch_one(conn).await?);
         }
         let row = batch
             .query(&self.finish)
@@ -386,12 +390,15 @@ impl BatchedWrite for Acks {
                 outcomes[at] = outcome;
             }
         }
-        Ok(BatchResult::new(outcomes, row.try_get(1)?))
+        let fate = |(write, text): (&&Write, Option<String>)| text.map(|text| self.fate(write, &text));
+        Ok(BatchResult::new(batch.writes.iter().zip(outcomes).map(fate).collect(), row.try_get(1)?))
     }
 
-    fn outcome(&self, write: &Write, text: &str) -> Fate {
-        let fate = self.fate(write, text);
-        self.count(write, &fate);
-        fate
+    fn decode(&self, write: &Write, text: &str) -> Option<Fate> {
+        Some(self.fate(write, text))
+    }
+
+    fn committed(&self, write: &Write, fate: &Fate) {
+        self.count(write, fate);
     }
 }

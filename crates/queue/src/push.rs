@@ -13,7 +13,7 @@ use uuid::Uuid;
 use wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
 
 use crate::balance::Balance;
-use crate::fate::{Fate, read, written};
+use crate::fate::Fate;
 use crate::lane::{End, Lane, Verdict};
 use crate::place::Place;
 use crate::seen::{Extra, Seen};
@@ -363,7 +363,11 @@ impl BatchedWrite for Push {
         if wake_ups { vec![load.place.pushed(&self.channel)] } else { Vec::new() }
     }
 
-    async fn send(&self, conn: &mut PgConnection, batch: &WriteBatch<'_, Load>) -> pg::Result<BatchResult> {
+    async fn send(
+        &self,
+        conn: &mut PgConnection,
+        batch: &WriteBatch<'_, Load>,
+    ) -> pg::Result<BatchResult<Self::Outcome>> {
         // A member that travels alone waits for a lock, and keeps nothing busy.
         let pause = if batch.patient { Duration::ZERO } else { self.balance.pause(Instant::now()) };
         if !pause.is_zero() {
@@ -378,12 +382,10 @@ impl BatchedWrite for Push {
             let mut seen = self.seen();
             lanes.iter_mut().for_each(|lane| seen.learn(lane.place.id, std::mem::take(&mut lane.extra)));
         }
-        Ok(BatchResult::new(told(lanes).iter().map(|fate| fate.as_ref().map(written)).collect(), backend))
+        Ok(BatchResult::new(told(lanes), backend))
     }
 
-    fn outcome(&self, load: &Load, text: &str) -> Fate {
-        let fate = read(text);
-        self.tally.pushed(&load.place.queue, stored(load, &fate));
-        fate
+    fn committed(&self, load: &Load, fate: &Fate) {
+        self.tally.pushed(&load.place.queue, stored(load, fate));
     }
 }

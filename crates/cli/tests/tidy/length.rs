@@ -11,7 +11,11 @@ const LIMITS: &[(Kind, usize)] =
 
 /// Files that are longer, up to where, and why.
 const LONGER: &[Longer] = &[
-    Longer { path: "crates/wake/src/wait/group.rs", limit: 500, because: "one state machine: half of it proves nothing" },
+    Longer {
+        path: "crates/wake/src/wait/group.rs",
+        limit: 500,
+        because: "one state machine: half of it proves nothing",
+    },
     Longer { path: "crates/wake/src/wait/consumer.rs", limit: 500, because: "one registry under one lock" },
     Longer { path: "crates/wake/src/notify/dispatcher.rs", limit: 500, because: "one switchboard under one lock" },
     Longer {

@@ -82,7 +82,8 @@ fn created(text: &str) -> impl Iterator<Item = &str> {
 fn is_statement(file: &File) -> bool {
     let code = file.text.lines().find(|line| !line.starts_with("--") && !line.starts_with("/*") && !line.is_empty());
     let folder = file.folder();
-    (folder.ends_with("/sql") || folder.ends_with("/statements")) && !code.is_some_and(|code| code.trim_start().starts_with("create "))
+    (folder.ends_with("/sql") || folder.ends_with("/statements"))
+        && !code.is_some_and(|code| code.trim_start().starts_with("create "))
 }
 
 /// The paths that Rust files include: one by one, as a statement of their crate, or by a macro over a list of `field = "name"`.

@@ -88,7 +88,11 @@ impl BatchedWrite for Abandon {
         [due].into_iter().chain(freed).collect()
     }
 
-    async fn send(&self, conn: &mut PgConnection, batch: &WriteBatch<'_, GivenUp>) -> pg::Result<BatchResult> {
+    async fn send(
+        &self,
+        conn: &mut PgConnection,
+        batch: &WriteBatch<'_, GivenUp>,
+    ) -> pg::Result<BatchResult<Self::Outcome>> {
         let leases = &batch.writes;
         let fences: Vec<Uuid> = leases.iter().map(|lease| lease.fence).collect();
         let again = repeated(fences.iter().copied());
@@ -102,10 +106,10 @@ impl BatchedWrite for Abandon {
             .bind(again)
             .bind(leases.iter().map(|lease| lease.delay.map(millis)).collect::<Vec<_>>())
             .bind(leases.iter().map(|lease| lease.uncounted).collect::<Vec<_>>());
-        BatchResult::of(&query.fetch_one(conn).await?)
+        batch.result(self, &query.fetch_one(conn).await?)
     }
 
-    fn outcome(&self, _: &GivenUp, text: &str) -> Fenced {
-        Fenced::of(text)
+    fn decode(&self, _: &GivenUp, text: &str) -> Option<Fenced> {
+        Fenced::decode(text)
     }
 }

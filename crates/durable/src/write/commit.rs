@@ -109,7 +109,11 @@ impl BatchedWrite for Commit {
         }
     }
 
-    async fn send(&self, conn: &mut PgConnection, batch: &WriteBatch<'_, Finished>) -> pg::Result<BatchResult> {
+    async fn send(
+        &self,
+        conn: &mut PgConnection,
+        batch: &WriteBatch<'_, Finished>,
+    ) -> pg::Result<BatchResult<Self::Outcome>> {
         let (mut turns, mut works, mut messages): (Vec<&Ended>, Vec<&Done>, Vec<&Message>) = Default::default();
         for finished in &batch.writes {
             match finished {
@@ -129,10 +133,10 @@ impl BatchedWrite for Commit {
             .bind(messages.iter().map(|message| message.instance.as_str()).collect::<Vec<_>>())
             .bind(messages.iter().map(|message| millis(message.due.delay())).collect::<Vec<_>>())
             .bind(messages.iter().map(|message| message.item.as_str()).collect::<Vec<_>>());
-        BatchResult::of(&query.fetch_one(conn).await?)
+        batch.result(self, &query.fetch_one(conn).await?)
     }
 
-    fn outcome(&self, _: &Finished, text: &str) -> Acked {
-        Acked::of(text)
+    fn decode(&self, _: &Finished, text: &str) -> Option<Acked> {
+        Acked::decode(text)
     }
 }

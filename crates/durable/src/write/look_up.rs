@@ -70,7 +70,11 @@ impl BatchedWrite for LookUp {
         Vec::new()
     }
 
-    async fn send(&self, conn: &mut PgConnection, batch: &WriteBatch<'_, Wanted>) -> pg::Result<BatchResult> {
+    async fn send(
+        &self,
+        conn: &mut PgConnection,
+        batch: &WriteBatch<'_, Wanted>,
+    ) -> pg::Result<BatchResult<Self::Outcome>> {
         let wanted = &batch.writes;
         let heads = || wanted.iter().map(|wanted| wanted.events.flatten());
         let query = sqlx::query(&self.sql)
@@ -80,10 +84,10 @@ impl BatchedWrite for LookUp {
             .bind(heads().map(|head| head.map(|head| head.generation)).collect::<Vec<_>>())
             .bind(heads().map(|head| head.map(|head| head.last)).collect::<Vec<_>>())
             .bind(wanted.iter().map(|wanted| wanted.status_after).collect::<Vec<_>>());
-        BatchResult::of(&query.fetch_one(conn).await?)
+        batch.result(self, &query.fetch_one(conn).await?)
     }
 
-    fn outcome(&self, _: &Wanted, text: &str) -> Option<Found> {
+    fn decode(&self, _: &Wanted, text: &str) -> Option<Option<Found>> {
         serde_json::from_str(text).ok()
     }
 }

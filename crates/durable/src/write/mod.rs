@@ -33,11 +33,12 @@ pub(crate) enum Fenced {
 }
 
 impl Fenced {
-    fn of(text: &str) -> Fenced {
+    fn decode(text: &str) -> Option<Fenced> {
         match text {
-            "ok" => Fenced::Done,
-            "expired" => Fenced::Expired,
-            _ => Fenced::Gone,
+            "ok" => Some(Fenced::Done),
+            "expired" => Some(Fenced::Expired),
+            "gone" => Some(Fenced::Gone),
+            _ => None,
         }
     }
 }

@@ -34,7 +34,11 @@ impl BatchedWrite for SendWork {
         vec![self.channel.wake_up()]
     }
 
-    async fn send(&self, conn: &mut PgConnection, batch: &WriteBatch<'_, Work>) -> pg::Result<BatchResult> {
+    async fn send(
+        &self,
+        conn: &mut PgConnection,
+        batch: &WriteBatch<'_, Work>,
+    ) -> pg::Result<BatchResult<Self::Outcome>> {
         let columns = WorkColumns::of(batch.writes.iter().copied());
         let query = batch
             .query(&self.sql)
@@ -44,10 +48,12 @@ impl BatchedWrite for SendWork {
             .bind(columns.lanes)
             .bind(columns.sessions)
             .bind(columns.items);
-        BatchResult::of(&query.fetch_one(conn).await?)
+        batch.result(self, &query.fetch_one(conn).await?)
     }
 
-    fn outcome(&self, _: &Work, _: &str) {}
+    fn decode(&self, _: &Work, _: &str) -> Option<()> {
+        Some(())
+    }
 }
 
 /// Activities as the arrays a statement takes.

@@ -170,14 +170,15 @@ pub(super) fn bind<'q>(query: Bound<'q>, turns: &[&'q Ended]) -> Bound<'q> {
 }
 
 impl Acked {
-    pub(super) fn of(text: &str) -> Acked {
+    pub(super) fn decode(text: &str) -> Option<Acked> {
         let (verdict, generation) = text.split_once(' ').unwrap_or((text, ""));
-        match verdict {
+        Some(match verdict {
             "ok" | "more" => Acked::Done { generation: generation.parse().ok(), more: verdict == "more" },
             "expired" => Acked::Expired,
             "duplicate" => Acked::Duplicate,
-            _ => Acked::Gone,
-        }
+            "gone" => Acked::Gone,
+            _ => return None,
+        })
     }
 }
 

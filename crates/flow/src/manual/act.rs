@@ -251,7 +251,11 @@ impl BatchedWrite for Acts {
         [watch].into_iter().chain(ready).chain(limit).collect()
     }
 
-    async fn send(&self, conn: &mut PgConnection, batch: &WriteBatch<'_, Write>) -> pg::Result<BatchResult> {
+    async fn send(
+        &self,
+        conn: &mut PgConnection,
+        batch: &WriteBatch<'_, Write>,
+    ) -> pg::Result<BatchResult<Self::Outcome>> {
         let [Write { act, who, manner }] = batch.writes[..] else { return Err(sqlx::Error::RowNotFound.into()) };
         let query = match act {
             Act::Step(act) => batch
@@ -275,13 +279,16 @@ impl BatchedWrite for Acts {
                 .bind(&who.name)
                 .bind(&who.reason),
         };
-        BatchResult::of(&query.bind(*manner == Manner::Preview).fetch_one(conn).await?)
+        batch.result(self, &query.bind(*manner == Manner::Preview).fetch_one(conn).await?)
     }
 
-    fn outcome(&self, write: &Write, text: &str) -> Answer {
-        let answer = write.act.answer(text);
+    fn decode(&self, write: &Write, text: &str) -> Option<Answer> {
+        Some(write.act.answer(text))
+    }
+
+    fn committed(&self, write: &Write, answer: &Answer) {
         if write.manner == Manner::Earnest {
-            match (&write.act, &answer) {
+            match (&write.act, answer) {
                 (Act::Step(act), Answer::Operated { .. }) => {
                     self.news.tell(Some(&act.kept.template.namespace), act.task, Cause::Operated);
                 }
@@ -289,6 +296,5 @@ impl BatchedWrite for Acts {
                 _ => {}
             }
         }
-        answer
     }
 }

@@ -165,7 +165,11 @@ impl BatchedWrite for Advances {
         due_in.map(|due_in| self.channel.wake_up().after(due_in)).into_iter().collect()
     }
 
-    async fn send(&self, conn: &mut PgConnection, batch: &WriteBatch<'_, Advance>) -> pg::Result<BatchResult> {
+    async fn send(
+        &self,
+        conn: &mut PgConnection,
+        batch: &WriteBatch<'_, Advance>,
+    ) -> pg::Result<BatchResult<Self::Outcome>> {
         let writes = &batch.writes;
         let last = || writes.iter().map(|write| write.last.as_ref());
         let query = batch
@@ -178,13 +182,13 @@ impl BatchedWrite for Advances {
             .bind(last().map(|last| last.map(|last| last.tick)).collect::<Vec<_>>())
             .bind(last().map(|last| last.and_then(|last| last.task)).collect::<Vec<_>>())
             .bind(last().map(|last| last.and_then(|last| last.error.as_deref())).collect::<Vec<_>>());
-        BatchResult::of(&query.fetch_one(conn).await?)
+        batch.result(self, &query.fetch_one(conn).await?)
     }
 
-    fn outcome(&self, _: &Advance, text: &str) -> Fate {
-        match text.strip_prefix('o') {
+    fn decode(&self, _: &Advance, text: &str) -> Option<Fate> {
+        Some(match text.strip_prefix('o') {
             Some(ms) => Fate::Advanced(ms.parse().ok().map(Duration::from_millis)),
             None => Fate::Lost,
-        }
+        })
     }
 }

@@ -176,15 +176,19 @@ impl BatchedWrite for Enqueue {
         vec![self.channel.wake_up_keys([job.queue.as_str()]).after(job.delay)]
     }
 
-    async fn send(&self, conn: &mut PgConnection, batch: &WriteBatch<'_, NewJob>) -> pg::Result<BatchResult> {
+    async fn send(
+        &self,
+        conn: &mut PgConnection,
+        batch: &WriteBatch<'_, NewJob>,
+    ) -> pg::Result<BatchResult<Self::Outcome>> {
         let queues: Vec<&str> = batch.writes.iter().map(|job| job.queue.as_str()).collect();
         let bodies: Vec<&str> = batch.writes.iter().map(|job| job.body.as_str()).collect();
         let delays: Vec<i64> = batch.writes.iter().map(|job| job.delay.as_millis() as i64).collect();
-        BatchResult::of(&batch.query(&self.sql).bind(queues).bind(bodies).bind(delays).fetch_one(conn).await?)
+        batch.result(self, &batch.query(&self.sql).bind(queues).bind(bodies).bind(delays).fetch_one(conn).await?)
     }
 
-    fn outcome(&self, _: &NewJob, id: &str) -> i64 {
-        id.parse().unwrap_or_default()
+    fn decode(&self, _: &NewJob, id: &str) -> Option<i64> {
+        id.parse().ok()
     }
 }
 
@@ -217,14 +221,18 @@ impl BatchedWrite for Finish {
         wake_up.filter(|_| ours != Some(&false)).into_iter().collect()
     }
 
-    async fn send(&self, conn: &mut PgConnection, batch: &WriteBatch<'_, Ended>) -> pg::Result<BatchResult> {
+    async fn send(
+        &self,
+        conn: &mut PgConnection,
+        batch: &WriteBatch<'_, Ended>,
+    ) -> pg::Result<BatchResult<Self::Outcome>> {
         let ids: Vec<i64> = batch.writes.iter().map(|ended| ended.id).collect();
         let tokens: Vec<Uuid> = batch.writes.iter().map(|ended| ended.token).collect();
         let retries: Vec<Option<i64>> = batch.writes.iter().map(|ended| ended.retry_ms).collect();
-        BatchResult::of(&batch.query(&self.sql).bind(ids).bind(tokens).bind(retries).fetch_one(conn).await?)
+        batch.result(self, &batch.query(&self.sql).bind(ids).bind(tokens).bind(retries).fetch_one(conn).await?)
     }
 
-    fn outcome(&self, _: &Ended, ours: &str) -> bool {
-        ours == "true"
+    fn decode(&self, _: &Ended, ours: &str) -> Option<bool> {
+        ours.parse().ok()
     }
 }

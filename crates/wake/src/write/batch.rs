@@ -1,4 +1,4 @@
-//! What a product says about writing: one statement for many writes, and what it rings.
+//! What a product says about writing: one statement for many writes, and whom it wakes.
 
 use std::future::Future;
 
@@ -10,92 +10,120 @@ use uuid::Uuid;
 
 use crate::notify::channel::WakeUp;
 
-/// A kind of write: many of them travel in one statement, one *flight*.
+/// A kind of write that is sent in batches: many writes in one statement and one transaction.
 ///
-/// Whatever is submitted while a flight is in the air goes out together with the next; on an idle system a write goes
-/// out at once and alone. The statement must
+/// Writes submitted while a batch is being sent go out together with the next one; on an idle system a write is sent at
+/// once and alone. The statement must
 ///
-/// - take its members in the order given, which is the order of their keys, and lock rows in that order, so that two
-///   flights never wait for each other in a circle;
-/// - add up members that concern the same row, so that it writes each row once;
-/// - answer `null` for a member whose row is locked by somebody else (`SKIP LOCKED`) instead of waiting, unless it is
-///   [`patient`](WriteBatch::patient): such members are sent again alone;
-/// - end with `{schema}.finish_batch(…)`, which keeps the outcomes and rings.
+/// - process its writes in the order given, which is the order of their keys, and lock rows in that order, so that two
+///   batches never deadlock;
+/// - add up writes to the same row, so that it updates each row once;
+/// - answer `null` for a write whose row is locked (`SKIP LOCKED`) instead of waiting, unless the batch is
+///   [`patient`](WriteBatch::patient): such writes are sent again alone;
+/// - end with `{schema}.finish_batch(…)`, which records the outcomes and notifies.
 pub trait BatchedWrite: Send + Sync + 'static {
     /// One write.
     type Write: Send + Sync + 'static;
     /// What it locks.
     type Key: Ord;
-    /// What became of it.
+    /// Its result.
     type Outcome: Send + 'static;
 
-    /// Whether its outcomes are kept until they are known to have arrived, at the price of one small row per flight. Say
-    /// `true` for anything that must not happen twice.
+    /// Whether outcomes are recorded until this process has received them, for one small row per batch. `true` for every
+    /// write that must not happen twice.
     const RECORDS_OUTCOMES: bool;
 
-    /// What the member locks; members are sorted by it.
+    /// What the write locks; writes are sorted by it.
     fn key(&self, write: &Self::Write) -> Self::Key;
 
-    /// About how many bytes the member adds to the statement; a flight takes no more than its `max_bytes` together.
-    fn bytes(&self, _member: &Self::Write) -> usize {
+    /// About how many bytes the write adds to the statement; a batch has `max_bytes` at most.
+    fn bytes(&self, _write: &Self::Write) -> usize {
         0
     }
 
-    /// What the member makes visible: all it may (`outcome` is `None`: not known yet, or never), or all it did.
+    /// What the write makes visible: all it may (`outcome` is `None`: not known yet, or never), or all it did. Changes
+    /// nothing: what follows from an outcome belongs into [`committed`](Self::committed).
     fn wake_ups(&self, write: &Self::Write, outcome: Option<&Self::Outcome>) -> Vec<WakeUp>;
 
-    /// Sends the statement: [`WriteBatch::query`], its own arguments bound after, [`BatchResult::of`].
+    /// Sends the statement: [`WriteBatch::query`], its own arguments bound after, [`WriteBatch::result`].
     fn send(
         &self,
         conn: &mut PgConnection,
         batch: &WriteBatch<'_, Self::Write>,
-    ) -> impl Future<Output = pg::Result<BatchResult>> + Send;
+    ) -> impl Future<Output = pg::Result<BatchResult<Self::Outcome>>> + Send;
 
-    /// Reads an outcome as the statement wrote it.
-    fn outcome(&self, write: &Self::Write, text: &str) -> Self::Outcome;
+    /// Reads an outcome as the statement recorded it; for writes whose statement answers outcomes as text. `None` means that the text is no outcome of this kind of write: its
+    /// caller gets [`Error::Unknown`](crate::Error::Unknown).
+    fn decode(&self, _write: &Self::Write, _text: &str) -> Option<Self::Outcome> {
+        None
+    }
+
+    /// The write has committed with this outcome. Called once, before any waiter is woken: for state in memory that
+    /// follows from it.
+    fn committed(&self, _write: &Self::Write, _outcome: &Self::Outcome) {}
 }
 
-/// Who travels in a flight, and how.
-pub struct WriteBatch<'a, M> {
-    /// The members, in order of their keys.
-    pub writes: Vec<&'a M>,
-    /// Whether to wait for row locks: a member that travels alone does.
+/// The writes of one statement.
+pub struct WriteBatch<'a, W> {
+    /// The writes, in order of their keys.
+    pub writes: Vec<&'a W>,
+    /// Whether to wait for row locks: a write that is sent alone does.
     pub patient: bool,
     pub(crate) id: Option<Uuid>,
     pub(crate) channels: &'a [String],
     pub(crate) payloads: &'a [String],
 }
 
-impl<M> WriteBatch<'_, M> {
-    /// The flight's statement with its first four arguments bound: `$1` the flight's id uuid, `$2` channels text[] and `$3`
-    /// payloads text[] for `{schema}.finish_batch`, `$4` patient boolean. It answers one row: outcomes text[], backend integer.
+impl<W> WriteBatch<'_, W> {
+    /// The statement with its first four arguments bound: `$1` the id of the batch uuid, `$2` channels text[] and `$3`
+    /// payloads text[] for `{schema}.finish_batch`, `$4` patient boolean. It answers one row: outcomes text[], backend
+    /// integer.
     pub fn query<'q>(&'q self, sql: &Sql) -> Query<'q, Postgres, PgArguments> {
         sqlx::query(sql).bind(self.id).bind(self.channels).bind(self.payloads).bind(self.patient)
     }
-}
 
-/// What a flight's statement answered.
-#[derive(Debug)]
-pub struct BatchResult {
-    /// One per member, in order; `None` for a member whose row was locked.
-    pub(crate) outcomes: Vec<Option<String>>,
-    pub(crate) backend: Option<u32>,
-}
-
-impl BatchResult {
-    /// An answer put together from several: one outcome per member in order, `None` for one whose row was locked, and the backend that rang, if
-    /// any did.
-    pub fn new(outcomes: Vec<Option<String>>, backend: Option<i32>) -> BatchResult {
-        BatchResult { outcomes, backend: backend.and_then(|pid| u32::try_from(pid).ok()) }
-    }
-
-    /// Reads the answer of a statement made by [`WriteBatch::query`].
+    /// Reads the answer of a statement made by [`query`](Self::query).
     ///
     /// # Errors
     /// If its columns are not `outcomes text[], backend integer`.
-    pub fn of(row: &PgRow) -> pg::Result<BatchResult> {
-        let outcomes = row.try_get(0)?;
-        let backend: i32 = row.try_get(1)?;
-        Ok(BatchResult { outcomes, backend: u32::try_from(backend).ok() })
+    pub fn result<B: BatchedWrite<Write = W>>(&self, kind: &B, row: &PgRow) -> pg::Result<BatchResult<B::Outcome>> {
+        let texts: Vec<Option<String>> = row.try_get(0)?;
+        Ok(self.decoded(kind, texts, row.try_get(1)?))
+    }
+
+    /// The result with these recorded outcomes.
+    pub(crate) fn decoded<B: BatchedWrite<Write = W>>(
+        &self,
+        kind: &B,
+        texts: Vec<Option<String>>,
+        backend: Option<i32>,
+    ) -> BatchResult<B::Outcome> {
+        let complete = texts.len() == self.writes.len();
+        let decode = |(write, text): (&&W, Option<String>)| {
+            text.map(|text| kind.decode(write, &text).ok_or_else(|| UnknownOutcome(text)))
+        };
+        let outcomes = if complete { self.writes.iter().zip(texts).map(decode).collect() } else { Vec::new() };
+        BatchResult { outcomes, backend: backend.and_then(|pid| u32::try_from(pid).ok()) }
+    }
+}
+
+/// A recorded text that is no outcome.
+#[derive(Debug)]
+pub(crate) struct UnknownOutcome(pub(crate) String);
+
+/// What a batch's statement answered.
+#[derive(Debug)]
+pub struct BatchResult<O> {
+    /// One per write, in order; `None` for a write whose row was locked.
+    pub(crate) outcomes: Vec<Option<Result<O, UnknownOutcome>>>,
+    pub(crate) backend: Option<u32>,
+}
+
+impl<O> BatchResult<O> {
+    /// A result put together from several answers: one outcome per write in order, `None` for one whose row was locked,
+    /// and the backend that notified, if any did.
+    pub fn new(outcomes: Vec<Option<O>>, backend: Option<i32>) -> BatchResult<O> {
+        let outcomes = outcomes.into_iter().map(|outcome| outcome.map(Ok)).collect();
+        BatchResult { outcomes, backend: backend.and_then(|pid| u32::try_from(pid).ok()) }
     }
 }

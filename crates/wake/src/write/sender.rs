@@ -19,7 +19,7 @@ use crate::error::{Error, broken, is_about_connecting};
 use crate::notify::channel::{WakeUp, merge};
 use crate::notify::dispatcher::Announcement;
 use crate::notify::rate::OVERDUE;
-use crate::write::batch::{BatchResult, BatchedWrite, WriteBatch};
+use crate::write::batch::{BatchResult, BatchedWrite, UnknownOutcome, WriteBatch};
 use crate::write::log::Entry;
 use crate::write::writer::{Inner, PendingWrite};
 
@@ -38,16 +38,16 @@ pub(crate) enum Manner {
     Patient,
 }
 
-/// How a flight ended.
-struct Flown {
-    fate: Fate,
+/// How the sending of a batch ended.
+struct Sent<O> {
+    fate: Fate<O>,
     /// What the attempt that counts announced.
     announcement: Option<Announcement>,
 }
 
-enum Fate {
+enum Fate<O> {
     /// It happened, and this is its answer.
-    BatchResult(BatchResult),
+    Committed(BatchResult<O>),
     /// The database refused it, and would again.
     Refused(pg::Error),
     /// It could not be sent in time; it has not happened.
@@ -83,18 +83,18 @@ impl<F: BatchedWrite> BatchSender<F> {
         inner.metrics.writes.record(load.len() as f64);
         let possible =
             merge(load.iter().flat_map(|pending_write| inner.batched_write.wake_ups(&pending_write.write, None)));
-        let Flown { fate, announcement } = self.until_known(&load, manner, &possible).await;
+        let Sent { fate, announcement } = self.until_known(&load, manner, &possible).await;
         let ended = match &fate {
-            Fate::BatchResult(_) => &inner.metrics.result,
+            Fate::Committed(_) => &inner.metrics.result,
             Fate::Refused(_) | Fate::Unavailable(_) | Fate::Short(_) => &inner.metrics.failed,
             Fate::Unknown(_) => &inner.metrics.unknown,
         };
         ended.increment(1);
         match fate {
-            Fate::BatchResult(result) if result.outcomes.len() == load.len() => {
-                self.disembark(load, manner, result, announcement);
+            Fate::Committed(result) if result.outcomes.len() == load.len() => {
+                self.deliver(load, manner, result, announcement);
             }
-            Fate::BatchResult(_) => {
+            Fate::Committed(_) => {
                 self.ring_in_case(announcement, &possible);
                 let source = broken(io::ErrorKind::InvalidData, "the statement did not answer for every member");
                 tell_all(load, Arc::new(source), |source| Error::Unknown { what: inner.name.clone(), source });
@@ -132,21 +132,28 @@ impl<F: BatchedWrite> BatchSender<F> {
         }
     }
 
-    fn disembark(
+    /// Tells each write its outcome, after whatever follows from it in this process.
+    fn deliver(
         &self,
         load: Vec<PendingWrite<F>>,
         manner: Manner,
-        result: BatchResult,
+        result: BatchResult<F::Outcome>,
         announcement: Option<Announcement>,
     ) {
         let inner = &self.inner;
         let (mut wake_ups, mut told, mut locked) = (Vec::new(), Vec::new(), Vec::new());
         for (pending_write, outcome) in load.into_iter().zip(result.outcomes) {
             match outcome {
-                Some(text) => {
-                    let outcome = inner.batched_write.outcome(&pending_write.write, &text);
+                Some(Ok(outcome)) => {
+                    inner.batched_write.committed(&pending_write.write, &outcome);
                     wake_ups.extend(inner.batched_write.wake_ups(&pending_write.write, Some(&outcome)));
-                    told.push((pending_write, outcome));
+                    told.push((pending_write, Ok(outcome)));
+                }
+                Some(Err(UnknownOutcome(text))) => {
+                    tracing::error!(writer = &*inner.name, text, "a recorded outcome cannot be read");
+                    wake_ups.extend(inner.batched_write.wake_ups(&pending_write.write, None));
+                    let source = Arc::new(broken(io::ErrorKind::InvalidData, "the recorded outcome cannot be read"));
+                    told.push((pending_write, Err(Error::Unknown { what: inner.name.clone(), source })));
                 }
                 None => locked.push(pending_write),
             }
@@ -156,7 +163,7 @@ impl<F: BatchedWrite> BatchSender<F> {
             inner.dispatcher.announced(announcement, &wake_ups, result.backend);
         }
         for (pending_write, outcome) in told {
-            pending_write.tell(Ok(outcome));
+            pending_write.tell(outcome);
         }
         if manner == Manner::Patient {
             let source = broken(io::ErrorKind::WouldBlock, "a patient statement must wait for its row");
@@ -167,7 +174,7 @@ impl<F: BatchedWrite> BatchSender<F> {
     }
 
     /// Attempts the flight until its outcome is known, or the time of a member is up.
-    async fn until_known(&mut self, load: &[PendingWrite<F>], manner: Manner, possible: &[WakeUp]) -> Flown {
+    async fn until_known(&mut self, load: &[PendingWrite<F>], manner: Manner, possible: &[WakeUp]) -> Sent<F::Outcome> {
         let inner = self.inner.clone();
         let now = Instant::now();
         let give_up_at = load.iter().map(|pending_write| pending_write.deadline).min().unwrap_or(now);
@@ -181,7 +188,7 @@ impl<F: BatchedWrite> BatchSender<F> {
             let error = match attempted {
                 Ok(result) => {
                     shortage::write_succeeded();
-                    return Flown { fate: Fate::BatchResult(result), announcement };
+                    return Sent { fate: Fate::Committed(result), announcement };
                 }
                 Err(error) => error,
             };
@@ -197,13 +204,18 @@ impl<F: BatchedWrite> BatchSender<F> {
                 None => {}
                 Some(entry) => match self.settle(&entry, &mut backoff, give_up_at).await {
                     Ok(Some(outcomes)) => {
-                        return Flown {
-                            fate: Fate::BatchResult(BatchResult { outcomes, backend: None }),
-                            announcement,
+                        let batch = WriteBatch {
+                            writes: load.iter().map(|pending_write| &pending_write.write).collect(),
+                            patient: manner == Manner::Patient,
+                            id: Some(entry.id),
+                            channels: &[],
+                            payloads: &[],
                         };
+                        let result = batch.decoded(&inner.batched_write, outcomes, None);
+                        return Sent { fate: Fate::Committed(result), announcement };
                     }
                     Ok(None) => {}
-                    Err(unanswered) => return Flown { fate: Fate::Unknown(unanswered), announcement },
+                    Err(unanswered) => return Sent { fate: Fate::Unknown(unanswered), announcement },
                 },
             }
             if error.is_notification_queue_full() && !muted {
@@ -216,20 +228,20 @@ impl<F: BatchedWrite> BatchSender<F> {
                 continue;
             }
             if !error.is_transient() {
-                return Flown { fate: Fate::Refused(error), announcement: None };
+                return Sent { fate: Fate::Refused(error), announcement: None };
             }
             if error.is_lock_timeout() && manner == Manner::Together {
-                return Flown { fate: Fate::Unavailable(error), announcement: None };
+                return Sent { fate: Fate::Unavailable(error), announcement: None };
             }
             let patience = error.shortage().map(|short| (short, *short_since.get_or_insert_with(Instant::now)));
             let is_over = patience.is_some_and(|(short, since)| since.elapsed() >= short.patience());
             let is_short = is_over || shortage::is_lasting();
             if is_short && !may_have_happened {
-                return Flown { fate: Fate::Short(error), announcement: None };
+                return Sent { fate: Fate::Short(error), announcement: None };
             }
             if is_short || Instant::now() >= give_up_at {
                 let fate = if may_have_happened { Fate::Unknown(error) } else { Fate::Unavailable(error) };
-                return Flown { fate, announcement: None };
+                return Sent { fate, announcement: None };
             }
             sleep(backoff.pause()).await;
         }
@@ -262,7 +274,7 @@ impl<F: BatchedWrite> BatchSender<F> {
         entry: Option<&Entry>,
         possible: &[WakeUp],
         muted: bool,
-    ) -> (pg::Result<BatchResult>, Option<Announcement>) {
+    ) -> (pg::Result<BatchResult<F::Outcome>>, Option<Announcement>) {
         let inner = self.inner.clone();
         let limit = inner.options.attempt_timeout;
         let obtained = match self.session.take() {

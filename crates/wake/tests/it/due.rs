@@ -82,7 +82,7 @@ async fn waits_for(db: &TestDb, consumer: &Consumer<Timers>, id: i64, payload: &
     let channel = channel_name(db.schema().name(), "timers");
     let set = format!(
         "insert into {{schema}}.timer values ({id}, now() + {} * interval '1 ms'); \
-         select {{schema}}.ring(array['{channel}'], array['{payload}'])",
+         select {{schema}}.notify(array['{channel}'], array['{payload}'])",
         AHEAD.as_millis()
     );
     let asked = Instant::now();
