@@ -4,7 +4,7 @@
 -- Order:  priority, then due time, whatever the names of the steps.
 -- Reads:  if every step of the namespaces may be claimed, their queues, one per priority (step_due). Otherwise lanes
 --         (step_lane_due): what may not be claimed, by its name or by the limit of its name, is not read. Either way
---         those that have steps, not those that ever had: see docs/decisions/0026-claims-find-queues-in-the-index.md.
+--         those that have steps, not those that ever had: see docs/decisions/0026-claims-read-what-is-there.md.
 -- ScanBounds: of the queues or lanes that the process knows (in order), from where to read them, in microseconds of the
 --         Unix epoch; null: everything. An old transaction keeps what was claimed in front of each, and the leases that
 --         have ended early behind now, and without a floor every look would wade through both. So what is due later is

@@ -91,7 +91,7 @@ begin
             '{"error":' || a.error || '}'), ',') as results
         from unnest(y.sinces, y.untils, y.places) as w (since, until, place)
         -- All places of a template have a step in each of its tasks: see
-        -- docs/decisions/0023-conditional-steps-are-rows-from-the-start.md.
+        -- docs/decisions/0023-what-may-come-to-be-is-a-row.md.
         cross join lateral (
             select array_agg(s.fence order by s.ordinal) as fences from {schema}.step s
             where s.task_id = c.task_id and s.ordinal >= w.since and s.ordinal < w.until
