@@ -1,5 +1,5 @@
 -- Lets this connection make its plans anew if a table is twice as large as when they were made, or half; it looks every ten seconds. They are kept until the tables are analyzed, and one that was made
--- for a table of a page reads all of it where it has grown to a gigabyte: see docs/decisions/0025-plans-are-discarded-when-tables-grow.md. Called by everything that is called often. If its transaction is rolled back, the next one
+-- for a table of a page reads all of it where it has grown to a gigabyte: see docs/decisions/0025-plans-age.md. Called by everything that is called often. If its transaction is rolled back, the next one
 -- does it again.
 create or replace function {schema}.age_plans() returns void
 language plpgsql volatile
