@@ -13,7 +13,7 @@ use pg::{Component, Migrator, Schema};
 use queue::Queues;
 use tokio::time::timeout;
 use wake::{ListenerState, Metric};
-use web::Face;
+use web::Api;
 
 use crate::figures::{self, Figures};
 use crate::http::{self, Check, Verdict};
@@ -106,10 +106,10 @@ impl Products {
 
     /// The routes of the products, and the document that describes them and the server's own.
     pub(crate) fn routes(&self, max_body_bytes: usize) -> Router {
-        Face::described(http::head())
-            .beside(queue::http::face(self.queues.clone()))
-            .beside(flow::http::face(self.flow.clone()))
-            .beside(Face::described(http::document()))
+        Api::document_only(http::head())
+            .merge(queue::http::api(self.queues.clone()))
+            .merge(flow::http::api(self.flow.clone()))
+            .merge(Api::document_only(http::document()))
             .into_router(max_body_bytes)
     }
 

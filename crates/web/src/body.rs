@@ -12,10 +12,10 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
 
-use crate::arrival::{self, Compressed};
+use crate::error::ApiError;
+use crate::intake::{self, Compressed};
 use crate::memory::{Charge, Memory};
 use crate::plain::plain;
-use crate::refusal::Refusal;
 use crate::scan::{self, MAX_DEPTH};
 
 /// How often the bytes of a body are in memory at the same time: as they arrived, in what was parsed, as it is written, and twice in
@@ -42,18 +42,18 @@ impl Body {
     ///
     /// # Errors
     /// If it is not JSON, or not what was expected.
-    pub fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Refusal> {
+    pub fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, ApiError> {
         let text: &[u8] = if matches!(self.bytes.trim_ascii(), b"" | b"null") { b"{}" } else { &self.bytes };
         if text.trim_ascii_start().starts_with(b"[") {
             // A parser would take a list for the fields of an object in their order.
-            return Err(Refusal::bad("the body cannot be read: it is a list, expected an object"));
+            return Err(ApiError::bad_request("the body cannot be read: it is a list, expected an object"));
         }
         let wrong = |error: serde_json::Error| format!("the body cannot be read: {}", plain(&error.to_string()));
-        serde_json::from_slice(text).map_err(|error| Refusal::bad(wrong(error)))
+        serde_json::from_slice(text).map_err(|error| ApiError::bad_request(wrong(error)))
     }
 
     /// Gives back the body, and its memory but for what was parsed of it: for a request that goes on to wait.
-    pub fn parsed(self) -> Charge {
+    pub fn into_charge(self) -> Charge {
         let Body { bytes, mut charge } = self;
         charge.shrink(bytes.len().saturating_sub(KEPT_UNCHARGED));
         charge
@@ -64,21 +64,21 @@ impl Body {
     ///
     /// # Errors
     /// If the process ends meanwhile.
-    pub async fn carry<T: Send + 'static>(
+    pub async fn run_to_completion<T: Send + 'static>(
         self,
         work: impl Future<Output = T> + Send + 'static,
-    ) -> Result<(T, Charge), Refusal> {
+    ) -> Result<(T, Charge), ApiError> {
         let Body { bytes, charge } = self;
         drop(bytes);
         let carried = tokio::spawn(async move { (work.await, charge) });
-        carried.await.map_err(|_| Refusal::later("the server is stopping; use another connection"))
+        carried.await.map_err(|_| ApiError::unavailable("the server is stopping; use another connection"))
     }
 }
 
 impl<S: Send + Sync> FromRequest<S> for Body {
-    type Rejection = Refusal;
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, _: &S) -> Result<Body, Refusal> {
+    async fn from_request(request: Request, _: &S) -> Result<Body, ApiError> {
         read(request, usize::MAX, is_json, "application/json").await
     }
 }
@@ -88,9 +88,9 @@ impl<S: Send + Sync> FromRequest<S> for Body {
 pub struct RawBody(pub Body);
 
 impl<S: Send + Sync> FromRequest<S> for RawBody {
-    type Rejection = Refusal;
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, _: &S) -> Result<RawBody, Refusal> {
+    async fn from_request(request: Request, _: &S) -> Result<RawBody, ApiError> {
         read(request, RAW_LEVELS, is_json, "application/json").await.map(RawBody)
     }
 }
@@ -104,12 +104,13 @@ pub struct Text {
 }
 
 impl<S: Send + Sync> FromRequest<S> for Text {
-    type Rejection = Refusal;
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, _: &S) -> Result<Text, Refusal> {
+    async fn from_request(request: Request, _: &S) -> Result<Text, ApiError> {
         let Body { bytes, charge } =
             read(request, usize::MAX, is_written, "application/yaml or application/json").await?;
-        let text = String::from_utf8(bytes).map_err(|_| Refusal::bad("the body cannot be read: it is not UTF-8"))?;
+        let text =
+            String::from_utf8(bytes).map_err(|_| ApiError::bad_request("the body cannot be read: it is not UTF-8"))?;
         Ok(Text { text, _charge: charge })
     }
 }
@@ -120,7 +121,7 @@ async fn read(
     parsed_levels: usize,
     expected: fn(&str) -> bool,
     instead: &str,
-) -> Result<Body, Refusal> {
+) -> Result<Body, ApiError> {
     check(request.headers(), expected, instead)?;
     let (parts, body) = request.into_parts();
     let named = parts.headers.contains_key(header::CONTENT_TYPE);
@@ -130,9 +131,11 @@ async fn read(
     let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let is_yaml = !is_json(essence(&kind.to_ascii_lowercase()));
     let compressed = parts.extensions.get::<Compressed>().is_some();
-    let (bytes, arrival) = arrival::read(body, &memory, compressed, unnamed).await?;
+    let (bytes, arrival) = intake::read(body, &memory, compressed, unnamed).await?;
     let Some(shape) = scan::shape(&bytes, parsed_levels) else {
-        return Err(Refusal::bad(format!("the body is nested too deeply: at most {MAX_DEPTH} levels are allowed")));
+        return Err(ApiError::bad_request(format!(
+            "the body is nested too deeply: at most {MAX_DEPTH} levels are allowed"
+        )));
     };
     let parsed = if parsed_levels == usize::MAX { shape.parsed_bytes } else { shape.parsed_bytes.min(RAW_PARSED_MAX) };
     let parsed = if is_yaml { parsed + scan::lines_bytes(&bytes) } else { parsed };
@@ -142,7 +145,7 @@ async fn read(
 }
 
 /// Refuses what cannot be what is expected.
-fn check(headers: &HeaderMap, expected: fn(&str) -> bool, instead: &str) -> Result<(), Refusal> {
+fn check(headers: &HeaderMap, expected: fn(&str) -> bool, instead: &str) -> Result<(), ApiError> {
     let value = |name| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase());
     // What could be decompressed has lost this header on the way here.
     if let Some(encoding) = value(header::CONTENT_ENCODING).filter(|encoding| encoding != "identity") {
@@ -156,8 +159,8 @@ fn check(headers: &HeaderMap, expected: fn(&str) -> bool, instead: &str) -> Resu
     }
 }
 
-fn unsupported(message: String) -> Refusal {
-    Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)
+fn unsupported(message: String) -> ApiError {
+    ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)
 }
 
 fn essence(kind: &str) -> &str {
@@ -193,7 +196,7 @@ mod tests {
         Body::from_request(request, &()).await.map_err(status)
     }
 
-    fn status(refusal: Refusal) -> u16 {
+    fn status(refusal: ApiError) -> u16 {
         refusal.into_response().status().as_u16()
     }
 
@@ -252,7 +255,7 @@ mod tests {
                 let request = Request::builder().header(header::CONTENT_TYPE, "application/json");
                 request.body(nested(levels).into()).expect("a request")
             };
-            let refused = |refusal: Refusal| {
+            let refused = |refusal: ApiError| {
                 assert!(refusal.message().contains("at most 100 levels"), "{refusal:?}");
                 status(refusal)
             };

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
-use crate::refusal::Refusal;
+use crate::error::ApiError;
 
 /// Bytes of bodies that are arriving, at least: a dozen of the largest by default, or thousands of usual ones.
 const ARRIVING_BYTES: usize = 128 << 20;
@@ -134,12 +134,12 @@ impl Memory {
     ///
     /// # Errors
     /// If that is more than one request may take, or if there is no room in time.
-    pub(crate) async fn work(&self, bytes: usize) -> Result<Charge, Refusal> {
+    pub(crate) async fn work(&self, bytes: usize) -> Result<Charge, ApiError> {
         if bytes > self.0.largest {
             let (needed, most) = (bytes >> 20, self.0.largest >> 20);
             let message =
                 format!("the body would take about {needed} MB when it is parsed; at most {most} MB are allowed");
-            return Err(Refusal::new(axum::http::StatusCode::PAYLOAD_TOO_LARGE, message));
+            return Err(ApiError::new(axum::http::StatusCode::PAYLOAD_TOO_LARGE, message));
         }
         let pool = if bytes <= SMALL { &self.0.small } else { &self.0.large };
         take(pool, bytes, ROOM_WITHIN).await.map(|permit| Charge(Some(permit)))
@@ -165,14 +165,14 @@ impl Memory {
 }
 
 /// Takes bytes of a pool, or says that there are none in time.
-async fn take(pool: &Arc<Semaphore>, bytes: usize, within: Duration) -> Result<OwnedSemaphorePermit, Refusal> {
+async fn take(pool: &Arc<Semaphore>, bytes: usize, within: Duration) -> Result<OwnedSemaphorePermit, ApiError> {
     let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
     if let Ok(permit) = Arc::clone(pool).try_acquire_many_owned(bytes) {
         return Ok(permit);
     }
     match timeout(within, Arc::clone(pool).acquire_many_owned(bytes)).await {
         Ok(Ok(permit)) => Ok(permit),
-        _ => Err(Refusal::later("too many large requests at once; try again with this connection")),
+        _ => Err(ApiError::unavailable("too many large requests at once; try again with this connection")),
     }
 }
 
@@ -199,7 +199,7 @@ impl Arrival {
     ///
     /// # Cancel safety
     /// Dropping it charges nothing.
-    pub(crate) async fn charge(&mut self, bytes: usize) -> Result<(), Refusal> {
+    pub(crate) async fn charge(&mut self, bytes: usize) -> Result<(), ApiError> {
         let (pool, began) = (&self.memory.0.arriving, Instant::now());
         let taken = loop {
             if pool.available_permits() < bytes {

@@ -9,8 +9,8 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use time::OffsetDateTime;
 
-use crate::moment;
-use crate::refusal::Refusal;
+use crate::error::ApiError;
+use crate::timestamp;
 
 /// The parameters of a request.
 #[derive(Debug, Default)]
@@ -37,12 +37,12 @@ impl Query {
     ///
     /// # Errors
     /// If it is neither.
-    pub fn flag(&self, name: &str) -> Result<bool, Refusal> {
+    pub fn flag(&self, name: &str) -> Result<bool, ApiError> {
         let Some(value) = self.text(name) else { return Ok(false) };
         match value.to_ascii_lowercase().as_str() {
             "true" | "1" | "yes" | "on" => Ok(true),
             "false" | "0" | "no" | "off" | "none" | "null" => Ok(false),
-            _ => Err(Refusal::bad(format!("{name}: {value:?} is neither true nor false"))),
+            _ => Err(ApiError::bad_request(format!("{name}: {value:?} is neither true nor false"))),
         }
     }
 
@@ -50,29 +50,29 @@ impl Query {
     ///
     /// # Errors
     /// If it is none.
-    pub fn time(&self, name: &str) -> Result<Option<OffsetDateTime>, Refusal> {
+    pub fn time(&self, name: &str) -> Result<Option<OffsetDateTime>, ApiError> {
         let Some(text) = self.text(name) else { return Ok(None) };
-        moment::parse(text).map(Some).ok_or_else(|| Refusal::not_a_time(name, text))
+        timestamp::parse(text).map(Some).ok_or_else(|| ApiError::not_a_timestamp(name, text))
     }
 
     /// A whole number, cut to the range.
     ///
     /// # Errors
     /// If it is no number, or less than nothing.
-    pub fn number(&self, name: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, Refusal> {
+    pub fn number(&self, name: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, ApiError> {
         let Some(value) = self.text(name) else { return Ok(None) };
         match value.trim().parse::<f64>() {
             // A cast from a float stays within the type.
             Ok(number) if number >= 0.0 => Ok(Some((number as u64).clamp(*range.start(), *range.end()))),
-            _ => Err(Refusal::bad(format!("{name}: {value:?} is not a number from 0 on"))),
+            _ => Err(ApiError::bad_request(format!("{name}: {value:?} is not a number from 0 on"))),
         }
     }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Query {
-    type Rejection = Refusal;
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Query, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Query, ApiError> {
         Ok(Query::of(parts.uri.query().unwrap_or_default()))
     }
 }

@@ -15,8 +15,8 @@ use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::{OpenApi, RefOr};
 use utoipa_axum::router::OpenApiRouter;
 
+use crate::error::ApiError;
 use crate::openapi::failure;
-use crate::refusal::Refusal;
 
 /// What each route knows.
 type Known = HashMap<(Method, String), Vec<String>>;
@@ -93,9 +93,9 @@ fn of_route<'a>(known: &'a Known, method: &Method, path: &str) -> Option<Cow<'a,
     rest.starts_with("{*").then_some(Cow::Owned(all))
 }
 
-fn refused(name: &str, known: &[String]) -> Refusal {
+fn refused(name: &str, known: &[String]) -> ApiError {
     let instead = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    Refusal::bad(format!("unknown query parameter `{name}`: this route takes {instead}"))
+    ApiError::bad_request(format!("unknown query parameter `{name}`: this route takes {instead}"))
 }
 
 #[cfg(test)]

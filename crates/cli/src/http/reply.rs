@@ -5,7 +5,7 @@ use axum::{
     http::{Method, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
-use web::Refusal;
+use web::ApiError;
 
 /// The longest part of a path that an error repeats: enough to recognise a typing mistake.
 const SHOWN_PATH_CHARS: usize = 200;
@@ -31,12 +31,12 @@ pub(super) async fn in_json(response: Response) -> Response {
 
 /// An error response. `message` reaches the client: it holds no text from the database.
 pub(super) fn error(status: StatusCode, message: &str) -> Response {
-    Refusal::new(status, message).into_response()
+    ApiError::new(status, message).into_response()
 }
 
 /// A refusal that passes by itself.
 pub(super) fn later(message: &str) -> Response {
-    Refusal::later(message).into_response()
+    ApiError::unavailable(message).into_response()
 }
 
 /// The connection was only taken to answer health and metrics. There are clients that give up unless the text has this word.

@@ -8,8 +8,8 @@ use axum::body::{Body, HttpBody as _};
 use axum::http::StatusCode;
 use tokio::time::{Instant, timeout_at};
 
+use crate::error::ApiError;
 use crate::memory::{Arrival, Memory};
-use crate::refusal::Refusal;
 
 /// How long a body may take from its headers to its end. The largest one then needs 170 kB/s.
 const BODY_WITHIN: Duration = Duration::from_secs(60);
@@ -36,8 +36,8 @@ pub(crate) async fn read(
     mut body: Body,
     memory: &Memory,
     compressed: bool,
-    refuse: impl Fn() -> Option<Refusal>,
-) -> Result<(Vec<u8>, Arrival), Refusal> {
+    refuse: impl Fn() -> Option<ApiError>,
+) -> Result<(Vec<u8>, Arrival), ApiError> {
     let (deadline, most) = (Instant::now() + BODY_WITHIN, memory.max_body_bytes());
     if body.size_hint().lower() > most as u64 {
         discard(body, most).await;
@@ -56,7 +56,7 @@ pub(crate) async fn read(
             arrival.is_whole();
             return Ok((bytes, arrival));
         };
-        let frame = frame.map_err(|error| Refusal::bad(format!("the body did not arrive whole: {error}")))?;
+        let frame = frame.map_err(|error| ApiError::bad_request(format!("the body did not arrive whole: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
         if bytes.is_empty()
             && !data.is_empty()
@@ -94,18 +94,18 @@ async fn discard(mut body: Body, most: usize) {
     }
 }
 
-fn too_large(most: usize) -> Refusal {
+fn too_large(most: usize) -> ApiError {
     let message = format!("the body is larger than this server takes: at most {most} bytes");
-    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, message)
+    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message)
 }
 
-fn late() -> Refusal {
+fn late() -> ApiError {
     let message = format!("the body did not arrive within {} s", BODY_WITHIN.as_secs());
-    Refusal::new(StatusCode::REQUEST_TIMEOUT, message)
+    ApiError::new(StatusCode::REQUEST_TIMEOUT, message)
 }
 
-fn slow() -> Refusal {
-    Refusal::later("the body arrived slowly while memory was short; try again with another connection")
+fn slow() -> ApiError {
+    ApiError::unavailable("the body arrived slowly while memory was short; try again with another connection")
 }
 
 #[cfg(test)]

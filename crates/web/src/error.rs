@@ -23,7 +23,7 @@ const STOPPING: &str = "the server is stopping; use another connection";
 
 /// An answer that is not what was asked for.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct ApiError {
     status: StatusCode,
     message: String,
     /// It passes by itself.
@@ -39,34 +39,34 @@ pub struct Failure {
     error: String,
 }
 
-impl Refusal {
+impl ApiError {
     /// A refusal that does not pass by itself.
-    pub fn new(status: StatusCode, message: impl Into<String>) -> Refusal {
-        Refusal { status, message: shortened(message.into()), passes: false, more: serde_json::Map::new() }
+    pub fn new(status: StatusCode, message: impl Into<String>) -> ApiError {
+        ApiError { status, message: shortened(message.into()), passes: false, more: serde_json::Map::new() }
     }
 
     /// The request cannot be meant. Nothing was done.
-    pub fn bad(message: impl Into<String>) -> Refusal {
-        Refusal::new(StatusCode::BAD_REQUEST, message)
+    pub fn bad_request(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::BAD_REQUEST, message)
     }
 
     /// A time was expected.
-    pub fn not_a_time(what: &str, text: &str) -> Refusal {
-        Refusal::bad(format!("{what}: {text:?} is not a time such as 2026-01-31T12:00:00Z"))
+    pub fn not_a_timestamp(what: &str, text: &str) -> ApiError {
+        ApiError::bad_request(format!("{what}: {text:?} is not a time such as 2026-01-31T12:00:00Z"))
     }
 
     /// There is no such thing.
-    pub fn not_found(message: impl Into<String>) -> Refusal {
-        Refusal::new(StatusCode::NOT_FOUND, message)
+    pub fn not_found(message: impl Into<String>) -> ApiError {
+        ApiError::new(StatusCode::NOT_FOUND, message)
     }
 
     /// It passes by itself: the answer says when to try again.
-    pub fn later(message: impl Into<String>) -> Refusal {
-        Refusal { passes: true, ..Refusal::new(StatusCode::SERVICE_UNAVAILABLE, message) }
+    pub fn unavailable(message: impl Into<String>) -> ApiError {
+        ApiError { passes: true, ..ApiError::new(StatusCode::SERVICE_UNAVAILABLE, message) }
     }
 
     /// With something beside the sentence that a program can read.
-    pub fn with(mut self, key: &str, value: impl Into<serde_json::Value>) -> Refusal {
+    pub fn with(mut self, key: &str, value: impl Into<serde_json::Value>) -> ApiError {
         self.more.insert(key.to_owned(), value.into());
         self
     }
@@ -77,14 +77,14 @@ impl Refusal {
     }
 
     /// What the database could not do now, or not at all.
-    fn failed(error: &(dyn StdError + 'static), passes: bool, short: Option<Shortage>) -> Refusal {
+    fn failed(error: &(dyn StdError + 'static), passes: bool, short: Option<Shortage>) -> ApiError {
         if passes {
             // Of a database that is away the log speaks elsewhere, once, and not once for each client.
             tracing::debug!(error = pg::causes(error), "a request could not be carried out for now");
-            Refusal::later(short.map_or(AWAY, Shortage::client_message))
+            ApiError::unavailable(short.map_or(AWAY, Shortage::client_message))
         } else {
             tracing::error!(error = pg::causes(error), "a request could not be carried out");
-            Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the database refused the operation; the log says why")
+            ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "the database refused the operation; the log says why")
         }
     }
 }
@@ -100,31 +100,31 @@ fn shortened(mut message: String) -> String {
     message
 }
 
-impl From<wake::Error> for Refusal {
-    fn from(error: wake::Error) -> Refusal {
+impl From<wake::Error> for ApiError {
+    fn from(error: wake::Error) -> ApiError {
         match &error {
             wake::Error::Full { limit, .. } => {
-                Refusal::later(format!("too many waiting connections: {limit} wait already; try again"))
+                ApiError::unavailable(format!("too many waiting connections: {limit} wait already; try again"))
             }
-            wake::Error::Closed { .. } => Refusal::later(STOPPING),
+            wake::Error::Closed { .. } => ApiError::unavailable(STOPPING),
             _ => {
                 let short = error.database().and_then(pg::Error::shortage);
-                Refusal::failed(&error, error.is_transient(), short)
+                ApiError::failed(&error, error.is_transient(), short)
             }
         }
     }
 }
 
-impl From<pg::Error> for Refusal {
-    fn from(error: pg::Error) -> Refusal {
+impl From<pg::Error> for ApiError {
+    fn from(error: pg::Error) -> ApiError {
         match &error {
-            pg::Error::Closed => Refusal::later(STOPPING),
-            _ => Refusal::failed(&error, error.is_transient(), error.shortage()),
+            pg::Error::Closed => ApiError::unavailable(STOPPING),
+            _ => ApiError::failed(&error, error.is_transient(), error.shortage()),
         }
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let failure = Failure { error: self.message };
         let mut response = if self.more.is_empty() {
@@ -149,7 +149,7 @@ mod tests {
 
     use super::*;
 
-    async fn answered(refusal: impl Into<Refusal>) -> (u16, Option<String>, serde_json::Value) {
+    async fn answered(refusal: impl Into<ApiError>) -> (u16, Option<String>, serde_json::Value) {
         let response = refusal.into().into_response();
         let after = response.headers().get(header::RETRY_AFTER).map(|it| it.to_str().expect("text").to_owned());
         let status = response.status().as_u16();
@@ -167,11 +167,11 @@ mod tests {
         let (consumer, what) = (Arc::from("pop"), Arc::from("push"));
         let source = Arc::new(broken());
         for refusal in [
-            Refusal::from(wake::Error::Full { consumer, limit: 7 }),
-            Refusal::from(wake::Error::Closed { what: Arc::from("pop") }),
-            Refusal::from(wake::Error::Unavailable { what, source }),
-            Refusal::from(broken()),
-            Refusal::from(pg::Error::Closed),
+            ApiError::from(wake::Error::Full { consumer, limit: 7 }),
+            ApiError::from(wake::Error::Closed { what: Arc::from("pop") }),
+            ApiError::from(wake::Error::Unavailable { what, source }),
+            ApiError::from(broken()),
+            ApiError::from(pg::Error::Closed),
         ] {
             let (status, after, body) = answered(refusal).await;
             assert_eq!((status, after.as_deref()), (503, Some("1")), "{body}");
@@ -206,17 +206,17 @@ mod tests {
     /// A sentence that quotes a megabyte is cut, between two characters, and says so.
     #[tokio::test]
     async fn a_long_sentence_is_cut() {
-        let (_, _, body) = answered(Refusal::bad("é".repeat(500_001))).await;
+        let (_, _, body) = answered(ApiError::bad_request("é".repeat(500_001))).await;
         let text = body["error"].as_str().expect("a sentence");
         assert!(text.len() < 1_100 && text.ends_with("é… and 999002 bytes more"), "{text}");
-        let (_, _, body) = answered(Refusal::bad("a".repeat(1_000))).await;
+        let (_, _, body) = answered(ApiError::bad_request("a".repeat(1_000))).await;
         assert_eq!(body["error"], "a".repeat(1_000));
     }
 
     /// What a program is told stands beside the sentence for people.
     #[tokio::test]
     async fn more_than_a_sentence_can_be_said() {
-        let (status, _, body) = answered(Refusal::bad("wrong").with("line", 7)).await;
+        let (status, _, body) = answered(ApiError::bad_request("wrong").with("line", 7)).await;
         assert_eq!((status, body), (400, serde_json::json!({"error": "wrong", "line": 7})));
     }
 }

@@ -6,37 +6,37 @@ use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, SchemaTy
 
 /// A form, its name in the document, and its schema.
 #[macro_export]
-macro_rules! form {
-    ($(#[$about:meta])* $form:ident, $schema:expr) => {
+macro_rules! schema {
+    ($(#[$about:meta])* $name:ident, $schema:expr) => {
         $(#[$about])*
         #[derive(Debug)]
-        pub struct $form;
+        pub struct $name;
 
-        impl $crate::described::PartialSchema for $form {
+        impl $crate::described::PartialSchema for $name {
             fn schema() -> $crate::described::RefOr<$crate::described::Schema> {
                 $crate::described::RefOr::T($crate::described::Schema::Object($schema.build()))
             }
         }
 
-        impl $crate::described::ToSchema for $form {
+        impl $crate::described::ToSchema for $name {
             fn name() -> ::std::borrow::Cow<'static, str> {
-                stringify!($form).into()
+                stringify!($name).into()
             }
         }
     };
 }
 
-form! {
+schema! {
     /// The id of something.
     Id, text("A UUID").format(Some(SchemaFormat::Custom("uuid".into())))
 }
-form! {
+schema! {
     /// A time.
     Time, text("RFC 3339; without an offset it is UTC, and a day will do").format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
 }
-form! {
+schema! {
     /// What is either said or left away.
-    Yes, ObjectBuilder::new().schema_type(SchemaType::new(Type::Boolean)).enum_values(Some([true]))
+    True, ObjectBuilder::new().schema_type(SchemaType::new(Type::Boolean)).enum_values(Some([true]))
 }
 
 /// Text, and what is said about it.

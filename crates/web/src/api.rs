@@ -16,40 +16,40 @@ use tower_http::map_request_body::MapRequestBodyLayer;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::answers::{self, Answers};
-use crate::arrival::Compressed;
+use crate::intake::Compressed;
 use crate::memory::Memory;
 use crate::openapi::complete;
+use crate::unread::{self, Unread};
 
 /// An answer smaller than this is sent as it is: it fits into a few packets, and compressing it would only make it later.
 const COMPRESSED_FROM: u16 = 4 * 1024;
 
 /// Routes, and what describes them.
 #[derive(Clone)]
-pub struct Face {
+pub struct Api {
     router: Router,
     document: OpenApi,
 }
 
-impl Face {
+impl Api {
     /// Routes of a product. What is the same for all routes is added to what they say of themselves.
-    pub fn of(routes: OpenApiRouter) -> Face {
+    pub fn new(routes: OpenApiRouter) -> Api {
         let (router, document) = routes.split_for_parts();
-        Face { router, document: complete(document) }
+        Api { router, document: complete(document) }
     }
 
     /// A description of what somebody else answers. Its title is that of everything that is shown beside it.
-    pub fn described(document: OpenApi) -> Face {
-        Face { router: Router::new(), document }
+    pub fn document_only(document: OpenApi) -> Api {
+        Api { router: Router::new(), document }
     }
 
     /// With another beside it.
     ///
     /// # Panics
     /// When a route is already taken, or a form of one name is described in two ways; both are mistakes in the program.
-    pub fn beside(self, other: Face) -> Face {
+    pub fn merge(self, other: Api) -> Api {
         agree(&self.document, &other.document);
-        Face { router: self.router.merge(other.router), document: self.document.merge_from(other.document) }
+        Api { router: self.router.merge(other.router), document: self.document.merge_from(other.document) }
     }
 
     /// Everything that was put together, and the document at `/openapi.json`. Bodies of up to so many bytes are taken, counted after they were decompressed: a body is held in memory
@@ -65,7 +65,7 @@ impl Face {
         self.router
             .route("/openapi.json", get(async move || document))
             // Counted before it is compressed: the compressor holds what it has not read.
-            .layer(from_fn_with_state(Answers::default(), answers::bound))
+            .layer(from_fn_with_state(Unread::default(), unread::bound))
             .layer(compressed)
             .layer((decompressed, MapRequestBodyLayer::new(Body::new)))
             .layer(DefaultBodyLimit::max(max_body_bytes))
@@ -90,8 +90,8 @@ fn agree(one: &OpenApi, other: &OpenApi) {
     }
 }
 
-impl std::fmt::Debug for Face {
+impl std::fmt::Debug for Api {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Face").field("paths", &self.document.paths.paths.keys()).finish_non_exhaustive()
+        f.debug_struct("Api").field("paths", &self.document.paths.paths.keys()).finish_non_exhaustive()
     }
 }

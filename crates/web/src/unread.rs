@@ -1,6 +1,6 @@
-//! The memory of answers that wait to be read.
+//! The memory of unread that wait to be read.
 //!
-//! A client that asks for much and reads nothing holds its answer in the memory of the server until its connection is given up. Answers
+//! A client that asks for much and reads nothing holds its answer in the memory of the server until its connection is given up. Unread
 //! are bounded together ([`UNREAD_BYTES`]): beyond it those that have waited longest are dropped with their connections, and until that
 //! has made room no further request is let in. An answer is counted until its last byte is handed to the kernel.
 
@@ -17,9 +17,9 @@ use axum::response::{IntoResponse as _, Response};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::refusal::Refusal;
+use crate::error::ApiError;
 
-/// Bytes of answers that wait to be read, all together.
+/// Bytes of unread that wait to be read, all together.
 const UNREAD_BYTES: usize = 256 << 20;
 
 /// A smaller answer is not counted: a connection takes as much anyway.
@@ -44,9 +44,9 @@ impl Hangup {
     }
 }
 
-/// All answers that wait to be read. Cheap to clone.
+/// All unread that wait to be read. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Answers(Arc<Mutex<All>>);
+pub(crate) struct Unread(Arc<Mutex<All>>);
 
 /// As many as connections at most.
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ struct Waiting {
     hangup: Hangup,
 }
 
-impl Answers {
+impl Unread {
     fn all(&self) -> MutexGuard<'_, All> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -76,10 +76,10 @@ impl Answers {
         let id = all.next;
         all.bytes += bytes;
         all.waiting.insert(id, Waiting { since: Instant::now(), bytes, hangup });
-        Held { answers: self.clone(), id }
+        Held { unread: self.clone(), id }
     }
 
-    /// Whether there is room for further answers, after those that have waited for too long were dropped.
+    /// Whether there is room for further unread, after those that have waited for too long were dropped.
     fn has_room(&self) -> bool {
         let all = self.all();
         let mut beyond = all.bytes.saturating_sub(UNREAD_BYTES);
@@ -99,13 +99,13 @@ impl Answers {
 /// An answer that is counted.
 #[derive(Debug)]
 struct Held {
-    answers: Answers,
+    unread: Unread,
     id: u64,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let mut all = self.answers.all();
+        let mut all = self.unread.all();
         if let Some(waiting) = all.waiting.remove(&self.id) {
             all.bytes -= waiting.bytes;
         }
@@ -113,15 +113,16 @@ impl Drop for Held {
 }
 
 /// Lets a request in if there is room for its answer, and counts that.
-pub(crate) async fn bound(State(answers): State<Answers>, request: Request, next: Next) -> Response {
-    if !answers.has_room() {
-        return Refusal::later("too many answers wait to be read; try again with this connection").into_response();
+pub(crate) async fn bound(State(unread): State<Unread>, request: Request, next: Next) -> Response {
+    if !unread.has_room() {
+        return ApiError::unavailable("too many unread wait to be read; try again with this connection")
+            .into_response();
     }
     let hangup = request.extensions().get::<Hangup>().cloned().unwrap_or_default();
     let response = next.run(request).await;
     match response.body().size_hint().exact() {
         Some(bytes) if bytes >= COUNTED_FROM => {
-            let held = Arc::new(answers.count(usize::try_from(bytes).unwrap_or(usize::MAX), hangup));
+            let held = Arc::new(unread.count(usize::try_from(bytes).unwrap_or(usize::MAX), hangup));
             response.map(|inner| Body::new(Counted { inner, held }))
         }
         _ => response,
@@ -176,42 +177,42 @@ mod tests {
         tokio::time::timeout(Duration::from_millis(1), hangup.requested()).await.is_ok()
     }
 
-    /// Beyond the bound the answers that have waited longest are dropped, as many as it takes, and requests are let in again when they are gone.
+    /// Beyond the bound the unread that have waited longest are dropped, as many as it takes, and requests are let in again when they are gone.
     /// Time is paused and moved by hand.
     #[tokio::test(start_paused = true)]
     async fn the_longest_unread_answers_are_dropped() {
-        let answers = Answers::default();
+        let unread = Unread::default();
         let hangups: Vec<Hangup> = (0..5).map(|_| Hangup::default()).collect();
         let mut held = Vec::new();
         for hangup in &hangups {
-            held.push(answers.count(UNREAD_BYTES / 4 + 1, hangup.clone()));
+            held.push(unread.count(UNREAD_BYTES / 4 + 1, hangup.clone()));
         }
-        assert!(!answers.has_room());
+        assert!(!unread.has_room());
         for hangup in &hangups {
             assert!(!asked_to_hang_up(hangup).await, "it may be on the way");
         }
         tokio::time::advance(READ_WITHIN).await;
-        assert!(!answers.has_room());
+        assert!(!unread.has_room());
         for (index, hangup) in hangups.iter().enumerate() {
             assert_eq!(asked_to_hang_up(hangup).await, index < 2, "{index}");
         }
         held.drain(..2);
-        assert!(answers.has_room());
+        assert!(unread.has_room());
         held.clear();
-        assert_eq!(answers.all().bytes, 0);
+        assert_eq!(unread.all().bytes, 0);
     }
 
     /// An answer counts until its last byte is gone, also when its body is not there any more.
     #[tokio::test]
     async fn an_answer_counts_until_its_bytes_are_gone() {
-        let answers = Answers::default();
-        let held = Arc::new(answers.count(5, Hangup::default()));
+        let unread = Unread::default();
+        let held = Arc::new(unread.count(5, Hangup::default()));
         let mut body = Counted { inner: Body::from("hello"), held };
         let frame = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await;
         let bytes = frame.expect("a frame").expect("no error").into_data().expect("data");
         drop(body);
-        assert_eq!((&bytes[..], answers.all().bytes), (&b"hello"[..], 5));
+        assert_eq!((&bytes[..], unread.all().bytes), (&b"hello"[..], 5));
         drop(bytes);
-        assert_eq!(answers.all().bytes, 0);
+        assert_eq!(unread.all().bytes, 0);
     }
 }

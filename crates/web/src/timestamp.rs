@@ -10,9 +10,9 @@ use time::{Date, OffsetDateTime, PrimitiveDateTime, UtcOffset};
 
 /// A time as it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment(pub OffsetDateTime);
+pub struct Timestamp(pub OffsetDateTime);
 
-impl fmt::Display for Moment {
+impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = self.0.to_offset(UtcOffset::UTC);
         let (date, time) = (at.date(), at.time());
@@ -21,7 +21,7 @@ impl fmt::Display for Moment {
     }
 }
 
-impl Serialize for Moment {
+impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -62,7 +62,7 @@ mod tests {
     /// A time is written in UTC, always in the same number of characters.
     #[test]
     fn times_are_written_in_utc() {
-        let shown = |at: OffsetDateTime| Moment(at).to_string();
+        let shown = |at: OffsetDateTime| Timestamp(at).to_string();
         assert_eq!(shown(datetime!(2026-01-02 03:04:05.678901 UTC)), "2026-01-02T03:04:05.678901Z");
         assert_eq!(shown(datetime!(2026-01-02 03:04:05 +2)), "2026-01-02T01:04:05.000000Z");
     }
@@ -84,7 +84,7 @@ mod tests {
             assert_eq!(parse(text), Some(noon), "{text}");
         }
         assert_eq!(parse("2026-01-02"), Some(datetime!(2026-01-02 00:00 UTC)));
-        assert_eq!(parse(&Moment(noon).to_string()), Some(noon));
+        assert_eq!(parse(&Timestamp(noon).to_string()), Some(noon));
         for text in ["", "now", "yesterday", "2026-13-01", "1767355200"] {
             assert_eq!(parse(text), None, "{text}");
         }
