@@ -1,6 +1,7 @@
-//! The face of a product: its routes, and the document that describes them.
+//! The API of a product: its routes, and the OpenAPI document that describes them.
 //!
-//! A server shows several products under one address, and one document for all of them: what they bring is put together before anything is answered.
+//! A server offers several products at one address with one document, so their APIs are merged before the server
+//! starts.
 
 use axum::Router;
 use axum::body::Body;
@@ -21,10 +22,10 @@ use crate::memory::Memory;
 use crate::openapi::complete;
 use crate::unread::{self, Unread};
 
-/// An answer smaller than this is sent as it is: it fits into a few packets, and compressing it would only make it later.
+/// Smaller responses are not compressed: they fit into a few packets, and compression would only delay them.
 const COMPRESSED_FROM: u16 = 4 * 1024;
 
-/// Routes, and what describes them.
+/// Routes and their document.
 #[derive(Clone)]
 pub struct Api {
     router: Router,
@@ -32,49 +33,50 @@ pub struct Api {
 }
 
 impl Api {
-    /// Routes of a product. What is the same for all routes is added to what they say of themselves.
+    /// The routes of a product. The responses that all routes share are added to their document.
     pub fn new(routes: OpenApiRouter) -> Api {
         let (router, document) = routes.split_for_parts();
         Api { router, document: complete(document) }
     }
 
-    /// A description of what somebody else answers. Its title is that of everything that is shown beside it.
+    /// A document for routes that are implemented elsewhere. Merging others into it keeps its title.
     pub fn document_only(document: OpenApi) -> Api {
         Api { router: Router::new(), document }
     }
 
-    /// With another beside it.
+    /// Adds the routes and the document of another API.
     ///
     /// # Panics
-    /// When a route is already taken, or a form of one name is described in two ways; both are mistakes in the program.
+    /// If both have the same route, or different schemas with the same name. Both are mistakes in the program.
     pub fn merge(self, other: Api) -> Api {
-        agree(&self.document, &other.document);
+        check_schemas(&self.document, &other.document);
         Api { router: self.router.merge(other.router), document: self.document.merge_from(other.document) }
     }
 
-    /// Everything that was put together, and the document at `/openapi.json`. Bodies of up to so many bytes are taken, counted after they were decompressed: a body is held in memory
-    /// while it is worked on. Answers are compressed if a client wants that, but for streams of events, which would wait in the compressor.
+    /// The routes, and the document at `/openapi.json`.
+    ///
+    /// `max_body_bytes` bounds a request body after decompression, because it is held in memory. Responses are
+    /// compressed if the client accepts it, except event streams: events would be delayed in the compressor.
     pub fn into_router(self, max_body_bytes: usize) -> Router {
-        // It does not change while a process runs.
         let document = self.document.to_json().expect("a document is JSON");
         let document = ([(header::CONTENT_TYPE, "application/json")], document);
         let when = SizeAbove::new(COMPRESSED_FROM).and(NotForContentType::SSE);
         let compressed = CompressionLayer::new().quality(CompressionLevel::Fastest).compress_when(when);
-        // What it cannot decompress is refused where the body is read, in the form of all refusals.
+        // An unknown encoding is rejected where the body is read, with the usual error body.
         let decompressed = RequestDecompressionLayer::new().pass_through_unaccepted(true);
         self.router
             .route("/openapi.json", get(async move || document))
-            // Counted before it is compressed: the compressor holds what it has not read.
+            // Counted before compression: the compressor keeps the input that it has not read.
             .layer(from_fn_with_state(Unread::default(), unread::bound))
             .layer(compressed)
             .layer((decompressed, MapRequestBodyLayer::new(Body::new)))
             .layer(DefaultBodyLimit::max(max_body_bytes))
-            .layer(map_request_with_state(Memory::new(max_body_bytes), prepared))
+            .layer(map_request_with_state(Memory::new(max_body_bytes), prepare))
     }
 }
 
-/// Gives each request what reading its body needs.
-async fn prepared(State(memory): State<Memory>, mut request: Request) -> Request {
+/// Adds to each request what reading its body needs.
+async fn prepare(State(memory): State<Memory>, mut request: Request) -> Request {
     request.extensions_mut().insert(memory);
     if request.headers().contains_key(header::CONTENT_ENCODING) {
         request.extensions_mut().insert(Compressed);
@@ -82,11 +84,11 @@ async fn prepared(State(memory): State<Memory>, mut request: Request) -> Request
     request
 }
 
-/// Of two forms of one name only one would be in the document.
-fn agree(one: &OpenApi, other: &OpenApi) {
+/// Panics if two documents define a schema differently: merging would keep only one of them.
+fn check_schemas(one: &OpenApi, other: &OpenApi) {
     let (Some(one), Some(other)) = (&one.components, &other.components) else { return };
     for (name, schema) in &one.schemas {
-        assert!(other.schemas.get(name).is_none_or(|its| its == schema), "{name} is described in two ways");
+        assert!(other.schemas.get(name).is_none_or(|its| its == schema), "two different schemas are called {name}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Names in a path, decoded.
+//! The parameters in a path, decoded.
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequestParts, Path as Decoded};
@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use crate::error::ApiError;
 use crate::plain::plain;
 
-/// The names in the path of a request.
+/// The parameters in the path of a request.
 #[derive(Debug)]
 pub struct Path<T>(pub T);
 
@@ -19,10 +19,8 @@ where
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Path<T>, ApiError> {
         match Decoded::from_request_parts(parts, state).await {
-            Ok(Decoded(names)) => Ok(Path(names)),
-            Err(rejection) => {
-                Err(ApiError::bad_request(format!("the path cannot be read: {}", plain(&rejection.body_text()))))
-            }
+            Ok(Decoded(parameters)) => Ok(Path(parameters)),
+            Err(rejection) => Err(ApiError::bad_request(format!("invalid path: {}", plain(&rejection.body_text())))),
         }
     }
 }

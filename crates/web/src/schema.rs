@@ -1,10 +1,11 @@
-//! Forms of values that many routes take, as the document describes them.
+//! Schemas of values that many routes accept.
 //!
-//! A document that allows what the server refuses is of no use to whoever generates requests from it. So what is checked in one place is described in one place, with the same limits.
+//! A document that allows what the server rejects misleads clients that are generated from it. So each value has one
+//! schema, with the limits that the server checks.
 
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, SchemaFormat, SchemaType, Type};
 
-/// A form, its name in the document, and its schema.
+/// Defines a type with the given name and schema in the document.
 #[macro_export]
 macro_rules! schema {
     ($(#[$about:meta])* $name:ident, $schema:expr) => {
@@ -27,19 +28,20 @@ macro_rules! schema {
 }
 
 schema! {
-    /// The id of something.
+    /// A UUID.
     Id, text("A UUID").format(Some(SchemaFormat::Custom("uuid".into())))
 }
 schema! {
-    /// A time.
-    Time, text("RFC 3339; without an offset it is UTC, and a day will do").format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+    /// A timestamp or a date.
+    Time, text("RFC 3339. Without an offset: UTC. A date alone means its midnight")
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
 }
 schema! {
-    /// What is either said or left away.
+    /// `true`, the only allowed value of an optional field.
     True, ObjectBuilder::new().schema_type(SchemaType::new(Type::Boolean)).enum_values(Some([true]))
 }
 
-/// Text, and what is said about it.
-pub fn text(about: &str) -> ObjectBuilder {
-    ObjectBuilder::new().schema_type(SchemaType::new(Type::String)).description(Some(about))
+/// A string schema with a description.
+pub fn text(description: &str) -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(SchemaType::new(Type::String)).description(Some(description))
 }

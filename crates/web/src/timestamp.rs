@@ -1,4 +1,4 @@
-//! Times on the wire: RFC 3339 in UTC, with microseconds.
+//! Timestamps on the wire: RFC 3339 in UTC, with microseconds.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 use time::{Date, OffsetDateTime, PrimitiveDateTime, UtcOffset};
 
-/// A time as it is written.
+/// A timestamp in its wire format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timestamp(pub OffsetDateTime);
 
@@ -27,20 +27,20 @@ impl Serialize for Timestamp {
     }
 }
 
-/// Forms without an offset, which mean UTC.
+/// Formats without an offset, which mean UTC.
 const LOCAL: &[&[BorrowedFormatItem<'_>]] = &[
     format_description!("[year]-[month]-[day][first [T][ ]][hour]:[minute]:[second][optional [.[subsecond]]]"),
     format_description!("[year]-[month]-[day][first [T][ ]][hour]:[minute]"),
 ];
 const DAY: &[BorrowedFormatItem<'_>] = format_description!("[year]-[month]-[day]");
 
-/// Reads a time as programs write it: RFC 3339, the same without an offset (UTC), or a day. `None`: it is none of these.
+/// Parses RFC 3339, the same without an offset (UTC), or a date. `None` if the text is none of these.
 pub fn parse(text: &str) -> Option<OffsetDateTime> {
     let text = text.trim();
     if let Ok(time) = OffsetDateTime::parse(text, &Rfc3339) {
         return Some(time);
     }
-    // An unescaped plus is a space in a URL.
+    // An unescaped plus in a URL is decoded as a space.
     if let Some((time, offset)) = text.rsplit_once(' ')
         && let Ok(time) = OffsetDateTime::parse(&format!("{time}+{offset}"), &Rfc3339)
     {
@@ -48,7 +48,7 @@ pub fn parse(text: &str) -> Option<OffsetDateTime> {
     }
     LOCAL
         .iter()
-        .find_map(|form| PrimitiveDateTime::parse(text, form).ok())
+        .find_map(|format| PrimitiveDateTime::parse(text, format).ok())
         .or_else(|| Date::parse(text, DAY).ok().map(Date::midnight))
         .map(PrimitiveDateTime::assume_utc)
 }
@@ -59,17 +59,17 @@ mod tests {
 
     use super::*;
 
-    /// A time is written in UTC, always in the same number of characters.
+    /// A timestamp is written in UTC, always with the same number of characters.
     #[test]
-    fn times_are_written_in_utc() {
+    fn timestamps_are_written_in_utc() {
         let shown = |at: OffsetDateTime| Timestamp(at).to_string();
         assert_eq!(shown(datetime!(2026-01-02 03:04:05.678901 UTC)), "2026-01-02T03:04:05.678901Z");
         assert_eq!(shown(datetime!(2026-01-02 03:04:05 +2)), "2026-01-02T01:04:05.000000Z");
     }
 
-    /// Each form that a language's standard library writes, and what is none.
+    /// The formats that standard libraries write are accepted; other texts are not.
     #[test]
-    fn times_are_read_as_programs_write_them() {
+    fn timestamps_are_parsed_in_common_formats() {
         let noon = datetime!(2026-01-02 12:00:00 UTC);
         for text in [
             "2026-01-02T12:00:00Z",
