@@ -92,7 +92,7 @@ pub enum Error {
 
     /// The server's own process could not be started or waited for.
     #[error("cannot run the server as {user}")]
-    Apart {
+    ServerProcess {
         /// The user that it runs as.
         user: String,
         /// The system's reason.
@@ -101,7 +101,7 @@ pub enum Error {
 
     /// The server's own process has failed. It has said why.
     #[error("the server's process has ended with {status}; what it said is above")]
-    ApartFailed {
+    ServerProcessFailed {
         /// How it ended.
         status: ExitStatus,
     },

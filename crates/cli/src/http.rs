@@ -26,11 +26,11 @@ use axum::{
 
 pub use admission::Limits;
 pub use document::{document, head};
-pub use exposition::{Family, LABEL_MAX};
+pub use exposition::{LABEL_MAX, MetricFamily};
 use guard::Guard;
 pub use health::{Check, Health, Verdict};
 pub use listen::{Connections, Listener, MAX_CONNECTIONS, Routes};
-pub use metrics::{METRICS, Metrics, Observe};
+pub use metrics::{METRICS, Metrics, ScrapeSource};
 
 /// The largest request body any route takes unless it, or the server, sets another limit. A body is held in memory while it is
 /// read; all of them together are bounded where the products' routes are put together.
@@ -82,7 +82,7 @@ impl App {
         let all = own.clone().merge(products).method_not_allowed_fallback(reply::method_not_allowed);
         let finish = |routes: Router| {
             routes
-                .layer(map_response(reply::in_json))
+                .layer(map_response(reply::as_json))
                 .layer(from_fn_with_state(Some(self.guard.clone()), admit))
                 .layer(DefaultBodyLimit::max(self.max_body_bytes))
         };
@@ -119,7 +119,7 @@ pub fn health_routes(health: &Arc<Health>, metrics: Metrics) -> Routes {
 async fn only_when_started(State(health): State<Arc<Health>>, request: Request, next: Next) -> Response {
     match health.not_started() {
         None => next.run(request).await,
-        Some(reason) => reply::later(&format!("{reason}; use this connection again in a moment")),
+        Some(reason) => reply::unavailable(&format!("{reason}; use this connection again in a moment")),
     }
 }
 

@@ -15,8 +15,8 @@ use tokio::time::timeout;
 use wake::{ListenerState, Metric};
 use web::Api;
 
-use crate::figures::{self, Figures};
 use crate::http::{self, Check, Verdict};
+use crate::statistics::{self, Statistics};
 
 /// How long rings for other processes may take to be sent at the end: a round trip as a rule. Without a database to send them
 /// to they are lost, which costs the others a poll.
@@ -47,7 +47,7 @@ pub(crate) fn migrator(schema: &Schema) -> Migrator {
 
 /// The metrics of every part.
 pub(crate) fn metrics() -> impl Iterator<Item = &'static Metric> {
-    wake::METRICS.iter().chain(queue::METRICS).chain(flow::METRICS).chain(figures::METRICS)
+    wake::METRICS.iter().chain(queue::METRICS).chain(flow::METRICS).chain(statistics::METRICS)
 }
 
 /// How the products are set up.
@@ -60,7 +60,7 @@ pub(crate) struct Settings {
 /// Everything that runs, until it is stopped or dropped.
 pub(crate) struct Products {
     queues: Queues,
-    _house: queue::Housekeeping,
+    _retention_task: queue::Housekeeping,
     flow: Flow,
     orchestrations: durable::Watch,
     orchestrator: Arc<EventDrivenOrchestrator>,
@@ -74,10 +74,10 @@ impl Products {
         if let Some(key) = queues.encryption_keys().first() {
             tracing::info!(%key, keys = queues.encryption_keys().len(), "encrypted queues are written with this key");
         }
-        let _house = queues.keep_house(&settings.retention);
+        let _retention_task = queues.keep_house(&settings.retention);
         let flow = Flow::start(database, schema, settings.flow);
         let orchestrator = Arc::new(flow.orchestrate());
-        Self { queues, _house, flow, orchestrations, orchestrator }
+        Self { queues, _retention_task, flow, orchestrations, orchestrator }
     }
 
     /// Answers whoever waits, and refuses further waits: what follows can then be waited for.
@@ -114,40 +114,40 @@ impl Products {
     }
 
     /// What operators watch of the products, `top` of each kind by themselves.
-    pub(crate) fn figures(&self, database: &pg::Database, top: u32) -> Figures {
+    pub(crate) fn statistics(&self, database: &pg::Database, top: u32) -> Statistics {
         let (queues, flow) = (self.queues.clone(), self.flow.clone());
-        Figures { database: database.clone(), queues, flow, orchestrations: self.orchestrations.clone(), top }
+        Statistics { database: database.clone(), queues, flow, orchestrations: self.orchestrations.clone(), top }
     }
 
     /// What has to be well for the products to work.
     pub(crate) fn checks(&self) -> Vec<Arc<dyn Check>> {
         // All products of a process listen by one connection.
         vec![
-            Arc::new(Listening(self.queues.clone())),
-            Arc::new(Encryption(self.queues.clone())),
-            Arc::new(Orchestrating(self.orchestrator.clone())),
+            Arc::new(ListenerCheck(self.queues.clone())),
+            Arc::new(EncryptionCheck(self.queues.clone())),
+            Arc::new(FlowCheck(self.orchestrator.clone())),
         ]
     }
 }
 
 /// Whether work of other processes is noticed at once. Without that it is noticed by polling: worse, and no reason to send
 /// requests elsewhere.
-struct Listening(Queues);
+struct ListenerCheck(Queues);
 
-impl Check for Listening {
+impl Check for ListenerCheck {
     fn name(&self) -> &'static str {
         "wake"
     }
 
     fn check(&self) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
-        Box::pin(async { judge(&self.0.health().listener) })
+        Box::pin(async { verdict_of(&self.0.health().listener) })
     }
 }
 
 /// Whether encrypted queues can be written and read. Others work all the same, so the process stays ready.
-struct Encryption(Queues);
+struct EncryptionCheck(Queues);
 
-impl Check for Encryption {
+impl Check for EncryptionCheck {
     fn name(&self) -> &'static str {
         "encryption"
     }
@@ -158,19 +158,19 @@ impl Check for Encryption {
 }
 
 /// Whether tasks go on as they should. What does not is found by polling: worse, and no reason to send requests elsewhere.
-struct Orchestrating(Arc<EventDrivenOrchestrator>);
+struct FlowCheck(Arc<EventDrivenOrchestrator>);
 
-impl Check for Orchestrating {
+impl Check for FlowCheck {
     fn name(&self) -> &'static str {
         "flow"
     }
 
     fn check(&self) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
-        Box::pin(async { sum_up(&self.0.check()) })
+        Box::pin(async { verdict_of_checks(&self.0.check()) })
     }
 }
 
-fn sum_up(status: &HealthStatus) -> Verdict {
+fn verdict_of_checks(status: &HealthStatus) -> Verdict {
     // Whether anything is heard is the listener's own check.
     let ill = |check: &&HealthCheck| !check.healthy && check.name != "listeners_connected";
     let ill: Vec<String> =
@@ -178,7 +178,7 @@ fn sum_up(status: &HealthStatus) -> Verdict {
     if ill.is_empty() { Verdict::Good } else { Verdict::Degraded(ill.join("; ")) }
 }
 
-fn judge(listener: &ListenerState) -> Verdict {
+fn verdict_of(listener: &ListenerState) -> Verdict {
     let degraded = |why: &str| Verdict::Degraded(format!("{why}; polling instead"));
     match listener {
         ListenerState::Connected => Verdict::Good,
@@ -197,10 +197,10 @@ mod tests {
     /// not get into the answer.
     #[test]
     fn a_lost_listener_degrades_and_tells_no_details() {
-        assert_eq!(judge(&ListenerState::Connected), Verdict::Good);
+        assert_eq!(verdict_of(&ListenerState::Connected), Verdict::Good);
         let lost = ListenerState::Lost { reason: "relation \"secret\" does not exist".into() };
         for state in [ListenerState::Off, ListenerState::Connecting, lost] {
-            let Verdict::Degraded(reason) = judge(&state) else { panic!("{state:?} is not degraded") };
+            let Verdict::Degraded(reason) = verdict_of(&state) else { panic!("{state:?} is not degraded") };
             assert!(reason.contains("polling") && !reason.contains("secret"), "{reason}");
         }
     }
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn an_orchestrator_that_is_not_well_degrades() {
         let check = |name, healthy| HealthCheck { name, healthy, detail: "so it is".to_owned() };
-        let of = |checks| sum_up(&HealthStatus::aggregate(checks));
+        let of = |checks| verdict_of_checks(&HealthStatus::aggregate(checks));
         assert_eq!(of(vec![check("fallback_poller", true), check("listeners_connected", false)]), Verdict::Good);
         let ill = of(vec![check("fallback_poller", false), check("coordinators_healthy", false)]);
         let reason = "fallback_poller: so it is; coordinators_healthy: so it is";

@@ -17,12 +17,12 @@ use tokio::{
 };
 
 use crate::{
-    commands::{open_given, say},
+    commands::{open_configured, say},
     config,
+    database_check::{CapacityCheck, DatabaseCheck},
     error::{Error, explain},
     http::{App, Check, Health, Listener, Metrics, health_routes},
     products::{self, Products},
-    reachable::{Reachable, Writable},
     shutdown::Shutdown,
 };
 
@@ -34,7 +34,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
 /// How long the look at the schema may take that comes before any change to it: a handful of small statements.
-const LOOK_WITHIN: Duration = Duration::from_secs(10);
+const PLAN_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long bringing the schema up to date may take before the connection is taken for lost: more than the wait for another
 /// process that is doing the same, and more than a step should take at a start. One that takes longer is a case for
@@ -45,7 +45,7 @@ const MIGRATE_WITHIN: Duration = Duration::from_secs(60 * 60);
 pub(crate) async fn run(args: config::Serve) -> Result<(), Error> {
     let shutdown = Shutdown::on_signals()?;
     let listen = args.server.listen()?;
-    let database = open_given(&args.database)?;
+    let database = open_configured(&args.database)?;
     let schema = args.database.schema()?;
     let listener = Listener::bind(listen, args.server.max_connections_per_peer()).await?;
     let metrics = Metrics::install()?;
@@ -136,9 +136,9 @@ impl Server {
         }
 
         let products = Products::start(&database, &schema, products);
-        metrics.observe(Arc::new(products.figures(&database, metrics_top)));
-        let reachable: Arc<dyn Check> = Arc::new(Reachable { database: database.observer(), pool_size });
-        let writable = Arc::new(Writable { database: database.observer() });
+        metrics.collect(Arc::new(products.statistics(&database, metrics_top)));
+        let reachable: Arc<dyn Check> = Arc::new(DatabaseCheck { database: database.observer(), pool_size });
+        let writable = Arc::new(CapacityCheck { database: database.observer() });
         let app = App::new(metrics.clone())
             .max_body(max_body_bytes)
             .allowed_hosts(&allowed_hosts)
@@ -230,7 +230,7 @@ async fn prepare(database: &pg::Database, schema: &Schema, health: &Health) -> R
 async fn migrate(migrator: &pg::Migrator, database: &pg::Database) -> pg::Result<()> {
     // The pool would wait for a server that refuses connections. This says at once what is wrong.
     database.check().await?;
-    if within(LOOK_WITHIN, migrator.plan(database)).await?.is_empty() {
+    if within(PLAN_WITHIN, migrator.plan(database)).await?.is_empty() {
         return Ok(());
     }
     within(MIGRATE_WITHIN, migrator.run(database)).await.map(drop)

@@ -25,7 +25,7 @@ use crate::error::Error;
 const KILLED_BY: i32 = 128;
 
 /// How far apart two signals are at least that a person means as two.
-const ONE_WISH: Duration = Duration::from_millis(500);
+const SAME_REQUEST: Duration = Duration::from_millis(500);
 
 /// Whether the process was asked to stop.
 #[derive(Clone)]
@@ -56,7 +56,7 @@ impl Shutdown {
                         tracing::info!("stopping; a second signal ends the process at once");
                         requested.request();
                     }
-                    Some(first) if first.elapsed() < ONE_WISH => {}
+                    Some(first) if first.elapsed() < SAME_REQUEST => {}
                     Some(_) => {
                         tracing::warn!("second signal: leaving at once");
                         std::process::exit(KILLED_BY + kind.as_raw_value());

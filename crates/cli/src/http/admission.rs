@@ -95,7 +95,7 @@ impl Admission {
     }
 
     /// A place for a connection of `peer`; `None` if there is none, not even in the reserve.
-    pub(super) fn admit(&self, peer: IpAddr) -> Option<Place> {
+    pub(super) fn admit(&self, peer: IpAddr) -> Option<Slot> {
         let peer = peer.to_canonical();
         let mut all = self.all();
         let is_full = |all: &All| all.open.len() - all.reserved >= self.limits.all;
@@ -106,7 +106,7 @@ impl Admission {
             self.close_idle(&mut all, of);
         }
         let reserved = is_full(&all) || peer_is_full(&all);
-        let place = (!reserved || all.reserved < self.limits.reserved()).then(|| self.open(&mut all, peer, reserved));
+        let slot = (!reserved || all.reserved < self.limits.reserved()).then(|| self.open(&mut all, peer, reserved));
         if limited {
             all.log.refused += usize::from(reserved);
             self.log(&mut all, peer);
@@ -114,7 +114,7 @@ impl Admission {
         if reserved {
             metrics::connection_refused();
         }
-        place
+        slot
     }
 
     /// Closes those that have been idle longest, of one peer or of all.
@@ -136,7 +136,7 @@ impl Admission {
         }
     }
 
-    fn open(&self, all: &mut All, peer: IpAddr, reserved: bool) -> Place {
+    fn open(&self, all: &mut All, peer: IpAddr, reserved: bool) -> Slot {
         all.next += 1;
         let (id, idle_since) = (all.next, AtomicU64::new(self.now()));
         let entry = Entry { peer, reserved, asked: AtomicBool::new(false), idle_since, close: Notify::new() };
@@ -147,7 +147,7 @@ impl Admission {
             false => *all.per_peer.entry(peer).or_default() += 1,
         }
         metrics::connections(1.0);
-        Place { admission: self.clone(), entry, id }
+        Slot { admission: self.clone(), entry, id }
     }
 
     /// Says that a limit was reached, now and then.
@@ -197,13 +197,13 @@ impl All {
 }
 
 /// The place of a connection, counted while it lives.
-pub(super) struct Place {
+pub(super) struct Slot {
     admission: Admission,
     entry: Arc<Entry>,
     id: u64,
 }
 
-impl Place {
+impl Slot {
     /// Whether it is answered health and metrics only.
     pub(super) fn is_reserved(&self) -> bool {
         self.entry.reserved
@@ -227,7 +227,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         drop(self.admission.all().remove(self.id));
         metrics::connections(-1.0);
@@ -257,8 +257,8 @@ mod tests {
         Admission::new(Limits { all, per_peer })
     }
 
-    async fn is_closed(place: &Place) -> bool {
-        tokio::time::timeout(Duration::from_millis(1), place.closed()).await.is_ok()
+    async fn is_closed(slot: &Slot) -> bool {
+        tokio::time::timeout(Duration::from_millis(1), slot.closed()).await.is_ok()
     }
 
     /// At the limit the connection is closed that never asked; then the one that has been idle longest; never a busy one.
@@ -286,17 +286,17 @@ mod tests {
     async fn a_busy_server_answers_health_in_the_reserve() {
         let admission = limits(16, 16);
         let busy: Vec<_> = (0..16).map(|_| admission.admit(HERE).expect("a place")).collect();
-        let _under_way: Vec<_> = busy.iter().map(Place::request).collect();
+        let _under_way: Vec<_> = busy.iter().map(Slot::request).collect();
         let mut reserve = Vec::new();
-        while let Some(place) = admission.admit(HERE) {
-            assert!(place.is_reserved());
-            reserve.push((place.request(), place));
+        while let Some(slot) = admission.admit(HERE) {
+            assert!(slot.is_reserved());
+            reserve.push((slot.request(), slot));
         }
         assert_eq!(reserve.len(), 2);
         reserve.pop();
-        assert!(admission.admit(HERE).is_some_and(|place| place.is_reserved()), "a place of the reserve is given back");
+        assert!(admission.admit(HERE).is_some_and(|slot| slot.is_reserved()), "a place of the reserve is given back");
         drop((_under_way, busy));
-        assert!(admission.admit(HERE).is_some_and(|place| !place.is_reserved()), "a place is given back");
+        assert!(admission.admit(HERE).is_some_and(|slot| !slot.is_reserved()), "a place is given back");
     }
 
     /// A peer at its own limit loses its own idle connections, and those of no other peer.
@@ -310,7 +310,7 @@ mod tests {
         let third = admission.admit(HERE).expect("a place");
         assert!(!third.is_reserved() && is_closed(&first).await && !is_closed(&other).await);
         let _under_way = (_under_way, third.request());
-        assert!(admission.admit(HERE).is_some_and(|place| place.is_reserved()), "all of its places are busy");
-        assert!(admission.admit(THERE).is_some_and(|place| !place.is_reserved()));
+        assert!(admission.admit(HERE).is_some_and(|slot| slot.is_reserved()), "all of its places are busy");
+        assert!(admission.admit(THERE).is_some_and(|slot| !slot.is_reserved()));
     }
 }

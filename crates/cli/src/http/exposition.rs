@@ -14,7 +14,7 @@ pub const LABEL_MAX: usize = 120;
 
 /// One metric with all its samples.
 #[derive(Debug, Clone)]
-pub struct Family {
+pub struct MetricFamily {
     metric: Metric,
     samples: Vec<Sample>,
 }
@@ -22,7 +22,7 @@ pub struct Family {
 /// Labels by name, and the value.
 type Sample = (Vec<(&'static str, String)>, f64);
 
-impl Family {
+impl MetricFamily {
     /// A metric without samples, which is not written.
     pub fn new(metric: Metric) -> Self {
         Self { metric, samples: Vec::new() }
@@ -43,9 +43,10 @@ impl Family {
 }
 
 /// Writes families one after another.
-pub(super) fn write(families: &[Family]) -> String {
+pub(super) fn write(families: &[MetricFamily]) -> String {
     let mut text = String::new();
-    for Family { metric: Metric { name, kind, about }, samples } in families.iter().filter(|it| !it.samples.is_empty())
+    for MetricFamily { metric: Metric { name, kind, about }, samples } in
+        families.iter().filter(|it| !it.samples.is_empty())
     {
         // Writing to a string does not fail.
         let _ = writeln!(text, "# HELP {name} {about}\n# TYPE {name} {kind}");
@@ -85,10 +86,10 @@ mod tests {
     /// Every sample is a line of the format, whatever is in a name; a metric without samples is left out.
     #[test]
     fn names_of_users_do_not_break_the_format() {
-        let mut depth = Family::new(DEPTH);
+        let mut depth = MetricFamily::new(DEPTH);
         depth.add([("queue", "a\"b\\c\nd"), ("group", "")], 2.0);
         depth.add([], 0.5);
-        let nothing = Family::new(Metric { name: "nothing", ..DEPTH });
+        let nothing = MetricFamily::new(Metric { name: "nothing", ..DEPTH });
         let expected = "# HELP depth what waits\n# TYPE depth gauge\ndepth{queue=\"a\\\"b\\\\c\\nd\"} 2\ndepth 0.5\n";
         assert_eq!(write(&[depth, nothing]), expected);
     }

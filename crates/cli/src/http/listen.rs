@@ -41,7 +41,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::admission::{Admission, Busy, Limits, Place};
+use super::admission::{Admission, Busy, Limits, Slot};
 use crate::error::Error;
 
 /// Connections open at once. A long poll holds its connection all the time, so this is also the number of waiting clients; each
@@ -175,9 +175,9 @@ impl Listener {
             match accepted {
                 Ok((stream, peer)) => {
                     // Without a place the stream is dropped, and with it the connection.
-                    let Some(place) = self.admission.admit(peer.ip()) else { continue };
-                    let routes = if place.is_reserved() { &routes.reserved } else { &routes.all };
-                    connections.spawn(connection(stream, place, routes.clone(), stopped.clone()));
+                    let Some(slot) = self.admission.admit(peer.ip()) else { continue };
+                    let routes = if slot.is_reserved() { &routes.reserved } else { &routes.all };
+                    connections.spawn(connection(stream, slot, routes.clone(), stopped.clone()));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "could not accept a connection");
@@ -247,10 +247,10 @@ async fn accept(tcp: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
 
 /// Serves one connection until it ends; until it is closed for another; or, once `stopped`, until its current request is answered, or
 /// for a moment if it has none.
-async fn connection(stream: TcpStream, place: Place, routes: Router, mut stopped: watch::Receiver<bool>) {
+async fn connection(stream: TcpStream, slot: Slot, routes: Router, mut stopped: watch::Receiver<bool>) {
     bound(&stream);
-    let place = Arc::new(place);
-    let (routes, stopping, counted) = (TowerToHyperService::new(routes), stopped.clone(), Arc::clone(&place));
+    let slot = Arc::new(slot);
+    let (routes, stopping, counted) = (TowerToHyperService::new(routes), stopped.clone(), Arc::clone(&slot));
     let hangup = web::Hangup::default();
     let hung_up = hangup.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
@@ -265,7 +265,7 @@ async fn connection(stream: TcpStream, place: Place, routes: Router, mut stopped
             Ok::<_, Infallible>(answer.map(|inner| Counted { inner, _busy: busy }))
         }
     });
-    let reserved = place.is_reserved();
+    let reserved = slot.is_reserved();
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
@@ -281,7 +281,7 @@ async fn connection(stream: TcpStream, place: Place, routes: Router, mut stopped
         ended = &mut connection => ended,
         // A client that does not read its answer is cut when others need the memory.
         () = hung_up.requested() => return,
-        () = place.closed() => match place.is_busy() {
+        () = slot.closed() => match slot.is_busy() {
             false => return,
             // A request came at the last moment: it is answered, and then the connection ends.
             true => {

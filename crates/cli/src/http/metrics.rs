@@ -21,7 +21,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 use wake::Metric;
 
-use super::exposition::{self, Family};
+use super::exposition::{self, MetricFamily};
 use super::health::Health;
 use crate::{error::Error, products};
 
@@ -69,14 +69,14 @@ const CLOSED_IDLE: &str = "reveille_http_connections_closed_idle_total";
 const REFUSED: &str = "reveille_http_connections_refused_total";
 
 /// A source of figures that every scrape asks.
-pub trait Observe: Send + Sync {
+pub trait ScrapeSource: Send + Sync {
     /// The figures as they are now. Every scrape waits for it.
-    fn observe(&self) -> Pin<Box<dyn Future<Output = Vec<Family>> + Send + '_>>;
+    fn collect(&self) -> Pin<Box<dyn Future<Output = Vec<MetricFamily>> + Send + '_>>;
 }
 
 /// The collected metrics. Cheap to clone.
 #[derive(Clone)]
-pub struct Metrics(PrometheusHandle, Arc<OnceLock<Arc<dyn Observe>>>);
+pub struct Metrics(PrometheusHandle, Arc<OnceLock<Arc<dyn ScrapeSource>>>);
 
 impl Metrics {
     /// Starts collecting what this process records. Once per process.
@@ -111,13 +111,13 @@ impl Metrics {
     }
 
     /// Asks `observer` with every scrape from now on, once the server has started. The first one counts.
-    pub fn observe(&self, observer: Arc<dyn Observe>) {
+    pub fn collect(&self, observer: Arc<dyn ScrapeSource>) {
         let _ = self.1.set(observer);
     }
 
     async fn render(&self, started: bool) -> String {
         let figures = match self.1.get().filter(|_| started) {
-            Some(observer) => exposition::write(&observer.observe().await),
+            Some(observer) => exposition::write(&observer.collect().await),
             None => String::new(),
         };
         self.0.run_upkeep();

@@ -14,7 +14,7 @@ const SHOWN_PATH_CHARS: usize = 200;
 const MESSAGE_BYTES: usize = 4 * 1024;
 
 /// Gives errors that come as plain text (a body that is too large, or not JSON, or not said to be) the form of all others.
-pub(super) async fn in_json(response: Response) -> Response {
+pub(super) async fn as_json(response: Response) -> Response {
     let status = response.status();
     let is_plain =
         response.headers().get(header::CONTENT_TYPE).is_some_and(|it| it.as_bytes().starts_with(b"text/plain"));
@@ -35,13 +35,13 @@ pub(super) fn error(status: StatusCode, message: &str) -> Response {
 }
 
 /// A refusal that passes by itself.
-pub(super) fn later(message: &str) -> Response {
+pub(super) fn unavailable(message: &str) -> Response {
     ApiError::unavailable(message).into_response()
 }
 
 /// The connection was only taken to answer health and metrics. There are clients that give up unless the text has this word.
 pub(super) async fn too_many_connections() -> Response {
-    later("too many connections are open; try again")
+    unavailable("too many connections are open; try again")
 }
 
 /// No such path.

@@ -171,7 +171,7 @@ fn every_metric_is_documented() {
         .chain(queue::METRICS)
         .chain(flow::METRICS)
         .chain(reveille::http::METRICS)
-        .chain(reveille::figures::METRICS);
+        .chain(reveille::statistics::METRICS);
     let truth: Facts = all.map(|metric| (metric.name.to_owned(), metric.kind.to_owned())).collect();
     assert!(!truth.is_empty());
     report(metrics(file("docs/metrics.md"), &truth));

@@ -16,7 +16,7 @@ use ::flow::Flow;
 use ::queue::Queues;
 use wake::Metric;
 
-use crate::http::{Family, Observe};
+use crate::http::{MetricFamily, ScrapeSource};
 
 macro_rules! metrics {
     ($($id:ident = $name:literal, $kind:literal, $about:literal;)*) => {
@@ -30,8 +30,8 @@ metrics! {
     POOL_CONNECTIONS = "reveille_pool_connections", "gauge", "connections of the pool, by state (used, idle)";
     POOL_LIMIT = "reveille_pool_connections_limit", "gauge", "connections that the pool may open";
     DATABASE_ERRORS = "reveille_database_errors_total", "counter", "failures of the database, by kind";
-    AGE = "reveille_figures_age_seconds", "gauge", "how long ago figures were read from the database, by product";
-    FAILURES = "reveille_figures_failures_total", "counter", "readings of figures that failed or took too long, by product";
+    AGE = "reveille_statistics_age_seconds", "gauge", "how long ago figures were read from the database, by product";
+    FAILURES = "reveille_statistics_failures_total", "counter", "readings of figures that failed or took too long, by product";
     QUEUE_DEPTH = "reveille_queue_depth", "gauge", "messages that some consumer group has not ended, or all where there is no group, by queue";
     QUEUE_OLDEST = "reveille_queue_oldest_message_seconds", "gauge", "age of the oldest of these messages, by queue";
     QUEUE_PARTITIONS = "reveille_queue_partitions", "gauge", "partitions, by queue";
@@ -58,7 +58,7 @@ metrics! {
 }
 
 /// Everything that is watched.
-pub(crate) struct Figures {
+pub(crate) struct Statistics {
     pub(crate) database: pg::Database,
     pub(crate) queues: Queues,
     pub(crate) flow: Flow,
@@ -67,13 +67,13 @@ pub(crate) struct Figures {
     pub(crate) top: u32,
 }
 
-impl Observe for Figures {
-    fn observe(&self) -> Pin<Box<dyn Future<Output = Vec<Family>> + Send + '_>> {
+impl ScrapeSource for Statistics {
+    fn collect(&self) -> Pin<Box<dyn Future<Output = Vec<MetricFamily>> + Send + '_>> {
         Box::pin(async {
             let (queues, tasks, orchestrations) =
                 tokio::join!(self.queues.figures(self.top), self.flow.figures(self.top), self.orchestrations.figures());
-            let mut age = Family::new(AGE);
-            let mut failures = Family::new(FAILURES);
+            let mut age = MetricFamily::new(AGE);
+            let mut failures = MetricFamily::new(FAILURES);
             failures.add([("product", "queue")], self.queues.failed_figures() as f64);
             failures.add([("product", "flow")], self.flow.failed_figures() as f64);
             failures.add([("product", "durable")], self.orchestrations.failed_figures() as f64);
@@ -96,16 +96,16 @@ impl Observe for Figures {
     }
 }
 
-impl Figures {
+impl Statistics {
     /// What needs no statement.
-    fn process(&self) -> Vec<Family> {
+    fn process(&self) -> Vec<MetricFamily> {
         let pool = self.database.pool();
         let idle = pool.num_idle().min(pool.size() as usize);
-        let mut connections = Family::new(POOL_CONNECTIONS);
+        let mut connections = MetricFamily::new(POOL_CONNECTIONS);
         connections.add([("state", "used")], (pool.size() as usize - idle) as f64);
         connections.add([("state", "idle")], idle as f64);
-        let limit = Family::single(POOL_LIMIT, f64::from(pool.options().get_max_connections()));
-        let mut errors = Family::new(DATABASE_ERRORS);
+        let limit = MetricFamily::single(POOL_LIMIT, f64::from(pool.options().get_max_connections()));
+        let mut errors = MetricFamily::new(DATABASE_ERRORS);
         for (kind, count) in pg::error_counts() {
             errors.add([("kind", kind)], count as f64);
         }

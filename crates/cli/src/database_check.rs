@@ -28,13 +28,13 @@ const PING: Policy = Policy {
 };
 
 /// The check of the database.
-pub(crate) struct Reachable {
+pub(crate) struct DatabaseCheck {
     pub(crate) database: pg::Database,
     /// How many connections the pool may have.
     pub(crate) pool_size: u32,
 }
 
-impl Check for Reachable {
+impl Check for DatabaseCheck {
     fn name(&self) -> &'static str {
         "database"
     }
@@ -44,7 +44,7 @@ impl Check for Reachable {
             match retry(&PING, "health check", |_| ping(&self.database)).await {
                 Ok(()) => Verdict::Good,
                 Err(error) if !error.is_transient() => Verdict::Down(error.client_message().into()),
-                Err(_) if self.is_saturated() && self.answers_beside_the_pool().await => {
+                Err(_) if self.is_saturated() && self.responds_outside_the_pool().await => {
                     Verdict::Degraded(format!("all {} connections are in use (--pool-size)", self.pool_size))
                 }
                 Err(error) => Verdict::Down(self.why_down(&error).await.into()),
@@ -53,7 +53,7 @@ impl Check for Reachable {
     }
 }
 
-impl Reachable {
+impl DatabaseCheck {
     fn is_saturated(&self) -> bool {
         let pool = self.database.pool();
         pool.size() >= self.pool_size && pool.num_idle() == 0
@@ -72,7 +72,7 @@ impl Reachable {
     }
 
     /// Asks on a connection of its own. Where a pooler leaves no way to open one, a full pool has to be proof enough.
-    async fn answers_beside_the_pool(&self) -> bool {
+    async fn responds_outside_the_pool(&self) -> bool {
         let Ok(own) = self.database.dedicated("reveille health", &[]) else { return true };
         let asked = async { sqlx::query("select 1").execute(&own).await.map_err(pg::Error::from) };
         let answered = within(ANSWER_WITHIN, asked).await.is_ok();
@@ -84,11 +84,11 @@ impl Reachable {
 
 /// Whether the database can do its work: it may answer, and have no room left. Nothing is asked unless a write has failed for that; then it counts until one succeeds, and if nothing else
 /// is written, a small one is tried. Reads may still work, so the process stays ready.
-pub(crate) struct Writable {
+pub(crate) struct CapacityCheck {
     pub(crate) database: pg::Database,
 }
 
-impl Check for Writable {
+impl Check for CapacityCheck {
     fn name(&self) -> &'static str {
         "database"
     }
@@ -120,8 +120,8 @@ mod tests {
 
     use super::*;
 
-    fn reachable(database: pg::Database) -> Reachable {
-        Reachable { database, pool_size: 1 }
+    fn reachable(database: pg::Database) -> DatabaseCheck {
+        DatabaseCheck { database, pool_size: 1 }
     }
 
     async fn one_connection(url: &str) -> pg::Database {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     /// Checks until the verdict is the expected one: on a busy machine a single check may take longer than its limit.
-    async fn becomes(check: &Reachable, expected: impl Fn(&Verdict) -> bool) -> Verdict {
+    async fn becomes(check: &DatabaseCheck, expected: impl Fn(&Verdict) -> bool) -> Verdict {
         let checked = async {
             loop {
                 let verdict = check.check().await;
@@ -142,7 +142,7 @@ mod tests {
         timeout(Duration::from_secs(60), checked).await.expect("the expected verdict")
     }
 
-    async fn becomes_good(check: &Reachable) {
+    async fn becomes_good(check: &DatabaseCheck) {
         becomes(check, |verdict| *verdict == Verdict::Good).await;
     }
 
@@ -177,7 +177,7 @@ mod tests {
             becomes(&check, named).await;
         }
         assert_eq!(
-            Writable { database: check.database.clone() }.check().await,
+            CapacityCheck { database: check.database.clone() }.check().await,
             Verdict::Degraded(Shortage::Connections.reason().into())
         );
         drop(held);
