@@ -47,8 +47,8 @@ impl Flow {
 /// The text of a file of certificates. TLS validates them when it connects.
 fn certificates(file: &Path) -> Result<String, Error> {
     let invalid = |why: String| Error::Setting { key: "--flow-amqp-ca-file", source: why.into() };
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| invalid(format!("cannot read {}: {error}", file.display())))?;
+    let text =
+        std::fs::read_to_string(file).map_err(|error| invalid(format!("cannot read {}: {error}", file.display())))?;
     match text.contains("-----BEGIN CERTIFICATE-----") {
         true => Ok(text),
         false => Err(invalid(format!("{} contains no PEM certificate", file.display()))),
