@@ -1,5 +1,5 @@
-# Everything sets itself up: a machine with Rust, make and a package manager is enough.
-# The work is in scripts/, so that each step can be run and read alone.
+# Needs only Rust, make and a package manager; the scripts install the rest.
+# The steps are in scripts/, so that each can be run and read alone.
 
 # Arguments of `reveille up`, e.g. make up ARGS="--listen 127.0.0.1:7000"
 ARGS ?=

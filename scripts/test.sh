@@ -1,5 +1,5 @@
 #!/bin/sh
-# What `make test` does: all tests, which run the examples too, and those in the documentation.
+# `make test`: all tests, including the examples and the tests in the documentation.
 # PG: the major version of PostgreSQL to test on. SUITE: a profile of .config/nextest.toml.
 set -eu
 cd "$(dirname "$0")/.."
@@ -12,19 +12,19 @@ grep -q "^\[profile\.$SUITE\]$" .config/nextest.toml || {
     exit 2
 }
 if [ -n "${DATABASE_URL:-}" ]; then
-    echo "test: running the tests on the server of DATABASE_URL; what that server cannot do is skipped, and said"
+    echo "test: using the server of DATABASE_URL; tests that need more than it can do are skipped and listed"
     PG=
 else
-    echo "test: running the tests on a private PostgreSQL${PG:+ $PG} that they start themselves and that stops at the end"
+    echo "test: using a private PostgreSQL${PG:+ $PG}, started by the tests and stopped at the end"
 fi
 scripts/postgres.sh "${PG:-}"
 scripts/pgbouncer.sh
 scripts/promtool.sh
 scripts/rabbitmq.sh install || echo "RabbitMQ: its tests will be skipped"
-# What depends on the server's version alone has nothing of Python in it.
+# The core needs no Python.
 if [ "$SUITE" != core ]; then scripts/python.sh; fi
 if [ -n "${PG:-}" ]; then export REVEILLE_TEST_PG="$PG"; fi
-# Test runners hide what a passing test prints; a test that was skipped must be seen.
+# Test runners hide the output of passing tests; skipped tests must be visible.
 REVEILLE_TEST_SKIPPED=$(mktemp)
 export REVEILLE_TEST_SKIPPED
 finish() {
@@ -36,23 +36,27 @@ trap finish EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# The same without nextest: the threads of a program for its processes, and what must run alone afterwards.
-# without_nextest PACKAGES...
+# The same tests without nextest, as threads instead of processes. Tests that measure time (`alone`) or count pages
+# (`pages`) run afterwards, one at a time, as .config/nextest.toml has it.
+# without_nextest SKIPPED PACKAGES...    SKIPPED: a part of test names, or nothing
 without_nextest() {
+    skip=$1
+    shift
     # Some tests run an example as a process.
     cargo build "$@" --examples
     status=0
-    cargo test --no-fail-fast "$@" --tests -- --skip alone:: || status=$?
-    cargo test --no-fail-fast "$@" --tests -- alone:: --test-threads=1 || status=$?
+    cargo test --no-fail-fast "$@" --tests -- --skip alone:: --skip pages ${skip:+--skip "$skip"} || status=$?
+    cargo test --no-fail-fast "$@" --tests -- alone:: pages --test-threads=1 ${skip:+--skip "$skip"} || status=$?
     return "$status"
 }
 
 if has cargo-nextest; then
     cargo nextest run --workspace --profile "$SUITE"
 elif [ "$SUITE" = core ]; then
-    without_nextest --package reveille-pg --package reveille-wake --package reveille-durable --package reveille-queue
+    without_nextest rabbitmq --package reveille-pg --package reveille-wake --package reveille-durable \
+        --package reveille-queue --package reveille-flow
 else
-    without_nextest --workspace
+    without_nextest '' --workspace
 fi
 
 if [ "$SUITE" != default ]; then exit 0; fi

@@ -37,7 +37,7 @@ pub(crate) fn say(text: impl std::fmt::Display) {
 }
 
 /// The database that `settings` name, not yet connected to.
-pub(crate) fn open_given(settings: &Database) -> Result<pg::Database, Error> {
+pub(crate) fn open_configured(settings: &Database) -> Result<pg::Database, Error> {
     let url = settings.url().ok_or(Error::NoDatabase)?;
     open(url.reveal(), settings.options())
 }

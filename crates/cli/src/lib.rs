@@ -8,13 +8,13 @@
 
 pub mod commands;
 pub mod config;
+mod database_check;
 mod error;
-pub mod figures;
 pub mod http;
 mod logging;
 mod products;
-mod reachable;
 mod serve;
 mod shutdown;
+pub mod statistics;
 
 pub use error::Error;

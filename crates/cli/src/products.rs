@@ -1,7 +1,7 @@
-//! What this binary is made of: the wake engine and the products on it.
+//! The products of this binary, and the wake engine that they share.
 //!
-//! Each brings its part of the schema, its routes, its health and its metrics. A product is added here and nowhere else in
-//! this crate.
+//! Each product has its part of the schema, its routes, its health checks and its metrics. A new product is added here
+//! and nowhere else in this crate.
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -13,23 +13,23 @@ use pg::{Component, Migrator, Schema};
 use queue::Queues;
 use tokio::time::timeout;
 use wake::{ListenerState, Metric};
-use web::Face;
+use web::Api;
 
-use crate::figures::{self, Figures};
 use crate::http::{self, Check, Verdict};
+use crate::statistics::{self, Statistics};
 
-/// How long rings for other processes may take to be sent at the end: a round trip as a rule. Without a database to send them
-/// to they are lost, which costs the others a poll.
+/// How long pending notifications to other processes may take at shutdown: usually one round trip. Without a database
+/// they are lost, which costs the other processes a poll.
 const FLUSH_WITHIN: Duration = Duration::from_secs(2);
 
-/// How long what was begun may take to go back at the end: some round trips as a rule. Without a database it is due again by
-/// itself.
+/// How long releasing claimed steps may take at shutdown: usually some round trips. Without a database they are due again
+/// when their leases end.
 const END_WITHIN: Duration = Duration::from_secs(2);
 
-/// How long a look that is under way may take to end: as long as a slow database needs, and not as long as a broker that hangs.
+/// How long polls in progress may take at shutdown: enough for a slow database, not for a broker that hangs.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Every part's tables, in the order in which they depend on each other. What several products stand on is there once.
+/// The components of all products in the order of their dependencies. A shared component is listed once.
 fn components(schema: &Schema) -> Vec<Component> {
     let mut components = PostgresProvider::components(schema);
     for component in Queues::components(schema).into_iter().chain(Flow::components(schema)) {
@@ -40,114 +40,113 @@ fn components(schema: &Schema) -> Vec<Component> {
     components
 }
 
-/// What brings `schema` up to date for this binary.
+/// Migrates `schema` for this binary.
 pub(crate) fn migrator(schema: &Schema) -> Migrator {
     Migrator::new(schema, components(schema))
 }
 
-/// The metrics of every part.
+/// The metrics of all products.
 pub(crate) fn metrics() -> impl Iterator<Item = &'static Metric> {
-    wake::METRICS.iter().chain(queue::METRICS).chain(flow::METRICS).chain(figures::METRICS)
+    wake::METRICS.iter().chain(queue::METRICS).chain(flow::METRICS).chain(statistics::METRICS)
 }
 
-/// How the products are set up.
+/// The options of the products.
 pub(crate) struct Settings {
     pub(crate) queue: queue::Options,
     pub(crate) retention: queue::RetentionOptions,
     pub(crate) flow: flow::Options,
 }
 
-/// Everything that runs, until it is stopped or dropped.
+/// The running products, until they are stopped or dropped.
 pub(crate) struct Products {
     queues: Queues,
-    _house: queue::Housekeeping,
+    _retention_task: queue::Housekeeping,
     flow: Flow,
     orchestrations: durable::Watch,
     orchestrator: Arc<EventDrivenOrchestrator>,
 }
 
 impl Products {
-    /// Starts everything. Returns at once: what needs the database waits for it by itself.
+    /// Starts all products. Does not wait for the database.
     pub(crate) fn start(database: &pg::Database, schema: &Schema, settings: Settings) -> Self {
         let orchestrations = durable::Watch::start(database, schema, settings.queue.wake.clone());
         let queues = Queues::start(database, schema, settings.queue);
         if let Some(key) = queues.encryption_keys().first() {
-            tracing::info!(%key, keys = queues.encryption_keys().len(), "encrypted queues are written with this key");
+            tracing::info!(%key, keys = queues.encryption_keys().len(), "encrypting queues with this key");
         }
-        let _house = queues.keep_house(&settings.retention);
+        let _retention_task = queues.keep_house(&settings.retention);
         let flow = Flow::start(database, schema, settings.flow);
         let orchestrator = Arc::new(flow.orchestrate());
-        Self { queues, _house, flow, orchestrations, orchestrator }
+        Self { queues, _retention_task, flow, orchestrations, orchestrator }
     }
 
-    /// Answers whoever waits, and refuses further waits: what follows can then be waited for.
+    /// Ends all waits with a response and rejects further ones, so that requests in progress can finish.
     pub(crate) async fn close(&self) {
         let closed = async { tokio::join!(self.queues.close(), self.flow.close()) };
         if timeout(CLOSE_WITHIN, closed).await.is_err() {
-            tracing::warn!("a look did not end in time: what it claims is due again when its lease ends");
+            tracing::warn!("a poll did not end in time: what it claims is due again when its lease ends");
         }
     }
 
-    /// Ends everything in order, while the database can still be used: what nobody has sent or done goes back, then what was
-    /// committed is rung for.
+    /// Stops all products while the database is still available: claimed steps are released, then pending notifications
+    /// are sent.
     pub(crate) async fn stop(self) {
         let ended = async {
             self.orchestrator.shutdown().await;
             self.flow.close().await;
         };
         if timeout(END_WITHIN, ended).await.is_err() {
-            tracing::warn!("steps could not be given back in time: they are due again when their leases end");
+            tracing::warn!("claimed steps were not released in time: they are due again when their leases end");
         }
         let flushed = async { tokio::join!(self.queues.flush(), self.flow.flush()) };
         if timeout(FLUSH_WITHIN, flushed).await.is_err() {
-            tracing::warn!("other processes could not be told of the last work in time: they find it by themselves");
+            tracing::warn!("pending notifications were not sent in time: other processes find the work by polling");
         }
     }
 
-    /// The routes of the products, and the document that describes them and the server's own.
+    /// The routes of the products, and the document that describes all routes.
     pub(crate) fn routes(&self, max_body_bytes: usize) -> Router {
-        Face::described(http::head())
-            .beside(queue::http::face(self.queues.clone()))
-            .beside(flow::http::face(self.flow.clone()))
-            .beside(Face::described(http::document()))
+        Api::document_only(http::head())
+            .merge(queue::http::api(self.queues.clone()))
+            .merge(flow::http::api(self.flow.clone()))
+            .merge(Api::document_only(http::document()))
             .into_router(max_body_bytes)
     }
 
-    /// What operators watch of the products, `top` of each kind by themselves.
-    pub(crate) fn figures(&self, database: &pg::Database, top: u32) -> Figures {
+    /// The statistics of the products, with samples of their own for the `top` largest of each kind.
+    pub(crate) fn statistics(&self, database: &pg::Database, top: u32) -> Statistics {
         let (queues, flow) = (self.queues.clone(), self.flow.clone());
-        Figures { database: database.clone(), queues, flow, orchestrations: self.orchestrations.clone(), top }
+        Statistics { database: database.clone(), queues, flow, orchestrations: self.orchestrations.clone(), top }
     }
 
-    /// What has to be well for the products to work.
+    /// The health checks of the products.
     pub(crate) fn checks(&self) -> Vec<Arc<dyn Check>> {
-        // All products of a process listen by one connection.
+        // All products of a process share one listener.
         vec![
-            Arc::new(Listening(self.queues.clone())),
-            Arc::new(Encryption(self.queues.clone())),
-            Arc::new(Orchestrating(self.orchestrator.clone())),
+            Arc::new(ListenerCheck(self.queues.clone())),
+            Arc::new(EncryptionCheck(self.queues.clone())),
+            Arc::new(FlowCheck(self.orchestrator.clone())),
         ]
     }
 }
 
-/// Whether work of other processes is noticed at once. Without that it is noticed by polling: worse, and no reason to send
-/// requests elsewhere.
-struct Listening(Queues);
+/// Whether notifications are received. Without them the process polls, so it is degraded and stays ready.
+struct ListenerCheck(Queues);
 
-impl Check for Listening {
+impl Check for ListenerCheck {
     fn name(&self) -> &'static str {
         "wake"
     }
 
     fn check(&self) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
-        Box::pin(async { judge(&self.0.health().listener) })
+        Box::pin(async { verdict_of(&self.0.health().listener) })
     }
 }
 
-/// Whether encrypted queues can be written and read. Others work all the same, so the process stays ready.
-struct Encryption(Queues);
+/// Whether encrypted queues can be written and read. Other queues work, so the process stays ready.
+struct EncryptionCheck(Queues);
 
-impl Check for Encryption {
+impl Check for EncryptionCheck {
     fn name(&self) -> &'static str {
         "encryption"
     }
@@ -157,34 +156,34 @@ impl Check for Encryption {
     }
 }
 
-/// Whether tasks go on as they should. What does not is found by polling: worse, and no reason to send requests elsewhere.
-struct Orchestrating(Arc<EventDrivenOrchestrator>);
+/// Whether the orchestrator of tasks is healthy. Otherwise polling finds the work, so the process stays ready.
+struct FlowCheck(Arc<EventDrivenOrchestrator>);
 
-impl Check for Orchestrating {
+impl Check for FlowCheck {
     fn name(&self) -> &'static str {
         "flow"
     }
 
     fn check(&self) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
-        Box::pin(async { sum_up(&self.0.check()) })
+        Box::pin(async { verdict_of_checks(&self.0.check()) })
     }
 }
 
-fn sum_up(status: &HealthStatus) -> Verdict {
-    // Whether anything is heard is the listener's own check.
-    let ill = |check: &&HealthCheck| !check.healthy && check.name != "listeners_connected";
-    let ill: Vec<String> =
-        status.checks.iter().filter(ill).map(|check| format!("{}: {}", check.name, check.detail)).collect();
-    if ill.is_empty() { Verdict::Good } else { Verdict::Degraded(ill.join("; ")) }
+fn verdict_of_checks(status: &HealthStatus) -> Verdict {
+    // The listener has a check of its own.
+    let failed = |check: &&HealthCheck| !check.healthy && check.name != "listeners_connected";
+    let failed: Vec<String> =
+        status.checks.iter().filter(failed).map(|check| format!("{}: {}", check.name, check.detail)).collect();
+    if failed.is_empty() { Verdict::Good } else { Verdict::Degraded(failed.join("; ")) }
 }
 
-fn judge(listener: &ListenerState) -> Verdict {
+fn verdict_of(listener: &ListenerState) -> Verdict {
     let degraded = |why: &str| Verdict::Degraded(format!("{why}; polling instead"));
     match listener {
         ListenerState::Connected => Verdict::Good,
-        ListenerState::Off => degraded("not listening, as there is no direct way to the database"),
+        ListenerState::Off => degraded("not listening: there is no direct connection to the database"),
         ListenerState::Connecting => degraded("the listener is not connected yet"),
-        // The reason may be in the database's words, which are for the log.
+        // The reason may be a text of the database, which must not reach clients.
         ListenerState::Lost { .. } => degraded("the listener has lost its connection"),
     }
 }
@@ -193,24 +192,23 @@ fn judge(listener: &ListenerState) -> Verdict {
 mod tests {
     use super::*;
 
-    /// A listener that hears nothing degrades the process and never takes it out of service, and the database's own words do
-    /// not get into the answer.
+    /// A disconnected listener degrades the process, which stays ready, and no text of the database is reported.
     #[test]
-    fn a_lost_listener_degrades_and_tells_no_details() {
-        assert_eq!(judge(&ListenerState::Connected), Verdict::Good);
+    fn a_disconnected_listener_degrades_without_details() {
+        assert_eq!(verdict_of(&ListenerState::Connected), Verdict::Good);
         let lost = ListenerState::Lost { reason: "relation \"secret\" does not exist".into() };
         for state in [ListenerState::Off, ListenerState::Connecting, lost] {
-            let Verdict::Degraded(reason) = judge(&state) else { panic!("{state:?} is not degraded") };
+            let Verdict::Degraded(reason) = verdict_of(&state) else { panic!("{state:?} is not degraded") };
             assert!(reason.contains("polling") && !reason.contains("secret"), "{reason}");
         }
     }
 
-    /// What the orchestrator finds amiss degrades the process, by its name and with its reason; that nothing is heard is said once,
-    /// by who listens.
+    /// A failed check of the orchestrator degrades the process with its name and reason; that of the listener is reported
+    /// by the listener's own check only.
     #[test]
-    fn an_orchestrator_that_is_not_well_degrades() {
+    fn an_unhealthy_orchestrator_degrades() {
         let check = |name, healthy| HealthCheck { name, healthy, detail: "so it is".to_owned() };
-        let of = |checks| sum_up(&HealthStatus::aggregate(checks));
+        let of = |checks| verdict_of_checks(&HealthStatus::aggregate(checks));
         assert_eq!(of(vec![check("fallback_poller", true), check("listeners_connected", false)]), Verdict::Good);
         let ill = of(vec![check("fallback_poller", false), check("coordinators_healthy", false)]);
         let reason = "fallback_poller: so it is; coordinators_healthy: so it is";

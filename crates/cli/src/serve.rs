@@ -1,11 +1,10 @@
 //! `reveille serve`, and the running server that `up` shares with it.
 //!
-//! The server answers before it can work: the address is bound and `/health` says why it is not ready while the database is
-//! still away, being migrated, or starting. What time can heal is waited for, without end; what it cannot (a schema newer
-//! than this binary, a wrong password) ends the process with the reason.
+//! The address is bound at once: while the database is starting, unreachable or being migrated, `/health` reports why the
+//! server is not ready. Transient errors are retried without limit; permanent ones (a schema newer than this binary, a
+//! wrong password) end the process with the reason.
 //!
-//! The end is in order: not ready, then no new connections, then whoever waits is answered, then the requests under way, then the
-//! products, then the pool.
+//! Shutdown order: not ready, no new connections, responses to waiting clients, requests in progress, products, pool.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -17,35 +16,34 @@ use tokio::{
 };
 
 use crate::{
-    commands::{open_given, say},
+    commands::{open_configured, say},
     config,
+    database_check::{CapacityCheck, DatabaseCheck},
     error::{Error, explain},
     http::{App, Check, Health, Listener, Metrics, health_routes},
     products::{self, Products},
-    reachable::{Reachable, Writable},
     shutdown::Shutdown,
 };
 
-/// The pauses between attempts to reach a database at start: soon after it comes up, and no burden while it is down.
+/// The pauses between attempts to connect at start: short at first, and no burden while the database is down.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// How long the pool may take to close. Its connections are idle by then; a server that does not say goodbye is not waited for.
+/// How long the pool may take to close. Its connections are idle by then.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long the look at the schema may take that comes before any change to it: a handful of small statements.
-const LOOK_WITHIN: Duration = Duration::from_secs(10);
+/// How long planning a migration may take: a handful of small statements.
+const PLAN_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long bringing the schema up to date may take before the connection is taken for lost: more than the wait for another
-/// process that is doing the same, and more than a step should take at a start. One that takes longer is a case for
-/// `reveille migrate`, which waits for as long as it takes.
+/// How long a migration may take before the connection counts as lost: more than waiting for another process that
+/// migrates, and more than a step should take at a start. `reveille migrate` has no such limit.
 const MIGRATE_WITHIN: Duration = Duration::from_secs(60 * 60);
 
 /// `reveille serve`.
 pub(crate) async fn run(args: config::Serve) -> Result<(), Error> {
     let shutdown = Shutdown::on_signals()?;
     let listen = args.server.listen()?;
-    let database = open_given(&args.database)?;
+    let database = open_configured(&args.database)?;
     let schema = args.database.schema()?;
     let listener = Listener::bind(listen, args.server.max_connections_per_peer()).await?;
     let metrics = Metrics::install()?;
@@ -55,7 +53,7 @@ pub(crate) async fn run(args: config::Serve) -> Result<(), Error> {
     server.run(|| say("ready")).await
 }
 
-/// Takes the address for health and metrics, if there is to be one.
+/// Binds the address for health and metrics, if configured.
 async fn bind_health(address: Option<SocketAddr>) -> Result<Option<Listener>, Error> {
     let Some(address) = address else { return Ok(None) };
     let listener = Listener::bind_health(address).await?;
@@ -63,23 +61,26 @@ async fn bind_health(address: Option<SocketAddr>) -> Result<Option<Listener>, Er
     Ok(Some(listener))
 }
 
-/// How a server is set up.
+/// The settings of a server.
 pub(crate) struct Settings {
-    /// How many connections the database may open.
+    /// The size of the pool.
     pool_size: u32,
     shutdown_delay: Duration,
     max_body_bytes: usize,
     /// How many queues, groups and namespaces have metrics of their own.
     metrics_top: u32,
-    /// By which names clients may call the server.
+    /// Additional host names that requests may use.
     pub(crate) allowed_hosts: Vec<String>,
-    /// Where health and metrics are answered beside everything.
+    /// A second address for health and metrics.
     health_listen: Option<SocketAddr>,
     products: products::Settings,
 }
 
 impl Settings {
-    /// As configured, or which setting cannot be used.
+    /// Collects the settings.
+    ///
+    /// # Errors
+    /// The setting that is not valid.
     pub(crate) fn of(
         database: &config::Database,
         server: &config::Server,
@@ -107,14 +108,14 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Runs until a signal has ended it, or until it turns out that it cannot work. Calls `ready` once, when it can.
+    /// Runs until a shutdown is requested or a permanent error occurs. Calls `ready` once, when it is.
     pub(crate) async fn run(self, ready: impl FnOnce()) -> Result<(), Error> {
         let database = self.database.clone();
         let folding = tokio::spawn(self.metrics.clone().fold());
         let served = self.prepare_and_serve(ready).await;
         folding.abort();
         if timeout(CLOSE_WITHIN, database.close()).await.is_err() {
-            tracing::warn!("the database did not say goodbye in time: leaving");
+            tracing::warn!("the connections to the database did not close in time");
         }
         served
     }
@@ -123,7 +124,7 @@ impl Server {
         let Server { listener, metrics, database, schema, shutdown, settings } = self;
         let Settings { pool_size, shutdown_delay, max_body_bytes, metrics_top, allowed_hosts, .. } = settings;
         let (products, probed) = (settings.products, bind_health(settings.health_listen).await?);
-        // No product runs until its tables exist: none asks for a table that is not there yet.
+        // No product runs until its tables exist.
         let prepared =
             answering(&listener, metrics.clone(), &allowed_hosts, probed.as_ref(), async |health: &Health| {
                 tokio::select! {
@@ -136,9 +137,9 @@ impl Server {
         }
 
         let products = Products::start(&database, &schema, products);
-        metrics.observe(Arc::new(products.figures(&database, metrics_top)));
-        let reachable: Arc<dyn Check> = Arc::new(Reachable { database: database.observer(), pool_size });
-        let writable = Arc::new(Writable { database: database.observer() });
+        metrics.collect(Arc::new(products.statistics(&database, metrics_top)));
+        let reachable: Arc<dyn Check> = Arc::new(DatabaseCheck { database: database.observer(), pool_size });
+        let writable = Arc::new(CapacityCheck { database: database.observer() });
         let app = App::new(metrics.clone())
             .max_body(max_body_bytes)
             .allowed_hosts(&allowed_hosts)
@@ -158,19 +159,19 @@ impl Server {
         health.stopping();
         sleep(shutdown_delay).await;
         let _ = stop_accepting.send(());
-        // Whoever waits is answered now; the others are waited for.
+        // Waiting clients get their responses now; requests in progress finish.
         let _ = tokio::join!(http, products.close());
-        // Health is answered to the last: "stopping" is an answer, too.
+        // Health is served to the end, as "stopping".
         probed.inspect(tokio::task::JoinHandle::abort);
         products.stop().await;
         Ok(())
     }
 }
 
-/// Answers on the address that the process is starting, and why it is not ready, until `start` is done.
+/// Serves health and 503 on the address until `start` is done.
 ///
 /// # Cancel safety
-/// Dropping it drops `start`, and cuts the connections.
+/// Dropping the future drops `start` and closes the connections.
 pub(crate) async fn answering<T>(
     listener: &Listener,
     metrics: Metrics,
@@ -193,17 +194,20 @@ pub(crate) async fn answering<T>(
         Some(listener.serve_for_now(routes, async { drop(stopped_too.wait_for(|stopped| *stopped).await) }).await)
     };
     let (open, probes, started) = tokio::join!(serving, probing, starting);
-    // Answers under way are short; the next ones come from the whole server.
+    // Responses in progress are short; further requests go to the started server.
     for open in std::iter::once(open).chain(probes) {
         tokio::spawn(open.drain());
     }
     started
 }
 
-/// Migrates as soon as the database can be reached. Fails only if waiting would not help.
+/// Migrates as soon as the database is reachable.
+///
+/// # Errors
+/// Permanent ones only.
 ///
 /// # Cancel safety
-/// Dropping it rolls a migration under way back.
+/// Dropping the future rolls back a migration in progress.
 async fn prepare(database: &pg::Database, schema: &Schema, health: &Health) -> Result<(), Error> {
     let migrator = products::migrator(schema);
     health.starting("waiting for the database");
@@ -214,9 +218,9 @@ async fn prepare(database: &pg::Database, schema: &Schema, health: &Health) -> R
             Ok(()) => return Ok(()),
             Err(error) if error.is_transient() => {
                 let reason = explain(&error);
-                // Once per reason: a database that is away for an hour is one piece of news.
+                // Once per reason: an outage of an hour is one log line.
                 if reason != logged {
-                    tracing::warn!(error = reason, "the database is not usable yet: trying again");
+                    tracing::warn!(error = reason, "the database is not available yet: retrying");
                     logged = reason;
                 }
                 sleep(backoff.pause()).await;
@@ -226,11 +230,11 @@ async fn prepare(database: &pg::Database, schema: &Schema, health: &Health) -> R
     }
 }
 
-/// Applies what is missing. Most starts find nothing to do: only the others are given the time that a migration may need.
+/// Applies pending migrations. Most starts have none; only the others get the time that a migration may need.
 async fn migrate(migrator: &pg::Migrator, database: &pg::Database) -> pg::Result<()> {
-    // The pool would wait for a server that refuses connections. This says at once what is wrong.
+    // The pool would retry a server that refuses connections; this fails at once with the reason.
     database.check().await?;
-    if within(LOOK_WITHIN, migrator.plan(database)).await?.is_empty() {
+    if within(PLAN_WITHIN, migrator.plan(database)).await?.is_empty() {
         return Ok(());
     }
     within(MIGRATE_WITHIN, migrator.run(database)).await.map(drop)

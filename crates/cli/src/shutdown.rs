@@ -1,13 +1,13 @@
-//! From a signal to an orderly end.
+//! Orderly shutdown on a signal.
 //!
-//! The first SIGINT, SIGTERM or SIGHUP (a terminal that was closed) asks the process to stop; everyone who cares waits on [`Shutdown::requested`]. A second one
-//! means "now": the process exits at once with the code a shell expects from that signal. What was under way is then
-//! left to what the design makes of any crash.
+//! The first SIGINT, SIGTERM or SIGHUP (a closed terminal) requests a shutdown; its parts wait on [`Shutdown::requested`].
+//! A second signal ends the process at once, with the exit code that shells expect; to the rest of the system this is a
+//! crash.
 //!
-//! A process that was started to survive its terminal (`nohup`) ignores SIGHUP, and still does here.
+//! A process started with `nohup` ignores SIGHUP, and continues to do so.
 //!
-//! One Ctrl-C can arrive twice, from the terminal and from a program in between that passes it on. Copies within
-//! [`ONE_WISH`] are therefore one wish, not impatience.
+//! One Ctrl-C can arrive twice, from the terminal and from a program in between that forwards it. Signals within
+//! [`SAME_REQUEST`] therefore count as one.
 
 use std::{
     sync::Arc,
@@ -21,18 +21,18 @@ use tokio::{
 
 use crate::error::Error;
 
-/// What a shell adds to a signal's number to make an exit code.
+/// Shells add this to a signal's number to get an exit code.
 const KILLED_BY: i32 = 128;
 
-/// How far apart two signals are at least that a person means as two.
-const ONE_WISH: Duration = Duration::from_millis(500);
+/// Two signals within this time count as one.
+const SAME_REQUEST: Duration = Duration::from_millis(500);
 
-/// Whether the process was asked to stop.
+/// Whether a shutdown was requested.
 #[derive(Clone)]
 pub(crate) struct Shutdown(Arc<watch::Sender<bool>>);
 
 impl Shutdown {
-    /// Starts receiving signals. Before this, they end the process; so call it before anything that needs tidying up.
+    /// Starts receiving signals. Before, they end the process; so call it before anything that needs cleaning up.
     pub(crate) fn on_signals() -> Result<Self, Error> {
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signals)?;
         let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signals)?;
@@ -56,9 +56,9 @@ impl Shutdown {
                         tracing::info!("stopping; a second signal ends the process at once");
                         requested.request();
                     }
-                    Some(first) if first.elapsed() < ONE_WISH => {}
+                    Some(first) if first.elapsed() < SAME_REQUEST => {}
                     Some(_) => {
-                        tracing::warn!("second signal: leaving at once");
+                        tracing::warn!("second signal: exiting at once");
                         std::process::exit(KILLED_BY + kind.as_raw_value());
                     }
                 }
@@ -67,41 +67,39 @@ impl Shutdown {
         Ok(shutdown)
     }
 
-    /// Leaves signals to the parent process, which is asked by the same Ctrl-C and says by other means when to stop: by
-    /// [`Shutdown::request`].
+    /// Ignores signals: the parent process receives the same Ctrl-C and requests the shutdown over the control socket.
     pub(crate) fn by_parent() -> Result<Self, Error> {
         for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-            // Once it is received it no longer ends the process, whether or not anybody looks.
+            // Once a handler is installed, the signal no longer ends the process.
             drop(signal(kind).map_err(Error::Signals)?);
         }
         Ok(Self(Arc::new(watch::Sender::new(false))))
     }
 
-    /// Asks the process to stop.
+    /// Requests a shutdown.
     pub(crate) fn request(&self) {
         self.0.send_replace(true);
     }
 
-    /// Resolves once the process was asked to stop.
+    /// Resolves once a shutdown was requested.
     pub(crate) async fn requested(&self) {
-        // The sender is here, so that the wait cannot fail.
+        // `self` keeps the sender, so the wait cannot fail.
         let _ = self.0.subscribe().wait_for(|requested| *requested).await;
     }
 
-    /// Whether the process was asked to stop.
+    /// Whether a shutdown was requested.
     pub(crate) fn is_requested(&self) -> bool {
         *self.0.borrow()
     }
 }
 
-/// Whether this process was started with SIGHUP ignored. Where the system does not tell, "yes": receiving a signal would
-/// end its being ignored.
+/// Whether this process was started with SIGHUP ignored. True if the system does not tell: a handler would end that.
 fn ignores_hangup() -> bool {
     let Ok(status) = std::fs::read_to_string("/proc/self/status") else { return true };
     ignored(&status).is_none_or(|signals| signals & 1 << (SignalKind::hangup().as_raw_value() - 1) != 0)
 }
 
-/// The set of ignored signals in Linux' description of a process; `None` if it is not there.
+/// The ignored signals in `/proc/self/status`; `None` if they are missing.
 fn ignored(status: &str) -> Option<u64> {
     let set = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
     u64::from_str_radix(set.trim(), 16).ok()

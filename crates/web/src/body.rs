@@ -1,36 +1,36 @@
-//! The body of a request: what it has to be, and what it costs.
+//! The body of a request: its content type, its size, its memory.
 //!
-//! A body has to say that it is JSON. A web page can make a browser send any body to any address without asking, as long as it does
-//! not say so ([what a browser sends by itself](https://fetch.spec.whatwg.org/#cors-safelisted-request-header)); and there are
-//! binary forms of push, whose clients have to hear that they do not work here. Clients leave an empty body away altogether, with
-//! its content type; so no body is an empty object.
+//! A body needs the content type JSON. A web page can make a browser send a body of some other content types to any
+//! address without a preflight ([safelisted](https://fetch.spec.whatwg.org/#cors-safelisted-request-header)); and the
+//! binary push formats of other servers are rejected with a clear error. Clients omit an empty body together with its
+//! content type, so a missing body counts as an empty object.
 //!
-//! What a body takes in memory is charged before it is parsed (see `memory.rs`), until the [`Body`] is dropped. How deep it is
-//! nested is checked before that ([`MAX_DEPTH`]).
+//! The memory of a body is charged before it is parsed (see `memory.rs`), until the [`Body`] is dropped. The nesting
+//! depth is checked before that ([`MAX_DEPTH`]).
 
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
 
-use crate::arrival::{self, Compressed};
+use crate::error::{ApiError, STOPPING};
+use crate::intake::{self, Compressed};
 use crate::memory::{Charge, Memory};
 use crate::plain::plain;
-use crate::refusal::Refusal;
 use crate::scan::{self, MAX_DEPTH};
 
-/// How often the bytes of a body are in memory at the same time: as they arrived, in what was parsed, as it is written, and twice in
-/// buffers on the way to the database that grow by doubling.
+/// How many copies of a body are in memory at the same time: as received, as parsed, as written, and in buffers on the
+/// way to the database that grow by doubling.
 const COPIES: usize = 6;
 
-/// Levels of a body that are parsed where the rest is kept as text: a transaction has operations, which have items, which have fields.
+/// Levels of a [`RawBody`] that are parsed: a transaction has operations, which have items, which have fields.
 const RAW_LEVELS: usize = 5;
-/// Bytes that parsing these levels may take: a list has at most [`ELEMENTS_MAX`](crate::List) elements.
+/// Bytes that parsing these levels may take: every [`List`](crate::List) is bounded.
 const RAW_PARSED_MAX: usize = 16 << 20;
 
-/// A request that waits for long keeps so much of its body uncharged: no more than a connection takes anyway.
+/// Bytes of a body that a long-waiting request may keep without charge: a connection takes as much anyway.
 const KEPT_UNCHARGED: usize = 4 * 1024;
 
-/// The bytes of a body that is JSON, decompressed.
+/// A JSON body, decompressed.
 #[derive(Debug)]
 pub struct Body {
     bytes: Vec<u8>,
@@ -38,64 +38,64 @@ pub struct Body {
 }
 
 impl Body {
-    /// What it says. Nothing at all is an empty object, and so is null.
+    /// Parses the body. An empty body and `null` count as an empty object.
     ///
     /// # Errors
-    /// If it is not JSON, or not what was expected.
-    pub fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, Refusal> {
+    /// If it is not JSON, or not a `T`.
+    pub fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, ApiError> {
         let text: &[u8] = if matches!(self.bytes.trim_ascii(), b"" | b"null") { b"{}" } else { &self.bytes };
         if text.trim_ascii_start().starts_with(b"[") {
-            // A parser would take a list for the fields of an object in their order.
-            return Err(Refusal::bad("the body cannot be read: it is a list, expected an object"));
+            // Serde would accept a list as the fields of a struct in their order.
+            return Err(ApiError::bad_request("invalid body: expected an object, got a list"));
         }
-        let wrong = |error: serde_json::Error| format!("the body cannot be read: {}", plain(&error.to_string()));
-        serde_json::from_slice(text).map_err(|error| Refusal::bad(wrong(error)))
+        let message = |error: serde_json::Error| format!("invalid body: {}", plain(&error.to_string()));
+        serde_json::from_slice(text).map_err(|error| ApiError::bad_request(message(error)))
     }
 
-    /// Gives back the body, and its memory but for what was parsed of it: for a request that goes on to wait.
-    pub fn parsed(self) -> Charge {
+    /// Drops the bytes and keeps only the charge of the parsed value: for a request that waits for long.
+    pub fn into_charge(self) -> Charge {
         let Body { bytes, mut charge } = self;
         charge.shrink(bytes.len().saturating_sub(KEPT_UNCHARGED));
         charge
     }
 
-    /// Does work with what was parsed, to its end: a client that leaves does not end it, because the work keeps its memory all the same, and
-    /// the charge has to last as long as that.
+    /// Runs `work` on the parsed value to its end, even if the client disconnects: the work keeps its memory anyway,
+    /// and the charge has to last as long.
     ///
     /// # Errors
-    /// If the process ends meanwhile.
-    pub async fn carry<T: Send + 'static>(
+    /// If the process stops meanwhile.
+    pub async fn run_to_completion<T: Send + 'static>(
         self,
         work: impl Future<Output = T> + Send + 'static,
-    ) -> Result<(T, Charge), Refusal> {
+    ) -> Result<(T, Charge), ApiError> {
         let Body { bytes, charge } = self;
         drop(bytes);
-        let carried = tokio::spawn(async move { (work.await, charge) });
-        carried.await.map_err(|_| Refusal::later("the server is stopping; use another connection"))
+        let task = tokio::spawn(async move { (work.await, charge) });
+        task.await.map_err(|_| ApiError::unavailable(STOPPING))
     }
 }
 
 impl<S: Send + Sync> FromRequest<S> for Body {
-    type Rejection = Refusal;
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, _: &S) -> Result<Body, Refusal> {
+    async fn from_request(request: Request, _: &S) -> Result<Body, ApiError> {
         read(request, usize::MAX, is_json, "application/json").await
     }
 }
 
-/// As [`Body`], of which only the outer levels are parsed: payloads are kept as text, and cost no more than that.
+/// As [`Body`], but only the outer levels are parsed: payloads stay text and cost no more than that.
 #[derive(Debug)]
 pub struct RawBody(pub Body);
 
 impl<S: Send + Sync> FromRequest<S> for RawBody {
-    type Rejection = Refusal;
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, _: &S) -> Result<RawBody, Refusal> {
+    async fn from_request(request: Request, _: &S) -> Result<RawBody, ApiError> {
         read(request, RAW_LEVELS, is_json, "application/json").await.map(RawBody)
     }
 }
 
-/// A body that is a text for people, decompressed: YAML, or JSON.
+/// A YAML or JSON body as text, decompressed.
 #[derive(Debug)]
 pub struct Text {
     /// The text.
@@ -104,60 +104,63 @@ pub struct Text {
 }
 
 impl<S: Send + Sync> FromRequest<S> for Text {
-    type Rejection = Refusal;
+    type Rejection = ApiError;
 
-    async fn from_request(request: Request, _: &S) -> Result<Text, Refusal> {
+    async fn from_request(request: Request, _: &S) -> Result<Text, ApiError> {
         let Body { bytes, charge } =
-            read(request, usize::MAX, is_written, "application/yaml or application/json").await?;
-        let text = String::from_utf8(bytes).map_err(|_| Refusal::bad("the body cannot be read: it is not UTF-8"))?;
+            read(request, usize::MAX, is_yaml_or_json, "application/yaml or application/json").await?;
+        let text = String::from_utf8(bytes).map_err(|_| ApiError::bad_request("invalid body: it is not UTF-8"))?;
         Ok(Text { text, _charge: charge })
     }
 }
 
-/// Reads a body of which so many levels are parsed, checks it and charges it.
+/// Reads a body of which `parsed_levels` will be parsed, checks it and charges it. `accepts` decides on the content
+/// type; `expected` names the accepted ones.
 async fn read(
     request: Request,
     parsed_levels: usize,
-    expected: fn(&str) -> bool,
-    instead: &str,
-) -> Result<Body, Refusal> {
-    check(request.headers(), expected, instead)?;
+    accepts: fn(&str) -> bool,
+    expected: &str,
+) -> Result<Body, ApiError> {
+    check(request.headers(), accepts, expected)?;
     let (parts, body) = request.into_parts();
-    let named = parts.headers.contains_key(header::CONTENT_TYPE);
-    let unnamed = || (!named).then(|| unsupported(format!("the content-type is missing: send {instead}")));
-    // Only a test calls a route without the layers around it.
+    let has_type = parts.headers.contains_key(header::CONTENT_TYPE);
+    let untyped = || (!has_type).then(|| unsupported(format!("missing content-type: must be {expected}")));
+    // Only tests call a route without the layers around it.
     let memory = parts.extensions.get::<Memory>().cloned().unwrap_or_else(|| Memory::new(1 << 20));
     let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let is_yaml = !is_json(essence(&kind.to_ascii_lowercase()));
     let compressed = parts.extensions.get::<Compressed>().is_some();
-    let (bytes, arrival) = arrival::read(body, &memory, compressed, unnamed).await?;
+    let (bytes, transfer) = intake::read(body, &memory, compressed, untyped).await?;
     let Some(shape) = scan::shape(&bytes, parsed_levels) else {
-        return Err(Refusal::bad(format!("the body is nested too deeply: at most {MAX_DEPTH} levels are allowed")));
+        return Err(ApiError::bad_request(format!(
+            "invalid body: nested too deeply, at most {MAX_DEPTH} levels are allowed"
+        )));
     };
     let parsed = if parsed_levels == usize::MAX { shape.parsed_bytes } else { shape.parsed_bytes.min(RAW_PARSED_MAX) };
     let parsed = if is_yaml { parsed + scan::lines_bytes(&bytes) } else { parsed };
     let charge = memory.work(bytes.len() * COPIES + parsed).await?;
-    drop(arrival);
+    drop(transfer);
     Ok(Body { bytes, charge })
 }
 
-/// Refuses what cannot be what is expected.
-fn check(headers: &HeaderMap, expected: fn(&str) -> bool, instead: &str) -> Result<(), Refusal> {
+/// Rejects an unsupported encoding or content type.
+fn check(headers: &HeaderMap, accepts: fn(&str) -> bool, expected: &str) -> Result<(), ApiError> {
     let value = |name| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase());
-    // What could be decompressed has lost this header on the way here.
+    // The decompression layer has removed the header if it knows the encoding.
     if let Some(encoding) = value(header::CONTENT_ENCODING).filter(|encoding| encoding != "identity") {
-        return Err(unsupported(format!("content-encoding {encoding:?} is not known here: use gzip, zstd or none")));
+        return Err(unsupported(format!("unsupported content-encoding {encoding:?}: must be gzip, zstd or none")));
     }
     match value(header::CONTENT_TYPE) {
-        Some(kind) if !expected(essence(&kind)) => {
-            Err(unsupported(format!("content-type {kind:?} is not known here: send {instead}")))
+        Some(kind) if !accepts(essence(&kind)) => {
+            Err(unsupported(format!("unsupported content-type {kind:?}: must be {expected}")))
         }
         _ => Ok(()),
     }
 }
 
-fn unsupported(message: String) -> Refusal {
-    Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)
+fn unsupported(message: String) -> ApiError {
+    ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message)
 }
 
 fn essence(kind: &str) -> &str {
@@ -168,8 +171,8 @@ fn is_json(kind: &str) -> bool {
     kind == "application/json" || kind.starts_with("application/") && kind.ends_with("+json")
 }
 
-/// What programs call YAML. `text/plain` is not among it: a web page can send that to any address.
-fn is_written(kind: &str) -> bool {
+/// The names in use for YAML. Not `text/plain`: a web page can send that to any address without a preflight.
+fn is_yaml_or_json(kind: &str) -> bool {
     let yaml = ["application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"];
     is_json(kind) || yaml.contains(&kind) || kind.starts_with("application/") && kind.ends_with("+yaml")
 }
@@ -193,15 +196,15 @@ mod tests {
         Body::from_request(request, &()).await.map_err(status)
     }
 
-    fn status(refusal: Refusal) -> u16 {
-        refusal.into_response().status().as_u16()
+    fn status(error: ApiError) -> u16 {
+        error.into_response().status().as_u16()
     }
 
-    /// A body that says that it is JSON is read, and one that is not there; what says something else, or nothing, is not.
+    /// A body with the content type JSON and a missing body are accepted; another or no content type is rejected.
     #[tokio::test]
-    async fn a_body_has_to_say_that_it_is_json() {
+    async fn a_body_needs_the_content_type_json() {
         #[derive(Deserialize)]
-        struct Given {
+        struct Parsed {
             a: Option<i32>,
         }
         for (kind, text, a) in [
@@ -213,7 +216,7 @@ mod tests {
             (Some("application/problem+json"), "{}", None),
         ] {
             let body = read(kind, None, text).await.unwrap_or_else(|status| panic!("{kind:?}: {status}"));
-            assert_eq!(body.json::<Given>().unwrap_or_else(|_| panic!("{text}")).a, a);
+            assert_eq!(body.json::<Parsed>().unwrap_or_else(|_| panic!("{text}")).a, a);
         }
         for kind in ["application/x-queen-push", "text/plain", "application/jsonish", "", "multipart/form-data"] {
             assert_eq!(read(Some(kind), None, "{}").await.err(), Some(415), "{kind}");
@@ -222,14 +225,14 @@ mod tests {
         assert_eq!(read(JSON, Some("br"), "{}").await.err(), Some(415));
         assert!(read(JSON, Some("identity"), "{}").await.is_ok());
         let list = read(JSON, None, " [1]").await.unwrap_or_else(|status| panic!("{status}"));
-        assert!(list.json::<Given>().is_err(), "a list is no object");
+        assert!(list.json::<Parsed>().is_err(), "a list is no object");
         let broken = read(JSON, None, "{").await.unwrap_or_else(|status| panic!("{status}"));
-        assert!(broken.json::<Given>().is_err());
+        assert!(broken.json::<Parsed>().is_err());
     }
 
-    /// A text for people may be YAML or JSON and has to say so: a web page can send plain text.
+    /// A text body needs the content type YAML or JSON; plain text is rejected, because a web page can send it.
     #[tokio::test]
-    async fn a_text_has_to_say_that_it_is_yaml_or_json() {
+    async fn a_text_needs_the_content_type_yaml_or_json() {
         for (kind, expected) in [
             ("application/yaml", 200),
             ("text/x-yaml; charset=utf-8", 200),
@@ -243,22 +246,22 @@ mod tests {
         }
     }
 
-    /// A body that is nested too deeply is refused with the limit, also where its payloads are kept as text.
+    /// A body that is nested too deeply is rejected with the limit, even if its payloads are kept as text.
     #[tokio::test]
-    async fn a_body_nested_too_deeply_is_refused() {
+    async fn a_body_nested_too_deeply_is_rejected() {
         let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
         for (levels, expected) in [(MAX_DEPTH, 200), (MAX_DEPTH + 1, 400), (100_000, 400)] {
             let request = || {
                 let request = Request::builder().header(header::CONTENT_TYPE, "application/json");
                 request.body(nested(levels).into()).expect("a request")
             };
-            let refused = |refusal: Refusal| {
-                assert!(refusal.message().contains("at most 100 levels"), "{refusal:?}");
-                status(refusal)
+            let rejected = |error: ApiError| {
+                assert!(error.message().contains("at most 100 levels"), "{error:?}");
+                status(error)
             };
-            assert_eq!(Body::from_request(request(), &()).await.map_or_else(refused, |_| 200), expected);
-            assert_eq!(RawBody::from_request(request(), &()).await.map_or_else(refused, |_| 200), expected);
-            assert_eq!(Text::from_request(request(), &()).await.map_or_else(refused, |_| 200), expected);
+            assert_eq!(Body::from_request(request(), &()).await.map_or_else(rejected, |_| 200), expected);
+            assert_eq!(RawBody::from_request(request(), &()).await.map_or_else(rejected, |_| 200), expected);
+            assert_eq!(Text::from_request(request(), &()).await.map_or_else(rejected, |_| 200), expected);
         }
     }
 }

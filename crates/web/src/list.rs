@@ -1,12 +1,12 @@
-//! Lists in a body, bounded while they are read.
+//! Lists in a body, bounded while they are parsed.
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
-/// A list of at most `MAX` elements. One more is refused before it is parsed, so that a large body of tiny elements takes no more
-/// memory than `MAX` of them.
+/// A list of at most `MAX` elements. Parsing stops at the first element above, so that a large body of tiny elements
+/// takes no more memory than `MAX` of them.
 #[derive(Debug)]
 pub struct List<T, const MAX: usize>(pub Vec<T>);
 
@@ -41,13 +41,14 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for Elements<T, MA
 mod tests {
     use super::*;
 
-    /// The limit itself is read; one more is refused, with the limit, and so is what is no list.
+    /// `MAX` elements are accepted. One more is rejected with an error that names the limit; so is a value that is no
+    /// list.
     #[test]
-    fn a_list_beyond_its_limit_is_refused() {
+    fn a_list_above_its_limit_is_rejected() {
         let read = |text: &str| serde_json::from_str::<List<u8, 3>>(text).map(|list| list.0);
         assert_eq!(read("[1,2,3]").expect("three"), [1, 2, 3]);
-        let said = |text: &str| read(text).expect_err("refused").to_string();
-        assert!(said("[1,2,3,4]").contains("at most 3 are allowed"), "{}", said("[1,2,3,4]"));
-        assert!(said("{}").contains("a list of at most 3 elements"), "{}", said("{}"));
+        let error = |text: &str| read(text).expect_err("rejected").to_string();
+        assert!(error("[1,2,3,4]").contains("at most 3 are allowed"), "{}", error("[1,2,3,4]"));
+        assert!(error("{}").contains("a list of at most 3 elements"), "{}", error("{}"));
     }
 }

@@ -1,11 +1,11 @@
-//! What the document says of every route alike.
+//! The responses that every route shares.
 
 use axum::http::header;
 use utoipa::PartialSchema as _;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::{ContentBuilder, HeaderBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder};
 
-/// The document with what is the same for all routes: how a body is refused, and what happens while the server cannot answer.
+/// Adds the responses that all routes share: rejected bodies, and a server that is not ready.
 pub fn complete(mut document: OpenApi) -> OpenApi {
     for item in document.paths.paths.values_mut() {
         let operations = [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
@@ -15,23 +15,24 @@ pub fn complete(mut document: OpenApi) -> OpenApi {
 }
 
 fn operation(operation: &mut Operation) {
-    let answers = &mut operation.responses.responses;
-    let mut may = |status: &str, why: &str| {
-        answers.entry(status.to_owned()).or_insert_with(|| RefOr::T(failure(why)));
+    let responses = &mut operation.responses.responses;
+    let mut add = |status: &str, why: &str| {
+        responses.entry(status.to_owned()).or_insert_with(|| RefOr::T(failure(why)));
     };
-    may("403", "Another web page sends it, or the name by which the server was called is not allowed");
+    add("403", "Cross-origin request from a web page, or the Host header is not allowed");
     if operation.request_body.is_some() {
-        may("408", "The body did not arrive in time");
-        may("413", "The body is too large, or would take too much memory");
-        may("415", "The body does not say that it is JSON");
+        add("408", "The body did not arrive in time");
+        add("413", "The body is too large, or would take too much memory");
+        add("415", "The content type is missing or not supported");
     }
-    may("503", "The server is starting, or the database is away; try again");
-    if let Some(RefOr::T(later)) = answers.get_mut("503") {
-        let seconds = HeaderBuilder::new().schema(Some(u32::schema())).description(Some("In how many seconds"));
-        later.headers.insert(header::RETRY_AFTER.to_string(), RefOr::T(seconds.build()));
+    add("503", "The server is starting, overloaded or stopping, or the database is not reachable; retry");
+    if let Some(RefOr::T(unavailable)) = responses.get_mut("503") {
+        let seconds = HeaderBuilder::new().schema(Some(u32::schema())).description(Some("Retry after so many seconds"));
+        unavailable.headers.insert(header::RETRY_AFTER.to_string(), RefOr::T(seconds.build()));
     }
 }
 
+/// A response with an error body.
 pub(crate) fn failure(why: &str) -> Response {
     let body = ContentBuilder::new().schema(Some(Ref::from_schema_name("Failure"))).build();
     ResponseBuilder::new().description(why).content("application/json", body).build()

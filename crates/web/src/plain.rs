@@ -1,27 +1,28 @@
-//! What a parser says of a text that it cannot read, in the words of the API.
+//! Error messages of parsers, without the type names of the program.
 //!
-//! Parsers name the types of the program (`struct Submission with 12 elements`, `u32`), which say nothing to a client and change with the program. [`plain`] writes what they mean
-//! instead. What it does not know it leaves as it is: names of fields and values are the client's own.
+//! Parsers name Rust types (`struct Submission with 12 elements`, `u32`), which mean nothing to a client and change
+//! with the program. [`plain`] replaces them by JSON terms. The rest stays: names of fields and values are the client's
+//! own.
 
-/// Words of the program after which a name of the program follows, and what is said instead of both.
+/// Words of the parser that a type name follows, and the replacement for both.
 const NAMED: [(&str, &str); 8] = [
     ("internally tagged enum ", "an object with a known type"),
     ("adjacently tagged enum ", "an object with a known type"),
-    ("variant of untagged enum ", "form that is allowed"),
+    ("variant of untagged enum ", "allowed type"),
     ("tuple struct ", "a list"),
     ("unit struct ", "null"),
     ("newtype struct ", "a value"),
     ("struct ", "an object"),
-    ("enum ", "one of the names that are allowed"),
+    ("enum ", "one of the allowed names"),
 ];
-/// Types of the program, and what they are.
+/// Rust and serde types, and their descriptions.
 const TYPES: [(&str, &str); 16] = [
     ("u8", "a whole number from 0 to 255"),
     ("u16", "a whole number from 0 to 65535"),
     ("u32", "a whole number from 0 to 4294967295"),
     ("u64", "a whole number from 0 to 18446744073709551615"),
-    ("usize", "a whole number from 0 on"),
-    ("u128", "a whole number from 0 on"),
+    ("usize", "a whole number, 0 or greater"),
+    ("u128", "a whole number, 0 or greater"),
     ("i8", "a whole number from -128 to 127"),
     ("i16", "a whole number from -32768 to 32767"),
     ("i32", "a whole number from -2147483648 to 2147483647"),
@@ -33,7 +34,7 @@ const TYPES: [(&str, &str); 16] = [
     ("a sequence", "a list"),
     ("unit", "null"),
 ];
-/// What is found, by the parser's name.
+/// The parser's names for the value that it found, and JSON's.
 const FOUND: [(&str, &str); 9] = [
     ("unknown variant", "unknown value"),
     ("type: map", "type: object"),
@@ -47,12 +48,12 @@ const FOUND: [(&str, &str); 9] = [
 ];
 const EXPECTED: &str = "expected ";
 
-/// The same without the words of the program.
-pub fn plain(said: &str) -> String {
-    // What is found comes first, with the client's own text behind it; what is expected is the parser's.
-    let (found, expected) = match said.rfind(EXPECTED) {
-        Some(at) => said.split_at(at + EXPECTED.len()),
-        None => (said, ""),
+/// A parser's message without the type names of the program.
+pub fn plain(message: &str) -> String {
+    // The part before the last "expected" may quote the client; the part after it is the parser's own.
+    let (found, expected) = match message.rfind(EXPECTED) {
+        Some(at) => message.split_at(at + EXPECTED.len()),
+        None => (message, ""),
     };
     let mut text = found.to_owned();
     if let Some((word, instead)) = FOUND.iter().find(|(word, _)| found.contains(word)) {
@@ -60,10 +61,10 @@ pub fn plain(said: &str) -> String {
     }
     if let Some(at) = text.find("variant of untagged enum ") {
         text.truncate(at);
-        text.push_str("form that is allowed");
+        text.push_str("allowed type");
     }
     if let Some(at) = text.find(" to a `") {
-        // Of a path: `cannot parse x to a i64`.
+        // For a path parameter: `cannot parse x to a i64`.
         text.truncate(at);
         text.push_str(" to a number");
     }
@@ -85,7 +86,7 @@ fn without_types(expected: &str) -> String {
     expected.to_owned()
 }
 
-/// Where it is in the text, if that is said at the end.
+/// The position in the text, if the message ends with it.
 fn position(rest: &str) -> &str {
     rest.rfind(" at line ").map_or("", |at| &rest[at..])
 }
@@ -135,13 +136,13 @@ mod tests {
         Number(u8),
     }
 
-    fn said<T: DeserializeOwned>(text: &str) -> String {
+    fn message<T: DeserializeOwned>(text: &str) -> String {
         plain(&serde_json::from_str::<T>(text).err().expect("an error").to_string())
     }
 
-    /// What is wrong with a body is said without a name of the program, with where it is.
+    /// The message for an invalid body has the position, but no type name of the program.
     #[test]
-    fn no_name_of_the_program_is_told() {
+    fn messages_have_no_type_names() {
         for (text, expected) in [
             ("1", "invalid type: integer `1`, expected an object at line 1 column 1"),
             ("[]", "invalid length 0, expected an object at line 1 column 2"),
@@ -154,7 +155,7 @@ mod tests {
             (r#"{"tags": {}}"#, "invalid type: object, expected a list at line 1 column 9"),
             (r#"{"kind": "two"}"#, "unknown value `two`, expected `One` at line 1 column 14"),
             (r#"{"way": 1}"#, "invalid type: integer `1`, expected an object with a known type at line 1 column 9"),
-            (r#"{"any": "x"}"#, "data did not match any form that is allowed"),
+            (r#"{"any": "x"}"#, "data did not match any allowed type"),
             (
                 r#"{"map": {"a": 1.5}}"#,
                 "invalid type: number `1.5`, expected a whole number from 0 to 4294967295 at line 1 column 17",
@@ -162,10 +163,10 @@ mod tests {
             (r#"{"expected struct": 1}"#, "unknown field `expected struct`, expected one of `name`"),
             (r#"{"name": "a"}"#, "missing field `priority` at line 1 column 13"),
         ] {
-            let said = said::<Submission>(text);
-            assert!(said.starts_with(expected), "{text}: {said}");
+            let message = message::<Submission>(text);
+            assert!(message.starts_with(expected), "{text}: {message}");
             for name in ["Submission", "Kind", "Way", "Any", "u32", "i16", "enum", "elements"] {
-                assert!(!said.contains(name), "{text}: {said}");
+                assert!(!message.contains(name), "{text}: {message}");
             }
         }
     }

@@ -1,7 +1,7 @@
-//! The part of a URL behind the question mark, read leniently.
+//! Query parameters, parsed leniently.
 //!
-//! Clients write their own values as text (`True`, `10.5`, a number of twenty digits) and send parameters of servers that can do more. What is not known is passed over, what is too
-//! large is cut to what is possible, and only what cannot be meant at all is refused.
+//! Clients send values as their language prints them (`True`, `10.5`, a number of twenty digits). Numbers out of range
+//! are clamped; only a value that has no meaning for its parameter is rejected.
 
 use std::ops::RangeInclusive;
 
@@ -9,70 +9,74 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use time::OffsetDateTime;
 
-use crate::moment;
-use crate::refusal::Refusal;
+use crate::error::ApiError;
+use crate::timestamp;
 
 /// The parameters of a request.
 #[derive(Debug, Default)]
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// As it stands in a URL.
+    /// Parses the query string of a URL.
     pub fn of(text: &str) -> Query {
         Query(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
     }
 
-    /// A parameter; an empty one is none, and of several the last counts.
+    /// A parameter. An empty value counts as absent; of several values the last counts.
     pub fn text(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().rev().find(|(given, _)| given == name)?;
         Some(found.1.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// The same, to keep.
+    /// As [`Query::text`], owned.
     pub fn name(&self, name: &str) -> Option<String> {
         self.text(name).map(str::to_owned)
     }
 
-    /// Yes or no, in the ways that languages write it.
+    /// A boolean, as languages print it. Absent means false.
     ///
     /// # Errors
-    /// If it is neither.
-    pub fn flag(&self, name: &str) -> Result<bool, Refusal> {
+    /// If it is no boolean.
+    pub fn flag(&self, name: &str) -> Result<bool, ApiError> {
         let Some(value) = self.text(name) else { return Ok(false) };
         match value.to_ascii_lowercase().as_str() {
             "true" | "1" | "yes" | "on" => Ok(true),
             "false" | "0" | "no" | "off" | "none" | "null" => Ok(false),
-            _ => Err(Refusal::bad(format!("{name}: {value:?} is neither true nor false"))),
+            _ => Err(invalid(name, "true or false", value)),
         }
     }
 
-    /// A time.
+    /// A timestamp.
     ///
     /// # Errors
-    /// If it is none.
-    pub fn time(&self, name: &str) -> Result<Option<OffsetDateTime>, Refusal> {
+    /// If it is no timestamp.
+    pub fn time(&self, name: &str) -> Result<Option<OffsetDateTime>, ApiError> {
         let Some(text) = self.text(name) else { return Ok(None) };
-        moment::parse(text).map(Some).ok_or_else(|| Refusal::not_a_time(name, text))
+        timestamp::parse(text).map(Some).ok_or_else(|| ApiError::not_a_timestamp(name, text))
     }
 
-    /// A whole number, cut to the range.
+    /// A whole number, clamped to the range.
     ///
     /// # Errors
-    /// If it is no number, or less than nothing.
-    pub fn number(&self, name: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, Refusal> {
+    /// If it is no number, or negative.
+    pub fn number(&self, name: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, ApiError> {
         let Some(value) = self.text(name) else { return Ok(None) };
         match value.trim().parse::<f64>() {
-            // A cast from a float stays within the type.
+            // The cast saturates.
             Ok(number) if number >= 0.0 => Ok(Some((number as u64).clamp(*range.start(), *range.end()))),
-            _ => Err(Refusal::bad(format!("{name}: {value:?} is not a number from 0 on"))),
+            _ => Err(invalid(name, "a number, 0 or greater", value)),
         }
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Query {
-    type Rejection = Refusal;
+fn invalid(name: &str, expected: &str, value: &str) -> ApiError {
+    ApiError::bad_request(format!("invalid parameter `{name}`: must be {expected}, got {value:?}"))
+}
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Query, Refusal> {
+impl<S: Send + Sync> FromRequestParts<S> for Query {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Query, ApiError> {
         Ok(Query::of(parts.uri.query().unwrap_or_default()))
     }
 }
@@ -81,9 +85,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Query {
 mod tests {
     use super::*;
 
-    /// Each way of writing a truth value, and what is none.
+    /// Every common spelling of a boolean is accepted; anything else is rejected.
     #[test]
-    fn truth_values_are_read_in_every_spelling() {
+    fn booleans_are_parsed_in_every_spelling() {
         for (text, expected) in [
             ("", Ok(false)),
             ("wait", Ok(false)),
@@ -100,9 +104,9 @@ mod tests {
         }
     }
 
-    /// Numbers are cut to what is possible; what is no number, or less than nothing, is refused.
+    /// Numbers are clamped to the range; a negative number or other text is rejected.
     #[test]
-    fn numbers_are_cut_and_nonsense_is_refused() {
+    fn numbers_are_clamped_and_other_texts_are_rejected() {
         for (text, expected) in [
             ("", Ok(None)),
             ("n=", Ok(None)),
@@ -120,7 +124,7 @@ mod tests {
         }
     }
 
-    /// Text is decoded as forms are encoded.
+    /// Text is decoded from `application/x-www-form-urlencoded`.
     #[test]
     fn text_is_decoded() {
         let query = Query::of("a=x+y%2Fz%F0%9F%90%98&b=&c");

@@ -1,32 +1,33 @@
-//! How deep a JSON text is nested, and about what its parsed form takes in memory, found without parsing it.
+//! Estimates the nesting depth of a JSON text and the memory of its parsed value, without parsing it.
 //!
-//! A parser that recurses ends its process on a text that is nested deeply enough; what is kept as text here is
-//! parsed by consumers. And a parsed value takes many times its text: `[0,0,0,…]` 64 times, `[{"a":0},…]` 100 times. Both are
-//! checked by this scan before anything is parsed. It looks at brackets, commas and colons outside of strings; whether the text is
-//! JSON at all is the parser's matter.
+//! A recursive parser crashes its process on a text that is nested deeply enough, and payloads that are kept as text
+//! here are parsed by consumers. A parsed value takes many times the size of its text: `[0,0,0,…]` 64 times,
+//! `[{"a":0},…]` 100 times. This scan checks both before anything is parsed. It only inspects brackets, commas and
+//! colons outside of strings; whether the text is valid JSON is left to the parser.
 
-/// Levels of arrays and objects that a JSON or YAML text may have: a body, its own included, and a value that a program passes. What is answered from it is wrapped in up to five levels
-/// more, and many parsers stop at 128.
+/// Levels of arrays and objects that a JSON or YAML text may have, including the body itself. A response wraps a value
+/// in up to five more levels, and many parsers stop at 128.
 pub const MAX_DEPTH: usize = 100;
 
-/// Bytes of a value in an array or object: 32, up to three times while the array grows, and a heap block for a short string.
+/// Bytes of a value in an array or object: 32, up to three times while the array grows, and a heap block for a short
+/// string.
 const VALUE_BYTES: usize = 128;
-/// Bytes of an object beyond its values: the node of a tree that has room for eleven entries. Measured with a copy of it, as a
-/// submission makes one: 1 050 for an object with one number.
+/// Bytes of an object in addition to its values: a tree node with room for eleven entries. Measured for an object with
+/// one number and its copy, as a submission makes one: 1 050 bytes.
 const OBJECT_BYTES: usize = 640;
 
-/// What a scan found.
+/// The result of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     /// Levels of arrays and objects.
     pub(crate) depth: usize,
-    /// About the bytes of the parsed form beyond those of its strings.
+    /// Estimated bytes of the parsed value without its strings.
     pub(crate) parsed_bytes: usize,
 }
 
-/// Scans a text. What lies deeper than `parsed_levels` is kept as text and counts nothing.
+/// Scans a text. Values below `parsed_levels` stay text and are not counted.
 ///
-/// `None` if it is deeper than [`MAX_DEPTH`].
+/// `None` if it is nested deeper than [`MAX_DEPTH`].
 pub(crate) fn shape(text: &[u8], parsed_levels: usize) -> Option<Shape> {
     let (mut level, mut deepest, mut parsed_bytes) = (0_usize, 0_usize, VALUE_BYTES);
     let mut rest = text.iter();
@@ -56,12 +57,12 @@ pub fn is_within_depth(text: &str) -> bool {
     shape(text.as_bytes(), 0).is_some()
 }
 
-/// About the bytes of the parsed form of a text in which each line may be a value: YAML.
+/// Estimated bytes of a parsed YAML text, in which each line may be a value.
 pub(crate) fn lines_bytes(text: &[u8]) -> usize {
     text.iter().filter(|byte| **byte == b'\n').count() * (VALUE_BYTES + OBJECT_BYTES)
 }
 
-/// Moves behind the end of a string, or to the end of the text if it has none.
+/// Skips to the end of a string, or to the end of the text if the string is not closed.
 fn skip_string(rest: &mut std::slice::Iter<'_, u8>) {
     while let Some(byte) = rest.next() {
         match byte {
@@ -76,9 +77,9 @@ fn skip_string(rest: &mut std::slice::Iter<'_, u8>) {
 mod tests {
     use super::*;
 
-    /// Depth counts brackets of both kinds, and nothing in a string.
+    /// Depth counts brackets of both kinds, but not those in strings.
     #[test]
-    fn depth_is_that_of_brackets_outside_of_strings() {
+    fn depth_counts_brackets_outside_of_strings() {
         for (text, depth) in [
             ("", 0),
             ("7", 0),
@@ -96,9 +97,9 @@ mod tests {
         }
     }
 
-    /// The limit itself is allowed, one level more is not, in arrays and objects alike, and a million levels end no process.
+    /// [`MAX_DEPTH`] levels are allowed, one more is not, in arrays and objects alike; a million levels crash nothing.
     #[test]
-    fn a_text_deeper_than_the_limit_is_refused() {
+    fn a_text_deeper_than_the_limit_is_rejected() {
         for (open, close) in [("[", "]"), (r#"{"a":"#, "}")] {
             let nested = |levels: usize| format!("{}0{}", open.repeat(levels), close.repeat(levels));
             assert!(shape(nested(MAX_DEPTH).as_bytes(), 0).is_some());
@@ -108,9 +109,9 @@ mod tests {
         }
     }
 
-    /// The estimate grows with what is parsed, and not with what is kept as text.
+    /// The estimate counts parsed values, not those that are kept as text.
     #[test]
-    fn the_estimate_counts_what_is_parsed() {
+    fn the_estimate_counts_parsed_values() {
         let bytes = |text: &str, levels| shape(text.as_bytes(), levels).expect("flat").parsed_bytes;
         assert_eq!(bytes("[0,0,0]", usize::MAX), 4 * VALUE_BYTES);
         assert_eq!(bytes(r#"[{"a":0}]"#, usize::MAX), 4 * VALUE_BYTES + OBJECT_BYTES);

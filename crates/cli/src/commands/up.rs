@@ -12,16 +12,16 @@
 //! When root runs it, this process keeps root to run PostgreSQL as another user, and the HTTP server is a process of that user
 //! ([`apart`]).
 
-mod apart;
 mod postgres;
 mod restart;
+mod server_process;
 
 use std::net::SocketAddr;
 
-use apart::Apart;
 use pg::embedded::{Cluster, Directory};
+use server_process::ServerProcess;
 
-use super::{open, open_given, owner::Owner, say};
+use super::{open, open_configured, owner::Owner, say};
 use crate::{
     config,
     error::Error,
@@ -32,8 +32,8 @@ use crate::{
 
 /// `reveille up`.
 pub(super) async fn run(args: config::Up) -> Result<(), Error> {
-    if args.apart {
-        return Box::pin(apart::run(args)).await;
+    if args.server_process {
+        return Box::pin(server_process::run(args)).await;
     }
     let shutdown = Shutdown::on_signals()?;
     let listen = args.server.listen()?;
@@ -41,7 +41,7 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     let settings = Settings::of(&args.database, &args.server, &args.queue, &args.flow)?;
     if args.database.url().is_some() {
         say("DATABASE_URL is set: using that database, starting no PostgreSQL");
-        let database = open_given(&args.database)?;
+        let database = open_configured(&args.database)?;
         let listener = Listener::bind(listen, args.server.max_connections_per_peer()).await?;
         let address = listener.address();
         let metrics = Metrics::install()?;
@@ -57,7 +57,7 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     let _owner = Owner::take(&directory)?;
     let mut front = match directory.account() {
         None => Front::Here(Box::new(Here { listener, metrics: Metrics::install()?, schema, settings })),
-        Some(account) => Front::Apart(Box::new(Apart::start(account, listener)?)),
+        Some(account) => Front::ServerProcess(Box::new(ServerProcess::start(account, listener)?)),
     };
     let starting = Box::pin(postgres::start(&args.embedded, directory.path(), &shutdown));
     let cluster = match front.answer_during(starting).await {
@@ -89,7 +89,7 @@ enum Front {
     /// This process.
     Here(Box<Here>),
     /// Another one, because this one is root's.
-    Apart(Box<Apart>),
+    ServerProcess(Box<ServerProcess>),
 }
 
 /// A server in this process that waits for its database.
@@ -117,15 +117,15 @@ impl Front {
                 );
                 answering.await
             }
-            Front::Apart(_) => starting.await,
+            Front::ServerProcess(_) => starting.await,
         }
     }
 
     /// Ends what answers, when there is nothing to serve.
     async fn end(self) {
-        if let Front::Apart(mut apart) = self {
+        if let Front::ServerProcess(mut server_process) = self {
             // However it ends, there is nothing left to do for it.
-            let _ = apart.stop().await;
+            let _ = server_process.stop().await;
         }
     }
 
@@ -143,7 +143,7 @@ impl Front {
                 let server = Server { listener, metrics, database, schema, shutdown: shutdown.clone(), settings };
                 server.run(ready).await
             }
-            Front::Apart(apart) => apart.serve(cluster.url(), shutdown, ready).await,
+            Front::ServerProcess(server_process) => server_process.serve(cluster.url(), shutdown, ready).await,
         }
     }
 }

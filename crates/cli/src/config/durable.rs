@@ -1,4 +1,4 @@
-//! `reveille durable`: what can be asked of the durable product from a command line.
+//! `reveille durable`: commands for orchestrations.
 
 use clap::{Args, Subcommand};
 
@@ -8,20 +8,20 @@ use crate::error::Error;
 const IMPORT_EXAMPLES: &str = "\
 Examples:
   reveille durable import --from duroxide --dry-run
-                                            count, and say what stands in the way
-  reveille durable import --from duroxide   carry everything over into the schema `reveille`
+                                            count, and report obstacles
+  reveille durable import --from duroxide   import everything into the schema `reveille`
   reveille durable import --from public --to durable
                                             … from the default schema of duroxide-pg into another
 
-Stop every runtime on the old schema first, and do not start one again: afterwards the orchestrations go on in the new one.
-Nothing in the old schema is changed. Both are in the database that DATABASE_URL names. It goes by batches: if it breaks
-off, call it again and it goes on. Read by this program: duroxide-pg 0.1.38 and duroxide-pg-opt 0.1.28, and others with
+Stop every runtime on the old schema first, and do not start one again: the orchestrations continue in the new schema.
+The old schema is not changed. Both schemas are in the database of DATABASE_URL. The import runs in batches: if it is
+interrupted, run it again to continue. Supported: duroxide-pg 0.1.38, duroxide-pg-opt 0.1.28, and other versions with
 the same tables.";
 
 /// The commands of `reveille durable`.
 #[derive(Debug, Subcommand)]
 pub enum Durable {
-    /// Carry everything over from a schema of duroxide-pg: instances, histories, queues
+    /// Import everything from a schema of duroxide-pg: instances, histories, queues
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(Import),
 }
@@ -29,13 +29,13 @@ pub enum Durable {
 /// `reveille durable import`.
 #[derive(Debug, Args)]
 pub struct Import {
-    /// Schema of duroxide-pg, or duroxide-pg-opt, to read
+    /// Source schema, of duroxide-pg or duroxide-pg-opt
     #[arg(long, value_name = "NAME")]
     pub from: String,
-    /// Schema to carry it into; made if it is missing [default: --schema]
+    /// Target schema; created if it does not exist [default: --schema]
     #[arg(long, value_name = "NAME")]
     to: Option<String>,
-    /// Count and check, and change nothing
+    /// Count and check without changing anything
     #[arg(long)]
     pub dry_run: bool,
     /// The database.
@@ -44,7 +44,10 @@ pub struct Import {
 }
 
 impl Import {
-    /// The schema to carry everything into, or why its name cannot be one.
+    /// The target schema.
+    ///
+    /// # Errors
+    /// If the name is not valid.
     pub fn target(&self) -> Result<pg::Schema, Error> {
         match &self.to {
             None => self.database.schema(),

@@ -1,14 +1,14 @@
-//! Durations as people write them: `500ms`, `30s`, `5m`, `1h`, and `0` for "no limit".
+//! Durations: `500ms`, `30s`, `5m`, `1h`, and `0` for "no limit".
 //!
-//! A bare number is refused rather than guessed: half of the tools in the field read `30` as seconds, the other half as
-//! milliseconds, and a wrong guess here is a timeout a thousand times too long.
+//! A number without a unit is rejected: some tools read `30` as seconds, others as milliseconds, and a wrong guess is a
+//! timeout that is a thousand times too long.
 
 use std::time::Duration;
 
 /// The longest duration a setting may have: PostgreSQL keeps its timeouts in 31 bits of milliseconds (about 24 days).
 const LONGEST: Duration = Duration::from_millis(i32::MAX as u64);
 
-/// Reads `text`; the error says what is accepted.
+/// Parses a duration; the error says what is allowed.
 pub(super) fn parse(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     if text == "0" {
@@ -21,7 +21,7 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
         "s" => 1_000,
         "m" => 60_000,
         "h" => 3_600_000,
-        _ => return Err("write a number and a unit, such as 500ms, 30s, 5m or 1h (0 for none)".into()),
+        _ => return Err("must be a number and a unit, such as 500ms, 30s, 5m or 1h, or 0 for none".into()),
     };
     number
         .parse::<u64>()
@@ -29,14 +29,14 @@ pub(super) fn parse(text: &str) -> Result<Duration, String> {
         .and_then(|number| number.checked_mul(millis_per_unit))
         .map(Duration::from_millis)
         .filter(|duration| *duration <= LONGEST)
-        .ok_or_else(|| "a duration is at least 0 and at most 596h".into())
+        .ok_or_else(|| "must be between 0 and 596h".into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Every accepted form means what it says, and everything ambiguous or out of range is refused.
+    /// A number with a unit is accepted; anything ambiguous or out of range is rejected.
     #[test]
     fn durations_need_a_unit_and_stay_in_range() {
         let accepted =

@@ -1,4 +1,4 @@
-//! What can be set about task graphs.
+//! Settings of task graphs.
 
 use std::path::{Path, PathBuf};
 
@@ -7,21 +7,21 @@ use clap::Args;
 use super::SecretUrl;
 use crate::error::Error;
 
-/// How workers wait, and how templates are read.
+/// Workers, templates and brokers.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Task graphs")]
 pub struct Flow {
-    /// Claims of workers that may wait at once; further ones are refused with 503 and a time to try again
+    /// Maximum number of waiting claims; further ones are rejected with 503 and Retry-After
     #[arg(long, env = "REVEILLE_FLOW_MAX_WAITERS", default_value = "10000", value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     flow_max_waiters: u32,
-    /// Which of the `environments` of a template counts when it is registered
+    /// Which of the `environments` of a template is used when it is registered
     #[arg(long, env = "REVEILLE_FLOW_ENVIRONMENT", value_name = "NAME")]
     flow_environment: Option<String>,
-    /// RabbitMQ for the namespaces that hand out their steps through it, as amqp://user:password@host:port, or amqps:// for TLS; keep it in the variable
+    /// RabbitMQ for namespaces that dispatch steps through it: amqp://user:password@host:port, amqps:// for TLS; prefer the variable
     #[arg(long, env = "REVEILLE_FLOW_AMQP_URL", hide_env_values = true, value_name = "URL")]
     flow_amqp_url: Option<SecretUrl>,
-    /// File with the certificates (PEM) of the authorities that may have signed RabbitMQ's [default: those of the system]
+    /// File with the CA certificates (PEM) to verify RabbitMQ with [default: those of the system]
     #[arg(long, env = "REVEILLE_FLOW_AMQP_CA_FILE", value_name = "FILE")]
     flow_amqp_ca_file: Option<PathBuf>,
 }
@@ -30,10 +30,10 @@ impl Flow {
     /// The options of task graphs.
     ///
     /// # Errors
-    /// If RabbitMQ is asked for and this build has none, or the file of certificates cannot be read.
+    /// If RabbitMQ is configured and this build does not support it, or the file of certificates is not readable.
     pub fn options(&self) -> Result<flow::Options, Error> {
         if self.flow_amqp_url.is_some() && !flow::ProviderOptions::HAS_RABBITMQ {
-            let source = "this build has no RabbitMQ: build `reveille` with `--features rabbitmq`".into();
+            let source = "this build does not support RabbitMQ: build `reveille` with `--features rabbitmq`".into();
             return Err(Error::Setting { key: "--flow-amqp-url", source });
         }
         let wake = wake::Options { max_waiters: self.flow_max_waiters as usize, ..wake::Options::default() };
@@ -44,13 +44,13 @@ impl Flow {
     }
 }
 
-/// The text of a file of certificates. Whether they are of use is found when TLS is set up.
+/// The text of a file of certificates. TLS validates them when it connects.
 fn certificates(file: &Path) -> Result<String, Error> {
-    let refused = |why: String| Error::Setting { key: "--flow-amqp-ca-file", source: why.into() };
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| refused(format!("{} cannot be read: {error}", file.display())))?;
+    let invalid = |why: String| Error::Setting { key: "--flow-amqp-ca-file", source: why.into() };
+    let text =
+        std::fs::read_to_string(file).map_err(|error| invalid(format!("cannot read {}: {error}", file.display())))?;
     match text.contains("-----BEGIN CERTIFICATE-----") {
         true => Ok(text),
-        false => Err(refused(format!("{} holds no certificate in PEM", file.display()))),
+        false => Err(invalid(format!("{} contains no PEM certificate", file.display()))),
     }
 }

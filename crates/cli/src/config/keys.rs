@@ -1,17 +1,18 @@
 //! Keys of encrypted queues, from a variable or a file.
 //!
-//! No error here repeats what it was given: it may be a key with a typing mistake.
+//! No error quotes the input: it may be a key with a typing mistake.
 
 use std::{convert::Infallible, fmt, fs::File, io::Read, path::Path, str::FromStr};
 
 use queue::KeyId;
 
-/// Keys of one server at most. A payload of the first format is tried with each; a rotation needs two.
+/// Maximum number of keys. A payload of the first format is tried with each; a rotation needs two.
 const KEYS_MAX: usize = 16;
-/// Bytes of a file of keys at most: each key with a long comment.
+/// Maximum size of a key file: each key with a long comment.
 const FILE_MAX: u64 = 64 * 1024;
 
-/// Keys that cannot be printed by accident. Any text is taken, because the parser quotes what it refuses; it is judged when it is used.
+/// Keys that cannot be printed by accident. Any text is accepted, because the command line parser quotes what it rejects;
+/// it is validated when it is used.
 #[derive(Clone)]
 pub(super) struct SecretKeys(String);
 
@@ -35,9 +36,9 @@ impl fmt::Debug for SecretKeys {
     }
 }
 
-/// The keys of a file: one per line; empty lines and lines that begin with `#` do not count.
+/// The keys of a file: one per line; empty lines and lines that begin with `#` are ignored.
 pub(super) fn keys_of(file: &Path) -> Result<Vec<[u8; 32]>, String> {
-    let unreadable = |error: std::io::Error| format!("{} cannot be read: {error}", file.display());
+    let unreadable = |error: std::io::Error| format!("cannot read {}: {error}", file.display());
     let opened = File::open(file).map_err(unreadable)?;
     warn_if_readable_by_all(file, &opened);
     let mut text = String::new();
@@ -53,7 +54,7 @@ pub(super) fn keys_of(file: &Path) -> Result<Vec<[u8; 32]>, String> {
 fn warn_if_readable_by_all(file: &Path, opened: &File) {
     use std::os::unix::fs::MetadataExt;
     if opened.metadata().is_ok_and(|metadata| metadata.mode() & 0o004 != 0) {
-        tracing::warn!(file = %file.display(), "every user of this machine can read the keys of encrypted queues: chmod 600");
+        tracing::warn!(file = %file.display(), "the key file is readable by every user of this machine: chmod 600");
     }
 }
 
@@ -64,17 +65,17 @@ fn parse<'a>(texts: impl Iterator<Item = &'a str>) -> Result<Vec<[u8; 32]>, Stri
     let mut keys: Vec<[u8; 32]> = Vec::new();
     for (number, text) in (1..).zip(texts) {
         let key = digits(text).ok_or_else(|| {
-            format!("key {number} is not 64 hexadecimal characters; `openssl rand -hex 32` makes such a key")
+            format!("key {number} must be 64 hexadecimal characters; `openssl rand -hex 32` creates such a key")
         })?;
         if let Some(other) = keys.iter().position(|other| KeyId::of(other) == KeyId::of(&key)) {
-            return Err(format!("key {number} is the same as key {}: remove one", other + 1));
+            return Err(format!("key {number} equals key {}: remove one", other + 1));
         }
         if number > KEYS_MAX {
-            return Err(format!("there are more than {KEYS_MAX} keys"));
+            return Err(format!("too many keys: at most {KEYS_MAX} are allowed"));
         }
         keys.push(key);
     }
-    if keys.is_empty() { Err("there is no key in it".to_owned()) } else { Ok(keys) }
+    if keys.is_empty() { Err("contains no key".to_owned()) } else { Ok(keys) }
 }
 
 fn digits(text: &str) -> Option<[u8; 32]> {
@@ -95,10 +96,11 @@ mod tests {
     use super::*;
 
     fn keys(text: &str) -> SecretKeys {
-        text.parse().expect("any text is taken")
+        text.parse().expect("any text is accepted")
     }
 
-    /// A key is 64 hexadecimal characters; several are separated by commas and keep their order; anything else is refused without being repeated.
+    /// A key is 64 hexadecimal characters; several are separated by commas and keep their order; anything else is
+    /// rejected without being quoted.
     #[test]
     fn keys_are_hexadecimal_and_never_shown() {
         let (one, other) = ("00ff".repeat(16), "ab".repeat(32));
@@ -107,13 +109,14 @@ mod tests {
         let many = (0..=KEYS_MAX).map(|key| format!("{key:064x}")).collect::<Vec<_>>().join(",");
         let twice = format!("{one},{}", one.to_uppercase());
         for text in ["", "secret", &one[1..], &"xy".repeat(32), &"é".repeat(32), &format!("{one},"), &twice, &many] {
-            let refused = keys(text).bytes().expect_err(text);
-            assert!(!refused.contains("secret") && !refused.contains("ff"), "{refused}");
+            let error = keys(text).bytes().expect_err(text);
+            assert!(!error.contains("secret") && !error.contains("ff"), "{error}");
         }
         assert!(!format!("{:?}", keys(&one)).contains("ff"));
     }
 
-    /// A file has a key per line; comments and empty lines do not count; one that is missing, empty or wrong is refused by name.
+    /// A file has a key per line; comments and empty lines are ignored; a missing, empty or invalid file is rejected by
+    /// name.
     #[test]
     fn a_file_of_keys_has_one_per_line() {
         let file = std::env::temp_dir().join(format!("reveille-keys-{}", std::process::id()));
@@ -123,10 +126,10 @@ mod tests {
         assert_eq!((read.len(), read[0][0], read[1][0]), (2, 0xab, 0xcd));
         for text in ["", "# nothing\n", "hunter2\n", &"#".repeat(FILE_MAX as usize + 1)] {
             write(text);
-            let refused = keys_of(&file).expect_err("no keys");
-            assert!(!refused.contains("hunter2"), "{refused}");
+            let error = keys_of(&file).expect_err("no keys");
+            assert!(!error.contains("hunter2"), "{error}");
         }
         std::fs::remove_file(&file).expect("removed");
-        assert!(keys_of(&file).expect_err("no file").contains("cannot be read"));
+        assert!(keys_of(&file).expect_err("no file").contains("cannot read"));
     }
 }

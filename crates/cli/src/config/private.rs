@@ -10,7 +10,7 @@ pub(super) const PSQL_EXAMPLES: &str = "\
 Examples:
   reveille psql                             a shell on the PostgreSQL of the default data directory
   reveille psql -c 'select count(*) from reveille.migration'
-                                            whatever follows is for psql";
+                                            further arguments are passed to psql";
 
 /// `reveille down`.
 #[derive(Debug, Args)]
@@ -36,8 +36,8 @@ pub(crate) fn is_root() -> bool {
     std::process::Command::new("id").arg("-u").output().is_ok_and(|it| it.stdout.trim_ascii() == b"0")
 }
 
-/// The default data directory: `/var/lib` for root, whose home other users (PostgreSQL's among them) cannot reach;
-/// else the user's data home. `None` if the environment names no home.
+/// The default data directory: `/var/lib` for root, because other users (PostgreSQL's among them) cannot enter root's
+/// home; else the user's data home. `None` if the environment names no home.
 pub(super) fn default_data_dir(root: bool, variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     if root {
         return Some(PathBuf::from("/var/lib/reveille"));
@@ -46,7 +46,7 @@ pub(super) fn default_data_dir(root: bool, variable: impl Fn(&str) -> Option<OsS
     let data_home = if cfg!(target_os = "macos") {
         home()?.join("Library/Application Support")
     } else {
-        // The XDG specification says that a relative path is to be ignored.
+        // The XDG specification requires relative paths to be ignored.
         match variable("XDG_DATA_HOME").map(PathBuf::from).filter(|path| path.is_absolute()) {
             Some(path) => path,
             None => home()?.join(".local/share"),

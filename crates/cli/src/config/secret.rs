@@ -1,8 +1,8 @@
-//! A URL on its way from the user to whoever connects.
+//! URLs with passwords.
 //!
-//! The danger is the password in it: one `{:?}` of a configuration, one quoted argument in an error message, and it is in
-//! a log for ever. [`SecretUrl`] shows nothing of itself; who really needs the text asks for it by name. [`redact`] does
-//! the same for text that others wrote, such as a parser quoting what was typed.
+//! One `{:?}` of a configuration or one quoted argument in an error message would put a password into a log.
+//! [`SecretUrl`] prints nothing; code that connects calls [`SecretUrl::reveal`]. [`redact`] removes passwords from texts
+//! of other origin, such as a parser that quotes its input.
 
 use std::{convert::Infallible, fmt, str::FromStr};
 
@@ -11,7 +11,7 @@ use std::{convert::Infallible, fmt, str::FromStr};
 pub struct SecretUrl(String);
 
 impl SecretUrl {
-    /// The whole text, password included: for whoever connects, never for people.
+    /// The whole text, password included: for connecting, never for display.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -20,7 +20,7 @@ impl SecretUrl {
 impl FromStr for SecretUrl {
     type Err = Infallible;
 
-    /// Takes any text. It is judged later, by code that does not quote it.
+    /// Accepts any text. It is validated later, by code that does not quote it.
     fn from_str(text: &str) -> Result<Self, Infallible> {
         Ok(Self(text.trim().to_owned()))
     }
@@ -34,8 +34,7 @@ impl fmt::Debug for SecretUrl {
 
 /// Replaces the user and password of every URL in `text`, and the value of every `password=` and `token=`, by `…`.
 ///
-/// A password may itself hold an `@` that nobody escaped: everything up to the last `@` before the next white space or
-/// quote is hidden.
+/// A password may contain an unescaped `@`: everything up to the last `@` before the next white space or quote is hidden.
 pub fn redact(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -55,7 +54,7 @@ pub fn redact(text: &str) -> String {
     out
 }
 
-/// Where the next secret may begin: right after whichever of the marks comes first.
+/// Where the next secret may begin: after the first of the marks.
 fn next_secret(text: &str) -> Option<usize> {
     ["://", "password=", "token="].iter().filter_map(|mark| text.find(mark).map(|at| at + mark.len())).min()
 }
@@ -64,17 +63,17 @@ fn next_secret(text: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Debug of a URL shows none of it.
+    /// `Debug` of a URL reveals no part of it.
     #[test]
     fn debug_of_a_url_shows_nothing_of_it() {
-        let url: SecretUrl = "postgres://ann:hunter2@db.example/app".parse().expect("any text is taken");
+        let url: SecretUrl = "postgres://ann:hunter2@db.example/app".parse().expect("any text is accepted");
         let shown = format!("{url:?}");
         for part in ["ann", "hunter2", "db.example", "app"] {
             assert!(!shown.contains(part), "{shown}");
         }
     }
 
-    /// Each way a password can stand in a text is hidden, and what is around it stays readable.
+    /// Every form of a password in a text is hidden; the text around it stays readable.
     #[test]
     fn redaction_hides_passwords_and_keeps_the_rest() {
         let table = [

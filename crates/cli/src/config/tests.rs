@@ -8,15 +8,15 @@ fn the_command_line_is_consistent() {
     Cli::command().debug_assert();
 }
 
-/// Each key is listed once, explained, and URLs never show the value they have in the environment.
+/// Each setting is listed once with a help text, and `--help` never prints the value of a secret variable.
 #[test]
-fn every_key_is_listed_once_and_explained() {
+fn every_setting_is_listed_once_and_has_help() {
     let keys = keys();
     let mut flags: Vec<_> = keys.iter().map(|key| &key.flag).collect();
     flags.dedup();
-    assert_eq!(flags.len(), keys.len(), "a flag means two things: {keys:?}");
+    assert_eq!(flags.len(), keys.len(), "a flag has two definitions: {keys:?}");
     for key in &keys {
-        assert!(!key.about.is_empty(), "{} has no explanation", key.flag);
+        assert!(!key.about.is_empty(), "{} has no help text", key.flag);
     }
     for (flag, env) in [("--database-url", "DATABASE_URL"), ("--listen", "REVEILLE_LISTEN"), ("--log", "RUST_LOG")] {
         assert!(keys.iter().any(|key| key.flag == flag && key.env == env), "{flag} is missing");
@@ -34,7 +34,7 @@ fn may_hold_a_secret(arg: &clap::Arg) -> bool {
     arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == "URL" || name == "KEY"))
 }
 
-/// What is set about the queue must arrive there, and a wrong key must be named without being shown.
+/// The settings of the queue must become its options, and the error for an invalid key must not quote it.
 #[test]
 fn settings_of_the_queue_become_its_options() {
     let queue = |flags: &[&str]| {
@@ -61,7 +61,7 @@ fn settings_of_the_queue_become_its_options() {
     assert!(wrong.contains("--queue-encryption-key") && wrong.contains("64") && !wrong.contains("hunter2"), "{wrong}");
 }
 
-/// Limits of zero mean "none", an empty URL means "not given", and Debug of it all holds no password.
+/// A timeout of zero means no limit, an empty URL counts as unset, and `Debug` of the settings reveals no password.
 #[test]
 fn database_settings_become_pool_options() {
     let cli = Cli::parse_from([

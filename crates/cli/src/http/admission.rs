@@ -1,50 +1,51 @@
-//! Which connections are open, and which one has to go when there are too many.
+//! Which connections are open, and which are closed when there are too many.
 //!
-//! A connection costs a file and some memory, so their number is bounded: all together, and those of one peer address. The
-//! danger is a client that opens connections and says nothing: it would keep everybody else out, the prober that asks whether
-//! the process lives among them. So at a limit the connections that have been idle longest are closed, first those that never
-//! sent a request; a connection with a request under way is never closed for another. If none is idle, a further connection is
-//! taken into a small reserve: health and metrics are answered there, and everything else with 503.
+//! A connection costs a file descriptor and memory, so the number is bounded: in total, and per peer address. A client
+//! that opens connections and sends nothing must not lock out others, among them the probe of a supervisor. So at a limit
+//! the connections that have been idle longest are closed, first those that never sent a request; a connection with a
+//! request in progress is never closed for another. If none is idle, a further connection is accepted into a small
+//! reserve: it gets health and metrics, and 503 for everything else.
 
 use std::{
     collections::HashMap,
     net::IpAddr,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
 
 use super::metrics;
 
-/// Connections beyond the limit that are answered health and metrics only, as a part of the limit, and at most: several probers and
-/// scrapers at once, from the files that the limit leaves to others.
+/// Connections above the limit that get health and metrics only: a fraction of the limit, and the maximum. Enough for
+/// several probes and scrapers, within the file descriptors that the limit leaves to other uses.
 const RESERVED_PART: usize = 8;
 const RESERVED_MAX: usize = 64;
 
-/// A connection that has been idle for less is not closed for another: its request may be on the way.
+/// A connection that has been idle for less is not closed: its request may be in transfer.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// How many idle connections are closed at once. To find them costs a look at all, which then serves as many newcomers.
+/// How many idle connections are closed at once. Finding them scans all connections; closing many makes that rare.
 const CLOSED_AT_ONCE: usize = 64;
 
-/// How often the log repeats that a limit was reached.
+/// How often a reached limit is logged.
 const LOG_EVERY: Duration = Duration::from_secs(10);
 
 /// How many connections may be open at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// All together.
+    /// In total.
     pub all: usize,
-    /// Those of one peer address.
+    /// Per peer address.
     pub per_peer: usize,
 }
 
 impl Limits {
-    /// Places beyond the limit.
+    /// The size of the reserve.
     fn reserved(self) -> usize {
         (self.all / RESERVED_PART).clamp(1, RESERVED_MAX)
     }
@@ -67,7 +68,7 @@ struct All {
     log: Log,
 }
 
-/// What the log has not said yet.
+/// Events since the last log line.
 #[derive(Default)]
 struct Log {
     last: Option<Instant>,
@@ -82,7 +83,7 @@ struct Entry {
     reserved: bool,
     /// Whether it has sent a request.
     asked: AtomicBool,
-    /// Since when it has no request under way, in milliseconds from the start of all; [`BUSY`] if it has one.
+    /// Since when it has no request in progress, in milliseconds since `began`; [`BUSY`] if it has one.
     idle_since: AtomicU64,
     close: Notify,
 }
@@ -94,10 +95,10 @@ impl Admission {
         Self { limits, began: Instant::now(), all: Arc::default() }
     }
 
-    /// A place for a connection of `peer`; `None` if there is none, not even in the reserve.
-    pub(super) fn admit(&self, peer: IpAddr) -> Option<Place> {
+    /// A slot for a connection of `peer`; `None` if the reserve is full, too.
+    pub(super) fn admit(&self, peer: IpAddr) -> Option<Slot> {
         let peer = peer.to_canonical();
-        let mut all = self.all();
+        let mut all = self.all.lock();
         let is_full = |all: &All| all.open.len() - all.reserved >= self.limits.all;
         let peer_is_full = |all: &All| all.per_peer.get(&peer).is_some_and(|count| *count >= self.limits.per_peer);
         let limited = is_full(&all) || peer_is_full(&all);
@@ -106,7 +107,7 @@ impl Admission {
             self.close_idle(&mut all, of);
         }
         let reserved = is_full(&all) || peer_is_full(&all);
-        let place = (!reserved || all.reserved < self.limits.reserved()).then(|| self.open(&mut all, peer, reserved));
+        let slot = (!reserved || all.reserved < self.limits.reserved()).then(|| self.open(&mut all, peer, reserved));
         if limited {
             all.log.refused += usize::from(reserved);
             self.log(&mut all, peer);
@@ -114,10 +115,10 @@ impl Admission {
         if reserved {
             metrics::connection_refused();
         }
-        place
+        slot
     }
 
-    /// Closes those that have been idle longest, of one peer or of all.
+    /// Closes the connections that have been idle longest, of one peer or of all.
     fn close_idle(&self, all: &mut All, of: Option<IpAddr>) {
         let before = self.now().saturating_sub(GRACE.as_millis() as u64);
         let candidate = |(id, entry): (&u64, &Arc<Entry>)| {
@@ -136,7 +137,7 @@ impl Admission {
         }
     }
 
-    fn open(&self, all: &mut All, peer: IpAddr, reserved: bool) -> Place {
+    fn open(&self, all: &mut All, peer: IpAddr, reserved: bool) -> Slot {
         all.next += 1;
         let (id, idle_since) = (all.next, AtomicU64::new(self.now()));
         let entry = Entry { peer, reserved, asked: AtomicBool::new(false), idle_since, close: Notify::new() };
@@ -147,10 +148,10 @@ impl Admission {
             false => *all.per_peer.entry(peer).or_default() += 1,
         }
         metrics::connections(1.0);
-        Place { admission: self.clone(), entry, id }
+        Slot { admission: self.clone(), entry, id }
     }
 
-    /// Says that a limit was reached, now and then.
+    /// Logs that a limit was reached, at most every [`LOG_EVERY`].
     fn log(&self, all: &mut All, peer: IpAddr) {
         if all.log.last.is_some_and(|last| last.elapsed() < LOG_EVERY) {
             return;
@@ -168,16 +169,12 @@ impl Admission {
             per_peer,
             closed,
             refused,
-            "the limit of connections is reached: idle ones are closed, and without an idle one further ones are refused"
+            "connection limit reached: closing idle connections, refusing new ones if none is idle"
         );
     }
 
     fn now(&self) -> u64 {
         self.began.elapsed().as_millis() as u64
-    }
-
-    fn all(&self) -> MutexGuard<'_, All> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -196,45 +193,45 @@ impl All {
     }
 }
 
-/// The place of a connection, counted while it lives.
-pub(super) struct Place {
+/// The slot of a connection, counted until it is dropped.
+pub(super) struct Slot {
     admission: Admission,
     entry: Arc<Entry>,
     id: u64,
 }
 
-impl Place {
-    /// Whether it is answered health and metrics only.
+impl Slot {
+    /// Whether it gets health and metrics only.
     pub(super) fn is_reserved(&self) -> bool {
         self.entry.reserved
     }
 
-    /// A request is under way until what this returns is dropped.
+    /// Marks a request as in progress until the returned guard is dropped.
     pub(super) fn request(&self) -> Busy {
         self.entry.asked.store(true, Ordering::Relaxed);
         self.entry.idle_since.store(BUSY, Ordering::Release);
         Busy { admission: self.admission.clone(), entry: Arc::clone(&self.entry) }
     }
 
-    /// Whether a request is under way.
+    /// Whether a request is in progress.
     pub(super) fn is_busy(&self) -> bool {
         self.entry.idle_since.load(Ordering::Acquire) == BUSY
     }
 
-    /// Resolves when it is to be closed for another.
+    /// Resolves when it has to be closed for another.
     pub(super) async fn closed(&self) {
         self.entry.close.notified().await;
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
-        drop(self.admission.all().remove(self.id));
+        drop(self.admission.all.lock().remove(self.id));
         metrics::connections(-1.0);
     }
 }
 
-/// A request under way, until its answer is handed to the connection.
+/// A request in progress, until its response has been passed to the connection.
 pub(super) struct Busy {
     admission: Admission,
     entry: Arc<Entry>,
@@ -257,46 +254,46 @@ mod tests {
         Admission::new(Limits { all, per_peer })
     }
 
-    async fn is_closed(place: &Place) -> bool {
-        tokio::time::timeout(Duration::from_millis(1), place.closed()).await.is_ok()
+    async fn is_closed(slot: &Slot) -> bool {
+        tokio::time::timeout(Duration::from_millis(1), slot.closed()).await.is_ok()
     }
 
-    /// At the limit the connection is closed that never asked; then the one that has been idle longest; never a busy one.
-    /// Time is paused and moved by hand.
+    /// At the limit a connection that never sent a request is closed first, then the one that has been idle longest, never
+    /// a busy one. Time is paused and advanced explicitly.
     #[tokio::test(start_paused = true)]
     async fn the_longest_idle_connection_is_closed_for_another() {
         let admission = limits(3, 3);
-        let open = || admission.admit(HERE).expect("a place");
+        let open = || admission.admit(HERE).expect("a slot");
         let (kept, busy) = (open(), open());
         drop(kept.request());
-        let under_way = busy.request();
+        let in_progress = busy.request();
         tokio::time::advance(GRACE * 2).await;
         let silent = open();
         tokio::time::advance(GRACE * 2).await;
         let first = open();
-        assert!(!first.is_reserved(), "a place was made");
+        assert!(!first.is_reserved(), "a slot became free");
         assert!(is_closed(&silent).await && is_closed(&kept).await, "idle ones are closed together");
         assert!(!is_closed(&busy).await && busy.is_busy());
-        drop(under_way);
+        drop(in_progress);
         assert!(!busy.is_busy());
     }
 
-    /// Without an idle connection a further one is taken into the reserve, and beyond that none.
+    /// If no connection is idle, a further one is accepted into the reserve; if that is full, none is.
     #[tokio::test(start_paused = true)]
-    async fn a_busy_server_answers_health_in_the_reserve() {
+    async fn a_busy_server_accepts_connections_into_the_reserve() {
         let admission = limits(16, 16);
-        let busy: Vec<_> = (0..16).map(|_| admission.admit(HERE).expect("a place")).collect();
-        let _under_way: Vec<_> = busy.iter().map(Place::request).collect();
+        let busy: Vec<_> = (0..16).map(|_| admission.admit(HERE).expect("a slot")).collect();
+        let _in_progress: Vec<_> = busy.iter().map(Slot::request).collect();
         let mut reserve = Vec::new();
-        while let Some(place) = admission.admit(HERE) {
-            assert!(place.is_reserved());
-            reserve.push((place.request(), place));
+        while let Some(slot) = admission.admit(HERE) {
+            assert!(slot.is_reserved());
+            reserve.push((slot.request(), slot));
         }
         assert_eq!(reserve.len(), 2);
         reserve.pop();
-        assert!(admission.admit(HERE).is_some_and(|place| place.is_reserved()), "a place of the reserve is given back");
-        drop((_under_way, busy));
-        assert!(admission.admit(HERE).is_some_and(|place| !place.is_reserved()), "a place is given back");
+        assert!(admission.admit(HERE).is_some_and(|slot| slot.is_reserved()), "a slot of the reserve is free again");
+        drop((_in_progress, busy));
+        assert!(admission.admit(HERE).is_some_and(|slot| !slot.is_reserved()), "a slot is free again");
     }
 
     /// A peer at its own limit loses its own idle connections, and those of no other peer.
@@ -304,13 +301,13 @@ mod tests {
     async fn a_peer_at_its_limit_closes_its_own_idle_connections() {
         let admission = limits(10, 2);
         let (other, first, second) = (admission.admit(THERE), admission.admit(HERE), admission.admit(HERE));
-        let (other, first, second) = (other.expect("a place"), first.expect("a place"), second.expect("a place"));
-        let _under_way = second.request();
+        let (other, first, second) = (other.expect("a slot"), first.expect("a slot"), second.expect("a slot"));
+        let _in_progress = second.request();
         tokio::time::advance(GRACE * 2).await;
-        let third = admission.admit(HERE).expect("a place");
+        let third = admission.admit(HERE).expect("a slot");
         assert!(!third.is_reserved() && is_closed(&first).await && !is_closed(&other).await);
-        let _under_way = (_under_way, third.request());
-        assert!(admission.admit(HERE).is_some_and(|place| place.is_reserved()), "all of its places are busy");
-        assert!(admission.admit(THERE).is_some_and(|place| !place.is_reserved()));
+        let _in_progress = (_in_progress, third.request());
+        assert!(admission.admit(HERE).is_some_and(|slot| slot.is_reserved()), "all of its connections are busy");
+        assert!(admission.admit(THERE).is_some_and(|slot| !slot.is_reserved()));
     }
 }

@@ -1,13 +1,13 @@
-//! The server's own routes, for the document that describes everything a client can reach.
+//! The OpenAPI document of the server's own routes.
 
 use utoipa::PartialSchema as _;
 use utoipa::openapi::path::{HttpMethod, OperationBuilder, PathItem, PathsBuilder};
 use utoipa::openapi::tag::Tag;
 use utoipa::openapi::{ContentBuilder, InfoBuilder, License, OpenApi, OpenApiBuilder, Ref, Response, ResponseBuilder};
 
-use super::health::Answer;
+use super::health::HealthBody;
 
-/// What the document is called.
+/// Title, version and license of the document.
 pub fn head() -> OpenApi {
     let about = "Durable workflows, message queues and task graphs on PostgreSQL.";
     let info = InfoBuilder::new()
@@ -18,12 +18,13 @@ pub fn head() -> OpenApi {
     OpenApiBuilder::new().info(info).build()
 }
 
-/// What the server has beside the routes of its products.
+/// The server's own routes.
 pub fn document() -> OpenApi {
-    let ready =
-        || get("Whether the process can do its work", [(200, health("It can")), (503, health("It cannot, and why"))]);
-    let live = get("Whether the process lives", [(200, health("It does"))]);
-    let metrics = || get("Metrics, as Prometheus reads them", [(200, text("All of them"))]);
+    let ready = || {
+        get("Whether the process is ready for work", [(200, health("Ready")), (503, health("Not ready, with reasons"))])
+    };
+    let live = get("Whether the process is alive", [(200, health("Alive"))]);
+    let metrics = || get("Metrics in the Prometheus text format", [(200, text("All metrics"))]);
     let paths = PathsBuilder::new()
         .path("/health", ready())
         .path("/health/ready", ready())
@@ -43,14 +44,14 @@ fn get<const N: usize>(summary: &str, answers: [(u16, Response); N]) -> PathItem
         .into_iter()
         .fold(operation, |operation, (status, answer)| operation.response(status.to_string(), answer));
     let body = ContentBuilder::new().schema(Some(Ref::from_schema_name("Failure"))).build();
-    let about = "Another web page asks, or the name by which the server was called is not allowed";
-    let refused = ResponseBuilder::new().description(about).content("application/json", body).build();
-    let operation = operation.response("403", refused);
+    let about = "Cross-origin request from a web page, or the Host header is not allowed";
+    let forbidden = ResponseBuilder::new().description(about).content("application/json", body).build();
+    let operation = operation.response("403", forbidden);
     PathItem::new(HttpMethod::Get, operation)
 }
 
 fn health(about: &str) -> Response {
-    let body = ContentBuilder::new().schema(Some(Answer::schema())).build();
+    let body = ContentBuilder::new().schema(Some(HealthBody::schema())).build();
     ResponseBuilder::new().description(about).content("application/json", body).build()
 }
 

@@ -1,20 +1,20 @@
-//! Figures in Prometheus' text format.
+//! Statistics in the text format of Prometheus.
 //!
-//! What the `metrics` facade records stays for as long as the process lives. Figures come and go with the queues they tell of, so they are
-//! written by themselves, anew with every scrape. Names of queues and groups are users' text of any length: labels are
-//! escaped, and cut to [`LABEL_MAX`].
+//! The `metrics` facade keeps every time series until the process ends. Statistics come and go with their queues, so they
+//! are written separately, on every scrape. Names of queues and groups are user input of any length: labels are escaped
+//! and cut to [`LABEL_MAX`].
 
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use wake::Metric;
 
-/// Characters of a label's value. A longer name is cut, and ends with a number that tells it from others with the same beginning.
+/// Maximum length of a label value, in characters. A longer name is cut and ends with a hash that keeps it unique.
 pub const LABEL_MAX: usize = 120;
 
 /// One metric with all its samples.
 #[derive(Debug, Clone)]
-pub struct Family {
+pub struct MetricFamily {
     metric: Metric,
     samples: Vec<Sample>,
 }
@@ -22,16 +22,16 @@ pub struct Family {
 /// Labels by name, and the value.
 type Sample = (Vec<(&'static str, String)>, f64);
 
-impl Family {
-    /// A metric without samples, which is not written.
+impl MetricFamily {
+    /// A metric without samples. It is not written until it has one.
     pub fn new(metric: Metric) -> Self {
         Self { metric, samples: Vec::new() }
     }
 
-    /// Adds a sample. An empty label is the same as none.
+    /// Adds a sample. An empty label is omitted.
     pub fn add<const N: usize>(&mut self, labels: [(&'static str, &str); N], value: f64) {
-        let given = labels.into_iter().filter(|(_, value)| !value.is_empty());
-        self.samples.push((given.map(|(name, value)| (name, cut(value))).collect(), value));
+        let labels = labels.into_iter().filter(|(_, value)| !value.is_empty());
+        self.samples.push((labels.map(|(name, value)| (name, cut(value))).collect(), value));
     }
 
     /// A metric with one sample.
@@ -42,10 +42,11 @@ impl Family {
     }
 }
 
-/// Writes families one after another.
-pub(super) fn write(families: &[Family]) -> String {
+/// The text of all families.
+pub(super) fn write(families: &[MetricFamily]) -> String {
     let mut text = String::new();
-    for Family { metric: Metric { name, kind, about }, samples } in families.iter().filter(|it| !it.samples.is_empty())
+    for MetricFamily { metric: Metric { name, kind, about }, samples } in
+        families.iter().filter(|it| !it.samples.is_empty())
     {
         // Writing to a string does not fail.
         let _ = writeln!(text, "# HELP {name} {about}\n# TYPE {name} {kind}");
@@ -71,7 +72,7 @@ fn cut(value: &str) -> String {
     }
 }
 
-/// As the format wants it: a backslash, a quote and the end of a line have a backslash before them.
+/// Escapes backslashes, quotes and line breaks, as the format requires.
 fn escape(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -82,20 +83,20 @@ mod tests {
 
     const DEPTH: Metric = Metric { name: "depth", kind: "gauge", about: "what waits" };
 
-    /// Every sample is a line of the format, whatever is in a name; a metric without samples is left out.
+    /// Every sample is one valid line, whatever a name contains; a metric without samples is omitted.
     #[test]
-    fn names_of_users_do_not_break_the_format() {
-        let mut depth = Family::new(DEPTH);
+    fn user_supplied_names_do_not_break_the_format() {
+        let mut depth = MetricFamily::new(DEPTH);
         depth.add([("queue", "a\"b\\c\nd"), ("group", "")], 2.0);
         depth.add([], 0.5);
-        let nothing = Family::new(Metric { name: "nothing", ..DEPTH });
+        let nothing = MetricFamily::new(Metric { name: "nothing", ..DEPTH });
         let expected = "# HELP depth what waits\n# TYPE depth gauge\ndepth{queue=\"a\\\"b\\\\c\\nd\"} 2\ndepth 0.5\n";
         assert_eq!(write(&[depth, nothing]), expected);
     }
 
-    /// Long names are cut to the limit and stay different.
+    /// Long names are cut to the limit and stay unique.
     #[test]
-    fn long_names_are_cut_and_stay_different() {
+    fn long_names_are_cut_and_stay_unique() {
         let (one, other) = (cut(&format!("{}1", "é".repeat(500))), cut(&format!("{}2", "é".repeat(500))));
         assert_eq!((one.chars().count(), other.chars().count()), (LABEL_MAX, LABEL_MAX));
         assert_ne!(one, other);

@@ -1,15 +1,15 @@
-//! Refuses what a browser sends for a web page of another site.
+//! Rejects requests that a browser sends for a web page of another site.
 //!
-//! The server has no authentication: every client that reaches its address may do everything. A browser on the same machine reaches a
-//! loopback address, and it sends what any web page asks it to send. Two checks keep pages out, on every route, because a GET
-//! can act, too (a pop with `autoAck` consumes messages):
+//! The server has no authentication: every client that can reach it has full access. A browser on the same machine can
+//! reach a loopback address, and it sends what any web page asks for. Two checks reject such requests, on every route,
+//! because a GET can have effects, too (a pop with `autoAck` consumes messages):
 //!
-//! - `Host` must be an IP address, `localhost`, or a name that the operator has allowed. A page cannot choose this header, but its
-//!   owner can let the page's own name resolve to this machine (DNS rebinding); then `Host` holds that name. An IP address is
-//!   not resolved, so it cannot be rebound.
-//! - `Origin`, if there is one, must be the server's own, and `Sec-Fetch-Site` must not say that another site sends the request.
+//! - `Host` must be an IP address, `localhost`, or an allowed name. A page cannot choose this header, but its owner can
+//!   let the page's own name resolve to this machine (DNS rebinding); then `Host` is that name. An IP address is not
+//!   resolved, so it cannot be rebound.
+//! - `Origin`, if present, must be the server's own, and `Sec-Fetch-Site` must not name another site.
 //!
-//! Programs send neither `Origin` nor `Sec-Fetch-Site`. A request without `Host` is let through: no browser sends one.
+//! Programs send neither `Origin` nor `Sec-Fetch-Site`. A request without `Host` is accepted: browsers always send it.
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr},
@@ -30,13 +30,13 @@ use super::reply;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Stands for every name in the list of allowed ones.
+/// Allows every host name.
 const ANY: &str = "*";
 
-/// The longest part of a header that an error repeats. A host name has at most 253 characters.
+/// How much of a header an error quotes. A host name has at most 253 characters.
 const SHOWN_CHARS: usize = 260;
 
-/// By which names the server may be called. Cheap to clone.
+/// The allowed host names. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Guard {
     names: Arc<[String]>,
@@ -47,9 +47,9 @@ impl Guard {
         Self { names: names.iter().map(|name| plain(name.trim())).collect() }
     }
 
-    /// The answer to a request that is not let through: 403 with the reason. `None` if it is.
-    pub(super) fn refused(&self, request: &Request) -> Option<Response> {
-        let reason = self.refusal(request.uri(), request.headers())?;
+    /// 403 with the reason if the request is rejected; `None` if it is accepted.
+    pub(super) fn reject(&self, request: &Request) -> Option<Response> {
+        let reason = self.reason_to_reject(request.uri(), request.headers())?;
         Some(reply::error(StatusCode::FORBIDDEN, &reason))
     }
 
@@ -58,8 +58,8 @@ impl Guard {
         is_address(&host) || host == "localhost" || self.names.iter().any(|name| *name == host || name == ANY)
     }
 
-    /// Why a request is refused; `None` if it is not.
-    fn refusal(&self, uri: &Uri, headers: &HeaderMap) -> Option<String> {
+    /// Why a request is rejected; `None` if it is accepted.
+    fn reason_to_reject(&self, uri: &Uri, headers: &HeaderMap) -> Option<String> {
         let mut called = Vec::new();
         for value in headers.get_all(HOST) {
             let authority = value.to_str().ok().and_then(authority);
@@ -81,13 +81,13 @@ impl Guard {
             let own = value.to_str().is_ok_and(|origin| called.iter().any(|host| is_same(origin, host)));
             if !own {
                 let origin = shown(value.as_bytes());
-                return Some(format!("requests of web pages of another origin are refused: Origin is {origin:?}"));
+                return Some(format!("cross-origin requests are not allowed: Origin is {origin:?}"));
             }
         }
         let mut sites = headers.get_all(SEC_FETCH_SITE).iter();
         let foreign = sites.find(|value| !matches!(value.as_bytes(), b"same-origin" | b"none"))?;
         let site = shown(foreign.as_bytes());
-        Some(format!("requests of web pages of another origin are refused: Sec-Fetch-Site is {site:?}"))
+        Some(format!("cross-origin requests are not allowed: Sec-Fetch-Site is {site:?}"))
     }
 }
 
@@ -96,7 +96,7 @@ fn authority(text: &str) -> Option<Authority> {
     text.parse::<Authority>().ok().filter(|authority| !text.contains('@') && !authority.host().is_empty())
 }
 
-/// Whether an origin is that of the server itself, called by `host`.
+/// Whether an origin is that of the server itself, addressed as `host`.
 fn is_same(origin: &str, host: &Authority) -> bool {
     let Some((scheme, rest)) = origin.split_once("://") else { return false };
     let default = match scheme {
@@ -108,7 +108,7 @@ fn is_same(origin: &str, host: &Authority) -> bool {
     authority(rest).is_some_and(|of| plain(of.host()) == plain(host.host()) && port(&of) == port(host))
 }
 
-/// A name in the one way it is compared: in small letters, without the dot that ends a full name.
+/// A host name for comparison: lower case, without the final dot of a fully qualified name.
 fn plain(name: &str) -> String {
     let name = name.to_ascii_lowercase();
     name.strip_suffix('.').map(str::to_owned).unwrap_or(name)
@@ -130,16 +130,17 @@ mod tests {
 
     use super::*;
 
-    /// What a guard says of a request with these headers.
-    fn refusal(names: &[&str], headers: &[(HeaderName, &'static str)]) -> Option<String> {
+    /// The verdict on a request with these headers.
+    fn reason_to_reject(names: &[&str], headers: &[(HeaderName, &'static str)]) -> Option<String> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let headers = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect();
-        Guard::new(&names).refusal(&Uri::from_static("/"), &headers)
+        Guard::new(&names).reason_to_reject(&Uri::from_static("/"), &headers)
     }
 
-    /// A name that a page's owner can point at this machine is refused; addresses, localhost and allowed names are not.
+    /// A name that the owner of a page can point at this machine is rejected; addresses, localhost and allowed names are
+    /// accepted.
     #[test]
-    fn foreign_host_names_are_refused() {
+    fn other_host_names_are_rejected() {
         for host in [
             "localhost",
             "LocalHost:6632",
@@ -152,7 +153,7 @@ mod tests {
             "queue.example",
             "Queue.Example.:8080",
         ] {
-            assert_eq!(refusal(&["queue.example"], &[(HOST, host)]), None, "{host}");
+            assert_eq!(reason_to_reject(&["queue.example"], &[(HOST, host)]), None, "{host}");
         }
         for host in [
             "evil.example",
@@ -167,26 +168,30 @@ mod tests {
             "",
             "a b",
         ] {
-            assert!(refusal(&["queue.example"], &[(HOST, host)]).is_some(), "{host:?}");
+            assert!(reason_to_reject(&["queue.example"], &[(HOST, host)]).is_some(), "{host:?}");
         }
-        assert!(refusal(&[], &[(HOST, "localhost"), (HOST, "evil.example")]).is_some(), "a second one counts, too");
-        assert_eq!(refusal(&["*"], &[(HOST, "evil.example")]), None);
-        assert_eq!(refusal(&[], &[]), None, "no browser leaves it away");
-        let said = refusal(&[], &[(HOST, "queue.example")]).expect("refused");
+        assert!(
+            reason_to_reject(&[], &[(HOST, "localhost"), (HOST, "evil.example")]).is_some(),
+            "a second one is checked, too"
+        );
+        assert_eq!(reason_to_reject(&["*"], &[(HOST, "evil.example")]), None);
+        assert_eq!(reason_to_reject(&[], &[]), None, "browsers always send it");
+        let said = reason_to_reject(&[], &[(HOST, "queue.example")]).expect("refused");
         assert!(said.contains("--allowed-hosts queue.example"), "{said}");
     }
 
-    /// The target in the first line of a request counts as its host does.
+    /// The target in the request line is checked like the host.
     #[test]
-    fn a_foreign_target_is_refused() {
-        let refused = |uri| Guard::new(&[]).refusal(&Uri::from_static(uri), &HeaderMap::new()).is_some();
+    fn another_target_is_rejected() {
+        let refused = |uri| Guard::new(&[]).reason_to_reject(&Uri::from_static(uri), &HeaderMap::new()).is_some();
         assert!(refused("http://evil.example/health"));
         assert!(!refused("http://localhost:6632/health"));
     }
 
-    /// Only the server's own origin may send a request that has one, and only a page of its own, or the user.
+    /// A request with an origin is accepted only from the server's own origin; one with `Sec-Fetch-Site` only from the
+    /// same origin or the user.
     #[test]
-    fn requests_of_other_origins_are_refused() {
+    fn cross_origin_requests_are_rejected() {
         for (host, origin) in [
             ("localhost:6632", "http://localhost:6632"),
             ("127.0.0.1:6632", "http://127.0.0.1:6632"),
@@ -195,13 +200,16 @@ mod tests {
             ("localhost:443", "https://localhost"),
             ("localhost:80", "http://LOCALHOST"),
         ] {
-            assert_eq!(refusal(&[], &[(HOST, host), (ORIGIN, origin)]), None, "{host} {origin}");
+            assert_eq!(reason_to_reject(&[], &[(HOST, host), (ORIGIN, origin)]), None, "{host} {origin}");
         }
         for origin in ["null", "", "http://evil.example", "http://localhost:3000", "http://127.0.0.1:6632", "file://"] {
-            assert!(refusal(&[], &[(HOST, "localhost:6632"), (ORIGIN, origin)]).is_some(), "{origin:?}");
-            assert!(refusal(&["*"], &[(HOST, "localhost:6632"), (ORIGIN, origin)]).is_some(), "{origin:?}");
+            assert!(reason_to_reject(&[], &[(HOST, "localhost:6632"), (ORIGIN, origin)]).is_some(), "{origin:?}");
+            assert!(reason_to_reject(&["*"], &[(HOST, "localhost:6632"), (ORIGIN, origin)]).is_some(), "{origin:?}");
         }
-        assert!(refusal(&[], &[(ORIGIN, "http://localhost:6632")]).is_some(), "there is no host to compare with");
+        assert!(
+            reason_to_reject(&[], &[(ORIGIN, "http://localhost:6632")]).is_some(),
+            "there is no host to compare with"
+        );
         for (site, refused) in [
             ("same-origin", false),
             ("none", false),
@@ -210,7 +218,7 @@ mod tests {
             ("Cross-Site", true),
             ("", true),
         ] {
-            let said = refusal(&[], &[(HOST, "localhost"), (SEC_FETCH_SITE, site)]);
+            let said = reason_to_reject(&[], &[(HOST, "localhost"), (SEC_FETCH_SITE, site)]);
             assert_eq!(said.is_some(), refused, "{site:?}");
         }
     }

@@ -1,9 +1,8 @@
-//! Accepting connections, bounding each of them, and letting them finish.
+//! Accepts connections, bounds each of them, and drains them on shutdown.
 //!
-//! The danger at the front door is whoever holds it open: a client that sends one byte a minute, a thousand idle
-//! connections, a header without end. Each has a bound here; how many there may be is decided in `admission.rs`. The danger at the end is
-//! work cut in half: [`Listener::serve`] stops accepting, lets every request under way finish within [`DRAIN`], and only then
-//! gives up on the rest. A connection that is merely kept alive stays for a moment ([`LINGER`]).
+//! Slow clients, idle connections and endless headers are bounded here; the number of connections in `admission.rs`. On
+//! shutdown [`Listener::serve`] stops accepting, lets every request in progress finish within [`DRAIN`], and then closes
+//! the rest. An idle keep-alive connection stays open for a short time ([`LINGER`]).
 
 use std::{
     convert::Infallible,
@@ -41,26 +40,25 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::admission::{Admission, Busy, Limits, Place};
+use super::admission::{Admission, Busy, Limits, Slot};
 use crate::error::Error;
 
-/// Connections open at once. A long poll holds its connection all the time, so this is also the number of waiting clients; each
-/// costs a few tens of kilobytes.
-/// Where the process may open fewer files than that, it is as many as leave room for the others.
+/// Maximum number of open connections. A long poll keeps its connection, so this is also the number of waiting clients;
+/// each costs a few tens of kilobytes. If the process may open fewer files, the limit is lower.
 pub const MAX_CONNECTIONS: usize = 20_000;
 
-/// Of ten places a peer may have nine unless it is configured otherwise: everybody may come through one load balancer, or from this
-/// machine, and still one peer alone cannot take all places.
+/// The default limit of one peer, in tenths of all connections: all clients may use one load balancer, and still one peer
+/// cannot take all connections.
 const PER_PEER_OF_TEN: usize = 9;
 
-/// Connections to the address for health and metrics: some probers and scrapers.
+/// Maximum number of connections to the address for health and metrics: some probes and scrapers.
 const HEALTH_CONNECTIONS: usize = 100;
 
-/// Files that connections leave to everything else: the database's connections, a few dozen as a rule, and a few of the
-/// process's own. Without them a crowd of clients would cut the server off from its database.
+/// File descriptors reserved for other uses: the connections to the database, usually a few dozen, and some of the
+/// process itself. Without them many clients would cut the server off from its database.
 const OTHER_FILES: usize = 256;
 
-/// How long a client may take to send its headers, and how long a kept-alive connection may sit between two requests.
+/// How long a client may take to send its headers, and how long a keep-alive connection may be idle.
 const HEADERS_WITHIN: Duration = Duration::from_secs(60);
 
 /// The same for a connection in the reserve, which is there for one short request.
@@ -70,31 +68,31 @@ const RESERVED_HEADERS_WITHIN: Duration = Duration::from_secs(5);
 const MAX_HEADERS: usize = 100;
 const MAX_HEADER_BYTES: usize = 32 * 1024;
 
-/// What a connection buffers of what arrives before it is read. The library's own bound is six times that.
+/// Size of a connection's read buffer. The library's default is six times that.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
 
-/// How long a client may take to accept anything of its answer. Who reads nothing holds the answer in memory.
+/// How long a client may take to accept any byte of its response. A client that reads nothing keeps it in memory.
 #[cfg(target_os = "linux")]
 const READ_WITHIN: Duration = Duration::from_secs(60);
 
-/// How long a connection that is kept alive may sit idle once the server stops. A client that sends a request in the moment in which
-/// its connection is closed does not know whether it arrived, and some give up; what arrives within this time is answered, and the
-/// answer says that the connection ends.
+/// How long an idle keep-alive connection stays open once the server stops. A client that sends a request while its
+/// connection is being closed cannot know whether it arrived, and some give up. A request within this time gets a
+/// response with `Connection: close`.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// How long requests under way may take to finish once the server stops. Supervisors usually kill after 30 s; this leaves
-/// time to close the database after it.
+/// How long requests in progress may take once the server stops. Supervisors usually kill after 30 s; this leaves time to
+/// close the connections to the database.
 const DRAIN: Duration = Duration::from_secs(20);
 
-/// How long to wait when the system is out of file descriptors or memory, before accepting again.
+/// The pause before accepting again when the system is out of file descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a connection is answered by.
+/// The routes of connections.
 #[derive(Clone)]
 pub struct Routes {
-    /// Everything.
+    /// All routes.
     pub all: Router,
-    /// What is left when there are too many connections: health and metrics.
+    /// The routes of a connection in the reserve: health and metrics.
     pub reserved: Router,
 }
 
@@ -106,29 +104,29 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Takes the address. Connections wait in the kernel until [`Listener::serve`]. `per_peer` bounds the connections of one peer
-    /// address; `None` is nine tenths of all.
+    /// Binds the address. Connections wait in the kernel until [`Listener::serve`]. `per_peer` bounds the connections of
+    /// one peer address; `None` is nine tenths of all.
     pub async fn bind(address: SocketAddr, per_peer: Option<usize>) -> Result<Self, Error> {
         Self::with(address, limits(per_peer)).await
     }
 
-    /// Takes an address for health and metrics.
+    /// Binds an address for health and metrics.
     pub async fn bind_health(address: SocketAddr) -> Result<Self, Error> {
         Self::with(address, Limits { all: HEALTH_CONNECTIONS, per_peer: HEALTH_CONNECTIONS }).await
     }
 
-    /// Takes the address, for so many connections.
+    /// Binds the address with the given limits.
     pub async fn with(address: SocketAddr, limits: Limits) -> Result<Self, Error> {
-        let refused = |source: io::Error| match source.kind() {
+        let bind_error = |source: io::Error| match source.kind() {
             io::ErrorKind::AddrInUse => Error::PortInUse { address },
             _ => Error::Bind { address, source },
         };
-        let tcp = TcpListener::bind(address).await.map_err(refused)?;
-        let address = tcp.local_addr().map_err(refused)?;
+        let tcp = TcpListener::bind(address).await.map_err(bind_error)?;
+        let address = tcp.local_addr().map_err(bind_error)?;
         Ok(Self { tcp, address, admission: Admission::new(limits) })
     }
 
-    /// Takes over an address that is bound already, by this process or by its parent. Must be called within a tokio runtime.
+    /// Uses an address that is already bound, by this process or by its parent. Must be called within a tokio runtime.
     /// `per_peer` as for [`Listener::bind`].
     pub fn from_std(tcp: std::net::TcpListener, per_peer: Option<usize>) -> io::Result<Self> {
         tcp.set_nonblocking(true)?;
@@ -136,17 +134,18 @@ impl Listener {
         Ok(Self { tcp: TcpListener::from_std(tcp)?, address, admission: Admission::new(limits(per_peer)) })
     }
 
-    /// Gives the address away, still bound. Nothing has been accepted.
+    /// The bound socket. Nothing has been accepted.
     pub fn into_std(self) -> io::Result<std::net::TcpListener> {
         self.tcp.into_std()
     }
 
-    /// The address really bound; the port differs from the one asked for if that was 0.
+    /// The bound address; its port differs from the configured one if that was 0.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves `routes` until `stop` resolves, then closes the address and drains. Returns how many connections had to be cut.
+    /// Serves `routes` until `stop` resolves, then closes the address and drains. Returns the number of connections that
+    /// had to be closed early.
     ///
     /// # Cancel safety
     /// Dropping it closes the address and every connection at once.
@@ -156,8 +155,8 @@ impl Listener {
         open.drain().await
     }
 
-    /// Serves `routes` until `stop` resolves, and keeps the address for other routes: new connections wait in the kernel. What
-    /// is still open is to be [drained](Connections::drain).
+    /// Serves `routes` until `stop` resolves, and keeps the address for other routes: new connections wait in the kernel.
+    /// The caller has to [drain](Connections::drain) the open connections.
     ///
     /// # Cancel safety
     /// Dropping it closes every connection at once.
@@ -174,13 +173,13 @@ impl Listener {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    // Without a place the stream is dropped, and with it the connection.
-                    let Some(place) = self.admission.admit(peer.ip()) else { continue };
-                    let routes = if place.is_reserved() { &routes.reserved } else { &routes.all };
-                    connections.spawn(connection(stream, place, routes.clone(), stopped.clone()));
+                    // Without a slot the stream is dropped, which closes the connection.
+                    let Some(slot) = self.admission.admit(peer.ip()) else { continue };
+                    let routes = if slot.is_reserved() { &routes.reserved } else { &routes.all };
+                    connections.spawn(connection(stream, slot, routes.clone(), stopped.clone()));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "could not accept a connection");
+                    tracing::warn!(%error, "cannot accept a connection");
                     sleep(ACCEPT_PAUSE).await;
                 }
             }
@@ -190,42 +189,42 @@ impl Listener {
     }
 }
 
-/// Connections that take no further request. Dropping it cuts them.
+/// Connections that accept no further request. Dropping it closes them.
 pub struct Connections(JoinSet<()>);
 
 impl Connections {
-    /// Lets every request under way finish. Returns how many connections had to be cut.
+    /// Lets every request in progress finish. Returns the number of connections that had to be closed early.
     ///
     /// # Cancel safety
-    /// Dropping it cuts what is left.
+    /// Dropping the future closes the remaining connections.
     pub async fn drain(mut self) -> usize {
         let all_done = async { while self.0.join_next().await.is_some() {} };
         if timeout(DRAIN, all_done).await.is_err() {
-            tracing::warn!(connections = self.0.len(), "requests did not finish in time: cutting them");
+            tracing::warn!(connections = self.0.len(), "requests did not finish in time: closing their connections");
         }
         self.0.len()
     }
 }
 
-/// How many connections may be open at once, and how many of one peer.
+/// The connection limits of this process.
 fn limits(per_peer: Option<usize>) -> Limits {
     let all = connections(open_files());
     Limits { all, per_peer: per_peer.unwrap_or((all * PER_PEER_OF_TEN).div_ceil(10)) }
 }
 
-/// How many connections may be open at once where a process may open so many files; `None` is no limit.
+/// The connection limit of a process that may open so many files; `None` means any number.
 fn connections(open_files: Option<usize>) -> usize {
-    // Half of a limit that is smaller than the reserve: some of each is better than all of one.
+    // If the limit is smaller than the reserved number, half of it.
     let left = |files: usize| files.saturating_sub(OTHER_FILES).max(files / 2);
     open_files.map_or(MAX_CONNECTIONS, left).clamp(1, MAX_CONNECTIONS)
 }
 
-/// How many files this process may open, after asking for as many as it can use; `None` if there is no limit.
+/// How many files this process may open, after raising the limit as far as needed; `None` if there is no limit.
 fn open_files() -> Option<usize> {
     let wanted = (MAX_CONNECTIONS + OTHER_FILES) as u64;
     let limit = getrlimit(Resource::Nofile);
     let current = limit.current?;
-    // What many systems give without being asked is a fraction of what they allow.
+    // The soft limit of many systems is a fraction of the hard limit.
     let raised = limit.maximum.map_or(wanted, |maximum| wanted.min(maximum));
     let granted = raised > current
         && setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum: limit.maximum }).is_ok();
@@ -237,7 +236,7 @@ async fn accept(tcp: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
     loop {
         match tcp.accept().await {
             Ok(accepted) => return Ok(accepted),
-            // The client went away while it waited in the backlog; that is no fault of ours.
+            // The client disconnected while it waited in the backlog.
             Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) => {
             }
             Err(error) => return Err(error),
@@ -245,12 +244,12 @@ async fn accept(tcp: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
     }
 }
 
-/// Serves one connection until it ends; until it is closed for another; or, once `stopped`, until its current request is answered, or
-/// for a moment if it has none.
-async fn connection(stream: TcpStream, place: Place, routes: Router, mut stopped: watch::Receiver<bool>) {
-    bound(&stream);
-    let place = Arc::new(place);
-    let (routes, stopping, counted) = (TowerToHyperService::new(routes), stopped.clone(), Arc::clone(&place));
+/// Serves one connection until it ends or is closed for another. Once `stopped`, until the response to its current
+/// request, or for [`LINGER`] if it is idle.
+async fn connection(stream: TcpStream, slot: Slot, routes: Router, mut stopped: watch::Receiver<bool>) {
+    set_socket_options(&stream);
+    let slot = Arc::new(slot);
+    let (routes, stopping, counted) = (TowerToHyperService::new(routes), stopped.clone(), Arc::clone(&slot));
     let hangup = web::Hangup::default();
     let hung_up = hangup.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
@@ -265,7 +264,7 @@ async fn connection(stream: TcpStream, place: Place, routes: Router, mut stopped
             Ok::<_, Infallible>(answer.map(|inner| Counted { inner, _busy: busy }))
         }
     });
-    let reserved = place.is_reserved();
+    let reserved = slot.is_reserved();
     let mut connection = pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
@@ -279,11 +278,11 @@ async fn connection(stream: TcpStream, place: Place, routes: Router, mut stopped
     let stop = async { stopped.wait_for(|stopped| *stopped).await.map(drop) };
     let ended = tokio::select! {
         ended = &mut connection => ended,
-        // A client that does not read its answer is cut when others need the memory.
+        // A client that does not read its response is disconnected when others need the memory.
         () = hung_up.requested() => return,
-        () = place.closed() => match place.is_busy() {
+        () = slot.closed() => match slot.is_busy() {
             false => return,
-            // A request came at the last moment: it is answered, and then the connection ends.
+            // A request arrived meanwhile: it gets its response, then the connection is closed.
             true => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
@@ -302,7 +301,7 @@ async fn connection(stream: TcpStream, place: Place, routes: Router, mut stopped
     }
 }
 
-/// The body of an answer; its request is under way until it is dropped.
+/// The body of a response; its request is in progress until it is dropped.
 struct Counted {
     inner: Body,
     _busy: Busy,
@@ -325,9 +324,9 @@ impl HttpBody for Counted {
     }
 }
 
-/// What the kernel does for a connection.
-fn bound(stream: &TcpStream) {
-    // Answers are written whole: waiting to fill a packet would only delay them.
+/// Sets the socket options of a connection.
+fn set_socket_options(stream: &TcpStream) {
+    // Responses are written in one piece: waiting to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
     #[cfg(target_os = "linux")]
     let _ = SockRef::from(stream).set_tcp_user_timeout(Some(READ_WITHIN));
@@ -337,20 +336,20 @@ fn bound(stream: &TcpStream) {
 mod tests {
     use super::*;
 
-    /// A client that reads nothing must not hold its answer for ever: the kernel ends its connection.
+    /// A client that reads nothing must not keep its response in memory: the kernel closes its connection.
     #[cfg(target_os = "linux")]
     #[tokio::test]
-    async fn a_client_that_reads_nothing_is_cut() {
+    async fn a_client_that_reads_nothing_is_disconnected() {
         let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let _client = TcpStream::connect(tcp.local_addr().expect("an address")).await.expect("it listens");
         let (stream, _) = tcp.accept().await.expect("a client");
-        bound(&stream);
+        set_socket_options(&stream);
         assert_eq!(SockRef::from(&stream).tcp_user_timeout().expect("told"), Some(READ_WITHIN));
     }
 
-    /// Systems that give few files allow more to who asks.
+    /// The soft limit of open files is raised as far as needed and allowed.
     #[test]
-    fn files_are_asked_for() {
+    fn the_limit_of_open_files_is_raised() {
         let files = open_files();
         let limit = getrlimit(Resource::Nofile);
         assert_eq!(files, limit.current.map(|current| current as usize));
@@ -358,9 +357,9 @@ mod tests {
         assert!(limit.current.is_none_or(|current| current >= most), "{limit:?}");
     }
 
-    /// A usual limit leaves the reserve, a tiny one leaves half, and none leaves the server's own bound.
+    /// A usual limit leaves the reserved number, a tiny one leaves half, and without a limit the server's own applies.
     #[test]
-    fn connections_leave_files_for_the_rest() {
+    fn connections_leave_file_descriptors_for_other_uses() {
         for (files, expected) in [
             (None, MAX_CONNECTIONS),
             (Some(1_048_576), MAX_CONNECTIONS),

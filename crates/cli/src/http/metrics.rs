@@ -1,8 +1,8 @@
-//! What Prometheus sees.
+//! Metrics for Prometheus.
 //!
-//! Every crate records through the `metrics` facade; this is the one place that collects and renders. Samples of
-//! histograms pile up until they are folded into their buckets. A scrape does that; because a process that nobody scrapes
-//! must not grow for ever, so does [`Metrics::fold`], now and then.
+//! Every crate records through the `metrics` facade; this module collects and renders. Histogram samples accumulate until
+//! they are folded into their buckets. A scrape does that, and so does [`Metrics::fold`] periodically, so that a process
+//! without a scraper does not grow.
 
 use std::{
     future::Future,
@@ -21,39 +21,40 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 use wake::Metric;
 
-use super::exposition::{self, Family};
+use super::exposition::{self, MetricFamily};
 use super::health::Health;
 use crate::{error::Error, products};
 
 /// The Prometheus text format's own media type.
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// How often samples are folded without a scrape: at a hundred thousand samples a second, under ten megabytes wait.
+/// How often samples are folded without a scrape: at a hundred thousand samples a second, less than ten megabytes
+/// accumulate.
 const FOLD_EVERY: Duration = Duration::from_secs(10);
 
-/// Upper bounds of the buckets of everything in seconds: from a wake within the process to a long poll that ran out.
+/// Bucket bounds of durations: from a wake-up within the process to a long poll that timed out.
 const SECONDS: &[f64] = &[
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
 ];
 
-/// Upper bounds of the buckets of everything counted in pieces, such as the members of a flight.
-const PIECES: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
+/// Bucket bounds of counts, such as the writes of a batch.
+const COUNTS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0];
 
 /// The server's own metrics.
 pub const METRICS: &[Metric] = &[
-    Metric { name: BUILD_INFO, kind: "gauge", about: "always 1; the labels say what runs" },
-    Metric { name: READY, kind: "gauge", about: "1 if the process was ready when it was last asked, else 0" },
-    Metric { name: REQUESTS, kind: "counter", about: "HTTP requests answered, by method, route and status" },
+    Metric { name: BUILD_INFO, kind: "gauge", about: "always 1; its labels are the build's properties" },
+    Metric { name: READY, kind: "gauge", about: "1 if the process was ready at the last check, else 0" },
+    Metric { name: REQUESTS, kind: "counter", about: "HTTP requests, by method, route and status" },
     Metric {
         name: REQUEST_SECONDS,
         kind: "histogram",
-        about: "from a request's headers to its answer, by method and route",
+        about: "time from a request's headers to its response, by method and route",
     },
-    Metric { name: CONNECTIONS, kind: "gauge", about: "HTTP connections open now" },
+    Metric { name: CONNECTIONS, kind: "gauge", about: "open HTTP connections" },
     Metric {
         name: SHORTAGES,
         kind: "counter",
-        about: "statements that failed because the database server is short of something, by reason",
+        about: "statements that failed because the database server lacks a resource, by reason",
     },
     Metric { name: CLOSED_IDLE, kind: "counter", about: "idle HTTP connections closed because a limit was reached" },
     Metric { name: REFUSED, kind: "counter", about: "HTTP connections refused because a limit was reached" },
@@ -68,22 +69,22 @@ const SHORTAGES: &str = "reveille_database_shortages_total";
 const CLOSED_IDLE: &str = "reveille_http_connections_closed_idle_total";
 const REFUSED: &str = "reveille_http_connections_refused_total";
 
-/// A source of figures that every scrape asks.
-pub trait Observe: Send + Sync {
-    /// The figures as they are now. Every scrape waits for it.
-    fn observe(&self) -> Pin<Box<dyn Future<Output = Vec<Family>> + Send + '_>>;
+/// A source of values that are read on every scrape.
+pub trait ScrapeSource: Send + Sync {
+    /// The current values. Every scrape waits for them.
+    fn collect(&self) -> Pin<Box<dyn Future<Output = Vec<MetricFamily>> + Send + '_>>;
 }
 
 /// The collected metrics. Cheap to clone.
 #[derive(Clone)]
-pub struct Metrics(PrometheusHandle, Arc<OnceLock<Arc<dyn Observe>>>);
+pub struct Metrics(PrometheusHandle, Arc<OnceLock<Arc<dyn ScrapeSource>>>);
 
 impl Metrics {
-    /// Starts collecting what this process records. Once per process.
+    /// Starts collecting. Once per process.
     pub fn install() -> Result<Self, Error> {
         let recorder = PrometheusBuilder::new()
             .set_buckets_for_metric(Matcher::Suffix("_seconds".into()), SECONDS)
-            .and_then(|builder| builder.set_buckets(PIECES))
+            .and_then(|builder| builder.set_buckets(COUNTS))
             .map_err(|source| Error::Metrics { source: Box::new(source) })?
             .build_recorder();
         let handle = recorder.handle();
@@ -99,10 +100,10 @@ impl Metrics {
         Ok(Self(handle, Arc::default()))
     }
 
-    /// Folds samples into their buckets for ever, so that memory stays bounded when nobody scrapes.
+    /// Folds samples into their buckets periodically, so that memory stays bounded without a scraper. Never returns.
     ///
     /// # Cancel safety
-    /// Dropping it only ends the folding.
+    /// Dropping the future stops the folding.
     pub async fn fold(self) {
         loop {
             tokio::time::sleep(FOLD_EVERY).await;
@@ -110,18 +111,18 @@ impl Metrics {
         }
     }
 
-    /// Asks `observer` with every scrape from now on, once the server has started. The first one counts.
-    pub fn observe(&self, observer: Arc<dyn Observe>) {
-        let _ = self.1.set(observer);
+    /// Sets the source that every scrape reads once the server has started. Later calls have no effect.
+    pub fn collect(&self, source: Arc<dyn ScrapeSource>) {
+        let _ = self.1.set(source);
     }
 
     async fn render(&self, started: bool) -> String {
-        let figures = match self.1.get().filter(|_| started) {
-            Some(observer) => exposition::write(&observer.observe().await),
+        let scraped = match self.1.get().filter(|_| started) {
+            Some(source) => exposition::write(&source.collect().await),
             None => String::new(),
         };
         self.0.run_upkeep();
-        self.0.render() + &figures
+        self.0.render() + &scraped
     }
 }
 
@@ -131,19 +132,19 @@ pub(super) async fn scrape(State((metrics, health)): State<(Metrics, Arc<Health>
     for (shortage, count) in pg::shortage::counts() {
         counter!(SHORTAGES, "reason" => shortage.name()).absolute(count);
     }
-    // Before the start there may be no tables to read figures from.
+    // Before the start the tables may not exist.
     let text = metrics.render(health.not_started().is_none()).await;
     ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response()
 }
 
-/// A request was answered.
+/// Counts and times a request.
 pub(super) fn request(method: &'static str, route: String, status: StatusCode, took: Duration) {
     counter!(REQUESTS, "method" => method, "route" => route.clone(), "status" => status.as_str().to_owned())
         .increment(1);
     histogram!(REQUEST_SECONDS, "method" => method, "route" => route).record(took);
 }
 
-/// The number of open connections changed by `by`.
+/// Changes the number of open connections.
 pub(super) fn connections(by: f64) {
     gauge!(CONNECTIONS).increment(by);
 }
@@ -153,12 +154,12 @@ pub(super) fn connection_closed() {
     counter!(CLOSED_IDLE).increment(1);
 }
 
-/// There was no place for a connection.
+/// A connection was refused because a limit was reached.
 pub(super) fn connection_refused() {
     counter!(REFUSED).increment(1);
 }
 
-/// A label for a method: one a client made up is `other`, so that labels stay few.
+/// The label of a method; unknown ones are `other`, so that the number of labels is bounded.
 pub(super) fn method(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",

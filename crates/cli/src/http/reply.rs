@@ -1,20 +1,20 @@
-//! Errors as every client of the server sees them: a status and `{"error": "…"}`.
+//! Errors of the server itself: a status and `{"error": "…"}`.
 
 use axum::{
     body::to_bytes,
     http::{Method, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
-use web::Refusal;
+use web::ApiError;
 
-/// The longest part of a path that an error repeats: enough to recognise a typing mistake.
+/// How much of a path an error quotes: enough to recognise a typing mistake.
 const SHOWN_PATH_CHARS: usize = 200;
 
-/// The longest plain text that is turned into a message: the framework's own are a line.
+/// The longest plain text that is turned into a message: the framework's are one line.
 const MESSAGE_BYTES: usize = 4 * 1024;
 
-/// Gives errors that come as plain text (a body that is too large, or not JSON, or not said to be) the form of all others.
-pub(super) async fn in_json(response: Response) -> Response {
+/// Turns plain-text errors of the framework into JSON errors.
+pub(super) async fn as_json(response: Response) -> Response {
     let status = response.status();
     let is_plain =
         response.headers().get(header::CONTENT_TYPE).is_some_and(|it| it.as_bytes().starts_with(b"text/plain"));
@@ -29,19 +29,19 @@ pub(super) async fn in_json(response: Response) -> Response {
     Response::from_parts(parts, body)
 }
 
-/// An error response. `message` reaches the client: it holds no text from the database.
+/// An error response. `message` reaches the client: it must not contain text of the database.
 pub(super) fn error(status: StatusCode, message: &str) -> Response {
-    Refusal::new(status, message).into_response()
+    ApiError::new(status, message).into_response()
 }
 
-/// A refusal that passes by itself.
-pub(super) fn later(message: &str) -> Response {
-    Refusal::later(message).into_response()
+/// 503 with `Retry-After`.
+pub(super) fn unavailable(message: &str) -> Response {
+    ApiError::unavailable(message).into_response()
 }
 
-/// The connection was only taken to answer health and metrics. There are clients that give up unless the text has this word.
+/// For a connection in the reserve. Existing queue clients retry only if the text contains the word "connection".
 pub(super) async fn too_many_connections() -> Response {
-    later("too many connections are open; try again")
+    unavailable("too many connections are open; retry")
 }
 
 /// No such path.

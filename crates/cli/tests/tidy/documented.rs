@@ -171,7 +171,7 @@ fn every_metric_is_documented() {
         .chain(queue::METRICS)
         .chain(flow::METRICS)
         .chain(reveille::http::METRICS)
-        .chain(reveille::figures::METRICS);
+        .chain(reveille::statistics::METRICS);
     let truth: Facts = all.map(|metric| (metric.name.to_owned(), metric.kind.to_owned())).collect();
     assert!(!truth.is_empty());
     report(metrics(file("docs/metrics.md"), &truth));
@@ -186,11 +186,11 @@ fn every_setting_is_documented() {
     report(configuration(file("docs/configuration.md"), &truth));
 }
 
-/// `docs/wake.md` lists exactly the options of the engine and of its flights.
+/// `docs/wake.md` lists exactly the options of the engine and of its write batches.
 #[test]
 fn every_option_of_the_engine_is_documented() {
     let mut truth = fields(file("crates/wake/src/options.rs"), "Options");
-    truth.extend(fields(file("crates/wake/src/flights.rs"), "WriterOptions"));
+    truth.extend(fields(file("crates/wake/src/write/writer.rs"), "WriterOptions"));
     assert!(truth.len() > 15, "the structs were found: {truth:?}");
     report(options(file("docs/wake.md"), &truth));
 }

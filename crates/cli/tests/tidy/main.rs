@@ -5,12 +5,16 @@
 //! its place and what to do about it, and tests on made-up files that prove the rule can fail.
 
 mod arrows;
+mod columns;
 mod commands;
+
 mod documented;
+mod glossary;
 mod length;
 mod litter;
 mod markdown;
 mod names;
 mod repository;
+mod rooms;
 mod sql;
 mod tested;

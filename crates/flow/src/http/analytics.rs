@@ -6,7 +6,7 @@ use time::{Duration, OffsetDateTime};
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{Failure, Query, Refusal, Time};
+use web::{ApiError, Failure, Query, Time};
 
 use super::form::Label;
 use super::label;
@@ -46,7 +46,7 @@ struct Many {
     limit: Option<u32>,
 }
 
-fn which(query: &Query) -> Result<(Option<String>, OffsetDateTime), Refusal> {
+fn which(query: &Query) -> Result<(Option<String>, OffsetDateTime), ApiError> {
     let since = query.time("since")?.unwrap_or_else(|| OffsetDateTime::now_utc() - BACK);
     Ok((label(query, "namespace")?, since))
 }
@@ -59,7 +59,7 @@ fn which(query: &Query) -> Result<(Option<String>, OffsetDateTime), Refusal> {
         (status = 400, description = "Something cannot be meant", body = Failure),
     )
 )]
-pub(super) async fn performance(State(flow): State<Flow>, query: Query) -> Result<Json<Performance>, Refusal> {
+pub(super) async fn performance(State(flow): State<Flow>, query: Query) -> Result<Json<Performance>, ApiError> {
     let (namespace, since) = which(&query)?;
     Ok(Json(flow.performance(namespace.as_deref(), since).await?))
 }
@@ -72,7 +72,7 @@ pub(super) async fn performance(State(flow): State<Flow>, query: Query) -> Resul
         (status = 400, description = "Something cannot be meant", body = Failure),
     )
 )]
-pub(super) async fn bottlenecks(State(flow): State<Flow>, query: Query) -> Result<Json<Bottlenecks>, Refusal> {
+pub(super) async fn bottlenecks(State(flow): State<Flow>, query: Query) -> Result<Json<Bottlenecks>, ApiError> {
     let (namespace, since) = which(&query)?;
     let limit = query.number("limit", 1..=PAGE_MAX as u64)?.unwrap_or(STEPS);
     Ok(Json(flow.bottlenecks(namespace.as_deref(), since, limit as usize).await?))

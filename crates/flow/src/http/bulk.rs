@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::Deserialize;
 use utoipa::ToSchema;
-use web::{Body, Failure, Refusal};
+use web::{ApiError, Body, Failure};
 
 use super::form::{Label, Person};
 use crate::flow::Flow;
@@ -42,7 +42,7 @@ struct Wish {
         (status = 400, description = "Something cannot be meant; nothing was done", body = Failure),
     )
 )]
-pub(super) async fn bulk(State(flow): State<Flow>, body: Body) -> Result<Json<BulkReport>, Refusal> {
+pub(super) async fn bulk(State(flow): State<Flow>, body: Body) -> Result<Json<BulkReport>, ApiError> {
     let Wish { filter, operation, limit, preview, by, reason } = body.json()?;
     let request = BulkRequest { filter, operation, limit: limit.unwrap_or(BULK_MAX), preview };
     Ok(Json(flow.bulk(request, Who { name: by, reason }).await?))

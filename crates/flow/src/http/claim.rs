@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 use utoipa::ToSchema;
-use web::{Body, Failure, Id, Refusal};
+use web::{ApiError, Body, Failure, Id};
 
 use super::WAIT_MS_MAX;
 use super::form::{Label, Token, whole};
@@ -133,13 +133,13 @@ impl<'a> Step<'a> {
         (status = 503, description = "Too many wait, or the database is away; try again", body = Failure),
     )
 )]
-pub(super) async fn claim(State(flow): State<Flow>, body: Body) -> Result<Response, Refusal> {
+pub(super) async fn claim(State(flow): State<Flow>, body: Body) -> Result<Response, ApiError> {
     let Wish { worker, namespaces, steps, callables, max_steps, lease_ms, wait_ms } = body.json()?;
     // While it waits, a claim holds only what was parsed.
-    let _charge = body.parsed();
+    let _charge = body.into_charge();
     let wait_ms = wait_ms.unwrap_or(WAIT_MS);
     if wait_ms > WAIT_MS_MAX {
-        return Err(Refusal::bad(format!("wait_ms: it is {wait_ms}; it must be at most {WAIT_MS_MAX}")));
+        return Err(ApiError::bad_request(format!("wait_ms: it is {wait_ms}; it must be at most {WAIT_MS_MAX}")));
     }
     let lease = Duration::from_millis(lease_ms.unwrap_or(LEASE_MS));
     let claimant = Claimant { name: worker, namespaces, steps, lease };

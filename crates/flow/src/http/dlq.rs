@@ -7,7 +7,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
-use web::{Body, Failure, Id, Path, Query, Refusal};
+use web::{ApiError, Body, Failure, Id, Path, Query};
 
 use super::form::Label;
 use super::{label, page, uuid};
@@ -64,7 +64,7 @@ struct Verdict {
         (status = 400, description = "Something cannot be meant", body = Failure),
     )
 )]
-pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<InvestigationPage>, Refusal> {
+pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<InvestigationPage>, ApiError> {
     let filter = InvestigationFilter {
         namespace: label(&query, "namespace")?,
         task: query.text("task_uuid").map(|text| uuid("task_uuid", text)).transpose()?,
@@ -84,7 +84,7 @@ pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<
         (status = 404, description = "There is none", body = Failure),
     )
 )]
-pub(super) async fn one(State(flow): State<Flow>, Path(id): Path<i64>) -> Result<Json<Investigation>, Refusal> {
+pub(super) async fn one(State(flow): State<Flow>, Path(id): Path<i64>) -> Result<Json<Investigation>, ApiError> {
     found(id, flow.investigation(id).await?)
 }
 
@@ -102,11 +102,11 @@ pub(super) async fn close(
     State(flow): State<Flow>,
     Path(id): Path<i64>,
     body: Body,
-) -> Result<Json<Investigation>, Refusal> {
+) -> Result<Json<Investigation>, ApiError> {
     let Verdict { resolution, resolved_by, notes } = body.json()?;
     found(id, flow.close_investigation(id, resolution, &resolved_by, notes.as_deref()).await?)
 }
 
-fn found(id: i64, entry: Option<Investigation>) -> Result<Json<Investigation>, Refusal> {
-    entry.map(Json).ok_or_else(|| Refusal::not_found(format!("there is no entry {id}")))
+fn found(id: i64, entry: Option<Investigation>) -> Result<Json<Investigation>, ApiError> {
+    entry.map(Json).ok_or_else(|| ApiError::not_found(format!("there is no entry {id}")))
 }

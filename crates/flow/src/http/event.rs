@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use utoipa::IntoParams;
-use web::{Failure, Query, Refusal};
+use web::{ApiError, Failure, Query};
 
 use super::form::Label;
 use super::{label, page};
@@ -37,7 +37,7 @@ struct Which {
         (status = 400, description = "Something cannot be meant", body = Failure),
     )
 )]
-pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<EventPage>, Refusal> {
+pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<EventPage>, ApiError> {
     let filter = EventFilter {
         after: query.name("after"),
         namespace: label(&query, "namespace")?,

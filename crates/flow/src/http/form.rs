@@ -2,19 +2,19 @@
 
 use serde::de::{Deserialize, Deserializer, Error};
 use serde_json::Number;
-use web::{form, text};
+use web::{schema, text};
 
 use crate::template::NAME_MAX;
 
-form! {
+schema! {
     /// The name of a namespace, a template, a step, a worker; a short text.
     Label, text("Any text, but for the character NUL").max_length(Some(NAME_MAX)).pattern(Some(r"^[^\u0000]*$"))
 }
-form! {
+schema! {
     /// Who does something.
     Person, text("What the history calls them").min_length(Some(1)).max_length(Some(NAME_MAX)).pattern(Some(r"^[^\u0000]*$"))
 }
-form! {
+schema! {
     /// What a claim answers, and whoever has claimed presents.
     Token, text("As it was claimed")
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{Body, Failure, Query, Refusal};
+use web::{ApiError, Body, Failure, Query};
 
 use super::form::Label;
 use super::{given, label};
@@ -58,7 +58,7 @@ struct Wish {
         (status = 400, description = "Something cannot be meant", body = Failure),
     )
 )]
-pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<Limits>, Refusal> {
+pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<Limits>, ApiError> {
     let namespace = label(&query, "namespace")?;
     Ok(Json(Limits { limits: flow.limits(namespace.as_deref()).await? }))
 }
@@ -71,10 +71,10 @@ pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<
         (status = 400, description = "Something cannot be meant, or there is no such namespace", body = Failure),
     )
 )]
-pub(super) async fn set(State(flow): State<Flow>, body: Body) -> Result<Json<Limits>, Refusal> {
+pub(super) async fn set(State(flow): State<Flow>, body: Body) -> Result<Json<Limits>, ApiError> {
     let Wish { namespace, step, max_in_progress } = body.json()?;
     let missing = "max_in_progress: it is missing; it must be a number, or null to take the limit away";
-    let max_in_progress = max_in_progress.ok_or_else(|| Refusal::bad(missing))?;
+    let max_in_progress = max_in_progress.ok_or_else(|| ApiError::bad_request(missing))?;
     name::check("namespace", &namespace)?;
     step.iter().try_for_each(|step| name::check("step", step))?;
     flow.limit(&namespace, step.as_deref(), max_in_progress).await?;

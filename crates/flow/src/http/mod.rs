@@ -28,7 +28,7 @@ use serde::{Deserialize, Deserializer};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
-use web::{Face, Query, Refusal, strict};
+use web::{Api, ApiError, Query, strict};
 
 use crate::flow::Flow;
 use crate::name;
@@ -44,7 +44,7 @@ const PAGE_MAX: u64 = 1_000;
 const WAIT_MS_MAX: u64 = 600_000;
 
 /// The routes of flow, under `/v1`, and what describes them.
-pub fn face(flow: Flow) -> Face {
+pub fn api(flow: Flow) -> Api {
     let api = OpenApiRouter::new()
         .routes(routes!(template::list, template::register))
         .routes(routes!(template::get))
@@ -68,29 +68,29 @@ pub fn face(flow: Flow) -> Face {
         .merge(analytics::routes());
     let mut routes = OpenApiRouter::with_openapi(openapi::head()).nest(BASE, api);
     openapi::widen(routes.get_openapi_mut());
-    Face::of(strict(routes).with_state(flow))
+    Api::new(strict(routes).with_state(flow))
 }
 
 /// How much of a list is asked for: `limit`.
-fn page(query: &Query) -> Result<usize, Refusal> {
+fn page(query: &Query) -> Result<usize, ApiError> {
     Ok(query.number("limit", 1..=PAGE_MAX)?.unwrap_or(PAGE) as usize)
 }
 
 /// The same, of what belongs to one task.
-fn long_page(query: &Query) -> Result<usize, Refusal> {
+fn long_page(query: &Query) -> Result<usize, ApiError> {
     Ok(query.number("limit", 1..=PAGE_MAX)?.unwrap_or(PAGE_MAX) as usize)
 }
 
 /// A name that a list is asked by.
-fn label(query: &Query, what: &'static str) -> Result<Option<String>, Refusal> {
+fn label(query: &Query, what: &'static str) -> Result<Option<String>, ApiError> {
     let Some(text) = query.text(what) else { return Ok(None) };
     name::check(what, text)?;
     Ok(Some(text.to_owned()))
 }
 
 /// An id.
-fn uuid(what: &str, text: &str) -> Result<Uuid, Refusal> {
-    Uuid::try_parse(text).map_err(|_| Refusal::bad(format!("{what}: {text:?} is not a UUID")))
+fn uuid(what: &str, text: &str) -> Result<Uuid, ApiError> {
+    Uuid::try_parse(text).map_err(|_| ApiError::bad_request(format!("{what}: {text:?} is not a UUID")))
 }
 
 /// A field that is there, null among what it may be.

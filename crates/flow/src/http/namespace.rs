@@ -7,7 +7,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{Body, Failure, Path, Refusal};
+use web::{ApiError, Body, Failure, Path};
 
 use super::form::Person;
 use crate::flow::Flow;
@@ -33,7 +33,7 @@ pub(super) struct Namespaces {
     get, path = "/namespaces", tag = "namespaces",
     responses((status = 200, description = "Namespaces", body = Namespaces))
 )]
-pub(super) async fn list(State(flow): State<Flow>) -> Result<Json<Namespaces>, Refusal> {
+pub(super) async fn list(State(flow): State<Flow>) -> Result<Json<Namespaces>, ApiError> {
     Ok(Json(Namespaces { namespaces: flow.namespaces().await? }))
 }
 
@@ -50,7 +50,7 @@ pub(super) async fn put(
     State(flow): State<Flow>,
     Path(namespace): Path<String>,
     body: Body,
-) -> Result<Json<Namespace>, Refusal> {
+) -> Result<Json<Namespace>, ApiError> {
     let change: NamespaceChange = body.json()?;
     Ok(Json(flow.put_namespace(&namespace, &change).await?))
 }
@@ -66,7 +66,7 @@ pub(super) struct NamespaceTemplates {
     get, path = "/namespace_templates", tag = "namespaces",
     responses((status = 200, description = "Namespace templates", body = NamespaceTemplates))
 )]
-pub(super) async fn templates(State(flow): State<Flow>) -> Result<Json<NamespaceTemplates>, Refusal> {
+pub(super) async fn templates(State(flow): State<Flow>) -> Result<Json<NamespaceTemplates>, ApiError> {
     Ok(Json(NamespaceTemplates { namespace_templates: flow.namespace_templates().await? }))
 }
 
@@ -83,7 +83,7 @@ pub(super) async fn put_template(
     State(flow): State<Flow>,
     Path(name): Path<String>,
     body: Body,
-) -> Result<Json<NamespaceTemplate>, Refusal> {
+) -> Result<Json<NamespaceTemplate>, ApiError> {
     let settings: NamespaceSettings = body.json()?;
     flow.put_namespace_template(&name, &settings).await?;
     Ok(Json(NamespaceTemplate { name, settings }))
@@ -99,9 +99,12 @@ pub(super) async fn put_template(
         (status = 404, description = "There is no such namespace template", body = Failure),
     )
 )]
-pub(super) async fn delete_template(State(flow): State<Flow>, Path(name): Path<String>) -> Result<StatusCode, Refusal> {
+pub(super) async fn delete_template(
+    State(flow): State<Flow>,
+    Path(name): Path<String>,
+) -> Result<StatusCode, ApiError> {
     if flow.delete_namespace_template(&name).await? {
         return Ok(StatusCode::NO_CONTENT);
     }
-    Err(Refusal::not_found(format!("there is no namespace template {name:?}")))
+    Err(ApiError::not_found(format!("there is no namespace template {name:?}")))
 }

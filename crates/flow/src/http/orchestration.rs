@@ -6,7 +6,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{Body, Failure, Refusal};
+use web::{ApiError, Body, Failure};
 
 use crate::event_driven::{Orchestration, OrchestrationMode};
 use crate::flow::Flow;
@@ -35,7 +35,7 @@ pub(super) async fn detail(State(flow): State<Flow>) -> Json<Orchestrations> {
     get, path = "/orchestration/mode", tag = "namespaces",
     responses((status = 200, description = "The mode", body = OrchestrationMode))
 )]
-pub(super) async fn mode(State(flow): State<Flow>) -> Result<Json<OrchestrationMode>, Refusal> {
+pub(super) async fn mode(State(flow): State<Flow>) -> Result<Json<OrchestrationMode>, ApiError> {
     Ok(Json(flow.mode().await?))
 }
 
@@ -47,7 +47,7 @@ pub(super) async fn mode(State(flow): State<Flow>) -> Result<Json<OrchestrationM
         (status = 400, description = "A parameter is invalid; nothing was changed", body = Failure),
     )
 )]
-pub(super) async fn set_mode(State(flow): State<Flow>, body: Body) -> Result<Json<OrchestrationMode>, Refusal> {
+pub(super) async fn set_mode(State(flow): State<Flow>, body: Body) -> Result<Json<OrchestrationMode>, ApiError> {
     flow.set_mode(&body.json()?).await?;
     Ok(Json(flow.mode().await?))
 }

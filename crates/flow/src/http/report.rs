@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
-use web::{Body, Failure as Failed, Refusal};
+use web::{ApiError, Body, Failure as Failed};
 
 use super::claim::LEASE_MS;
 use super::element::{failure, object, presented};
@@ -233,11 +233,14 @@ struct Sorted<T> {
 
 impl<T: Report> Sorted<T> {
     /// Reads each element by itself.
-    fn read(body: &Body) -> Result<Sorted<T>, Refusal> {
+    fn read(body: &Body) -> Result<Sorted<T>, ApiError> {
         let Steps { steps } = body.json()?;
-        let steps = steps.ok_or_else(|| Refusal::bad("steps: it is missing"))?;
+        let steps = steps.ok_or_else(|| ApiError::bad_request("steps: it is missing"))?;
         if steps.len() > ELEMENTS_MAX {
-            return Err(Refusal::bad(format!("steps: there are {}; the limit is {ELEMENTS_MAX}", steps.len())));
+            return Err(ApiError::bad_request(format!(
+                "steps: there are {}; the limit is {ELEMENTS_MAX}",
+                steps.len()
+            )));
         }
         let (mut told, mut said) = (Vec::new(), Vec::new());
         for step in steps {
@@ -266,7 +269,7 @@ fn merged(told: Vec<Option<Outcome>>, answers: Vec<Outcome>) -> Json<Told> {
 }
 
 /// Ends attempts.
-async fn settled<T: Report>(flow: &Flow, body: &Body, said: fn(T) -> Said) -> Result<Json<Told>, Refusal> {
+async fn settled<T: Report>(flow: &Flow, body: &Body, said: fn(T) -> Said) -> Result<Json<Told>, ApiError> {
     let Sorted { told, said: all } = Sorted::<T>::read(body)?;
     let tokens: Vec<Token> = all.iter().map(|(token, _)| *token).collect();
     let ended = all.into_iter().map(|(token, one)| Ended { token, said: said(one) }).collect();
@@ -275,7 +278,7 @@ async fn settled<T: Report>(flow: &Flow, body: &Body, said: fn(T) -> Said) -> Re
 }
 
 /// Makes leases last. What of that cannot be meant is told in its place.
-async fn renewed(flow: &Flow, alive: Vec<Alive>) -> Result<Vec<Outcome>, Refusal> {
+async fn renewed(flow: &Flow, alive: Vec<Alive>) -> Result<Vec<Outcome>, ApiError> {
     let checked: Vec<Result<(), String>> =
         alive.iter().map(|alive| check_lease(alive.lease).map_err(|error| error.to_string())).collect();
     let tokens: Vec<String> = alive.iter().map(|alive| alive.token.to_string()).collect();
@@ -301,7 +304,7 @@ async fn renewed(flow: &Flow, alive: Vec<Alive>) -> Result<Vec<Outcome>, Refusal
         (status = 400, description = "The list itself cannot be meant; nothing was done", body = Failed),
     )
 )]
-pub(super) async fn heartbeat(State(flow): State<Flow>, body: Body) -> Result<Json<Told>, Refusal> {
+pub(super) async fn heartbeat(State(flow): State<Flow>, body: Body) -> Result<Json<Told>, ApiError> {
     let Sorted { told, said } = Sorted::<Heartbeat>::read(&body)?;
     let alive = said.into_iter().map(|(token, said)| Alive {
         token,
@@ -319,7 +322,7 @@ pub(super) async fn heartbeat(State(flow): State<Flow>, body: Body) -> Result<Js
         (status = 400, description = "The list itself cannot be meant; nothing was done", body = Failed),
     )
 )]
-pub(super) async fn complete(State(flow): State<Flow>, body: Body) -> Result<Json<Told>, Refusal> {
+pub(super) async fn complete(State(flow): State<Flow>, body: Body) -> Result<Json<Told>, ApiError> {
     settled::<Complete>(&flow, &body, |said| Said::Complete(said.result)).await
 }
 
@@ -331,7 +334,7 @@ pub(super) async fn complete(State(flow): State<Flow>, body: Body) -> Result<Jso
         (status = 400, description = "The list itself cannot be meant; nothing was done", body = Failed),
     )
 )]
-pub(super) async fn fail(State(flow): State<Flow>, body: Body) -> Result<Json<Told>, Refusal> {
+pub(super) async fn fail(State(flow): State<Flow>, body: Body) -> Result<Json<Told>, ApiError> {
     settled::<Fail>(&flow, &body, |said| Said::Failed(said.error)).await
 }
 
@@ -343,7 +346,7 @@ pub(super) async fn fail(State(flow): State<Flow>, body: Body) -> Result<Json<To
         (status = 400, description = "The list itself cannot be meant; nothing was done", body = Failed),
     )
 )]
-pub(super) async fn release(State(flow): State<Flow>, body: Body) -> Result<Json<Told>, Refusal> {
+pub(super) async fn release(State(flow): State<Flow>, body: Body) -> Result<Json<Told>, ApiError> {
     settled::<Release>(&flow, &body, |_| Said::GivenBack).await
 }
 
@@ -355,7 +358,7 @@ pub(super) async fn release(State(flow): State<Flow>, body: Body) -> Result<Json
         (status = 400, description = "The list itself cannot be meant; nothing was done", body = Failed),
     )
 )]
-pub(super) async fn checkpoint(State(flow): State<Flow>, body: Body) -> Result<Json<Told>, Refusal> {
+pub(super) async fn checkpoint(State(flow): State<Flow>, body: Body) -> Result<Json<Told>, ApiError> {
     let Sorted { mut told, said } = Sorted::<Checkpoint>::read(&body)?;
     let (mut alive, mut ended) = (Vec::new(), Vec::new());
     // Where the answers belong: those that stay, those that yield.

@@ -8,7 +8,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
-use web::{Body, Failure, Id, Path, Query, Refusal};
+use web::{ApiError, Body, Failure, Id, Path, Query};
 
 use super::form::Label;
 use super::{label, page, uuid};
@@ -76,7 +76,7 @@ pub(super) struct Run {
         (status = 400, description = "Something cannot be meant", body = Failure),
     )
 )]
-pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<SchedulePage>, Refusal> {
+pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<SchedulePage>, ApiError> {
     let filter = ScheduleFilter {
         namespace: label(&query, "namespace")?,
         template: label(&query, "template")?,
@@ -96,7 +96,7 @@ pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<
         (status = 404, description = "There is no such template", body = Failure),
     )
 )]
-pub(super) async fn put(State(flow): State<Flow>, body: Body) -> Result<Json<Scheduled>, Refusal> {
+pub(super) async fn put(State(flow): State<Flow>, body: Body) -> Result<Json<Scheduled>, ApiError> {
     Ok(Json(flow.put_schedule(body.json()?).await?))
 }
 
@@ -114,7 +114,7 @@ pub(super) async fn one(
     State(flow): State<Flow>,
     Path(names): Path<(String, String)>,
     query: Query,
-) -> Result<Json<Scheduled>, Refusal> {
+) -> Result<Json<Scheduled>, ApiError> {
     let (namespace, name) = checked(names)?;
     let upcoming = query.number("upcoming", 0..=UPCOMING_MAX)?.unwrap_or(UPCOMING);
     Ok(Json(flow.schedule(&namespace, &name, upcoming as usize).await?))
@@ -133,7 +133,7 @@ pub(super) async fn one(
 pub(super) async fn delete(
     State(flow): State<Flow>,
     Path(names): Path<(String, String)>,
-) -> Result<StatusCode, Refusal> {
+) -> Result<StatusCode, ApiError> {
     let (namespace, name) = checked(names)?;
     flow.delete_schedule(&namespace, &name).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -152,7 +152,7 @@ pub(super) async fn delete(
 pub(super) async fn pause(
     State(flow): State<Flow>,
     Path(names): Path<(String, String)>,
-) -> Result<Json<Scheduled>, Refusal> {
+) -> Result<Json<Scheduled>, ApiError> {
     let (namespace, name) = checked(names)?;
     Ok(Json(flow.pause_schedule(&namespace, &name).await?))
 }
@@ -170,7 +170,7 @@ pub(super) async fn pause(
 pub(super) async fn resume(
     State(flow): State<Flow>,
     Path(names): Path<(String, String)>,
-) -> Result<Json<Scheduled>, Refusal> {
+) -> Result<Json<Scheduled>, ApiError> {
     let (namespace, name) = checked(names)?;
     Ok(Json(flow.resume_schedule(&namespace, &name).await?))
 }
@@ -188,13 +188,13 @@ pub(super) async fn resume(
 pub(super) async fn run(
     State(flow): State<Flow>,
     Path(names): Path<(String, String)>,
-) -> Result<(StatusCode, Json<Run>), Refusal> {
+) -> Result<(StatusCode, Json<Run>), ApiError> {
     let (namespace, name) = checked(names)?;
     let task_uuid = flow.run_schedule(&namespace, &name).await?.task_uuid;
     Ok((StatusCode::CREATED, Json(Run { task_uuid })))
 }
 
-fn checked((namespace, name): (String, String)) -> Result<(String, String), Refusal> {
+fn checked((namespace, name): (String, String)) -> Result<(String, String), ApiError> {
     name::check("namespace", &namespace)?;
     name::check("name", &name)?;
     Ok((namespace, name))

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{Body, Failure, Id, Path, Query, Refusal};
+use web::{ApiError, Body, Failure, Id, Path, Query};
 
 use super::form::{Label, Person};
 use super::{given, long_page, uuid};
@@ -79,13 +79,13 @@ enum What {
 }
 
 impl Wish {
-    fn operation(what: What, result: Option<exact::Json>) -> Result<Operation, Refusal> {
+    fn operation(what: What, result: Option<exact::Json>) -> Result<Operation, ApiError> {
         match (what, result) {
             (What::ResetForRetry, None) => Ok(Operation::ResetForRetry),
             (What::ResolveManually, None) => Ok(Operation::ResolveManually),
             (What::CompleteManually, Some(result)) => Ok(Operation::CompleteManually { result }),
-            (What::CompleteManually, None) => Err(Refusal::bad("result: it is missing")),
-            (_, Some(_)) => Err(Refusal::bad("result: it is of complete_manually alone")),
+            (What::CompleteManually, None) => Err(ApiError::bad_request("result: it is missing")),
+            (_, Some(_)) => Err(ApiError::bad_request("result: it is of complete_manually alone")),
         }
     }
 }
@@ -104,7 +104,7 @@ pub(super) async fn list(
     State(flow): State<Flow>,
     Path(task): Path<String>,
     query: Query,
-) -> Result<Json<StepPage>, Refusal> {
+) -> Result<Json<StepPage>, ApiError> {
     let task = uuid("task_uuid", &task)?;
     let found = flow.steps(task, query.text("after"), long_page(&query)?).await?;
     Ok(Json(found.ok_or(Error::NoTask { task })?))
@@ -123,7 +123,7 @@ pub(super) async fn list(
 pub(super) async fn one(
     State(flow): State<Flow>,
     Path((task, step)): Path<(String, String)>,
-) -> Result<Json<TaskStep>, Refusal> {
+) -> Result<Json<TaskStep>, ApiError> {
     let task = uuid("task_uuid", &task)?;
     Ok(Json(flow.step(task, &step).await?.ok_or(Error::NoStep { task, step })?))
 }
@@ -144,7 +144,7 @@ pub(super) async fn operate(
     State(flow): State<Flow>,
     Path((task, step)): Path<(String, String)>,
     body: Body,
-) -> Result<Json<Operated>, Refusal> {
+) -> Result<Json<Operated>, ApiError> {
     let task = uuid("task_uuid", &task)?;
     let Wish { what, result, by, reason } = body.json()?;
     let operation = Wish::operation(what, result)?;
@@ -165,7 +165,7 @@ pub(super) async fn audit(
     State(flow): State<Flow>,
     Path((task, step)): Path<(String, String)>,
     query: Query,
-) -> Result<Json<AttemptPage>, Refusal> {
+) -> Result<Json<AttemptPage>, ApiError> {
     let task = uuid("task_uuid", &task)?;
     let after = query.number("after", 0..=i64::MAX as u64)?.unwrap_or_default();
     let found = flow.audit(task, &step, after, long_page(&query)?).await?;

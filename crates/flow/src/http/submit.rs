@@ -6,7 +6,7 @@ use axum::http::{HeaderName, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
-use web::{Body, Failure, Id, Refusal};
+use web::{ApiError, Body, Failure, Id};
 
 use super::BASE;
 use super::form::Label;
@@ -92,13 +92,13 @@ pub(super) struct Duplicate {
 pub(super) async fn submit(
     State(flow): State<Flow>,
     body: Body,
-) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Made>), Refusal> {
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Made>), ApiError> {
     let mut submission: Submission = body.json()?;
     if submission.version.is_empty() {
         submission.version = flow.inner.newest_version(&submission.namespace, &submission.name).await?;
     }
     let Submission { name, namespace, version, .. } = submission.clone();
-    let (submitted, _charge) = body.carry(async move { flow.submit(submission).await }).await?;
+    let (submitted, _charge) = body.run_to_completion(async move { flow.submit(submission).await }).await?;
     let task_uuid = submitted?.task_uuid.to_string();
     let place = (header::LOCATION, format!("{BASE}/tasks/{task_uuid}"));
     Ok((StatusCode::CREATED, [place], Json(Made { task_uuid, name, namespace, version })))

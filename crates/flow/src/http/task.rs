@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
-use web::{Body, Failure, Id, Path, Query, Refusal, Time};
+use web::{ApiError, Body, Failure, Id, Path, Query, Time};
 
 use super::form::{Label, Person};
 use super::{WAIT_MS_MAX, label, uuid};
@@ -132,12 +132,14 @@ enum What {
         (status = 400, description = "Something cannot be meant", body = Failure),
     )
 )]
-pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<TaskPage>, Refusal> {
+pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<TaskPage>, ApiError> {
     let status = query.text("status").map(|name| {
-        TaskState::named(name).ok_or_else(|| Refusal::bad(format!("status: {name:?} is not the state of a task")))
+        TaskState::named(name)
+            .ok_or_else(|| ApiError::bad_request(format!("status: {name:?} is not the state of a task")))
     });
     let priority = query.text("priority").map(|text| {
-        text.parse().map_err(|_| Refusal::bad(format!("priority: {text:?} is not a number from -32768 to 32767")))
+        text.parse()
+            .map_err(|_| ApiError::bad_request(format!("priority: {text:?} is not a number from -32768 to 32767")))
     });
     let filter = TaskFilter {
         namespace: label(&query, "namespace")?,
@@ -170,7 +172,7 @@ pub(super) async fn one(
     State(flow): State<Flow>,
     Path(task): Path<String>,
     query: Query,
-) -> Result<Json<Task>, Refusal> {
+) -> Result<Json<Task>, ApiError> {
     let task = uuid("task_uuid", &task)?;
     if let Some(wait_ms) = query.number("wait_ms", 0..=WAIT_MS_MAX)?.filter(|wait_ms| *wait_ms > 0) {
         match flow.wait(task, Instant::now() + Duration::from_millis(wait_ms)).await {
@@ -192,7 +194,7 @@ pub(super) async fn one(
         (status = 404, description = "There is none", body = Failure),
     )
 )]
-pub(super) async fn summary(State(flow): State<Flow>, Path(task): Path<String>) -> Result<Json<TaskSummary>, Refusal> {
+pub(super) async fn summary(State(flow): State<Flow>, Path(task): Path<String>) -> Result<Json<TaskSummary>, ApiError> {
     let task = uuid("task_uuid", &task)?;
     Ok(Json(flow.summary(task).await?.ok_or(Error::NoTask { task })?))
 }
@@ -211,7 +213,7 @@ pub(super) async fn cancel(
     State(flow): State<Flow>,
     Path(task): Path<String>,
     query: Query,
-) -> Result<Json<Cancelled>, Refusal> {
+) -> Result<Json<Cancelled>, ApiError> {
     let name = label(&query, "by")?.unwrap_or_else(|| SOMEBODY.to_owned());
     let who = Who { name, reason: label(&query, "reason")? };
     Ok(Json(flow.cancel(uuid("task_uuid", &task)?, who).await?))
@@ -232,7 +234,7 @@ pub(super) async fn resolve(
     State(flow): State<Flow>,
     Path(task): Path<String>,
     body: Body,
-) -> Result<Json<Cancelled>, Refusal> {
+) -> Result<Json<Cancelled>, ApiError> {
     let task = uuid("task_uuid", &task)?;
     let Wish { what, by, reason } = body.json()?;
     let who = Who { name: by, reason };
@@ -270,7 +272,7 @@ pub(super) async fn resume(
     State(flow): State<Flow>,
     Path(task): Path<String>,
     body: Body,
-) -> Result<Json<TaskSummary>, Refusal> {
+) -> Result<Json<TaskSummary>, ApiError> {
     let task = uuid("task_uuid", &task)?;
     let Resume { by, reason } = body.json()?;
     Ok(Json(flow.resume(task, Who { name: by, reason }).await?))

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
-use web::{Failure, Path, Query, Refusal, Text};
+use web::{ApiError, Failure, Path, Query, Text};
 
 use super::form::Label;
 use super::label;
@@ -133,7 +133,7 @@ struct Which {
         (status = 400, description = "Something cannot be meant", body = Failure),
     )
 )]
-pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<TemplatePage>, Refusal> {
+pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<TemplatePage>, ApiError> {
     let filter = TemplateFilter { namespace: label(&query, "namespace")?, name: label(&query, "name")? };
     let after = query.number("after", 0..=i32::MAX as u64)?.map(|after| after as i32);
     let limit = query.number("limit", 1..=PAGE_MAX as u64)?.unwrap_or(PAGE_MAX as u64);
@@ -156,7 +156,7 @@ pub(super) async fn register(
     State(flow): State<Flow>,
     query: Query,
     body: Text,
-) -> Result<(StatusCode, Json<Summary>), Refusal> {
+) -> Result<(StatusCode, Json<Summary>), ApiError> {
     if query.flag("validate")? {
         let Template { namespace, name, version, steps, .. } = flow.validate(&body.text).await?;
         return Ok((StatusCode::OK, Json(Summary { namespace, name, version, steps: steps.len() })));
@@ -182,6 +182,6 @@ pub(super) async fn register(
 pub(super) async fn get(
     State(flow): State<Flow>,
     Path((namespace, name, version)): Path<(String, String, String)>,
-) -> Result<Json<Template>, Refusal> {
+) -> Result<Json<Template>, ApiError> {
     Ok(Json(flow.template(&namespace, &name, &version).await?))
 }

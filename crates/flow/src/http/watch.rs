@@ -17,7 +17,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
-use web::{Failure, Id, Path, Query, Refusal};
+use web::{ApiError, Failure, Id, Path, Query};
 
 use super::{long_page, uuid};
 use crate::error::Error;
@@ -77,10 +77,10 @@ pub(super) async fn history(
     State(flow): State<Flow>,
     Path(task): Path<String>,
     query: Query,
-) -> Result<Json<TransitionPage>, Refusal> {
+) -> Result<Json<TransitionPage>, ApiError> {
     let task = uuid("task_uuid", &task)?;
     let after = query.text("after").map(|text| text.parse::<TransitionId>()).transpose();
-    let after = after.map_err(|error| Refusal::bad(format!("after: {error}")))?;
+    let after = after.map_err(|error| ApiError::bad_request(format!("after: {error}")))?;
     let found = flow.transitions_after(task, after.as_ref(), long_page(&query)?).await?;
     Ok(Json(found.ok_or(Error::NoTask { task })?))
 }
@@ -104,11 +104,11 @@ pub(super) async fn events(
     State(flow): State<Flow>,
     Path(task): Path<String>,
     headers: HeaderMap,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ApiError> {
     let task = uuid("task_uuid", &task)?;
     let after = headers.get(LAST_EVENT_ID).map(|id| {
         let id = String::from_utf8_lossy(id.as_bytes());
-        id.parse::<TransitionId>().map_err(|error| Refusal::bad(format!("Last-Event-ID: {error}")))
+        id.parse::<TransitionId>().map_err(|error| ApiError::bad_request(format!("Last-Event-ID: {error}")))
     });
     let after = after.transpose()?;
     // What there is now, so that what cannot be streamed is refused with its status.

@@ -7,7 +7,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
-use web::{Body, Failure, Id, List, RawBody, Refusal};
+use web::{ApiError, Body, Failure, Id, List, RawBody};
 
 use super::field::{self, Raw};
 use super::form::{ELEMENTS_MAX, Name, Verdict};
@@ -82,12 +82,13 @@ pub(super) struct Told {
 
 impl Said<'_> {
     /// The ack it means. `place` names it in a refusal.
-    pub(super) fn ack(&self, place: impl Display) -> Result<Ack, Refusal> {
+    pub(super) fn ack(&self, place: impl Display) -> Result<Ack, ApiError> {
         let transaction_id = field::name(self.transaction_id, format_args!("{place}transactionId"))?;
         let partition = field::name(self.partition_id, format_args!("{place}partitionId"))?;
-        let missing = |what| Refusal::bad(format!("{place}{what}: it is missing"));
+        let missing = |what| ApiError::bad_request(format!("{place}{what}: it is missing"));
         let partition = partition.ok_or_else(|| missing("partitionId"))?;
-        let unknown = |_| Refusal::bad(format!("{place}partitionId: {partition:?} is not the id of a partition"));
+        let unknown =
+            |_| ApiError::bad_request(format!("{place}partitionId: {partition:?} is not the id of a partition"));
         let ack = Ack {
             transaction_id: transaction_id.ok_or_else(|| missing("transactionId"))?,
             partition_id: partition.parse().map_err(unknown)?,
@@ -100,7 +101,7 @@ impl Said<'_> {
         Ok(ack)
     }
 
-    fn status(&self, place: impl Display) -> Result<AckStatus, Refusal> {
+    fn status(&self, place: impl Display) -> Result<AckStatus, ApiError> {
         let status = field::name(self.status, format_args!("{place}status"))?;
         match status.as_deref() {
             None | Some("completed" | "success" | "true") => Ok(AckStatus::Completed),
@@ -109,7 +110,7 @@ impl Said<'_> {
             Some("retry") => Ok(AckStatus::Retry),
             Some(other) => {
                 let known = "use completed, failed, dlq or retry";
-                Err(Refusal::bad(format!("{place}status: {other:?} is not known; {known}")))
+                Err(ApiError::bad_request(format!("{place}status: {other:?} is not known; {known}")))
             }
         }
     }
@@ -145,7 +146,7 @@ impl Told {
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-pub(super) async fn ack(State(queues): State<Queues>, RawBody(body): RawBody) -> Result<Json<Vec<Told>>, Refusal> {
+pub(super) async fn ack(State(queues): State<Queues>, RawBody(body): RawBody) -> Result<Json<Vec<Told>>, ApiError> {
     let ack = body.json::<Said<'_>>()?.ack("")?;
     acked(&queues, vec![ack]).await
 }
@@ -162,15 +163,15 @@ pub(super) async fn ack(State(queues): State<Queues>, RawBody(body): RawBody) ->
 pub(super) async fn ack_batch(
     State(queues): State<Queues>,
     RawBody(body): RawBody,
-) -> Result<Json<Vec<Told>>, Refusal> {
+) -> Result<Json<Vec<Told>>, ApiError> {
     let acks = read(&body)?;
     acked(&queues, acks).await
 }
 
-fn read(body: &Body) -> Result<Vec<Ack>, Refusal> {
+fn read(body: &Body) -> Result<Vec<Ack>, ApiError> {
     let Batch { consumer_group, acknowledgments } = body.json()?;
     let group = field::name(consumer_group, "consumerGroup")?;
-    let said = acknowledgments.ok_or_else(|| Refusal::bad("acknowledgments: it is missing"))?;
+    let said = acknowledgments.ok_or_else(|| ApiError::bad_request("acknowledgments: it is missing"))?;
     let ack = |(index, said): (usize, &Said<'_>)| {
         let ack = said.ack(format_args!("acknowledgments[{index}]."))?;
         Ok(Ack { group: ack.group.or_else(|| group.clone()), ..ack })
@@ -178,7 +179,7 @@ fn read(body: &Body) -> Result<Vec<Ack>, Refusal> {
     said.0.iter().enumerate().map(ack).collect()
 }
 
-async fn acked(queues: &Queues, acks: Vec<Ack>) -> Result<Json<Vec<Told>>, Refusal> {
+async fn acked(queues: &Queues, acks: Vec<Ack>) -> Result<Json<Vec<Told>>, ApiError> {
     let transactions: Vec<String> = acks.iter().map(|ack| ack.transaction_id.clone()).collect();
     let acked = queues.ack(acks).await?;
     let told = transactions.into_iter().zip(acked).enumerate();

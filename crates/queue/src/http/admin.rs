@@ -16,7 +16,7 @@ mod status;
 mod traces;
 
 use utoipa_axum::router::OpenApiRouter;
-use web::{Query, Refusal};
+use web::{ApiError, Query};
 
 use crate::id::PartitionId;
 use crate::queues::Queues;
@@ -44,7 +44,7 @@ pub(crate) fn routes() -> OpenApiRouter<Queues> {
 }
 
 /// Which part of a list is asked for: `limit` and `offset`.
-fn page(query: &Query, limit: u32) -> Result<Page, Refusal> {
+fn page(query: &Query, limit: u32) -> Result<Page, ApiError> {
     Ok(Page {
         limit: query.number("limit", 0..=u64::from(PAGE_MAX))?.map_or(limit, |limit| limit as u32),
         offset: query.number("offset", 0..=u64::from(u32::MAX))?.map_or(0, |offset| offset as u32),
@@ -52,6 +52,6 @@ fn page(query: &Query, limit: u32) -> Result<Page, Refusal> {
 }
 
 /// The id of a partition.
-fn partition(text: &str) -> Result<PartitionId, Refusal> {
-    text.parse().map_err(|_| Refusal::bad(format!("partitionId: {text:?} is not the id of a partition")))
+fn partition(text: &str) -> Result<PartitionId, ApiError> {
+    text.parse().map_err(|_| ApiError::bad_request(format!("partitionId: {text:?} is not the id of a partition")))
 }

@@ -3,25 +3,25 @@
 use std::fmt::Display;
 
 use serde_json::value::RawValue;
-use web::Refusal;
+use web::ApiError;
 
 /// A field as it was sent.
 pub(crate) type Raw<'a> = Option<&'a RawValue>;
 
 /// Text, or nothing: absent, null.
-pub(crate) fn text(raw: Raw<'_>, what: impl Display) -> Result<Option<String>, Refusal> {
+pub(crate) fn text(raw: Raw<'_>, what: impl Display) -> Result<Option<String>, ApiError> {
     let Some(raw) = raw.map(RawValue::get).filter(|raw| *raw != "null") else { return Ok(None) };
     if !raw.starts_with('"') {
-        return Err(Refusal::bad(format!("{what}: it must be a string")));
+        return Err(ApiError::bad_request(format!("{what}: it must be a string")));
     }
-    serde_json::from_str(raw).map(Some).map_err(|error| Refusal::bad(format!("{what}: {error}")))
+    serde_json::from_str(raw).map(Some).map_err(|error| ApiError::bad_request(format!("{what}: {error}")))
 }
 
 /// Text, a number or a truth value as text: clients send ids as whatever their users have.
-pub(crate) fn scalar(raw: Raw<'_>, what: impl Display) -> Result<Option<String>, Refusal> {
+pub(crate) fn scalar(raw: Raw<'_>, what: impl Display) -> Result<Option<String>, ApiError> {
     match raw.map(RawValue::get) {
         Some(raw) if raw.starts_with(['{', '[']) => {
-            Err(Refusal::bad(format!("{what}: it must be a string or a number")))
+            Err(ApiError::bad_request(format!("{what}: it must be a string or a number")))
         }
         Some(plain) if !plain.starts_with('"') && plain != "null" => Ok(Some(plain.to_owned())),
         _ => text(raw, what),
@@ -29,12 +29,12 @@ pub(crate) fn scalar(raw: Raw<'_>, what: impl Display) -> Result<Option<String>,
 }
 
 /// As [`scalar`]; an empty one is none.
-pub(crate) fn name(raw: Raw<'_>, what: impl Display) -> Result<Option<String>, Refusal> {
+pub(crate) fn name(raw: Raw<'_>, what: impl Display) -> Result<Option<String>, ApiError> {
     Ok(scalar(raw, what)?.filter(|name| !name.is_empty()))
 }
 
 /// An explanation: text, or whatever else was sent, as JSON.
-pub(crate) fn explanation(raw: Raw<'_>, what: impl Display) -> Result<Option<String>, Refusal> {
+pub(crate) fn explanation(raw: Raw<'_>, what: impl Display) -> Result<Option<String>, ApiError> {
     match raw.map(RawValue::get) {
         Some(raw) if raw.starts_with(['{', '[']) => Ok(Some(raw.to_owned())),
         _ => scalar(raw, what),
@@ -65,7 +65,7 @@ mod tests {
         ];
         for (json, as_text, as_scalar, as_explanation) in table {
             let given = raw(json);
-            let check = |read: Result<Option<String>, Refusal>, expected: Read| match read {
+            let check = |read: Result<Option<String>, ApiError>, expected: Read| match read {
                 Ok(read) => assert_eq!(Ok(read.as_deref()), expected, "{json}"),
                 Err(refusal) => {
                     assert_eq!(Err(()), expected, "{json}");

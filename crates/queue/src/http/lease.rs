@@ -8,7 +8,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use web::{Body, Failure, Moment, Path, Refusal};
+use web::{ApiError, Body, Failure, Path, Timestamp};
 
 use super::ack::lease;
 use crate::pop::LONGEST;
@@ -34,12 +34,12 @@ pub(super) struct Extended {
     /// How many partitions it has.
     renewed: usize,
     #[schema(value_type = Option<String>, format = DateTime)]
-    expires_at: Option<Moment>,
+    expires_at: Option<Timestamp>,
     #[schema(value_type = Option<String>, format = DateTime)]
-    new_expires_at: Option<Moment>,
+    new_expires_at: Option<Timestamp>,
     #[serde(rename = "lease_expires_at")]
     #[schema(value_type = Option<String>, format = DateTime)]
-    lease_expires_at: Option<Moment>,
+    lease_expires_at: Option<Timestamp>,
     /// Why it does not.
     error: Option<&'static str>,
 }
@@ -58,14 +58,14 @@ pub(super) async fn extend(
     State(queues): State<Queues>,
     Path(lease_id): Path<String>,
     body: Body,
-) -> Result<Json<Extended>, Refusal> {
+) -> Result<Json<Extended>, ApiError> {
     let by = match body.json::<Wish>()?.seconds {
         None => None,
         Some(seconds) if seconds > 0.0 => Some(Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST)),
-        Some(seconds) => return Err(Refusal::bad(format!("seconds: {seconds} is not more than 0"))),
+        Some(seconds) => return Err(ApiError::bad_request(format!("seconds: {seconds} is not more than 0"))),
     };
     let extended = queues.extend(lease(&lease_id), by).await?;
-    let until = extended.map(|extended| Moment(extended.until));
+    let until = extended.map(|extended| Timestamp(extended.until));
     Ok(Json(Extended {
         lease_id,
         success: extended.is_some(),

@@ -20,7 +20,7 @@ mod transaction;
 use axum::routing::get;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{Face, strict};
+use web::{Api, strict};
 
 use crate::queues::Queues;
 
@@ -28,7 +28,7 @@ use crate::queues::Queues;
 const BASE: &str = "/api/v1";
 
 /// The routes of the queue, under `/api/v1`, and what describes them.
-pub fn face(queues: Queues) -> Face {
+pub fn api(queues: Queues) -> Api {
     let api = OpenApiRouter::new()
         .routes(routes!(push::push))
         .routes(routes!(pop::pop_queue))
@@ -44,5 +44,5 @@ pub fn face(queues: Queues) -> Face {
     // Whoever looks after queues is told of a slip. Producers and consumers in the field send parameters of servers that can do more, and must go on.
     let administration = strict(OpenApiRouter::new().nest(BASE, admin::routes()));
     let all = OpenApiRouter::with_openapi(openapi::head()).nest(BASE, api).merge(administration);
-    Face::of(all.with_state(queues))
+    Api::new(all.with_state(queues))
 }

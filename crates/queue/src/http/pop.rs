@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 use utoipa::{IntoParams, ToSchema};
-use web::{Failure, Moment, Path, Query, Refusal};
+use web::{ApiError, Failure, Path, Query, Timestamp};
 
 use super::form::Name;
 use crate::error::Error;
@@ -97,7 +97,7 @@ struct Delivered<'a> {
     /// Who pushed it, as the server knows it.
     producer_sub: Option<&'a str>,
     #[schema(value_type = String, format = DateTime)]
-    created_at: Moment,
+    created_at: Timestamp,
     queue: &'a str,
     partition: &'a str,
     partition_id: String,
@@ -123,7 +123,7 @@ pub(super) async fn pop_queue(
     method: Method,
     Path(queue): Path<String>,
     query: Query,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ApiError> {
     pop(&queues, &method, Source::Queue { queue, partition: None }, &query).await
 }
 
@@ -147,7 +147,7 @@ pub(super) async fn pop_partition(
     method: Method,
     Path((queue, partition)): Path<(String, String)>,
     query: Query,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ApiError> {
     pop(&queues, &method, Source::Queue { queue, partition: Some(partition) }, &query).await
 }
 
@@ -157,7 +157,7 @@ pub(super) async fn pop_slashed(
     method: Method,
     Path((queue, rest)): Path<(String, String)>,
     query: Query,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ApiError> {
     pop(&queues, &method, slashed(&format!("{queue}/{rest}")), &query).await
 }
 
@@ -171,15 +171,19 @@ pub(super) async fn pop_slashed(
         (status = 503, description = "Too many wait, or the database is away; try again", body = Failure),
     )
 )]
-pub(super) async fn pop_space(State(queues): State<Queues>, method: Method, query: Query) -> Result<Response, Refusal> {
+pub(super) async fn pop_space(
+    State(queues): State<Queues>,
+    method: Method,
+    query: Query,
+) -> Result<Response, ApiError> {
     let source = Source::Space { namespace: query.name("namespace"), task: query.name("task") };
     pop(&queues, &method, source, &query).await
 }
 
-async fn pop(queues: &Queues, method: &Method, source: Source, query: &Query) -> Result<Response, Refusal> {
+async fn pop(queues: &Queues, method: &Method, source: Source, query: &Query) -> Result<Response, ApiError> {
     // The framework takes it for a GET whose answer is thrown away; these messages would be leased to nobody.
     if *method != Method::GET {
-        return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, format!("{method} cannot pop")));
+        return Err(ApiError::new(StatusCode::METHOD_NOT_ALLOWED, format!("{method} cannot pop")));
     }
     let (pop, wait) = how(source, query)?;
     let deadline = wait.map(|wait| Instant::now() + wait);
@@ -192,9 +196,9 @@ async fn pop(queues: &Queues, method: &Method, source: Source, query: &Query) ->
 }
 
 /// What the parameters mean: the pop, and how long to wait.
-fn how(source: Source, query: &Query) -> Result<(Pop, Option<Duration>), Refusal> {
+fn how(source: Source, query: &Query) -> Result<(Pop, Option<Duration>), ApiError> {
     if query.flag("conflation")? {
-        return Err(Refusal::bad("conflation: this server does not conflate; nothing was leased"));
+        return Err(ApiError::bad_request("conflation: this server does not conflate; nothing was leased"));
     }
     let default = if query.flag("autopilot")? { AUTOPILOT_BATCH } else { 1 };
     let batch = query.number("batch", 1..=BATCH_MAX as u64)?.unwrap_or(default);
@@ -215,7 +219,7 @@ fn how(source: Source, query: &Query) -> Result<(Pop, Option<Duration>), Refusal
 fn subscription(query: &Query) -> Subscription {
     let from = match query.text("subscriptionFrom") {
         Some("now" | "new") => Some(Subscription::New),
-        Some(time) => web::parse_time(time).map(Subscription::Since),
+        Some(time) => web::parse_timestamp(time).map(Subscription::Since),
         None => None,
     };
     from.unwrap_or_else(|| match query.text("subscriptionMode") {
@@ -255,7 +259,7 @@ fn delivered<'a>(message: &'a Message, lease_id: &'a str, consumer_group: &'a st
         trace_id: message.trace_id.as_deref(),
         data: &message.payload,
         producer_sub: message.producer.as_deref(),
-        created_at: Moment(message.created_at),
+        created_at: Timestamp(message.created_at),
         queue: &message.queue,
         partition: &message.partition,
         partition_id: message.partition_id.to_string(),
@@ -304,7 +308,7 @@ mod tests {
     /// A time wins over a mode, and what is neither means everything.
     #[test]
     fn a_subscription_that_is_not_known_means_everything() {
-        let since = web::parse_time("2026-01-01").map(Subscription::Since).expect("a day");
+        let since = web::parse_timestamp("2026-01-01").map(Subscription::Since).expect("a day");
         for (text, expected) in [
             ("", Subscription::All),
             ("subscriptionMode=new", Subscription::New),

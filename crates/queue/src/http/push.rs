@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
-use web::{Body, Failure, List, RawBody, Refusal};
+use web::{ApiError, Body, Failure, List, RawBody};
 
 use super::field::{self, Raw};
 use super::form::{ELEMENTS_MAX, Name};
@@ -54,10 +54,10 @@ pub(super) struct Item<'a> {
 
 impl Item<'_> {
     /// The message it means. `place` names it in a refusal.
-    pub(super) fn message(&self, place: impl Display) -> Result<NewMessage, Refusal> {
+    pub(super) fn message(&self, place: impl Display) -> Result<NewMessage, ApiError> {
         let queue = field::text(self.queue, format_args!("{place}queue"))?;
         let message = NewMessage {
-            queue: queue.ok_or_else(|| Refusal::bad(format!("{place}queue: it is missing")))?,
+            queue: queue.ok_or_else(|| ApiError::bad_request(format!("{place}queue: it is missing")))?,
             partition: field::text(self.partition, format_args!("{place}partition"))?,
             payload: self.payload.unwrap_or(RawValue::NULL).to_owned(),
             transaction_id: field::name(self.transaction_id, format_args!("{place}transactionId"))?,
@@ -137,18 +137,18 @@ impl Told {
 pub(super) async fn push(
     State(queues): State<Queues>,
     RawBody(body): RawBody,
-) -> Result<(StatusCode, Json<Vec<Told>>), Refusal> {
+) -> Result<(StatusCode, Json<Vec<Told>>), ApiError> {
     let messages = read(&body)?;
     let labels: Vec<Label> = messages.iter().map(Label::of).collect();
-    let (pushed, _charge) = body.carry(async move { queues.push(messages).await }).await?;
+    let (pushed, _charge) = body.run_to_completion(async move { queues.push(messages).await }).await?;
     let pushed = pushed?;
     let told =
         labels.into_iter().zip(pushed).enumerate().map(|(index, (label, pushed))| Told::new(index, label, pushed));
     Ok((StatusCode::CREATED, Json(told.collect())))
 }
 
-fn read(body: &Body) -> Result<Vec<NewMessage>, Refusal> {
+fn read(body: &Body) -> Result<Vec<NewMessage>, ApiError> {
     let Items { items } = body.json()?;
-    let items = items.ok_or_else(|| Refusal::bad("items: it is missing"))?;
+    let items = items.ok_or_else(|| ApiError::bad_request("items: it is missing"))?;
     items.0.iter().enumerate().map(|(index, item)| item.message(format_args!("items[{index}]."))).collect()
 }

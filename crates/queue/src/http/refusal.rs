@@ -3,26 +3,26 @@
 use std::fmt::Display;
 
 use axum::http::StatusCode;
-use web::Refusal;
+use web::ApiError;
 
 use crate::error::Error;
 
 /// The refusal of a part of a list: the error says which field, and `place` which part.
-pub(crate) fn at(place: impl Display, error: Error) -> Refusal {
+pub(crate) fn at(place: impl Display, error: Error) -> ApiError {
     match error {
-        Error::Invalid { what, reason } => Refusal::bad(format!("{place}{what}: {reason}")),
+        Error::Invalid { what, reason } => ApiError::bad_request(format!("{place}{what}: {reason}")),
         other => other.into(),
     }
 }
 
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Refusal {
+impl From<Error> for ApiError {
+    fn from(error: Error) -> ApiError {
         match error {
-            Error::Invalid { .. } => Refusal::bad(error.to_string()),
-            Error::RolledBack { .. } => Refusal::new(StatusCode::CONFLICT, error.to_string()),
+            Error::Invalid { .. } => ApiError::bad_request(error.to_string()),
+            Error::RolledBack { .. } => ApiError::new(StatusCode::CONFLICT, error.to_string()),
             // Another server may have the key: a client that knows several tries the next.
             Error::NoKey { .. } | Error::WrongKey { .. } | Error::Damaged { .. } => {
-                Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+                ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
             }
             Error::Wake(error) => error.into(),
             Error::Database(error) => error.into(),
@@ -49,7 +49,7 @@ mod tests {
             (Error::from(pg::Error::Closed), 503),
         ] {
             let text = error.to_string();
-            let refusal = Refusal::from(error);
+            let refusal = ApiError::from(error);
             assert!(refusal.message().contains(&text) || status == 503, "{refusal:?}");
             assert_eq!(refusal.into_response().status().as_u16(), status, "{text}");
         }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use web::{Body, Failure, List, RawBody, Refusal};
+use web::{ApiError, Body, Failure, List, RawBody};
 
 use super::field::{self, Raw};
 use super::form::ELEMENTS_MAX;
@@ -97,7 +97,7 @@ enum Label {
         (status = 503, description = "The database is away, nothing happened; try again", body = Failure),
     )
 )]
-pub(super) async fn transaction(State(queues): State<Queues>, RawBody(body): RawBody) -> Result<Json<Told>, Refusal> {
+pub(super) async fn transaction(State(queues): State<Queues>, RawBody(body): RawBody) -> Result<Json<Told>, ApiError> {
     let (operations, leases) = read(&body)?;
     let labels: Vec<Label> = operations.iter().flat_map(labels).collect();
     let transaction_id = Uuid::now_v7().to_string();
@@ -114,16 +114,16 @@ pub(super) async fn transaction(State(queues): State<Queues>, RawBody(body): Raw
     }
 }
 
-fn read(body: &Body) -> Result<(Vec<Operation>, Vec<Uuid>), Refusal> {
+fn read(body: &Body) -> Result<(Vec<Operation>, Vec<Uuid>), ApiError> {
     let Wish { operations, required_leases, kv, timers } = body.json()?;
     // They decide whether the rest may happen: passed over, the rest would happen without them.
     for (name, rider) in [("kv", kv), ("timers", timers)] {
         if rider.is_some() {
-            return Err(Refusal::bad(format!("{name}: this server has none; nothing was done")));
+            return Err(ApiError::bad_request(format!("{name}: this server has none; nothing was done")));
         }
     }
     let operations = operations.map(|operations| operations.0).filter(|operations| !operations.is_empty());
-    let operations = operations.ok_or_else(|| Refusal::bad("operations: there are none"))?;
+    let operations = operations.ok_or_else(|| ApiError::bad_request("operations: there are none"))?;
     let mut elements = 0;
     let mut read_all = Vec::with_capacity(operations.len());
     for (index, operation) in operations.into_iter().enumerate() {
@@ -135,7 +135,7 @@ fn read(body: &Body) -> Result<(Vec<Operation>, Vec<Uuid>), Refusal> {
         // Each operation is bounded; this bounds all of them together.
         if elements > ELEMENTS_MAX {
             let message = format!("operations: too many messages and acks: at most {ELEMENTS_MAX} are allowed");
-            return Err(Refusal::bad(message));
+            return Err(ApiError::bad_request(message));
         }
         read_all.push(operation);
     }
@@ -146,14 +146,14 @@ fn read(body: &Body) -> Result<(Vec<Operation>, Vec<Uuid>), Refusal> {
     Ok((read_all, leases))
 }
 
-fn read_one(index: usize, operation: &RawValue) -> Result<Operation, Refusal> {
+fn read_one(index: usize, operation: &RawValue) -> Result<Operation, ApiError> {
     let place = format!("operations[{index}]");
-    let unreadable = |error| Refusal::bad(format!("{place}: {error}"));
+    let unreadable = |error| ApiError::bad_request(format!("{place}: {error}"));
     let Kind { kind } = serde_json::from_str(operation.get()).map_err(unreadable)?;
     match field::text(kind, format_args!("{place}.type"))?.as_deref() {
         Some("push") => {
             let Items { items } = serde_json::from_str(operation.get()).map_err(unreadable)?;
-            let items = items.ok_or_else(|| Refusal::bad(format!("{place}.items: it is missing")))?;
+            let items = items.ok_or_else(|| ApiError::bad_request(format!("{place}.items: it is missing")))?;
             let message = |(at, item): (usize, &push::Item<'_>)| item.message(format_args!("{place}.items[{at}]."));
             Ok(Operation::Push(items.0.iter().enumerate().map(message).collect::<Result<_, _>>()?))
         }
@@ -161,7 +161,7 @@ fn read_one(index: usize, operation: &RawValue) -> Result<Operation, Refusal> {
             let said: ack::Said<'_> = serde_json::from_str(operation.get()).map_err(unreadable)?;
             said.ack(format_args!("{place}.")).map(Operation::Ack)
         }
-        _ => Err(Refusal::bad(format!("{place}.type: it must be push or ack"))),
+        _ => Err(ApiError::bad_request(format!("{place}.type: it must be push or ack"))),
     }
 }
 

@@ -60,7 +60,7 @@ impl fmt::Display for Finding {
 pub(super) struct Report {
     checks: usize,
     warnings: usize,
-    broken: usize,
+    failed: usize,
 }
 
 impl Report {
@@ -75,7 +75,7 @@ impl Report {
                 Some(())
             }
             Status::Fail => {
-                self.broken += 1;
+                self.failed += 1;
                 None
             }
         }
@@ -89,10 +89,10 @@ impl Report {
     /// The sum of it all.
     ///
     /// # Errors
-    /// [`Error::Unwell`] if something is broken.
+    /// [`Error::ChecksFailed`] if a check failed.
     pub(super) fn finish(self) -> Result<(), Error> {
-        if self.broken > 0 {
-            return Err(Error::Unwell { broken: self.broken, checks: self.checks });
+        if self.failed > 0 {
+            return Err(Error::ChecksFailed { failed: self.failed, checks: self.checks });
         }
         match self.warnings {
             0 => say("all is well"),

@@ -29,7 +29,7 @@ const MAX_FAILURES: u32 = 5;
 const STEADY_AFTER: Duration = Duration::from_secs(60);
 
 /// Between two looks at a PostgreSQL that runs and has closed the watching connection, as it does while it stops or recovers.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const CHECK_EVERY: Duration = Duration::from_millis(200);
 
 /// How long the watching connection may take to be opened before the process is looked at again.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
@@ -79,7 +79,7 @@ async fn watch(cluster: &Cluster, pool: &PgPool) -> Error {
             while let Ok(Some(_)) = connection.try_recv().await {}
         }
         if cluster.pid().is_some() {
-            sleep(LOOK_EVERY).await;
+            sleep(CHECK_EVERY).await;
             continue;
         }
         let log = cluster.log_path();

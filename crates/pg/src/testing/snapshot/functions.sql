@@ -1,5 +1,5 @@
--- Functions and procedures: signature, language, volatility and settings, as the server writes them. Their bodies are in
--- files of their own.
+-- Functions and procedures: signature, language, volatility and settings, as the server writes them. Their bodies
+-- are in files of their own.
 -- Ordered by the bare names of their arguments' types: a full name would sort by how the schema's name is quoted.
 select split_part(pg_get_functiondef(p.oid), E'\nAS $', 1) || ';' as definition
 from pg_catalog.pg_proc as p

@@ -1,5 +1,5 @@
 -- Tables: columns and constraints, partitioning, storage parameters; then their indexes and triggers.
--- Left out is what something else here says already: what a partition has from its parent, the plain index of a constraint,
+-- Omitted because another definition implies it: columns that a partition inherits, the plain index of a constraint,
 -- and the constraint that a `not null` is since PostgreSQL 18.
 select concat(
     'create ', case c.relpersistence when 'u' then 'unlogged ' end, 'table ', c.oid::regclass,

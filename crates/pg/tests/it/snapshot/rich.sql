@@ -24,7 +24,8 @@ alter table {schema}.note drop column dropped;
 alter table {schema}.note alter column body set storage external;
 create index note_due on {schema}.note (owner, number desc) include (colour) where colour = 'red';
 create table {schema}.log (at timestamptz not null, note text, primary key (at)) partition by range (at);
-create table {schema}.log_2030 partition of {schema}.log for values from ('2030-01-01 00:00+00') to ('2031-01-01 00:00+00');
+create table {schema}.log_2030 partition of {schema}.log
+    for values from ('2030-01-01 00:00+00') to ('2031-01-01 00:00+00');
 create index log_note on {schema}.log (note);
 create function {schema}.tell() returns trigger
 language plpgsql

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{Body, Failure, Moment, Query, Refusal, Time};
+use web::{ApiError, Body, Failure, Query, Time, Timestamp};
 
 use super::page;
 use crate::dead_letter::{DeadLetter, DeadLetterFilter};
@@ -47,9 +47,9 @@ pub(super) struct Letter {
     pub(super) trace_id: Option<String>,
     pub(super) producer_sub: Option<String>,
     #[schema(value_type = String, format = DateTime)]
-    pub(super) created_at: Moment,
+    pub(super) created_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
-    failed_at: Moment,
+    failed_at: Timestamp,
 }
 
 impl From<DeadLetter> for Letter {
@@ -68,8 +68,8 @@ impl From<DeadLetter> for Letter {
             data: letter.payload,
             trace_id: letter.trace_id,
             producer_sub: letter.producer,
-            created_at: Moment(letter.created_at),
-            failed_at: Moment(letter.failed_at),
+            created_at: Timestamp(letter.created_at),
+            failed_at: Timestamp(letter.failed_at),
         }
     }
 }
@@ -170,7 +170,7 @@ struct Purged {
     would_purge: Option<u64>,
 }
 
-fn filter(query: &Query) -> Result<DeadLetterFilter, Refusal> {
+fn filter(query: &Query) -> Result<DeadLetterFilter, ApiError> {
     Ok(DeadLetterFilter {
         queue: query.name("queue"),
         partition: query.name("partition"),
@@ -182,16 +182,16 @@ fn filter(query: &Query) -> Result<DeadLetterFilter, Refusal> {
 }
 
 /// Refuses a filter that means everything, unless that is said.
-fn bounded(filter: DeadLetterFilter, all: bool) -> Result<DeadLetterFilter, Refusal> {
+fn bounded(filter: DeadLetterFilter, all: bool) -> Result<DeadLetterFilter, ApiError> {
     let DeadLetterFilter { queue, partition, group, from, before, ids, .. } = &filter;
     let names = queue.is_some() || partition.is_some() || group.is_some();
     if names || from.is_some() || before.is_some() || ids.is_some() || all {
         return Ok(filter);
     }
-    Err(Refusal::bad("queue: say which dead letters are meant, or all=true"))
+    Err(ApiError::bad_request("queue: say which dead letters are meant, or all=true"))
 }
 
-async fn count(queues: &Queues, filter: &DeadLetterFilter) -> Result<u64, Refusal> {
+async fn count(queues: &Queues, filter: &DeadLetterFilter) -> Result<u64, ApiError> {
     Ok(queues.dead_letters(filter, Page { limit: 0, offset: 0 }).await?.total)
 }
 
@@ -209,7 +209,7 @@ async fn count(queues: &Queues, filter: &DeadLetterFilter) -> Result<u64, Refusa
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-async fn list(State(queues): State<Queues>, query: Query) -> Result<Json<DeadLetterList>, Refusal> {
+async fn list(State(queues): State<Queues>, query: Query) -> Result<Json<DeadLetterList>, ApiError> {
     let Page { limit, offset } = page(&query, LETTERS)?;
     let listed = queues.dead_letters(&filter(&query)?, Page { limit, offset }).await?;
     let total = listed.total;
@@ -231,10 +231,10 @@ async fn list(State(queues): State<Queues>, query: Query) -> Result<Json<DeadLet
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-async fn replay(State(queues): State<Queues>, body: Body) -> Result<Json<Replayed>, Refusal> {
+async fn replay(State(queues): State<Queues>, body: Body) -> Result<Json<Replayed>, ApiError> {
     let wish: Wish = body.json()?;
     let time = |name: &str, text: Option<&str>| {
-        let read = |text: &str| web::parse_time(text).ok_or_else(|| Refusal::not_a_time(name, text));
+        let read = |text: &str| web::parse_timestamp(text).ok_or_else(|| ApiError::not_a_timestamp(name, text));
         text.map(read).transpose()
     };
     let filter = DeadLetterFilter {
@@ -271,7 +271,7 @@ async fn replay(State(queues): State<Queues>, body: Body) -> Result<Json<Replaye
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-async fn purge(State(queues): State<Queues>, query: Query) -> Result<Json<Purged>, Refusal> {
+async fn purge(State(queues): State<Queues>, query: Query) -> Result<Json<Purged>, ApiError> {
     let filter = bounded(filter(&query)?, query.flag("all")?)?;
     if query.flag("dryRun")? {
         return Ok(Json(Purged { purged: 0, would_purge: Some(count(&queues, &filter).await?) }));

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{Body, Failure, Moment, Path, Query, Refusal, Time};
+use web::{ApiError, Body, Failure, Path, Query, Time, Timestamp};
 
 use super::seek::moved;
 use crate::group as engine;
@@ -43,9 +43,9 @@ pub(super) struct GroupState {
     /// Where it began: `all`, `new` or `timestamp`.
     subscription_mode: &'static str,
     #[schema(value_type = Option<String>, format = DateTime)]
-    subscription_timestamp: Option<Moment>,
+    subscription_timestamp: Option<Timestamp>,
     #[schema(value_type = String, format = DateTime)]
-    created_at: Moment,
+    created_at: Timestamp,
     partitions: u64,
     /// Partitions in which something waits for it.
     lagging_partitions: u64,
@@ -56,7 +56,7 @@ pub(super) struct GroupState {
     /// Partitions that somebody reads for it.
     active_leases: u64,
     #[schema(value_type = Option<String>, format = DateTime)]
-    last_read_at: Option<Moment>,
+    last_read_at: Option<Timestamp>,
     /// `Stable`: nothing waits. `Active`: something does, and somebody reads. `Lagging`: something does, and nobody reads.
     state: &'static str,
 }
@@ -77,14 +77,14 @@ impl From<engine::Group> for GroupState {
             name: group.name,
             queue_name: group.queue,
             subscription_mode,
-            subscription_timestamp: since.map(Moment),
-            created_at: Moment(group.created_at),
+            subscription_timestamp: since.map(Timestamp),
+            created_at: Timestamp(group.created_at),
             partitions: group.partitions,
             lagging_partitions: group.lagging_partitions,
             total_lag: group.lag,
             max_time_lag: group.lag_seconds,
             active_leases: group.leases,
-            last_read_at: group.read_at.map(Moment),
+            last_read_at: group.read_at.map(Timestamp),
         }
     }
 }
@@ -105,11 +105,11 @@ struct LaggingPartition {
     next_offset: i64,
     /// Until when somebody has a lease on it.
     #[schema(value_type = Option<String>, format = DateTime)]
-    lease_expires_at: Option<Moment>,
+    lease_expires_at: Option<Timestamp>,
     /// How often the first was refused.
     retry_count: u32,
     #[schema(value_type = Option<String>, format = DateTime)]
-    last_read_at: Option<Moment>,
+    last_read_at: Option<Timestamp>,
 }
 
 impl From<engine::Lagging> for LaggingPartition {
@@ -123,9 +123,9 @@ impl From<engine::Lagging> for LaggingPartition {
             time_lag_seconds: part.lag_seconds,
             position: part.position,
             next_offset: part.head,
-            lease_expires_at: part.leased_until.map(Moment),
+            lease_expires_at: part.leased_until.map(Timestamp),
             retry_count: part.retries,
-            last_read_at: part.read_at.map(Moment),
+            last_read_at: part.read_at.map(Timestamp),
         }
     }
 }
@@ -171,7 +171,7 @@ struct Subscribed {
     success: bool,
     consumer_group: String,
     #[schema(value_type = String, format = DateTime)]
-    subscription_timestamp: Moment,
+    subscription_timestamp: Timestamp,
     queues: usize,
 }
 
@@ -183,7 +183,7 @@ struct Subscribed {
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-async fn list(State(queues): State<Queues>) -> Result<Json<Vec<GroupState>>, Refusal> {
+async fn list(State(queues): State<Queues>) -> Result<Json<Vec<GroupState>>, ApiError> {
     Ok(Json(queues.groups(None, None).await?.into_iter().map(Into::into).collect()))
 }
 
@@ -197,7 +197,7 @@ async fn list(State(queues): State<Queues>) -> Result<Json<Vec<GroupState>>, Ref
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-async fn lagging(State(queues): State<Queues>, query: Query) -> Result<Json<Vec<LaggingPartition>>, Refusal> {
+async fn lagging(State(queues): State<Queues>, query: Query) -> Result<Json<Vec<LaggingPartition>>, ApiError> {
     let least = query.number("minLagSeconds", 0..=u64::from(u32::MAX))?.unwrap_or(LAGGING_SECONDS);
     let lagging = queues.lagging(None, Duration::from_secs(least), PARTITIONS).await?;
     Ok(Json(lagging.into_iter().map(Into::into).collect()))
@@ -214,7 +214,7 @@ async fn lagging(State(queues): State<Queues>, query: Query) -> Result<Json<Vec<
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-async fn one(State(queues): State<Queues>, Path(group): Path<String>) -> Result<Json<GroupDetail>, Refusal> {
+async fn one(State(queues): State<Queues>, Path(group): Path<String>) -> Result<Json<GroupDetail>, ApiError> {
     let groups = queues.groups(Some(&group), None).await?;
     if groups.is_empty() {
         return Err(none(&group));
@@ -227,8 +227,8 @@ async fn one(State(queues): State<Queues>, Path(group): Path<String>) -> Result<
     }))
 }
 
-fn none(group: &str) -> Refusal {
-    Refusal::not_found(format!("there is no consumer group {group:?}"))
+fn none(group: &str) -> ApiError {
+    ApiError::not_found(format!("there is no consumer group {group:?}"))
 }
 
 /// Removes a consumer group from all queues. It is no error if there is none. If it comes back it reads from the beginning.
@@ -244,7 +244,7 @@ fn none(group: &str) -> Refusal {
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-async fn delete(state: State<Queues>, Path(group): Path<String>, query: Query) -> Result<Json<Deleted>, Refusal> {
+async fn delete(state: State<Queues>, Path(group): Path<String>, query: Query) -> Result<Json<Deleted>, ApiError> {
     deleted(&state, group, None, &query).await
 }
 
@@ -266,11 +266,16 @@ async fn delete_of_queue(
     state: State<Queues>,
     Path((group, queue)): Path<(String, String)>,
     query: Query,
-) -> Result<Json<Deleted>, Refusal> {
+) -> Result<Json<Deleted>, ApiError> {
     deleted(&state, group, Some(&queue), &query).await
 }
 
-async fn deleted(queues: &Queues, group: String, queue: Option<&str>, query: &Query) -> Result<Json<Deleted>, Refusal> {
+async fn deleted(
+    queues: &Queues,
+    group: String,
+    queue: Option<&str>,
+    query: &Query,
+) -> Result<Json<Deleted>, ApiError> {
     let metadata_deleted = query.text("deleteMetadata").is_none() || query.flag("deleteMetadata")?;
     let queues = queues.delete_group(&group, queue, !metadata_deleted).await?;
     Ok(Json(Deleted { success: true, consumer_group: group, queues, metadata_deleted }))
@@ -291,19 +296,22 @@ async fn subscribe(
     State(queues): State<Queues>,
     Path(group): Path<String>,
     body: Body,
-) -> Result<Json<Subscribed>, Refusal> {
+) -> Result<Json<Subscribed>, ApiError> {
     let time = field::name(body.json::<Since<'_>>()?.subscription_timestamp, "subscriptionTimestamp")?;
-    let time = time.ok_or_else(|| Refusal::bad("subscriptionTimestamp: it is missing"))?;
-    let since = web::parse_time(&time).ok_or_else(|| Refusal::not_a_time("subscriptionTimestamp", &time))?;
+    let time = time.ok_or_else(|| ApiError::bad_request("subscriptionTimestamp: it is missing"))?;
+    let since = web::parse_timestamp(&time).ok_or_else(|| ApiError::not_a_timestamp("subscriptionTimestamp", &time))?;
     match queues.resubscribe(&group, since).await? {
         0 => Err(none(&group)),
-        queues => {
-            Ok(Json(Subscribed { success: true, consumer_group: group, subscription_timestamp: Moment(since), queues }))
-        }
+        queues => Ok(Json(Subscribed {
+            success: true,
+            consumer_group: group,
+            subscription_timestamp: Timestamp(since),
+            queues,
+        })),
     }
 }
 
-async fn one_slashed(state: State<Queues>, Path((group, rest)): Path<(String, String)>) -> Result<Response, Refusal> {
+async fn one_slashed(state: State<Queues>, Path((group, rest)): Path<(String, String)>) -> Result<Response, ApiError> {
     Ok(one(state, Path(format!("{group}/{rest}"))).await?.into_response())
 }
 
@@ -311,7 +319,7 @@ async fn delete_slashed(
     state: State<Queues>,
     Path((group, rest)): Path<(String, String)>,
     query: Query,
-) -> Result<Json<Deleted>, Refusal> {
+) -> Result<Json<Deleted>, ApiError> {
     let (group, queue, _) = slashed(&format!("{group}/{rest}"));
     deleted(&state, group, queue.as_deref(), &query).await
 }
@@ -320,7 +328,7 @@ async fn post_slashed(
     state: State<Queues>,
     Path((group, rest)): Path<(String, String)>,
     body: Body,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ApiError> {
     let path = format!("{group}/{rest}");
     if let Some(group) = path.strip_suffix("/subscription") {
         return Ok(subscribe(state, Path(group.to_owned()), body).await?.into_response());
@@ -329,7 +337,7 @@ async fn post_slashed(
         Some((group, Some(queue), partition)) => {
             Ok(moved(&state, group, queue, partition, &body).await?.into_response())
         }
-        _ => Err(Refusal::not_found("there is nothing of that name to do with a consumer group")),
+        _ => Err(ApiError::not_found("there is nothing of that name to do with a consumer group")),
     }
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{Body, Failure, Moment, Refusal};
+use web::{ApiError, Body, Failure, Timestamp};
 
 use crate::error::Error;
 use crate::maintenance::Maintenance;
@@ -25,8 +25,8 @@ struct Wish {
 }
 
 impl Wish {
-    fn read(body: &Body) -> Result<bool, Refusal> {
-        body.json::<Wish>()?.enabled.ok_or_else(|| Refusal::bad("enabled: it is missing"))
+    fn read(body: &Body) -> Result<bool, ApiError> {
+        body.json::<Wish>()?.enabled.ok_or_else(|| ApiError::bad_request("enabled: it is missing"))
     }
 }
 
@@ -54,7 +54,7 @@ struct Buffer {
     messages: u64,
     bytes: u64,
     #[schema(value_type = Option<String>, format = DateTime)]
-    oldest_at: Option<Moment>,
+    oldest_at: Option<Timestamp>,
 }
 
 impl From<Maintenance> for Shown {
@@ -67,7 +67,7 @@ impl From<Maintenance> for Shown {
             buffer_stats: Buffer {
                 messages: maintenance.buffered,
                 bytes: maintenance.buffered_bytes,
-                oldest_at: maintenance.oldest_at.map(Moment),
+                oldest_at: maintenance.oldest_at.map(Timestamp),
             },
         }
     }
@@ -81,7 +81,7 @@ impl From<Maintenance> for Shown {
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-async fn state(State(queues): State<Queues>) -> Result<Json<Shown>, Refusal> {
+async fn state(State(queues): State<Queues>) -> Result<Json<Shown>, ApiError> {
     Ok(Json(queues.maintenance().await?.into()))
 }
 
@@ -95,11 +95,11 @@ async fn state(State(queues): State<Queues>) -> Result<Json<Shown>, Refusal> {
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-async fn set(state: State<Queues>, body: Body) -> Result<Json<Shown>, Refusal> {
+async fn set(state: State<Queues>, body: Body) -> Result<Json<Shown>, ApiError> {
     let done = state.set_push_maintenance(Wish::read(&body)?).await;
     done.map_err(|error| match error {
         Error::NoKey { .. } | Error::WrongKey { .. } => {
-            Refusal::new(axum::http::StatusCode::CONFLICT, format!("{error}: what is kept aside stays there"))
+            ApiError::new(axum::http::StatusCode::CONFLICT, format!("{error}: what is kept aside stays there"))
         }
         error => error.into(),
     })?;
@@ -114,7 +114,7 @@ async fn set(state: State<Queues>, body: Body) -> Result<Json<Shown>, Refusal> {
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-async fn pop_state(queues: State<Queues>) -> Result<Json<Shown>, Refusal> {
+async fn pop_state(queues: State<Queues>) -> Result<Json<Shown>, ApiError> {
     state(queues).await
 }
 
@@ -127,7 +127,7 @@ async fn pop_state(queues: State<Queues>) -> Result<Json<Shown>, Refusal> {
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-async fn set_pop(state: State<Queues>, body: Body) -> Result<Json<Shown>, Refusal> {
+async fn set_pop(state: State<Queues>, body: Body) -> Result<Json<Shown>, ApiError> {
     state.set_pop_maintenance(Wish::read(&body)?).await?;
     self::state(state).await
 }

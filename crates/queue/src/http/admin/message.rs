@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{Failure, Id, Moment, Path, Refusal};
+use web::{ApiError, Failure, Id, Path, Timestamp};
 
 use super::dead_letters::Letter;
 use super::messages::{BusStatus, Shown};
@@ -51,7 +51,7 @@ struct Reader {
     name: String,
     status: &'static str,
     #[schema(value_type = Option<String>, format = DateTime)]
-    lease_expires_at: Option<Moment>,
+    lease_expires_at: Option<Timestamp>,
     retry_count: u32,
 }
 
@@ -84,19 +84,19 @@ struct Done {
 async fn one(
     State(queues): State<Queues>,
     Path((partition_id, transaction)): Path<(String, String)>,
-) -> Result<Json<Detail>, Refusal> {
+) -> Result<Json<Detail>, ApiError> {
     let id = partition(&partition_id)?;
     let mut dead_letters: Vec<Letter> =
         queues.dead_letters_of(id, &transaction).await?.into_iter().map(Into::into).collect();
     if let Some(detail) = queues.message(id, &transaction).await? {
         let status = detail.status().name();
-        let leased_until = detail.readers.iter().filter_map(|reader| reader.leased_until).max().map(Moment);
+        let leased_until = detail.readers.iter().filter_map(|reader| reader.leased_until).max().map(Timestamp);
         let consumed_by = detail.readers.iter().filter(|it| it.status == MessageStatus::Completed).count() as u64;
         let total_groups = detail.readers.len() as u64;
         let reader = |reader: crate::messages::Reader| Reader {
             name: reader.group,
             status: reader.status.name(),
-            lease_expires_at: reader.leased_until.map(Moment),
+            lease_expires_at: reader.leased_until.map(Timestamp),
             retry_count: reader.retries,
         };
         let mut message = Shown::of(detail.message, status, leased_until);
@@ -116,8 +116,8 @@ async fn one(
     Ok(Json(Detail { message: Shown::dead(letter), data, consumer_groups: Vec::new(), dead_letters }))
 }
 
-fn none(transaction: &str) -> Refusal {
-    Refusal::not_found(format!("the partition has no message {transaction:?}"))
+fn none(transaction: &str) -> ApiError {
+    ApiError::not_found(format!("the partition has no message {transaction:?}"))
 }
 
 fn done(partition_id: String, transaction_id: String, message: impl Into<String>) -> Json<Done> {
@@ -141,7 +141,7 @@ fn done(partition_id: String, transaction_id: String, message: impl Into<String>
 async fn delete(
     State(queues): State<Queues>,
     Path((partition_id, transaction)): Path<(String, String)>,
-) -> Result<Json<Done>, Refusal> {
+) -> Result<Json<Done>, ApiError> {
     let id = partition(&partition_id)?;
     let deleted = queues.delete_message(id, &transaction).await?;
     let filter = DeadLetterFilter {
@@ -177,12 +177,12 @@ async fn delete(
 async fn retry(
     State(queues): State<Queues>,
     Path((partition_id, transaction)): Path<(String, String)>,
-) -> Result<Json<Done>, Refusal> {
+) -> Result<Json<Done>, ApiError> {
     match queues.retry_message(partition(&partition_id)?, &transaction).await? {
         None => Err(none(&transaction)),
         Some(Retried::Nothing) => {
             let why = format!("message {transaction:?} has not failed: there is nothing to try again");
-            Err(Refusal::new(StatusCode::CONFLICT, why))
+            Err(ApiError::new(StatusCode::CONFLICT, why))
         }
         Some(Retried::Replayed(dead)) => {
             Ok(done(partition_id, transaction, format!("{dead} dead letters are messages again")))
@@ -210,7 +210,7 @@ async fn retry(
 async fn bury(
     State(queues): State<Queues>,
     Path((partition_id, transaction)): Path<(String, String)>,
-) -> Result<Json<Done>, Refusal> {
+) -> Result<Json<Done>, ApiError> {
     if queues.bury_message(partition(&partition_id)?, &transaction, "moved by hand").await? {
         return Ok(done(partition_id, transaction, "the message is a dead letter"));
     }
@@ -219,21 +219,21 @@ async fn bury(
 
 type Three = Path<(String, String, String)>;
 
-async fn one_slashed(state: State<Queues>, Path((id, first, rest)): Three) -> Result<Json<Detail>, Refusal> {
+async fn one_slashed(state: State<Queues>, Path((id, first, rest)): Three) -> Result<Json<Detail>, ApiError> {
     one(state, Path((id, format!("{first}/{rest}")))).await
 }
 
-async fn delete_slashed(state: State<Queues>, Path((id, first, rest)): Three) -> Result<Json<Done>, Refusal> {
+async fn delete_slashed(state: State<Queues>, Path((id, first, rest)): Three) -> Result<Json<Done>, ApiError> {
     delete(state, Path((id, format!("{first}/{rest}")))).await
 }
 
-async fn post_slashed(state: State<Queues>, Path((id, first, rest)): Three) -> Result<Response, Refusal> {
+async fn post_slashed(state: State<Queues>, Path((id, first, rest)): Three) -> Result<Response, ApiError> {
     let name = format!("{first}/{rest}");
     if let Some(name) = name.strip_suffix("/retry") {
         return Ok(retry(state, Path((id, name.to_owned()))).await?.into_response());
     }
     match name.strip_suffix("/dlq") {
         Some(name) => Ok(bury(state, Path((id, name.to_owned()))).await?.into_response()),
-        None => Err(Refusal::not_found("there is nothing of that name to do with a message")),
+        None => Err(ApiError::not_found("there is nothing of that name to do with a message")),
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{Failure, Moment, Query, Refusal, Time};
+use web::{ApiError, Failure, Query, Time, Timestamp};
 
 use super::dead_letters::Letter;
 use super::page;
@@ -44,9 +44,9 @@ pub(super) struct Shown {
     /// Its place in the partition.
     offset: i64,
     #[schema(value_type = String, format = DateTime)]
-    created_at: Moment,
+    created_at: Timestamp,
     #[schema(value_type = Option<String>, format = DateTime)]
-    lease_expires_at: Option<Moment>,
+    lease_expires_at: Option<Timestamp>,
     /// How many consumer groups have ended it, and how many there are.
     #[schema(inline)]
     pub(super) bus_status: BusStatus,
@@ -61,7 +61,7 @@ pub(super) struct BusStatus {
 }
 
 impl Shown {
-    pub(super) fn of(message: MessageState, status: &'static str, lease_expires_at: Option<Moment>) -> Shown {
+    pub(super) fn of(message: MessageState, status: &'static str, lease_expires_at: Option<Timestamp>) -> Shown {
         Shown {
             id: message.id.to_string(),
             transaction_id: message.transaction_id,
@@ -75,7 +75,7 @@ impl Shown {
             producer_sub: message.producer,
             queue_priority: Some(message.priority),
             offset: message.offset,
-            created_at: Moment(message.created_at),
+            created_at: Timestamp(message.created_at),
             lease_expires_at,
             bus_status: BusStatus::default(),
         }
@@ -104,7 +104,7 @@ impl Shown {
 
 impl From<ListedMessage> for Shown {
     fn from(listed: ListedMessage) -> Shown {
-        let shown = Shown::of(listed.message, listed.status.name(), listed.leased_until.map(Moment));
+        let shown = Shown::of(listed.message, listed.status.name(), listed.leased_until.map(Timestamp));
         Shown { bus_status: BusStatus { consumed_by: listed.consumed_by, total_groups: listed.groups }, ..shown }
     }
 }
@@ -188,7 +188,7 @@ struct Parameters {
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-async fn list(State(queues): State<Queues>, query: Query) -> Result<Json<MessageList>, Refusal> {
+async fn list(State(queues): State<Queues>, query: Query) -> Result<Json<MessageList>, ApiError> {
     let (filter, page) = (filter(&query)?, page(&query, MESSAGES)?);
     let mode = queues.reading_mode(&filter).await?.into();
     if is_dead(query.text("status")) {
@@ -213,7 +213,7 @@ fn is_dead(status: Option<&str>) -> bool {
     matches!(status, Some("dlq" | DEAD))
 }
 
-fn filter(query: &Query) -> Result<MessageFilter, Refusal> {
+fn filter(query: &Query) -> Result<MessageFilter, ApiError> {
     let status = match query.text("status") {
         None | Some("all") => None,
         Some("pending") => Some(MessageStatus::Pending),
@@ -222,7 +222,7 @@ fn filter(query: &Query) -> Result<MessageFilter, Refusal> {
         dead if is_dead(dead) => None,
         Some(other) => {
             let known = "use pending, processing, completed or dlq";
-            return Err(Refusal::bad(format!("status: {other:?} is not known; {known}")));
+            return Err(ApiError::bad_request(format!("status: {other:?} is not known; {known}")));
         }
     };
     Ok(MessageFilter {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{Failure, Moment, Path, Query, Refusal};
+use web::{ApiError, Failure, Path, Query, Timestamp};
 
 use super::page;
 use super::resources::{PARTITIONS, none};
@@ -26,10 +26,10 @@ pub(super) struct PartitionState {
     name: String,
     queue: String,
     #[schema(value_type = String, format = DateTime)]
-    created_at: Moment,
+    created_at: Timestamp,
     /// When something was last pushed to it.
     #[schema(value_type = Option<String>, format = DateTime)]
-    last_push_at: Option<Moment>,
+    last_push_at: Option<Timestamp>,
     /// The offset of its first message,
     first_offset: i64,
     /// and of the next.
@@ -44,8 +44,8 @@ impl From<engine::PartitionState> for PartitionState {
             id: partition.id.to_string(),
             name: partition.name,
             queue: partition.queue,
-            created_at: Moment(partition.created_at),
-            last_push_at: partition.pushed_at.map(Moment),
+            created_at: Timestamp(partition.created_at),
+            last_push_at: partition.pushed_at.map(Timestamp),
             first_offset: partition.first_offset,
             next_offset: partition.head,
             messages: (partition.head - partition.first_offset) as u64,
@@ -68,19 +68,19 @@ struct CursorState {
     lease_id: Option<String>,
     leased_messages: u64,
     #[schema(value_type = Option<String>, format = DateTime)]
-    lease_expires_at: Option<Moment>,
+    lease_expires_at: Option<Timestamp>,
     /// When it is looked at next: at the end of the lease, or when a delayed or refused message is due. Null: when something is pushed.
     #[schema(value_type = Option<String>, format = DateTime)]
-    due_at: Option<Moment>,
+    due_at: Option<Timestamp>,
     /// How often the first message was refused.
     retry_count: u32,
     #[schema(value_type = Option<String>, format = DateTime)]
-    last_read_at: Option<Moment>,
+    last_read_at: Option<Timestamp>,
 }
 
 impl From<engine::CursorState> for CursorState {
     fn from(cursor: engine::CursorState) -> CursorState {
-        let due_at = cursor.due_at.map(Moment);
+        let due_at = cursor.due_at.map(Timestamp);
         CursorState {
             consumer_group: cursor.group,
             position: cursor.position,
@@ -91,7 +91,7 @@ impl From<engine::CursorState> for CursorState {
             leased_messages: cursor.leased,
             due_at,
             retry_count: cursor.retries,
-            last_read_at: cursor.read_at.map(Moment),
+            last_read_at: cursor.read_at.map(Timestamp),
         }
     }
 }
@@ -152,7 +152,7 @@ pub(super) struct Part {
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-async fn partitions(State(queues): State<Queues>, query: Query) -> Result<Json<PartitionList>, Refusal> {
+async fn partitions(State(queues): State<Queues>, query: Query) -> Result<Json<PartitionList>, ApiError> {
     let listed = queues.partitions(query.text("queue"), query.text("partition"), page(&query, PARTITIONS)?).await?;
     Ok(Json(PartitionList { partitions: listed.rows.into_iter().map(Into::into).collect(), total: listed.total }))
 }
@@ -175,7 +175,7 @@ pub(super) async fn depth(
     State(queues): State<Queues>,
     Path(queue): Path<String>,
     query: Query,
-) -> Result<Json<Depth>, Refusal> {
+) -> Result<Json<Depth>, ApiError> {
     let depth = queues.depth(&queue, query.text("group")).await?.ok_or_else(|| none(&queue))?;
     let part = |(partition, pending)| PartitionDepth { partition, pending };
     Ok(Json(Depth {

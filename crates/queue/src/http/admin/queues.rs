@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{Body, Failure, Path, Query, Refusal};
+use web::{ApiError, Body, Failure, Path, Query};
 
 use super::given::Given;
 use crate::configure::{Change, Settings};
@@ -135,12 +135,12 @@ struct Configured {
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-async fn configure(State(queues): State<Queues>, body: Body) -> Result<Json<Configured>, Refusal> {
+async fn configure(State(queues): State<Queues>, body: Body) -> Result<Json<Configured>, ApiError> {
     let (queue, namespace, task, change) = read(&body)?;
     let configured = queues.configure(&queue, namespace.as_deref(), task.as_deref(), &change).await;
     let configured = configured.map_err(|error| match error {
         // Asked for, not found out: it is the request that cannot be carried out here.
-        Error::NoKey { .. } => Refusal::bad("encryptionEnabled: this server has no encryption key"),
+        Error::NoKey { .. } => ApiError::bad_request("encryptionEnabled: this server has no encryption key"),
         error => error.into(),
     })?;
     Ok(Json(Configured {
@@ -156,14 +156,14 @@ async fn configure(State(queues): State<Queues>, body: Body) -> Result<Json<Conf
 
 type Read = (String, Option<String>, Option<String>, Change);
 
-fn read(body: &Body) -> Result<Read, Refusal> {
+fn read(body: &Body) -> Result<Read, ApiError> {
     let Wish { queue, namespace, task, options } = body.json()?;
-    let queue = field::text(queue, "queue")?.ok_or_else(|| Refusal::bad("queue: it is missing"))?;
+    let queue = field::text(queue, "queue")?.ok_or_else(|| ApiError::bad_request("queue: it is missing"))?;
     let change = change(&options.unwrap_or_default())?;
     Ok((queue, field::text(namespace, "namespace")?, field::text(task, "task")?, change))
 }
 
-fn change(options: &HashMap<String, &RawValue>) -> Result<Change, Refusal> {
+fn change(options: &HashMap<String, &RawValue>) -> Result<Change, ApiError> {
     let number = |name: &str| whole(options.get(name).copied(), name);
     let flag = |name: &str| truth(options.get(name).copied(), name);
     Ok(Change {
@@ -188,19 +188,19 @@ fn change(options: &HashMap<String, &RawValue>) -> Result<Change, Refusal> {
 }
 
 /// A whole number. Languages without such write it with a fraction of nothing.
-fn whole(raw: Raw<'_>, what: &str) -> Result<Option<i64>, Refusal> {
+fn whole(raw: Raw<'_>, what: &str) -> Result<Option<i64>, ApiError> {
     let Some(text) = raw.map(RawValue::get).filter(|text| *text != "null") else { return Ok(None) };
     let fraction = || text.parse::<f64>().ok().filter(|number| number.fract() == 0.0).map(|number| number as i64);
     let number = text.parse::<i64>().ok().or_else(fraction);
-    number.map(Some).ok_or_else(|| Refusal::bad(format!("{what}: it must be a whole number")))
+    number.map(Some).ok_or_else(|| ApiError::bad_request(format!("{what}: it must be a whole number")))
 }
 
-fn truth(raw: Raw<'_>, what: &str) -> Result<Option<bool>, Refusal> {
+fn truth(raw: Raw<'_>, what: &str) -> Result<Option<bool>, ApiError> {
     match raw.map(RawValue::get) {
         None | Some("null") => Ok(None),
         Some("true") => Ok(Some(true)),
         Some("false") => Ok(Some(false)),
-        Some(_) => Err(Refusal::bad(format!("{what}: it must be true or false"))),
+        Some(_) => Err(ApiError::bad_request(format!("{what}: it must be true or false"))),
     }
 }
 
@@ -224,7 +224,7 @@ pub(super) struct Deleted {
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-pub(super) async fn delete(State(queues): State<Queues>, Path(queue): Path<String>) -> Result<Json<Deleted>, Refusal> {
+pub(super) async fn delete(State(queues): State<Queues>, Path(queue): Path<String>) -> Result<Json<Deleted>, ApiError> {
     let existed = queues.delete_queue(&queue).await?;
     Ok(Json(Deleted { deleted: true, queue, existed }))
 }
@@ -232,7 +232,7 @@ pub(super) async fn delete(State(queues): State<Queues>, Path(queue): Path<Strin
 pub(super) async fn delete_slashed(
     state: State<Queues>,
     Path((queue, rest)): Path<(String, String)>,
-) -> Result<Json<Deleted>, Refusal> {
+) -> Result<Json<Deleted>, ApiError> {
     delete(state, Path(format!("{queue}/{rest}"))).await
 }
 
@@ -266,11 +266,11 @@ async fn clear(
     State(queues): State<Queues>,
     Path(queue): Path<String>,
     query: Query,
-) -> Result<Json<Cleared>, Refusal> {
+) -> Result<Json<Cleared>, ApiError> {
     let partition = query.name("partition");
     match queues.clear(&queue, partition.as_deref()).await? {
         Some(messages) => Ok(Json(Cleared { cleared: true, queue, partition, messages })),
-        None => Err(Refusal::not_found(format!("there is no queue {queue:?}"))),
+        None => Err(ApiError::not_found(format!("there is no queue {queue:?}"))),
     }
 }
 
@@ -278,10 +278,10 @@ async fn clear_slashed(
     state: State<Queues>,
     Path((queue, rest)): Path<(String, String)>,
     query: Query,
-) -> Result<Json<Cleared>, Refusal> {
+) -> Result<Json<Cleared>, ApiError> {
     match rest.strip_suffix("/clear") {
         Some(rest) => clear(state, Path(format!("{queue}/{rest}")), query).await,
-        None => Err(Refusal::not_found("there is nothing of that name to delete")),
+        None => Err(ApiError::not_found("there is nothing of that name to delete")),
     }
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{Failure, Moment, Path, Query, Refusal};
+use web::{ApiError, Failure, Path, Query, Timestamp};
 
 use super::groups::GroupState;
 use super::page;
@@ -91,7 +91,7 @@ pub(super) struct QueueState {
     namespace: String,
     task: String,
     #[schema(value_type = String, format = DateTime)]
-    created_at: Moment,
+    created_at: Timestamp,
     partitions: u64,
     messages: Counts,
 }
@@ -103,7 +103,7 @@ impl From<engine::QueueState> for QueueState {
             name: queue.name,
             namespace: queue.namespace,
             task: queue.task,
-            created_at: Moment(queue.created_at),
+            created_at: Timestamp(queue.created_at),
             partitions: queue.partitions,
             messages: queue.messages.into(),
         }
@@ -127,7 +127,7 @@ pub(super) struct QueueDetail {
     namespace: String,
     task: String,
     #[schema(value_type = String, format = DateTime)]
-    created_at: Moment,
+    created_at: Timestamp,
     options: Set,
     messages: Counts,
     dead_letters: u64,
@@ -146,7 +146,7 @@ impl From<engine::QueueDetail> for QueueDetail {
             name: queue.name,
             namespace: queue.namespace,
             task: queue.task,
-            created_at: Moment(queue.created_at),
+            created_at: Timestamp(queue.created_at),
             options: queue.settings.into(),
             messages: queue.messages.into(),
             dead_letters,
@@ -208,7 +208,7 @@ pub(super) struct Search {
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-async fn overview(State(queues): State<Queues>) -> Result<Json<Overview>, Refusal> {
+async fn overview(State(queues): State<Queues>) -> Result<Json<Overview>, ApiError> {
     Ok(Json(queues.overview().await?.into()))
 }
 
@@ -221,7 +221,7 @@ async fn overview(State(queues): State<Queues>) -> Result<Json<Overview>, Refusa
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-pub(super) async fn queues(State(queues): State<Queues>, query: Query) -> Result<Json<QueueList>, Refusal> {
+pub(super) async fn queues(State(queues): State<Queues>, query: Query) -> Result<Json<QueueList>, ApiError> {
     let listed = queues.queues(query.text("search"), page(&query, QUEUES)?).await?;
     Ok(Json(QueueList { queues: listed.rows.into_iter().map(Into::into).collect(), total: listed.total }))
 }
@@ -241,24 +241,24 @@ async fn queue(
     State(queues): State<Queues>,
     Path(queue): Path<String>,
     query: Query,
-) -> Result<Json<QueueDetail>, Refusal> {
+) -> Result<Json<QueueDetail>, ApiError> {
     Ok(Json(detail(&queues, &queue, &query).await?))
 }
 
-pub(super) async fn detail(queues: &Queues, queue: &str, query: &Query) -> Result<QueueDetail, Refusal> {
+pub(super) async fn detail(queues: &Queues, queue: &str, query: &Query) -> Result<QueueDetail, ApiError> {
     let detail = queues.queue(queue, query.text("partition"), page(query, PARTITIONS)?).await?;
     Ok(detail.ok_or_else(|| none(queue))?.into())
 }
 
-pub(super) fn none(queue: &str) -> Refusal {
-    Refusal::not_found(format!("there is no queue {queue:?}"))
+pub(super) fn none(queue: &str) -> ApiError {
+    ApiError::not_found(format!("there is no queue {queue:?}"))
 }
 
 async fn queue_slashed(
     state: State<Queues>,
     Path((queue, rest)): Path<(String, String)>,
     query: Query,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ApiError> {
     let name = format!("{queue}/{rest}");
     Ok(match name.strip_suffix("/depth") {
         Some(name) => depth(state, Path(name.to_owned()), query).await?.into_response(),
@@ -274,7 +274,7 @@ async fn queue_slashed(
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-async fn namespaces(State(queues): State<Queues>) -> Result<Json<NamespaceList>, Refusal> {
+async fn namespaces(State(queues): State<Queues>) -> Result<Json<NamespaceList>, ApiError> {
     Ok(Json(NamespaceList { namespaces: queues.namespaces().await?.into_iter().map(Into::into).collect() }))
 }
 
@@ -286,6 +286,6 @@ async fn namespaces(State(queues): State<Queues>) -> Result<Json<NamespaceList>,
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-async fn tasks(State(queues): State<Queues>) -> Result<Json<TaskList>, Refusal> {
+async fn tasks(State(queues): State<Queues>) -> Result<Json<TaskList>, ApiError> {
     Ok(Json(TaskList { tasks: queues.tasks().await?.into_iter().map(Into::into).collect() }))
 }

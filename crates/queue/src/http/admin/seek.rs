@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{Body, Failure, Path, Refusal, Time, Yes};
+use web::{ApiError, Body, Failure, Path, Time, True};
 
 use crate::group::Seek;
 use crate::http::field::{self, Raw};
@@ -27,7 +27,7 @@ enum Wish {
     Time { timestamp: Time },
     /// To what comes next.
     #[schema(rename_all = "camelCase")]
-    End { to_end: Yes },
+    End { to_end: True },
 }
 
 #[derive(Deserialize)]
@@ -40,14 +40,14 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn seek(&self) -> Result<Seek, Refusal> {
+    fn seek(&self) -> Result<Seek, ApiError> {
         match (field::name(self.timestamp, "timestamp")?, self.to_end.unwrap_or(false)) {
             (None, true) => Ok(Seek::End),
             (Some(time), false) => {
-                web::parse_time(&time).map(Seek::Time).ok_or_else(|| Refusal::not_a_time("timestamp", &time))
+                web::parse_timestamp(&time).map(Seek::Time).ok_or_else(|| ApiError::not_a_timestamp("timestamp", &time))
             }
-            (Some(_), true) => Err(Refusal::bad("timestamp and toEnd: only one of them can be meant")),
-            (None, false) => Err(Refusal::bad("timestamp: give it, or toEnd: true")),
+            (Some(_), true) => Err(ApiError::bad_request("timestamp and toEnd: only one of them can be meant")),
+            (None, false) => Err(ApiError::bad_request("timestamp: give it, or toEnd: true")),
         }
     }
 }
@@ -80,7 +80,7 @@ async fn seek(
     state: State<Queues>,
     Path((group, queue)): Path<(String, String)>,
     body: Body,
-) -> Result<Json<Moved>, Refusal> {
+) -> Result<Json<Moved>, ApiError> {
     moved(&state, group, queue, None, &body).await
 }
 
@@ -104,7 +104,7 @@ async fn seek_partition(
     state: State<Queues>,
     Path((group, queue, partition)): Path<(String, String, String)>,
     body: Body,
-) -> Result<Json<Moved>, Refusal> {
+) -> Result<Json<Moved>, ApiError> {
     moved(&state, group, queue, Some(partition), &body).await
 }
 
@@ -114,12 +114,12 @@ pub(super) async fn moved(
     queue: String,
     partition: Option<String>,
     body: &Body,
-) -> Result<Json<Moved>, Refusal> {
+) -> Result<Json<Moved>, ApiError> {
     let to = body.json::<Place<'_>>()?.seek()?;
     match (queues.seek(&group, &queue, partition.as_deref(), to).await?, &partition) {
-        (None, _) => Err(Refusal::not_found(format!("queue {queue:?} has no consumer group {group:?}"))),
+        (None, _) => Err(ApiError::not_found(format!("queue {queue:?} has no consumer group {group:?}"))),
         (Some(0), Some(partition)) => {
-            Err(Refusal::not_found(format!("queue {queue:?} has no partition {partition:?}")))
+            Err(ApiError::not_found(format!("queue {queue:?} has no partition {partition:?}")))
         }
         (Some(moved), _) => {
             Ok(Json(Moved { success: true, consumer_group: group, queue, partition, partitions_updated: moved }))

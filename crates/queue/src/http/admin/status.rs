@@ -10,7 +10,7 @@ use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{Failure, Moment, Path, Query, Refusal};
+use web::{ApiError, Failure, Path, Query, Timestamp};
 
 use super::groups::GroupState;
 use super::maintenance::Shown as MaintenanceState;
@@ -129,7 +129,7 @@ struct TableState {
     rows: u64,
     dead_rows: u64,
     #[schema(value_type = Option<String>, format = DateTime)]
-    last_autovacuum_at: Option<Moment>,
+    last_autovacuum_at: Option<Timestamp>,
 }
 
 impl From<engine::DatabaseState> for DatabaseState {
@@ -139,7 +139,7 @@ impl From<engine::DatabaseState> for DatabaseState {
             bytes: table.bytes,
             rows: table.rows,
             dead_rows: table.dead_rows,
-            last_autovacuum_at: table.vacuumed_at.map(Moment),
+            last_autovacuum_at: table.vacuumed_at.map(Timestamp),
         };
         DatabaseState {
             version: database.version,
@@ -167,7 +167,7 @@ struct Refreshed {
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-async fn status(State(queues): State<Queues>) -> Result<Json<Status>, Refusal> {
+async fn status(State(queues): State<Queues>) -> Result<Json<Status>, ApiError> {
     Ok(Json(Status {
         overview: queues.overview().await?.into(),
         maintenance: queues.maintenance().await?.into(),
@@ -184,7 +184,7 @@ async fn status(State(queues): State<Queues>) -> Result<Json<Status>, Refusal> {
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-async fn queues(state: State<Queues>, query: Query) -> Result<Json<QueueList>, Refusal> {
+async fn queues(state: State<Queues>, query: Query) -> Result<Json<QueueList>, ApiError> {
     super::resources::queues(state, query).await
 }
 
@@ -203,7 +203,7 @@ async fn queue(
     State(queues): State<Queues>,
     Path(queue): Path<String>,
     query: Query,
-) -> Result<Json<QueueDetail>, Refusal> {
+) -> Result<Json<QueueDetail>, ApiError> {
     Ok(Json(detail(&queues, &queue, &query).await?))
 }
 
@@ -211,7 +211,7 @@ async fn queue_slashed(
     state: State<Queues>,
     Path((queue, rest)): Path<(String, String)>,
     query: Query,
-) -> Result<Json<QueueDetail>, Refusal> {
+) -> Result<Json<QueueDetail>, ApiError> {
     self::queue(state, Path(format!("{queue}/{rest}")), query).await
 }
 
@@ -223,7 +223,7 @@ async fn queue_slashed(
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-async fn analytics(State(queues): State<Queues>) -> Result<Json<Analytics>, Refusal> {
+async fn analytics(State(queues): State<Queues>) -> Result<Json<Analytics>, ApiError> {
     Ok(Json(Analytics {
         overview: queues.overview().await?.into(),
         consumer_groups: queues.groups(None, None).await?.into_iter().map(Into::into).collect(),
@@ -257,7 +257,7 @@ async fn worker_metrics(State(queues): State<Queues>) -> Json<ServerState> {
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-async fn postgres_stats(State(queues): State<Queues>) -> Result<Json<DatabaseState>, Refusal> {
+async fn postgres_stats(State(queues): State<Queues>) -> Result<Json<DatabaseState>, ApiError> {
     Ok(Json(queues.database().await?.into()))
 }
 

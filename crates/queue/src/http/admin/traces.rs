@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{Body, Failure, Id, Moment, Path, Query, Refusal, Time};
+use web::{ApiError, Body, Failure, Id, Path, Query, Time, Timestamp};
 
 use super::{page, partition};
 use crate::http::field::{self, Raw};
@@ -66,8 +66,8 @@ struct Note<'a> {
 }
 
 impl Note<'_> {
-    fn read(self) -> Result<NewTrace, Refusal> {
-        let missing = |what: &str| Refusal::bad(format!("{what}: it is missing"));
+    fn read(self) -> Result<NewTrace, ApiError> {
+        let missing = |what: &str| ApiError::bad_request(format!("{what}: it is missing"));
         let id = field::name(self.partition_id, "partitionId")?.ok_or_else(|| missing("partitionId"))?;
         let transaction_id = field::name(self.transaction_id, "transactionId")?;
         Ok(NewTrace {
@@ -109,7 +109,7 @@ struct Shown {
     data: Box<RawValue>,
     worker_id: Option<String>,
     #[schema(value_type = String, format = DateTime)]
-    created_at: Moment,
+    created_at: Timestamp,
 }
 
 impl From<Trace> for Shown {
@@ -125,7 +125,7 @@ impl From<Trace> for Shown {
             event_type: trace.event_type,
             data: trace.data,
             worker_id: trace.worker,
-            created_at: Moment(trace.created_at),
+            created_at: Timestamp(trace.created_at),
         }
     }
 }
@@ -153,9 +153,9 @@ struct Named {
     trace_count: u64,
     message_count: u64,
     #[schema(value_type = String, format = DateTime)]
-    first_seen_at: Moment,
+    first_seen_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
-    last_seen_at: Moment,
+    last_seen_at: Timestamp,
 }
 
 impl From<TraceName> for Named {
@@ -164,8 +164,8 @@ impl From<TraceName> for Named {
             name: name.name,
             trace_count: name.traces,
             message_count: name.messages,
-            first_seen_at: Moment(name.first_at),
-            last_seen_at: Moment(name.last_at),
+            first_seen_at: Timestamp(name.first_at),
+            last_seen_at: Timestamp(name.last_at),
         }
     }
 }
@@ -202,7 +202,7 @@ struct When {
     to: Option<String>,
 }
 
-fn period(query: &Query) -> Result<Period, Refusal> {
+fn period(query: &Query) -> Result<Period, ApiError> {
     Ok(Period { from: query.time("from")?, before: query.time("to")? })
 }
 
@@ -216,11 +216,11 @@ fn period(query: &Query) -> Result<Period, Refusal> {
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-async fn add(State(queues): State<Queues>, body: Body) -> Result<(StatusCode, Json<Noted>), Refusal> {
+async fn add(State(queues): State<Queues>, body: Body) -> Result<(StatusCode, Json<Noted>), ApiError> {
     let note = body.json::<Note<'_>>()?.read()?;
     match queues.add_trace(&note).await? {
         Some(id) => Ok((StatusCode::CREATED, Json(Noted { success: true, id }))),
-        None => Err(Refusal::not_found("partitionId: there is no such partition")),
+        None => Err(ApiError::not_found("partitionId: there is no such partition")),
     }
 }
 
@@ -234,7 +234,7 @@ async fn add(State(queues): State<Queues>, body: Body) -> Result<(StatusCode, Js
         (status = 503, description = "The database is away; try again", body = Failure),
     )
 )]
-async fn names(State(queues): State<Queues>, query: Query) -> Result<Json<TraceNameList>, Refusal> {
+async fn names(State(queues): State<Queues>, query: Query) -> Result<Json<TraceNameList>, ApiError> {
     let listed = queues.trace_names(query.text("search"), period(&query)?, page(&query, TRACES)?).await?;
     Ok(Json(TraceNameList { names: listed.rows.into_iter().map(Into::into).collect(), total: listed.total }))
 }
@@ -253,7 +253,7 @@ async fn named(
     State(queues): State<Queues>,
     Path(name): Path<String>,
     query: Query,
-) -> Result<Json<TraceList>, Refusal> {
+) -> Result<Json<TraceList>, ApiError> {
     Ok(Json(queues.traces_named(&name, period(&query)?, page(&query, TRACES)?).await?.into()))
 }
 
@@ -261,7 +261,7 @@ async fn named_slashed(
     state: State<Queues>,
     Path((name, rest)): Path<(String, String)>,
     query: Query,
-) -> Result<Json<TraceList>, Refusal> {
+) -> Result<Json<TraceList>, ApiError> {
     named(state, Path(format!("{name}/{rest}")), query).await
 }
 
@@ -283,7 +283,7 @@ async fn of_message(
     State(queues): State<Queues>,
     Path((id, transaction)): Path<(String, String)>,
     query: Query,
-) -> Result<Json<TraceList>, Refusal> {
+) -> Result<Json<TraceList>, ApiError> {
     Ok(Json(queues.traces(partition(&id)?, &transaction, page(&query, TRACES)?).await?.into()))
 }
 
@@ -291,6 +291,6 @@ async fn of_message_slashed(
     state: State<Queues>,
     Path((id, first, rest)): Path<(String, String, String)>,
     query: Query,
-) -> Result<Json<TraceList>, Refusal> {
+) -> Result<Json<TraceList>, ApiError> {
     of_message(state, Path((id, format!("{first}/{rest}"))), query).await
 }

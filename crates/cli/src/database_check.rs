@@ -1,11 +1,11 @@
-//! Whether the database answers, asked so that asking does no harm.
+//! Health checks of the database that do not harm the pool.
 //!
-//! A question over a network that went silent is never answered, and a connection that waits for the answer is missing from
-//! the pool: probes could drain it. Every wait here has a bound, and a bound that is reached is reported ([`within`]) before
-//! the connection goes back, so that the pool tests it first.
+//! On a silent network a query never returns, and its connection is missing from the pool: probes could drain it. Every
+//! wait here has a timeout, and a timeout is reported ([`within`]) before the connection is returned, so that the pool
+//! tests it first.
 //!
-//! A pool whose connections are all busy is a sign of much work, not of a database that is away: requests sent elsewhere
-//! would only move the crowd. Then the question is asked on a connection of its own.
+//! A pool whose connections are all in use means load, not an outage: moving requests to another server would not help.
+//! Then the check uses a connection of its own.
 
 use std::{future::Future, pin::Pin, time::Duration};
 
@@ -16,10 +16,10 @@ use tokio::time::timeout;
 
 use crate::http::{Check, Verdict};
 
-/// How long a connection and an answer may each take. Both of the two ways together fit into what a check may take.
+/// How long connecting and a query may each take. Both attempts together fit into the deadline of a check.
 const ANSWER_WITHIN: Duration = Duration::from_millis(450);
 
-/// How the check gets past connections that died with a restarted server: a few attempts, none of which starts late.
+/// How the check gets past connections that a restarted server has closed: a few attempts, none of which starts late.
 const PING: Policy = Policy {
     attempts: 4,
     first: Duration::from_millis(10),
@@ -27,14 +27,14 @@ const PING: Policy = Policy {
     give_up_after: Duration::from_millis(100),
 };
 
-/// The check of the database.
-pub(crate) struct Reachable {
+/// Whether the database is reachable.
+pub(crate) struct DatabaseCheck {
     pub(crate) database: pg::Database,
-    /// How many connections the pool may have.
+    /// The maximum size of the pool.
     pub(crate) pool_size: u32,
 }
 
-impl Check for Reachable {
+impl Check for DatabaseCheck {
     fn name(&self) -> &'static str {
         "database"
     }
@@ -44,7 +44,7 @@ impl Check for Reachable {
             match retry(&PING, "health check", |_| ping(&self.database)).await {
                 Ok(()) => Verdict::Good,
                 Err(error) if !error.is_transient() => Verdict::Down(error.client_message().into()),
-                Err(_) if self.is_saturated() && self.answers_beside_the_pool().await => {
+                Err(_) if self.is_saturated() && self.responds_outside_the_pool().await => {
                     Verdict::Degraded(format!("all {} connections are in use (--pool-size)", self.pool_size))
                 }
                 Err(error) => Verdict::Down(self.why_down(&error).await.into()),
@@ -53,13 +53,13 @@ impl Check for Reachable {
     }
 }
 
-impl Reachable {
+impl DatabaseCheck {
     fn is_saturated(&self) -> bool {
         let pool = self.database.pool();
         pool.size() >= self.pool_size && pool.num_idle() == 0
     }
 
-    /// Why there is no connection. The pool waits for one as long as it may, so it is tried once beside it.
+    /// Why there is no connection. The pool only reports a timeout, so one attempt is made outside of it.
     async fn why_down(&self, error: &pg::Error) -> &'static str {
         let short = match error.shortage() {
             None => {
@@ -68,27 +68,28 @@ impl Reachable {
             }
             short => short,
         };
-        short.map_or("cannot be reached", Shortage::reason)
+        short.map_or("not reachable", Shortage::reason)
     }
 
-    /// Asks on a connection of its own. Where a pooler leaves no way to open one, a full pool has to be proof enough.
-    async fn answers_beside_the_pool(&self) -> bool {
+    /// Queries on a connection of its own. If a pooler does not allow one, a full pool counts as proof.
+    async fn responds_outside_the_pool(&self) -> bool {
         let Ok(own) = self.database.dedicated("reveille health", &[]) else { return true };
         let asked = async { sqlx::query("select 1").execute(&own).await.map_err(pg::Error::from) };
         let answered = within(ANSWER_WITHIN, asked).await.is_ok();
-        // Said in the background: a server that does not answer does not say goodbye either.
+        // Closed in the background: a server that does not respond does not acknowledge the close either.
         tokio::spawn(async move { timeout(ANSWER_WITHIN, own.close()).await });
         answered
     }
 }
 
-/// Whether the database can do its work: it may answer, and have no room left. Nothing is asked unless a write has failed for that; then it counts until one succeeds, and if nothing else
-/// is written, a small one is tried. Reads may still work, so the process stays ready.
-pub(crate) struct Writable {
+/// Whether the database has the resources for writes. No statement is sent unless a write has failed for lack of one; then
+/// the process is degraded until a write succeeds, and if there is none, a small one is tried. Reads may still work, so
+/// the process stays ready.
+pub(crate) struct CapacityCheck {
     pub(crate) database: pg::Database,
 }
 
-impl Check for Writable {
+impl Check for CapacityCheck {
     fn name(&self) -> &'static str {
         "database"
     }
@@ -101,9 +102,9 @@ impl Check for Writable {
     }
 }
 
-/// Asks the least there is to ask.
+/// The smallest possible query.
 async fn ping(database: &pg::Database) -> pg::Result<()> {
-    // Nothing has been asked yet, so it is not the connection that is in doubt.
+    // No query has been sent yet, so a timeout says nothing about the connection.
     let session = timeout(ANSWER_WITHIN, database.session()).await;
     let mut session = session.unwrap_or(Err(pg::Error::Exhausted))?;
     within(ANSWER_WITHIN, async {
@@ -120,8 +121,8 @@ mod tests {
 
     use super::*;
 
-    fn reachable(database: pg::Database) -> Reachable {
-        Reachable { database, pool_size: 1 }
+    fn reachable(database: pg::Database) -> DatabaseCheck {
+        DatabaseCheck { database, pool_size: 1 }
     }
 
     async fn one_connection(url: &str) -> pg::Database {
@@ -130,7 +131,7 @@ mod tests {
     }
 
     /// Checks until the verdict is the expected one: on a busy machine a single check may take longer than its limit.
-    async fn becomes(check: &Reachable, expected: impl Fn(&Verdict) -> bool) -> Verdict {
+    async fn becomes(check: &DatabaseCheck, expected: impl Fn(&Verdict) -> bool) -> Verdict {
         let checked = async {
             loop {
                 let verdict = check.check().await;
@@ -142,12 +143,12 @@ mod tests {
         timeout(Duration::from_secs(60), checked).await.expect("the expected verdict")
     }
 
-    async fn becomes_good(check: &Reachable) {
+    async fn becomes_good(check: &DatabaseCheck) {
         becomes(check, |verdict| *verdict == Verdict::Good).await;
     }
 
-    /// A pool that is all in use degrades the process; it is no reason to send requests elsewhere.
-    /// The only connection is held while the check is made, and given back before the next.
+    /// A pool whose connections are all in use degrades the process, which stays ready.
+    /// The test holds the only connection during the check and returns it before the next.
     #[tokio::test]
     async fn a_busy_pool_degrades_and_is_not_an_outage() {
         let db = TestDb::new().await;
@@ -160,8 +161,8 @@ mod tests {
         becomes_good(&check).await;
     }
 
-    /// A server that has too many connections must be told from one that is away: the reason says what to do about it, also for whoever asks next.
-    /// The test holds all connections of a server with few.
+    /// "Too many connections" must be distinguished from an unreachable server: the reason names it, in the next check,
+    /// too. The test holds all connections of a server with few.
     #[tokio::test]
     async fn too_many_connections_are_named() {
         let few = [("max_connections", "4"), ("superuser_reserved_connections", "0"), ("max_wal_senders", "0")];
@@ -177,22 +178,22 @@ mod tests {
             becomes(&check, named).await;
         }
         assert_eq!(
-            Writable { database: check.database.clone() }.check().await,
+            CapacityCheck { database: check.database.clone() }.check().await,
             Verdict::Degraded(Shortage::Connections.reason().into())
         );
         drop(held);
         becomes_good(&check).await;
     }
 
-    /// A network that goes silent is an outage, and asking about it must not use the pool up: when the network is back, so is the
-    /// database. The proxy swallows everything; more checks are made than the pool has connections.
+    /// A silent network is an outage, and checks must not drain the pool: when the network is back, so is the database.
+    /// The proxy drops everything; more checks are made than the pool has connections.
     #[tokio::test]
     async fn a_silent_network_is_an_outage_and_drains_nothing() {
         let db = TestDb::new().await;
         let proxy = Proxy::start(&db).await;
         let check = reachable(one_connection(proxy.url()).await);
         becomes_good(&check).await;
-        // The driver asks a connection that comes back whether it is well, without a limit: that is to be over.
+        // The driver pings a returned connection without a timeout: wait until that is over.
         while check.database.pool().num_idle() == 0 {
             tokio::task::yield_now().await;
         }

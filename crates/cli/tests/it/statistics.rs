@@ -43,7 +43,7 @@ async fn the_figures_that_operators_alert_on_are_exported() {
         (r#"reveille_queue_group_lag{queue="orders",group="billing"}"#, 2.0),
         ("reveille_pool_connections_limit", 10.0),
         (r#"reveille_database_errors_total{kind="exhausted"}"#, 0.0),
-        (r#"reveille_figures_failures_total{product="queue"}"#, 0.0),
+        (r#"reveille_statistics_failures_total{product="queue"}"#, 0.0),
         (r#"reveille_queue_messages_pushed_total{queue="orders"}"#, 3.0),
         (r#"reveille_queue_messages_delivered_total{queue="orders",group="billing"}"#, 1.0),
         (r#"reveille_queue_messages_acked_total{queue="orders",group="billing"}"#, 0.0),

@@ -1,42 +1,42 @@
-//! The figures of the queues.
+//! Statistics of queues.
 
 use std::time::Duration;
 
 use super::{
     ACKED, DEAD_LETTERED, DELIVERED, FAILED, GROUP_LAG, GROUP_OLDEST, PUSHED, QUEUE_DEAD_LETTERS, QUEUE_DEPTH,
-    QUEUE_OLDEST, QUEUE_PARTITIONS, grown,
+    QUEUE_OLDEST, QUEUE_PARTITIONS, extrapolated,
 };
-use crate::http::Family;
+use crate::http::MetricFamily;
 
-/// As they are now, `age` after they were read.
-pub(super) fn families(figures: &queue::Figures, age: Duration) -> Vec<Family> {
+/// The current values, `age` after they were read.
+pub(super) fn families(statistics: &queue::Figures, age: Duration) -> Vec<MetricFamily> {
     let [mut depth, mut oldest, mut partitions, mut dead_letters] =
-        [QUEUE_DEPTH, QUEUE_OLDEST, QUEUE_PARTITIONS, QUEUE_DEAD_LETTERS].map(Family::new);
-    for one in &figures.queues {
+        [QUEUE_DEPTH, QUEUE_OLDEST, QUEUE_PARTITIONS, QUEUE_DEAD_LETTERS].map(MetricFamily::new);
+    for one in &statistics.queues {
         let labels = [("queue", one.queue.as_deref().unwrap_or_default())];
         depth.add(labels, one.depth as f64);
-        oldest.add(labels, grown(one.oldest, age));
+        oldest.add(labels, extrapolated(one.oldest, age));
         partitions.add(labels, one.partitions as f64);
         dead_letters.add(labels, one.dead_letters as f64);
     }
-    let [mut lag, mut group_oldest] = [GROUP_LAG, GROUP_OLDEST].map(Family::new);
-    for one in &figures.groups {
+    let [mut lag, mut group_oldest] = [GROUP_LAG, GROUP_OLDEST].map(MetricFamily::new);
+    for one in &statistics.groups {
         let (queue, group) = one.group.as_ref().map_or(("", ""), |(queue, group)| (queue, group));
         let labels = [("queue", queue), ("group", group)];
         lag.add(labels, one.lag as f64);
-        group_oldest.add(labels, grown(one.oldest, age));
+        group_oldest.add(labels, extrapolated(one.oldest, age));
     }
     vec![depth, oldest, partitions, dead_letters, lag, group_oldest]
 }
 
-/// What this process has counted.
-pub(super) fn counted(tallies: &queue::Tallies) -> Vec<Family> {
-    let mut pushed = Family::new(PUSHED);
+/// The counters of this process.
+pub(super) fn counted(tallies: &queue::Tallies) -> Vec<MetricFamily> {
+    let mut pushed = MetricFamily::new(PUSHED);
     for one in &tallies.queues {
         pushed.add([("queue", one.queue.as_deref().unwrap_or_default())], one.pushed as f64);
     }
     let [mut delivered, mut acked, mut failed, mut dead_lettered] =
-        [DELIVERED, ACKED, FAILED, DEAD_LETTERED].map(Family::new);
+        [DELIVERED, ACKED, FAILED, DEAD_LETTERED].map(MetricFamily::new);
     for one in &tallies.groups {
         let (queue, group) = one.group.as_ref().map_or(("", ""), |(queue, group)| (queue, group));
         let labels = [("queue", queue), ("group", group)];

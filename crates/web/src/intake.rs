@@ -1,4 +1,4 @@
-//! Reading a body: charged as it arrives, bounded in size and time.
+//! Reads a request body: charged as it arrives, bounded in size and time.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -8,104 +8,105 @@ use axum::body::{Body, HttpBody as _};
 use axum::http::StatusCode;
 use tokio::time::{Instant, timeout_at};
 
-use crate::memory::{Arrival, Memory};
-use crate::refusal::Refusal;
+use crate::error::ApiError;
+use crate::memory::{Memory, Transfer};
 
-/// How long a body may take from its headers to its end. The largest one then needs 170 kB/s.
+/// How long a body may take from its headers to its end. The largest body then needs 170 kB/s.
 const BODY_WITHIN: Duration = Duration::from_secs(60);
 
-/// How long the rest of a body that is too large is read and dropped before it is refused. A connection that closes while
-/// its client still sends is reset, and the client may lose the answer.
+/// How long the rest of a body that is too large is read and dropped before the response. A connection that is closed
+/// while its client still sends is reset, and the client may lose the response.
 const DISCARD_WITHIN: Duration = Duration::from_secs(2);
 
-/// What a body holds without being charged: no more than a connection takes anyway.
+/// Bytes of a body that are not charged: a connection takes as much anyway.
 const UNCHARGED_BYTES: usize = 4 * 1024;
 
-/// A body that was compressed is charged twice: decompression keeps what it may refer back to.
+/// A compressed body is charged this many times its size: the decompressor keeps a window of its output.
 const COMPRESSED_TIMES: usize = 2;
 
-/// Says that a body is compressed. The header that says so is gone when a body is read.
+/// Marks a request with a compressed body: the decompression layer removes the header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Compressed;
 
-/// Reads a body to its end; what it holds is given back with the [`Arrival`]. `refuse` is asked once there is a first byte.
+/// Reads a body to its end. Its memory stays charged until the [`Transfer`] is dropped. `reject` is called at the first
+/// byte and can reject a body that is not empty.
 ///
 /// # Errors
-/// If it is too large, too late, broken off, or if there is no memory for it.
+/// If the body is too large, too slow or incomplete, or if there is no memory for it.
 pub(crate) async fn read(
     mut body: Body,
     memory: &Memory,
     compressed: bool,
-    refuse: impl Fn() -> Option<Refusal>,
-) -> Result<(Vec<u8>, Arrival), Refusal> {
-    let (deadline, most) = (Instant::now() + BODY_WITHIN, memory.max_body_bytes());
-    if body.size_hint().lower() > most as u64 {
-        discard(body, most).await;
-        return Err(too_large(most));
+    reject: impl Fn() -> Option<ApiError>,
+) -> Result<(Vec<u8>, Transfer), ApiError> {
+    let (deadline, max) = (Instant::now() + BODY_WITHIN, memory.max_body_bytes());
+    if body.size_hint().lower() > max as u64 {
+        discard(body, max).await;
+        return Err(too_large(max));
     }
     let times = if compressed { COMPRESSED_TIMES } else { 1 };
-    let (mut arrival, mut bytes) = (memory.arrival(), Vec::new());
+    let (mut transfer, mut bytes) = (memory.transfer(), Vec::new());
     loop {
         let next = timeout_at(deadline, poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)));
         let frame = tokio::select! {
             biased;
             frame = next => frame.map_err(|_| late())?,
-            () = arrival.given_up() => return Err(slow()),
+            () = transfer.aborted() => return Err(slow()),
         };
         let Some(frame) = frame else {
-            arrival.is_whole();
-            return Ok((bytes, arrival));
+            transfer.complete();
+            return Ok((bytes, transfer));
         };
-        let frame = frame.map_err(|error| Refusal::bad(format!("the body did not arrive whole: {error}")))?;
+        let frame = frame.map_err(|error| ApiError::bad_request(format!("incomplete body: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
         if bytes.is_empty()
             && !data.is_empty()
-            && let Some(refusal) = refuse()
+            && let Some(error) = reject()
         {
-            return Err(refusal);
+            return Err(error);
         }
         let needed = bytes.len() + data.len();
-        if needed > most {
-            drop((bytes, arrival));
-            discard(body, most).await;
-            return Err(too_large(most));
+        if needed > max {
+            drop((bytes, transfer));
+            discard(body, max).await;
+            return Err(too_large(max));
         }
         if needed > bytes.capacity() {
-            // A body that arrives at once takes what it needs, any other grows by doubling.
-            let capacity = if bytes.is_empty() { needed } else { needed.max(bytes.capacity() * 2).min(most) };
+            // A body that arrives in one piece takes exactly its size; others grow by doubling.
+            let capacity = if bytes.is_empty() { needed } else { needed.max(bytes.capacity() * 2).min(max) };
             let uncharged = bytes.capacity().max(UNCHARGED_BYTES);
             if capacity > uncharged {
-                arrival.charge((capacity - uncharged) * times).await?;
+                transfer.charge((capacity - uncharged) * times).await?;
             }
             bytes.reserve_exact(capacity - bytes.len());
         }
         bytes.extend_from_slice(&data);
-        arrival.progress(data.len());
+        transfer.progress(data.len());
     }
 }
 
-/// Reads a body to its end and keeps nothing of it: at most twice the limit, and for at most two seconds.
-async fn discard(mut body: Body, most: usize) {
+/// Reads and drops the rest of a body: at most twice the limit, and for at most [`DISCARD_WITHIN`].
+async fn discard(mut body: Body, max: usize) {
     let deadline = Instant::now() + DISCARD_WITHIN;
-    let mut left = most.saturating_mul(2);
+    let mut left = max.saturating_mul(2);
     while let Ok(Some(Ok(frame))) = timeout_at(deadline, poll_fn(|cx| Pin::new(&mut body).poll_frame(cx))).await {
         let Some(rest) = left.checked_sub(frame.data_ref().map_or(0, |data| data.len())) else { return };
         left = rest;
     }
 }
 
-fn too_large(most: usize) -> Refusal {
-    let message = format!("the body is larger than this server takes: at most {most} bytes");
-    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, message)
+fn too_large(max: usize) -> ApiError {
+    let message = format!("the body is too large: at most {max} bytes are allowed");
+    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message)
 }
 
-fn late() -> Refusal {
+fn late() -> ApiError {
     let message = format!("the body did not arrive within {} s", BODY_WITHIN.as_secs());
-    Refusal::new(StatusCode::REQUEST_TIMEOUT, message)
+    ApiError::new(StatusCode::REQUEST_TIMEOUT, message)
 }
 
-fn slow() -> Refusal {
-    Refusal::later("the body arrived slowly while memory was short; try again with another connection")
+fn slow() -> ApiError {
+    ApiError::unavailable("the body arrived too slowly while memory was short; retry on another connection")
 }
 
 #[cfg(test)]
@@ -117,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// A body that sends some bytes and then never anything more.
+    /// A body that yields some bytes and then stalls.
     struct Stalled(Option<Bytes>);
 
     impl HttpBody for Stalled {
@@ -139,14 +140,14 @@ mod tests {
     async fn status(body: Body, memory: &Memory) -> u16 {
         match read(body, memory, false, || None).await {
             Ok(_) => 200,
-            Err(refusal) => refusal.into_response().status().as_u16(),
+            Err(error) => error.into_response().status().as_u16(),
         }
     }
 
-    /// A body that does not arrive ends in 408 at the bound, and one that does is read whole.
-    /// Time is paused, so that the bound passes at once.
+    /// A body that does not arrive ends in 408 after [`BODY_WITHIN`]; one that arrives is read to its end.
+    /// Time is paused, so that the time passes at once.
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_does_not_arrive_is_given_up() {
+    async fn a_body_that_does_not_arrive_times_out() {
         let memory = Memory::new(1 << 20);
         let began = Instant::now();
         assert_eq!(status(Body::new(Stalled(None)), &memory).await, 408);
@@ -155,10 +156,10 @@ mod tests {
         assert_eq!(bytes, b"whole");
     }
 
-    /// The limit itself is read, a byte more is refused, whether it was announced or not, and whether it ends or not.
-    /// Time is paused, so that the rest of a body that does not end is given up at once.
+    /// A body of exactly the limit is accepted; one byte more is rejected, with or without a content length, even if
+    /// the body does not end. Time is paused, so that the rest of a body that does not end is dropped at once.
     #[tokio::test(start_paused = true)]
-    async fn a_body_larger_than_the_limit_is_refused() {
+    async fn a_body_larger_than_the_limit_is_rejected() {
         let memory = Memory::new(1_000);
         for (bytes, expected) in [(1_000, 200), (1_001, 413)] {
             assert_eq!(status(Body::from("x".repeat(bytes)), &memory).await, expected);
@@ -166,17 +167,17 @@ mod tests {
         assert_eq!(status(stalled(1_001), &memory).await, 413);
     }
 
-    /// Senders that stop in the middle of their bodies must not keep others out: when there is no room, they are given up.
-    /// Time is paused; bodies that stall take all the room, then another one arrives.
+    /// Stalled bodies must not block others: when memory is short, they are aborted.
+    /// Time is paused; stalled bodies take all memory, then another one arrives.
     #[tokio::test(start_paused = true)]
-    async fn stalled_senders_are_given_up_when_memory_is_short() {
+    async fn stalled_bodies_are_aborted_when_memory_is_short() {
         let memory = Memory::new(10 << 20);
         let mut waiting = tokio::task::JoinSet::new();
         for _ in 0..20 {
             let memory = memory.clone();
             waiting.spawn(async move { status(stalled(10 << 20), &memory).await });
         }
-        // Those that find no room wait for it, and by then the others count as slow.
+        // The transfers without memory wait for it; by then the others count as slow.
         let mut ended = Vec::new();
         while ended.len() < 8 {
             ended.push(waiting.join_next().await.expect("some are left").expect("no panic"));
@@ -186,9 +187,9 @@ mod tests {
         assert_eq!(status(Body::from("x".repeat(10 << 20)), &memory).await, 200);
     }
 
-    /// A body of which nothing arrives holds nothing: a thousand of the largest leave all the room to others.
+    /// A body of which nothing arrives takes no memory: a thousand of the largest leave all of it to others.
     #[tokio::test]
-    async fn a_body_that_is_announced_holds_nothing() {
+    async fn an_announced_body_takes_no_memory() {
         let memory = Memory::new(10 << 20);
         let mut silent = tokio::task::JoinSet::new();
         for _ in 0..1_000 {
@@ -199,6 +200,6 @@ mod tests {
         for _ in 0..30 {
             assert_eq!(status(Body::from("x".repeat(10 << 20)), &memory).await, 200);
         }
-        assert!(silent.try_join_next().is_none(), "no sender was given up");
+        assert!(silent.try_join_next().is_none(), "no body was aborted");
     }
 }

@@ -42,7 +42,7 @@ use crate::{
 };
 
 /// The flag by which the other process knows what it is. It is not for people.
-const FLAG: &str = "--apart";
+const FLAG: &str = "--server-process";
 
 /// The program that runs, wherever it lies: the other user may not be able to reach the folder of its file.
 const THIS_PROGRAM: &str = "/proc/self/exe";
@@ -56,16 +56,17 @@ const READY: &str = "ready";
 const ABANDONED: i32 = 1;
 
 /// The other process, as root's `up` sees it. Dropping it kills the process.
-pub(super) struct Apart {
+pub(super) struct ServerProcess {
     child: Child,
     said: tokio::io::Lines<BufReader<OwnedReadHalf>>,
     tell: OwnedWriteHalf,
 }
 
-impl Apart {
+impl ServerProcess {
     /// Starts the process as `account`, and gives it the address.
     pub(super) fn start(account: &Account, listener: Listener) -> Result<Self, Error> {
-        Self::try_start(account, listener).map_err(|source| Error::Apart { user: account.name().to_owned(), source })
+        Self::try_start(account, listener)
+            .map_err(|source| Error::ServerProcess { user: account.name().to_owned(), source })
     }
 
     fn try_start(account: &Account, listener: Listener) -> io::Result<Self> {
@@ -103,7 +104,7 @@ impl Apart {
                 }
             }
         };
-        judge(status)
+        exit_result(status)
     }
 
     /// Ends the process in order.
@@ -119,17 +120,17 @@ impl Apart {
 }
 
 /// What the end of the process means. It has said itself what went wrong.
-fn judge(status: io::Result<ExitStatus>) -> Result<(), Error> {
+fn exit_result(status: io::Result<ExitStatus>) -> Result<(), Error> {
     match status {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(Error::ApartFailed { status }),
-        Err(source) => Err(Error::Apart { user: "the server's user".to_owned(), source }),
+        Ok(status) => Err(Error::ServerProcessFailed { status }),
+        Err(source) => Err(Error::ServerProcess { user: "the server's user".to_owned(), source }),
     }
 }
 
 /// The other process: serves whatever database its parent names, on the address that its parent gives.
 pub(super) async fn run(args: config::Up) -> Result<(), Error> {
-    let failed = |source| Error::Apart { user: "the server's user".to_owned(), source };
+    let failed = |source| Error::ServerProcess { user: "the server's user".to_owned(), source };
     let shutdown = Shutdown::by_parent()?;
     let schema = args.database.schema()?;
     let settings = Settings::of(&args.database, &args.server, &args.queue, &args.flow)?;
