@@ -117,7 +117,7 @@ async fn every_metric_is_recorded_by_a_run_that_has_everything() {
         let jobs = jobs.clone();
         async move { jobs.done("q", &job).await }
     });
-    let lone = (String::from("reveille_wake_lone_members_total"), "counter");
+    let lone = (String::from("reveille_wake_single_writes_total"), "counter");
     eventually("a member travels alone", async || recorded.0.lock().expect("no panic").contains(&lone)).await;
     stranger.run("commit").await;
     skips.await.expect("served");
