@@ -186,11 +186,11 @@ fn every_setting_is_documented() {
     report(configuration(file("docs/configuration.md"), &truth));
 }
 
-/// `docs/wake.md` lists exactly the options of the engine and of its flights.
+/// `docs/wake.md` lists exactly the options of the engine and of its writers.
 #[test]
 fn every_option_of_the_engine_is_documented() {
     let mut truth = fields(file("crates/wake/src/options.rs"), "Options");
-    truth.extend(fields(file("crates/wake/src/flights.rs"), "WriterOptions"));
+    truth.extend(fields(file("crates/wake/src/write/writer.rs"), "WriterOptions"));
     assert!(truth.len() > 15, "the structs were found: {truth:?}");
     report(options(file("docs/wake.md"), &truth));
 }
