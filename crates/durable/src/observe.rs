@@ -89,8 +89,8 @@ impl Failure {
             wake::Error::Unavailable { source, .. }
             | wake::Error::Refused { source, .. }
             | wake::Error::Unknown { source, .. } => Some(error_type(source)),
-            wake::Error::Full { .. } => Some("unknown"),
             wake::Error::Closed { .. } => None,
+            _ => Some("unknown"),
         };
         Failure { error: crate::error::engine(operation, error), error_type: source }
     }

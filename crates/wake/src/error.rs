@@ -1,51 +1,52 @@
-//! What can go wrong between asking for work and getting it.
+//! The errors of claims and writes.
 
 use std::sync::Arc;
 
-/// The error of this crate. Each variant is a decision its caller can take.
+/// The error of this crate. Each variant is a decision that the caller can take.
 #[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
-    /// The registry of intentions holds its maximum: refuse the client and let it come back later.
-    #[error("{consumer} already has {limit} waiting intentions; try again later")]
+    /// The consumer has its maximum of waiters: reject the client, which may come back later.
+    #[error("{consumer}: too many waiters: `max_waiters` is {limit}; try again later")]
     Full {
-        /// The consumer that refused.
+        /// The consumer.
         consumer: Arc<str>,
         /// Its `max_waiters`.
         limit: usize,
     },
 
-    /// The engine is stopping: answer the client as if its wait had ended.
+    /// The engine is stopping: reply to the client as if its wait had ended.
     #[error("{what} is closed")]
     Closed {
-        /// The consumer or flight that was closed.
+        /// The consumer or writer that was closed.
         what: Arc<str>,
     },
 
-    /// Nothing could be asked of the database until the deadline; what exists is untouched. Try again.
+    /// The database could not be reached before the deadline; nothing has changed. Try again.
     #[error("{what}: the database could not be reached in time")]
     Unavailable {
-        /// The consumer or flight that could not reach it.
+        /// The consumer or writer.
         what: Arc<str>,
         /// The last failure.
         #[source]
         source: Arc<pg::Error>,
     },
 
-    /// The database refused this claim or this member, and would again: do not retry unchanged.
+    /// The database refused this claim or write, and would again: do not retry unchanged.
     #[error("{what}: refused by the database")]
     Refused {
-        /// The consumer or flight it was refused to.
+        /// The consumer or writer.
         what: Arc<str>,
         /// Why.
         #[source]
         source: Arc<pg::Error>,
     },
 
-    /// A write whose outcome could not be learnt in time: it may have happened. Its own fence decides what a repetition
-    /// does.
-    #[error("{what}: the outcome of a write could not be learnt")]
+    /// The outcome of a write is unknown: it may have happened. Its own fence, such as a lease token, decides what a
+    /// repetition does.
+    #[error("{what}: the outcome of a write is unknown")]
     Unknown {
-        /// The flight that carried it.
+        /// The writer.
         what: Arc<str>,
         /// The last failure.
         #[source]
@@ -62,7 +63,7 @@ impl Error {
         }
     }
 
-    /// The database's own error, if it is one.
+    /// The error of the database, if there is one.
     pub fn database(&self) -> Option<&pg::Error> {
         match self {
             Error::Unavailable { source, .. } | Error::Refused { source, .. } | Error::Unknown { source, .. } => {
@@ -72,7 +73,7 @@ impl Error {
         }
     }
 
-    /// A refusal; of a pool that is closed, the end.
+    /// A refusal by the database; `Closed` if the pool was closed.
     pub(crate) fn refused(what: &Arc<str>, source: Arc<pg::Error>) -> Error {
         match *source {
             pg::Error::Closed => Error::Closed { what: what.clone() },
@@ -84,7 +85,7 @@ impl Error {
 /// The result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Whether an error is about getting a connection, and so no member's or waiter's own.
+/// Whether an error is about getting a connection, and so concerns all waiters or writes alike.
 pub(crate) fn is_about_connecting(error: &pg::Error) -> bool {
     matches!(
         error,
@@ -92,7 +93,7 @@ pub(crate) fn is_about_connecting(error: &pg::Error) -> bool {
     )
 }
 
-/// A failure of our own making that means what a broken connection means: it may or may not have happened.
+/// An error of the engine that means the same as a broken connection: the statement may or may not have happened.
 pub(crate) fn broken(kind: std::io::ErrorKind, what: &'static str) -> pg::Error {
     pg::Error::from(sqlx::Error::Io(std::io::Error::new(kind, what)))
 }

@@ -1,10 +1,10 @@
-//! Knows when to look for work in PostgreSQL.
+//! Waits for work in PostgreSQL without polling, and writes in batches.
 //!
-//! A product has rows that know when they are next due. It says how to claim them ([`Claim`]: one statement) and how to write
-//! them ([`BatchedWrite`]: one statement for many writes); this crate does the rest. Waiters cost nothing while they wait and look
-//! within a millisecond or two when there is something, in this process or another; timers, retries, delayed work and the
-//! leases of crashed workers come due by the same mechanism; nothing is missed when a notification, a connection or the
-//! server is lost, because a notification only says "look sooner".
+//! A product has rows with a due time. It defines how to claim them ([`Claim`]: one statement) and how to write them
+//! ([`BatchedWrite`]: one statement for many writes); this crate does the rest. Waiters cost nothing while they wait, and poll
+//! within a millisecond or two when there is work, written by this process or another. Timers, retries, delayed work and the
+//! leases of crashed workers become due by the same mechanism. A lost notification, connection or server loses no work,
+//! because a notification only means "poll now".
 //!
 //! ```no_run
 //! # use std::time::Duration;
@@ -22,15 +22,18 @@
 //!
 //! `examples/jobs` is a complete product: a job queue with delayed jobs, retries and crash recovery.
 //!
-//! Where to read on: the loop that waits is in `look.rs`; what it decides in `group.rs`; what happens by the clock in
-//! `alarm.rs`; how rings travel in `dispatcher.rs`, `listener.rs` and `notifier.rs`; how writes travel in `flights.rs` and `plane.rs`.
+//! The modules:
+//!
+//! - `wait`: `poll.rs` is the loop that polls, `group.rs` decides when, `schedule.rs` has what happens by the clock;
+//! - `notify`: `dispatcher.rs` delivers wake-ups, `listener.rs` receives notifications, `notifier.rs` sends them;
+//! - `write`: `writer.rs` collects writes into batches, `sender.rs` sends a batch until its outcome is known.
 
 mod error;
+mod in_progress;
 mod metrics;
 mod notify;
 mod options;
 mod snapshot;
-mod underway;
 mod wait;
 mod write;
 
@@ -57,7 +60,7 @@ pub use write::writer::{Writer, WriterOptions};
 use notify::dispatcher::Dispatcher;
 
 /// The engine of one database and schema. Cheap to clone; several on the same database and schema in one process share their
-/// listener. Everything ends when the last clone and the last consumer and flight made from it are dropped.
+/// listener. It ends when the last clone and the last consumer and writer made from it are dropped.
 #[derive(Clone)]
 pub struct Wake {
     dispatcher: Arc<Dispatcher>,
@@ -65,32 +68,32 @@ pub struct Wake {
     options: Arc<Options>,
 }
 
-/// How the engine is doing.
+/// The state of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
-    /// What became of the listener.
+    /// The state of the listener.
     pub listener: ListenerState,
-    /// Every consumer of this database and schema in this process.
+    /// All consumers of this database and schema in this process.
     pub consumers: Vec<ConsumerHealth>,
 }
 
 impl Health {
-    /// Whether work of other processes is noticed without polling.
+    /// Whether notifications of other processes are received.
     pub fn is_connected(&self) -> bool {
         self.listener == ListenerState::Connected
     }
 }
 
 impl Wake {
-    /// Starts the engine. Returns at once: the listener connects by itself. When it hears, and after every time it was lost,
-    /// everybody looks once; when it cannot be had, consumers poll until it can.
+    /// Starts the engine. Returns at once: the listener connects in the background. Whenever it is connected, all groups poll
+    /// once; while it is not, consumers poll at `aggressive_poll_interval`.
     ///
-    /// Where several engines share a database and schema in a process, the first one's heartbeat and `notify_window` count.
+    /// If several engines share a database and schema in a process, the heartbeat and `notify_window` of the first are used.
     ///
     /// # Panics
     /// Outside a tokio runtime.
     pub fn start(db: &Database, schema: &Schema, options: Options) -> Wake {
-        let options = Arc::new(options.sane());
+        let options = Arc::new(options.clamped());
         let dispatcher = Dispatcher::shared(db, schema, &options);
         if options.listening == Listening::WherePossible && db.can_listen() {
             dispatcher.listen();
@@ -106,30 +109,30 @@ impl Wake {
         self.dispatcher.channel(suffix, payload)
     }
 
-    /// Somebody who claims one kind of work. The name appears in metrics and messages.
+    /// A consumer of one kind of work. The name appears in metrics and messages.
     pub fn consumer<C: Claim>(&self, name: &str, claim: C) -> Consumer<C> {
         Consumer::start(name, claim, &self.db, &self.dispatcher, &self.options)
     }
 
-    /// Somebody who sends one kind of write. The name appears in metrics and messages.
-    pub fn writer<F: BatchedWrite>(&self, name: &str, batched_write: F, options: WriterOptions) -> Writer<F> {
-        Writer::start(name, batched_write, &self.db, &self.dispatcher, options)
+    /// A writer of one kind of write. The name appears in metrics and messages.
+    pub fn writer<B: BatchedWrite>(&self, name: &str, kind: B, options: WriterOptions) -> Writer<B> {
+        Writer::start(name, kind, &self.db, &self.dispatcher, options)
     }
 
-    /// Rings for work that has been committed by other means than a flight: waiters here at once, other processes within
-    /// `notify_window`. A process that dies in between has rung nobody elsewhere; [`notifications`](Self::notifications) in the
-    /// transaction itself cannot be lost.
+    /// Wakes waiters for work that was committed without a [`Writer`]: those of this process at once, other processes within
+    /// `notify_window`. If this process dies before that, other processes are not notified;
+    /// [`notifications`](Self::notifications) sent in the transaction itself cannot be lost.
     pub fn wake_up(&self, wake_ups: &[WakeUp]) {
         self.dispatcher.wake_local(wake_ups, Instant::now());
         self.dispatcher.notify_others(wake_ups);
     }
 
-    /// Rings the waiters of this process only: what is true for others they find out themselves.
+    /// Wakes the waiters of this process only.
     pub fn wake_local(&self, wake_ups: &[WakeUp]) {
         self.dispatcher.wake_local(wake_ups, Instant::now());
     }
 
-    /// Channels and payloads to pass to `{schema}.notify` inside the caller's own transaction, which rings exactly if that
+    /// Channels and payloads to pass to `{schema}.notify` inside the caller's own transaction, which notifies exactly if that
     /// transaction commits.
     pub fn notifications(wake_ups: &[WakeUp]) -> (Vec<String>, Vec<String>) {
         notify::dispatcher::payloads(wake_ups)
@@ -138,27 +141,27 @@ impl Wake {
             .unzip()
     }
 
-    /// Returns when every ring for other processes has been sent: before a process ends. Whoever waits for a server that is
-    /// away should bound it.
+    /// Returns when all pending notifications for other processes have been sent; to be called before a process ends. Waits
+    /// for as long as the server is away, so the caller should set a timeout.
     pub async fn flush(&self) {
         self.dispatcher.flush().await;
     }
 
     /// A number that grows with every statement of this process and every notification of another one. While it stays the
-    /// same nothing has changed that this process could know of: what was read from the database can be answered from memory.
+    /// same, nothing has changed that this process could know of, and values read from the database can be served from memory.
     ///
-    /// Observers read through [`Database::observer`], so that they do not count as activity themselves. A process that cannot
-    /// hear polls, and every poll counts.
+    /// Monitoring reads through [`Database::observer`], so that it does not count as activity itself. While the listener is
+    /// disconnected consumers poll, and every poll counts.
     pub fn activity(&self) -> u64 {
-        self.db.activity() + self.dispatcher.heard.load(Ordering::Relaxed)
+        self.db.activity() + self.dispatcher.remote_activity.load(Ordering::Relaxed)
     }
 
-    /// How the engine is doing.
+    /// The state of the engine.
     pub fn health(&self) -> Health {
         Health { listener: self.dispatcher.listener_state(), consumers: self.dispatcher.consumers() }
     }
 
-    /// What this crate needs in a schema: the kept outcomes of flights, and the functions that ring and land.
+    /// The database objects of this crate: the recorded outcomes of write batches, and the functions that notify.
     pub fn component() -> Component {
         Component {
             name: "wake",

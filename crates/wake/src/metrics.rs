@@ -1,7 +1,7 @@
-//! What the engine counts, under names that never change.
+//! The metrics of the engine.
 //!
-//! Counts go to the `metrics` facade, so that the application's recorder exports them, and are kept here as well, so that a
-//! benchmark or a test can read them without installing one.
+//! They go to the `metrics` facade, so that the application's recorder exports them; some are counted here as well, so that
+//! a benchmark or a test can read them without a recorder.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub struct Metric {
     pub name: &'static str,
     /// `counter`, `gauge` or `histogram`.
     pub kind: &'static str,
-    /// What it tells.
+    /// What it means.
     pub about: &'static str,
 }
 
@@ -28,28 +28,28 @@ macro_rules! metrics {
 }
 
 metrics! {
-    NOTIFICATIONS_SENT = "reveille_wake_notifications_sent_total", "counter", "rings sent to other processes, by channel and how (transaction, after)";
-    NOTIFICATIONS_RECEIVED = "reveille_wake_notifications_received_total", "counter", "notifications heard, by channel and from (self, other)";
-    WAKES = "reveille_wake_wakes_total", "counter", "looks begun, by consumer and reason";
+    NOTIFICATIONS_SENT = "reveille_wake_notifications_sent_total", "counter", "notifications sent to other processes, by channel and how (transaction, after)";
+    NOTIFICATIONS_RECEIVED = "reveille_wake_notifications_received_total", "counter", "notifications received, by channel and from (self, other)";
+    WAKES = "reveille_wake_wakes_total", "counter", "polls begun, by consumer and reason";
     POLLS = "reveille_wake_polls_total", "counter", "claim statements sent, by consumer";
     POLL_WAITERS = "reveille_wake_poll_waiters", "histogram", "waiters per claim statement, by consumer";
-    EMPTY_POLLS = "reveille_wake_empty_polls_total", "counter", "looks that found nothing, by consumer";
-    FAILED_POLLS = "reveille_wake_failed_polls_total", "counter", "looks that ended in an error, by consumer";
-    SKIPPED_POLLS = "reveille_wake_skipped_polls_total", "counter", "looks that found due rows locked by others, by consumer";
-    SWEEPS = "reveille_wake_sweeps_total", "counter", "fallback and poll statements over all groups, by consumer";
+    EMPTY_POLLS = "reveille_wake_empty_polls_total", "counter", "polls that found nothing, by consumer";
+    FAILED_POLLS = "reveille_wake_failed_polls_total", "counter", "polls that ended in an error, by consumer";
+    SKIPPED_POLLS = "reveille_wake_skipped_polls_total", "counter", "polls that found due rows locked by other transactions, by consumer";
+    SWEEPS = "reveille_wake_sweeps_total", "counter", "sweep statements over all sleeping groups, by consumer";
     ITEMS = "reveille_wake_items_total", "counter", "items claimed, by consumer";
-    AHEAD = "reveille_wake_prefetched_total", "counter", "items claimed for waiters that were about to come, by consumer";
-    GIVEN_BACK = "reveille_wake_given_back_total", "counter", "items given back because their waiter went away or never came, by consumer";
-    REFUSED = "reveille_wake_refused_total", "counter", "intentions refused because the registry was full, by consumer";
-    GROUPS = "reveille_wake_groups", "gauge", "groups remembered, by consumer";
-    WAITERS = "reveille_wake_waiters", "gauge", "waiting intentions, by consumer";
-    MODE = "reveille_wake_mode", "gauge", "1 while a consumer polls, 0 while it sleeps until rung";
-    LISTENER_UP = "reveille_wake_listener_up", "gauge", "1 while notifications are heard, by schema";
-    LISTENER_LOSSES = "reveille_wake_listener_losses_total", "counter", "times the listener's connection was lost or refused, by schema";
-    WAKE_TO_CLAIM = "reveille_wake_wake_to_claim_seconds", "histogram", "from a ring to the items it brought, by consumer";
-    WRITE_BATCHES = "reveille_wake_write_batches_total", "counter", "flights, by flight and outcome (landed, failed, unknown)";
-    WRITE_BATCH_SIZE = "reveille_wake_write_batch_size", "histogram", "members per flight, by flight";
-    LONE_MEMBERS = "reveille_wake_lone_members_total", "counter", "members sent alone because their row was locked or the flight failed, by flight";
+    PREFETCHED = "reveille_wake_prefetched_total", "counter", "items prefetched for waiters that were about to come, by consumer";
+    GIVEN_BACK = "reveille_wake_given_back_total", "counter", "items given back because their waiter left or never came, by consumer";
+    REFUSED = "reveille_wake_refused_total", "counter", "waiters rejected because the consumer had max_waiters, by consumer";
+    GROUPS = "reveille_wake_groups", "gauge", "groups of waiters, including remembered empty ones, by consumer";
+    WAITERS = "reveille_wake_waiters", "gauge", "waiters, by consumer";
+    MODE = "reveille_wake_mode", "gauge", "1 while a consumer polls aggressively, 0 while it sleeps until a wake-up";
+    LISTENER_UP = "reveille_wake_listener_up", "gauge", "1 while the listener is connected, by schema";
+    LISTENER_LOSSES = "reveille_wake_listener_losses_total", "counter", "times the listener was disconnected or refused, by schema";
+    WAKE_TO_CLAIM = "reveille_wake_wake_to_claim_seconds", "histogram", "from a wake-up to the items it brought, by consumer";
+    WRITE_BATCHES = "reveille_wake_write_batches_total", "counter", "write batches, by writer and outcome (committed, failed, unknown)";
+    WRITE_BATCH_SIZE = "reveille_wake_write_batch_size", "histogram", "writes per batch, by writer";
+    SINGLE_WRITES = "reveille_wake_single_writes_total", "counter", "writes sent alone because their row was locked or their batch was refused, by writer";
 }
 
 /// A counter that can be read back.
@@ -73,43 +73,43 @@ impl Count {
     }
 }
 
-/// What one consumer counts.
+/// The metrics of one consumer.
 pub(crate) struct ConsumerMetrics {
     consumer: String,
     polls: Count,
-    look_seats: ::metrics::Histogram,
+    poll_waiters: ::metrics::Histogram,
     pub(crate) empty_polls: Count,
     pub(crate) failed_polls: Count,
     pub(crate) skipped_polls: Count,
     pub(crate) sweeps: Count,
     pub(crate) items: Count,
-    pub(crate) prefetch: Count,
+    pub(crate) prefetched: Count,
     pub(crate) given_back: Count,
     pub(crate) refused: Count,
     groups: ::metrics::Gauge,
     waiters: ::metrics::Gauge,
     mode: ::metrics::Gauge,
-    ring_to_claim: ::metrics::Histogram,
+    wake_to_claim: ::metrics::Histogram,
 }
 
-/// What one kind of flight counts.
+/// The metrics of one writer.
 pub(crate) struct WriterMetrics {
-    pub(crate) writes: ::metrics::Histogram,
-    pub(crate) result: ::metrics::Counter,
+    pub(crate) batch_size: ::metrics::Histogram,
+    pub(crate) committed: ::metrics::Counter,
     pub(crate) failed: ::metrics::Counter,
     pub(crate) unknown: ::metrics::Counter,
-    pub(crate) lone: ::metrics::Counter,
+    pub(crate) single: ::metrics::Counter,
 }
 
 impl WriterMetrics {
-    pub(crate) fn new(batched_write: &str) -> Self {
-        let ended = |outcome: &'static str| ::metrics::counter!(WRITE_BATCHES, "flight" => batched_write.to_owned(), "outcome" => outcome);
+    pub(crate) fn new(writer: &str) -> Self {
+        let batches = |outcome: &'static str| ::metrics::counter!(WRITE_BATCHES, "writer" => writer.to_owned(), "outcome" => outcome);
         WriterMetrics {
-            writes: ::metrics::histogram!(WRITE_BATCH_SIZE, "flight" => batched_write.to_owned()),
-            result: ended("landed"),
-            failed: ended("failed"),
-            unknown: ended("unknown"),
-            lone: ::metrics::counter!(LONE_MEMBERS, "flight" => batched_write.to_owned()),
+            batch_size: ::metrics::histogram!(WRITE_BATCH_SIZE, "writer" => writer.to_owned()),
+            committed: batches("committed"),
+            failed: batches("failed"),
+            unknown: batches("unknown"),
+            single: ::metrics::counter!(SINGLE_WRITES, "writer" => writer.to_owned()),
         }
     }
 }
@@ -123,17 +123,17 @@ pub struct Counts {
     pub empty_polls: u64,
     /// Those that ended in an error.
     pub failed_polls: u64,
-    /// Those that found due rows locked by others.
+    /// Those that found due rows locked by other transactions.
     pub skipped_polls: u64,
-    /// Fallback and poll statements over all groups.
+    /// Sweep statements over all sleeping groups.
     pub sweeps: u64,
     /// Items claimed.
     pub items: u64,
-    /// Of these, those for waiters that were about to come.
+    /// Of these, prefetched ones.
     pub prefetch: u64,
-    /// Items given back because their waiter went away or never came.
+    /// Items given back because their waiter left or never came.
     pub given_back: u64,
-    /// Intentions refused.
+    /// Waiters rejected because there were `max_waiters`.
     pub refused: u64,
 }
 
@@ -143,19 +143,19 @@ impl ConsumerMetrics {
         ConsumerMetrics {
             consumer: consumer.to_owned(),
             polls: Count::new(POLLS, consumer),
-            look_seats: ::metrics::histogram!(POLL_WAITERS, "consumer" => labelled()),
+            poll_waiters: ::metrics::histogram!(POLL_WAITERS, "consumer" => labelled()),
             empty_polls: Count::new(EMPTY_POLLS, consumer),
             failed_polls: Count::new(FAILED_POLLS, consumer),
             skipped_polls: Count::new(SKIPPED_POLLS, consumer),
             sweeps: Count::new(SWEEPS, consumer),
             items: Count::new(ITEMS, consumer),
-            prefetch: Count::new(AHEAD, consumer),
+            prefetched: Count::new(PREFETCHED, consumer),
             given_back: Count::new(GIVEN_BACK, consumer),
             refused: Count::new(REFUSED, consumer),
             groups: ::metrics::gauge!(GROUPS, "consumer" => labelled()),
             waiters: ::metrics::gauge!(WAITERS, "consumer" => labelled()),
             mode: ::metrics::gauge!(MODE, "consumer" => labelled()),
-            ring_to_claim: ::metrics::histogram!(WAKE_TO_CLAIM, "consumer" => labelled()),
+            wake_to_claim: ::metrics::histogram!(WAKE_TO_CLAIM, "consumer" => labelled()),
         }
     }
 
@@ -165,7 +165,7 @@ impl ConsumerMetrics {
 
     pub(crate) fn poll(&self, waiters: usize) {
         self.polls.add(1);
-        self.look_seats.record(waiters as f64);
+        self.poll_waiters.record(waiters as f64);
     }
 
     pub(crate) fn size(&self, groups: usize, waiters: usize) {
@@ -177,8 +177,8 @@ impl ConsumerMetrics {
         self.mode.set(if aggressive { 1.0 } else { 0.0 });
     }
 
-    pub(crate) fn ring_to_claim(&self, took: Duration) {
-        self.ring_to_claim.record(took.as_secs_f64());
+    pub(crate) fn wake_to_claim(&self, took: Duration) {
+        self.wake_to_claim.record(took.as_secs_f64());
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -189,7 +189,7 @@ impl ConsumerMetrics {
             skipped_polls: self.skipped_polls.get(),
             sweeps: self.sweeps.get(),
             items: self.items.get(),
-            prefetch: self.prefetch.get(),
+            prefetch: self.prefetched.get(),
             given_back: self.given_back.get(),
             refused: self.refused.get(),
         }

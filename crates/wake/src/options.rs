@@ -1,89 +1,90 @@
-//! Everything that can be set about waiting, with its default and what it costs.
+//! The options of the engine, with their defaults.
 
 use std::time::Duration;
 
-/// How waiters of a consumer are woken.
+/// How the waiters of a consumer are woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Strategy {
-    /// Equal waiters are one group: one ring, one look for all of them.
+    /// Equal waiters are one group: one wake-up, one poll for all of them.
     #[default]
     Competing,
-    /// Every waiter is alone: one ring, one look each, `SKIP LOCKED` sorts it out. No known-empty, no polling mode, and a
-    /// sleep never lasts longer than [`BROADCAST_CAP`].
+    /// Every waiter is a group of its own: one wake-up, one poll each, and `SKIP LOCKED` distributes the rows. No group is known
+    /// to be empty, polling is never aggressive, and a sleep never lasts longer than [`BROADCAST_CAP`].
     Broadcast,
 }
 
-/// The longest sleep under [`Strategy::Broadcast`], which has no other safety net.
+/// The longest sleep under [`Strategy::Broadcast`], which has no fallback.
 pub const BROADCAST_CAP: Duration = Duration::from_secs(60);
 
-/// What makes a consumer poll for a while.
+/// What makes a consumer poll aggressively for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AggressiveOn {
-    /// Only faults: the listener lost or refused, a look that failed or came late, a fallback that found work.
+    /// Only faults: the listener lost or refused, a poll that failed or was late, a fallback that found work.
     #[default]
     Faults,
-    /// Every ring, timer and fallback as well. After one message this costs `aggressive_poll_duration` of polling.
+    /// Every wake-up, timer and fallback as well. One message then costs `aggressive_poll_duration` of polling.
     EveryWake,
 }
 
-/// Whether notifications of other processes are listened for.
+/// Whether to listen for notifications of other processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Listening {
     /// Listen if the database can be reached directly, poll otherwise.
     #[default]
     WherePossible,
-    /// Never listen: poll at `aggressive_poll_interval` while anybody waits. For databases behind a transaction-mode
+    /// Never listen: poll at `aggressive_poll_interval` while there are waiters. For databases behind a transaction-mode
     /// pooler without a direct address.
     Never,
 }
 
-/// Options of a [`Wake`](crate::Wake). `Options::default()` is what a product should start with.
+/// Options of a [`Wake`](crate::Wake). A product should start with `Options::default()`.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// How waiters are woken.
     pub strategy: Strategy,
-    /// What makes a consumer poll.
+    /// What makes a consumer poll aggressively.
     pub aggressive_on: AggressiveOn,
     /// Whether to listen at all.
     pub listening: Listening,
-    /// How often all groups of a consumer are looked at together although nothing rang.
+    /// How often all sleeping groups of a consumer are checked together without a wake-up.
     pub fallback_poll_interval: Duration,
     /// How much earlier than its due time a timer wakes, under [`AggressiveOn::EveryWake`] only.
     pub timer_grace_period: Duration,
-    /// The least time of polling once it began.
+    /// How long aggressive polling lasts at least.
     pub aggressive_poll_duration: Duration,
-    /// Consecutive looks without error and without work that must have passed before polling ends.
+    /// Consecutive polls without error and without work before aggressive polling ends.
     pub aggressive_exit_threshold: u32,
-    /// The pace of polling.
+    /// The interval of aggressive polling.
     pub aggressive_poll_interval: Duration,
-    /// A rung waiter that has not looked after this long is a fault.
+    /// If a group does not poll within this time after a wake-up, that is a fault.
     pub notify_delivery_timeout: Duration,
-    /// Waiting intentions per consumer; beyond it a claim is refused with [`Error::Full`](crate::Error::Full).
+    /// Waiters per consumer; beyond it a claim is rejected with [`Error::Full`](crate::Error::Full).
     pub max_waiters: usize,
-    /// Groups per consumer that are remembered; beyond it the one left longest is forgotten, and looks again.
+    /// Groups per consumer; beyond it the one without waiters for the longest time is forgotten, and has to poll again.
     pub max_groups: usize,
-    /// Looks of one consumer at a time; never more than half the pool has connections.
+    /// Concurrent polls of one consumer; at most half the connections of the pool.
     pub concurrent_polls: usize,
-    /// Whether groups that were rung look before those to which somebody merely came: a quarter of the looks is kept for them.
+    /// Whether a quarter of the concurrent polls is reserved for groups with a wake-up, so that polls for new waiters do not
+    /// delay them.
     pub wake_ups_first: bool,
-    /// How long an idle listener may stay silent before it is asked whether it is still there.
+    /// How long the listener may receive nothing before a heartbeat is sent.
     pub heartbeat_interval: Duration,
-    /// How long it may take to answer that.
+    /// How long the server may take to answer a heartbeat.
     pub heartbeat_deadline: Duration,
-    /// How long a busy sender collects rings before it sends them together.
+    /// How long the notifier collects notifications of busy channels before it sends them together.
     pub notify_window: Duration,
-    /// How long one look may take before it is given up and counts as failed.
+    /// How long one poll may take before it is cancelled and counts as failed.
     pub poll_timeout: Duration,
 }
 
-/// No interval is shorter than this: a clock without a pause would be a busy loop.
+/// The shortest interval: without a pause a timer would be a busy loop.
 const SHORTEST: Duration = Duration::from_millis(1);
-/// None is longer than this, far from where arithmetic on times ends.
+/// The longest duration, far from overflow.
 pub(crate) const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 impl Options {
-    /// The same options with every duration within reason.
-    pub(crate) fn sane(mut self) -> Options {
+    /// The same options with every duration limited to the supported range.
+    pub(crate) fn clamped(mut self) -> Options {
         for pause in [
             &mut self.fallback_poll_interval,
             &mut self.aggressive_poll_interval,

@@ -186,7 +186,7 @@ fn every_setting_is_documented() {
     report(configuration(file("docs/configuration.md"), &truth));
 }
 
-/// `docs/wake.md` lists exactly the options of the engine and of its write batches.
+/// `docs/wake.md` lists exactly the options of the engine and of its writers.
 #[test]
 fn every_option_of_the_engine_is_documented() {
     let mut truth = fields(file("crates/wake/src/options.rs"), "Options");

@@ -1,3 +1,3 @@
 /* backend */
--- The backend of this connection, as its notifications name it.
+-- The process id of this connection's backend, as notifications carry it.
 select pg_backend_pid()

@@ -1,5 +1,7 @@
 /* batch_outcomes */
--- What became of an attempt that has committed. $1 id uuid
--- Rows: its outcomes in the order of its members.
+-- The recorded outcomes of a committed batch. $1 id uuid
+-- Rows: its outcomes in the order of its writes.
 -- Index: primary key.
-select outcomes from {schema}.write_batch where id = $1
+select outcomes
+from {schema}.write_batch
+where id = $1

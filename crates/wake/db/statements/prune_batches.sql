@@ -1,5 +1,8 @@
 /* prune_batches */
--- Removes the outcomes this process has heard. $1 from which id of this process uuid  $2 its oldest attempt still in the air uuid
--- Places taken by fence_batch stay: the attempt they keep out may still be running on a server that lost its client.
+-- Removes the outcomes that this process has received. $1 first id uuid  $2 the oldest attempt still in progress uuid
+-- Rows of fence_batch stay: the attempt they prevent may still be running on a server that lost its client.
 -- Index: primary key, a range at its own end of the tree.
-delete from {schema}.write_batch where id >= $1 and id < $2 and outcomes <> '{}'
+delete from {schema}.write_batch
+where id >= $1
+  and id < $2
+  and outcomes <> '{}'

@@ -1,6 +1,6 @@
-//! A job queue: delayed jobs, retries with backoff, recovery from crashes; everything that waits is the engine's.
+//! A job queue: delayed jobs, retries with backoff, recovery from crashes. The engine does all the waiting.
 //!
-//! A job is a row that knows when it is next due. Claiming moves that time to the end of the lease and writes a token; finishing
+//! A job is a row with the time it is next due. A claim moves that time to the end of the lease and writes a token; finishing
 //! is fenced by the token. So a worker that dies needs no recovery code: the end of its lease is the job's next due time.
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ use wake::{
     WriteBatch, Writer, WriterOptions,
 };
 
-/// Attempts after which a job that keeps failing is left alone.
+/// Attempts after which a failing job is not retried.
 pub const ATTEMPTS: i32 = 5;
 
 /// A claimed job.
@@ -27,7 +27,7 @@ pub struct Job {
     pub body: String,
 }
 
-/// The queue: what an application holds.
+/// The queue, as an application uses it.
 #[derive(Clone)]
 pub struct Jobs {
     /// Its engine.
@@ -63,23 +63,23 @@ impl Jobs {
         })
     }
 
-    /// Adds a job that is due after `delay` and answers its id.
+    /// Adds a job that is due after `delay` and returns its id.
     pub async fn enqueue(&self, queue: &str, body: &str, delay: Duration) -> wake::Result<i64> {
         self.enqueues.submit(NewJob { queue: queue.into(), body: body.into(), delay }).await
     }
 
-    /// The next job, leased; `None` if there is none until the deadline.
+    /// Claims the next job; `None` if there is none before the deadline.
     pub async fn claim(&self, queue: &str, lease: Duration, deadline: Instant) -> wake::Result<Option<Job>> {
         let claimed = self.claims.claim(queue.into(), 1, lease, deadline).await?;
         Ok(claimed.and_then(|claimed| claimed.accept().pop()))
     }
 
-    /// Ends a job. `false` if its lease had ended and it is somebody else's now.
+    /// Completes a job. `false` if its lease has ended and another worker may have it.
     pub async fn done(&self, queue: &str, job: &Job) -> wake::Result<bool> {
         self.finishes.submit(Ended { queue: queue.into(), id: job.id, token: job.token, retry_ms: None }).await
     }
 
-    /// Gives a job another attempt after a pause that doubles, or none after the last.
+    /// Schedules another attempt after a pause that doubles, or none after the last.
     pub async fn failed(&self, queue: &str, job: &Job) -> wake::Result<bool> {
         let pause_ms = if job.attempt < ATTEMPTS { 100 << job.attempt } else { -1 };
         self.finishes
@@ -102,7 +102,7 @@ fn component(channel: String) -> Component {
     }
 }
 
-/// How jobs are claimed: waiters of one queue are equal, but for how long they lease.
+/// How jobs are claimed: waiters of one queue are equal except for their lease time.
 pub struct Claims {
     channel: Channel,
     claim: Sql,
@@ -120,7 +120,7 @@ impl Claim for Claims {
     }
 
     async fn poll(&self, conn: &mut PgConnection, poll: &PollRequest<String, Duration>) -> pg::Result<PollResult<Job>> {
-        // One lease for all: the longest any of them asked for.
+        // One lease time for all: the longest requested.
         let lease = poll.waiters.iter().map(|waiter| *waiter.args).max().unwrap_or_default();
         let query = sqlx::query(&self.claim)
             .bind(&poll.key)
@@ -148,11 +148,11 @@ impl Claim for Claims {
 
     async fn sweep(&self, conn: &mut PgConnection, queues: &[String]) -> pg::Result<Vec<usize>> {
         let due: Vec<i32> = sqlx::query_scalar(&self.sweep).bind(queues).fetch_all(conn).await?;
-        Ok(due.into_iter().filter_map(|place| usize::try_from(place).ok()).collect())
+        Ok(due.into_iter().filter_map(|index| usize::try_from(index).ok()).collect())
     }
 }
 
-/// Adding jobs. An id must not be given out twice, so outcomes are kept.
+/// Adds jobs. A job must not be added twice, so outcomes are recorded.
 struct Enqueue {
     channel: Channel,
     sql: Sql,
@@ -192,7 +192,7 @@ impl BatchedWrite for Enqueue {
     }
 }
 
-/// Ending attempts, fenced by their tokens.
+/// Ends attempts, fenced by their tokens.
 struct Finish {
     channel: Channel,
     sql: Sql,
@@ -215,10 +215,10 @@ impl BatchedWrite for Finish {
         ended.id
     }
 
-    fn wake_ups(&self, ended: &Ended, ours: Option<&bool>) -> Vec<WakeUp> {
+    fn wake_ups(&self, ended: &Ended, is_current: Option<&bool>) -> Vec<WakeUp> {
         let pause = ended.retry_ms.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
         let wake_up = pause.map(|pause| self.channel.wake_up_keys([ended.queue.as_str()]).after(pause));
-        wake_up.filter(|_| ours != Some(&false)).into_iter().collect()
+        wake_up.filter(|_| is_current != Some(&false)).into_iter().collect()
     }
 
     async fn send(
@@ -232,7 +232,7 @@ impl BatchedWrite for Finish {
         batch.result(self, &batch.query(&self.sql).bind(ids).bind(tokens).bind(retries).fetch_one(conn).await?)
     }
 
-    fn decode(&self, _: &Ended, ours: &str) -> Option<bool> {
-        ours.parse().ok()
+    fn decode(&self, _: &Ended, is_current: &str) -> Option<bool> {
+        is_current.parse().ok()
     }
 }

@@ -1,5 +1,5 @@
-//! The job queue at work. `cargo run -p reveille-wake --example jobs` shows all of it on a server of its own; with a command it
-//! is one process of many: `jobs work` in one terminal, `jobs add` in another.
+//! The job queue at work. `cargo run -p reveille-wake --example jobs` demonstrates it on a private server; with a command and
+//! `DATABASE_URL` it is one process of many: `jobs work` in one terminal, `jobs add` in another.
 
 #[allow(unreachable_pub, dead_code)] // Also a module of the tests and of the benchmark.
 mod jobs;
@@ -34,16 +34,16 @@ enum Command {
         #[arg(long, default_value_t = 1)]
         count: usize,
     },
-    /// Adds jobs as fast as it can with so many at a time, printing each id once it is committed, until it is killed.
+    /// Adds jobs as fast as possible with this many concurrent writers, printing each id after its commit, until killed.
     Flood { queue: String, writers: usize },
-    /// Works until there has been nothing to do for a while, printing each job when it has it.
+    /// Works until there has been nothing to do for a while, printing each job it claims.
     Work {
         queue: String,
         #[arg(long, default_value_t = 30_000)]
         lease_ms: u64,
         #[arg(long, default_value_t = 10_000)]
         idle_ms: u64,
-        /// Print a job and keep it: what a worker does that dies while it works.
+        /// Print a job and hold it, like a worker that dies while it works.
         #[arg(long)]
         hold: bool,
     },
@@ -130,7 +130,7 @@ async fn demo() -> Outcome {
     say(&format!("{:?} claimed for 500 ms by a worker that dies", lost.body));
     let job = jobs.claim("demo", Duration::from_secs(30), soon()).await?.ok_or("the lease never ended")?;
     say(&format!("{:?} again, attempt {}", job.body, job.attempt));
-    assert!(!jobs.done("demo", &lost).await?, "the dead worker's token is worth nothing any more");
+    assert!(!jobs.done("demo", &lost).await?, "the token of the dead worker is no longer valid");
     assert!(jobs.done("demo", &job).await?);
     say(&format!("done with {:?}", jobs.claims.counts()));
     Ok(())

@@ -1,9 +1,9 @@
-//! Channel names and what their payloads mean.
+//! Channel names and their payloads.
 //!
-//! NOTIFY is per database, so a channel name carries the schema it speaks of. PostgreSQL refuses names over 63 bytes and
-//! would silently fold two long schemas into one by truncation; a name that does not fit is shortened and made unique by
-//! a hash. A payload names the topics that were rung; one that cannot be read rings the whole channel, because a look
-//! too many costs a query and a look too few costs work.
+//! NOTIFY is per database, so a channel name contains its schema. PostgreSQL rejects names over 63 bytes, and truncation
+//! could give two long schemas the same name; a name that does not fit is shortened and made unique by a hash. A payload
+//! names the topics to wake; one that cannot be read wakes the whole channel, because an unnecessary poll costs a query and a
+//! missing one leaves work undone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-/// The longest name NOTIFY takes.
+/// The longest name that NOTIFY accepts, in bytes.
 const NAME_MAX: usize = 63;
-/// The longest suffix, so that a hash and a readable piece of the schema always fit beside it.
+/// The longest suffix, so that a hash and a readable part of the schema fit beside it.
 pub const SUFFIX_MAX: usize = 24;
 /// Bytes of the hash in a shortened name: 64 bits, far beyond the number of schemas of any database.
 const HASH_BYTES: usize = 8;
-/// NOTIFY refuses payloads of 8000 bytes and more.
+/// NOTIFY rejects payloads of 8000 bytes and more.
 const PAYLOAD_MAX: usize = 7_999;
 
-/// Payloads of one write on one channel; keys that do not fit into them ring the whole channel.
+/// Payloads of one write on one channel; if its keys do not fit, it wakes the whole channel.
 const PAYLOADS_MAX: usize = 8;
-/// A delay beyond this is as good as this: ten years, far from where arithmetic on times ends.
+/// The longest delay: ten years, far from overflow.
 const DELAY_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// How the payloads of a channel name its topics.
@@ -33,25 +33,25 @@ pub enum Payload {
     /// The channel is one topic; the payload is the due time of the work in milliseconds of the Unix epoch by the
     /// database's clock, or anything else for "now".
     Due,
-    /// The payload is topic keys, one per line; an empty payload rings every topic of the channel.
+    /// The payload is topic keys, one per line; an empty payload wakes every topic of the channel.
     Keys,
 }
 
-/// A channel: where rings are sent and heard. Cheap to clone; made by [`Wake::channel`](crate::Wake::channel).
+/// A channel of wake-ups. Cheap to clone; made by [`Wake::channel`](crate::Wake::channel).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Channel {
     name: Arc<str>,
     payload: Payload,
 }
 
-/// Something a group waits for: a channel, and a key within it (empty on channels without keys).
+/// What a group waits for: a channel, and a key within it (empty on channels without keys).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Topic {
     pub(crate) channel: Channel,
     pub(crate) key: Arc<str>,
 }
 
-/// Word that work may be there, now or after a delay.
+/// Says that there may be work, now or after a delay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WakeUp {
     pub(crate) channel: Channel,
@@ -64,7 +64,7 @@ impl Channel {
         Channel { name: channel_name(schema, suffix).into(), payload }
     }
 
-    /// The name NOTIFY and LISTEN use.
+    /// Its name in NOTIFY and LISTEN.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -79,25 +79,25 @@ impl Channel {
         Topic { channel: self.clone(), key: Arc::from("") }
     }
 
-    /// The topic named `key`, which may be anything. (One with a line feed cannot be named in a payload: its ring reaches every
-    /// topic of the channel in other processes.)
+    /// The topic with this key, which may be any text. (A key with a line feed cannot be written in a payload: its wake-up
+    /// reaches every topic of the channel in other processes.)
     pub fn topic_of(&self, key: &str) -> Topic {
         Topic { channel: self.clone(), key: key.into() }
     }
 
-    /// A ring of the whole channel.
+    /// Wakes the whole channel.
     pub fn wake_up(&self) -> WakeUp {
         WakeUp { channel: self.clone(), keys: Vec::new(), delay: Duration::ZERO }
     }
 
-    /// A ring of the topics named.
+    /// Wakes the topics with these keys.
     pub fn wake_up_keys<'a>(&self, keys: impl IntoIterator<Item = &'a str>) -> WakeUp {
         WakeUp { channel: self.clone(), keys: keys.into_iter().map(Arc::from).collect(), delay: Duration::ZERO }
     }
 }
 
 impl Topic {
-    /// A ring of this topic alone.
+    /// Wakes this topic only.
     pub fn into_wake_up(self) -> WakeUp {
         let keys = if self.channel.payload == Payload::Keys { vec![self.key] } else { Vec::new() };
         WakeUp { channel: self.channel, keys, delay: Duration::ZERO }
@@ -105,17 +105,17 @@ impl Topic {
 }
 
 impl WakeUp {
-    /// The same ring for work that becomes due after `delay`.
+    /// The same for work that becomes due after `delay`.
     ///
-    /// Waiters of this process and, on a channel of [`Payload::Due`], those of others wait that long before they look.
-    /// On other channels other processes look once at once and learn the due time from the answer.
+    /// Waiters of this process, and on a channel of [`Payload::Due`] those of others, wait that long before they poll. On
+    /// other channels other processes poll at once and learn the due time from the result.
     pub fn after(mut self, delay: Duration) -> WakeUp {
         self.delay = delay.min(DELAY_MAX);
         self
     }
 
-    /// The payload that carries this ring to other processes, as `{schema}.notify` takes it: a due time is sent as `+`
-    /// and milliseconds from now, and becomes absolute by the database's own clock.
+    /// The payload for other processes, as `{schema}.notify` expects it: a due time is `+` and milliseconds from now, which
+    /// that function makes absolute by the database's clock.
     pub(crate) fn payload(&self) -> String {
         match self.channel.payload {
             Payload::Empty => String::new(),
@@ -123,7 +123,7 @@ impl WakeUp {
             Payload::Keys => {
                 let mut joined = self.keys.join("\n");
                 if is_delay(&joined) {
-                    // A key that looks like a delay is followed by an empty one, and no longer does.
+                    // A trailing empty key makes the payload differ from a delay.
                     joined.push('\n');
                 }
                 let unreadable = self.keys.iter().any(|key| key.contains('\n') || key.contains('\0'));
@@ -133,8 +133,8 @@ impl WakeUp {
     }
 }
 
-/// A short key for a topic that is named by several texts, the same in every process: names may be longer than a notification, and hold anything. `kind` tells topics of the same
-/// names apart.
+/// A short topic key made of several names, the same in every process: names may be longer than a payload and contain any
+/// character. `kind` distinguishes topics with the same names.
 pub fn topic_key(kind: char, names: &[&str]) -> String {
     let mut hash = Sha256::new();
     for name in names {
@@ -145,12 +145,12 @@ pub fn topic_key(kind: char, names: &[&str]) -> String {
     format!("{kind}{short}")
 }
 
-/// Whether `{schema}.notify` takes this payload for a delay.
+/// Whether `{schema}.notify` reads this payload as a delay.
 pub(crate) fn is_delay(payload: &str) -> bool {
     payload.strip_prefix('+').is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Many rings as few: one per channel for each delay, without repetitions; the smallest delay of a key counts.
+/// Merges wake-ups into one per channel and delay, without duplicates; the shortest delay of a key counts.
 pub(crate) fn merge(wake_ups: impl IntoIterator<Item = WakeUp>) -> Vec<WakeUp> {
     struct Merged {
         channel: Channel,
@@ -181,8 +181,8 @@ pub(crate) fn merge(wake_ups: impl IntoIterator<Item = WakeUp>) -> Vec<WakeUp> {
     wake_ups
 }
 
-/// What many rings of one channel say to other processes, in as few payloads as possible: everything rung, at the earliest time.
-/// Where that would be too many payloads, the whole channel.
+/// The payloads of many wake-ups of one channel for other processes, as few as possible: all keys, at the earliest time. If
+/// they are too many, the whole channel.
 pub(crate) fn payloads_of(wake_ups: &[WakeUp]) -> Vec<String> {
     let Some(first) = wake_ups.first() else { return Vec::new() };
     let delay = wake_ups.iter().map(|wake_up| wake_up.delay).min().unwrap_or_default();
@@ -191,28 +191,28 @@ pub(crate) fn payloads_of(wake_ups: &[WakeUp]) -> Vec<String> {
         return whole;
     }
     let keys: BTreeSet<Arc<str>> = wake_ups.iter().flat_map(|wake_up| wake_up.keys.iter().cloned()).collect();
-    let mut loads: Vec<Vec<Arc<str>>> = vec![Vec::new()];
+    let mut chunks: Vec<Vec<Arc<str>>> = vec![Vec::new()];
     let mut bytes = 0;
     for key in keys {
         bytes += key.len() + 1;
         if bytes > PAYLOAD_MAX {
             bytes = key.len() + 1;
-            loads.push(Vec::new());
+            chunks.push(Vec::new());
         }
-        loads.last_mut().into_iter().for_each(|load| load.push(key.clone()));
+        chunks.last_mut().into_iter().for_each(|chunk| chunk.push(key.clone()));
     }
-    if loads.len() > PAYLOADS_MAX {
+    if chunks.len() > PAYLOADS_MAX {
         return whole;
     }
-    let said = loads.into_iter().map(|keys| WakeUp { channel: first.channel.clone(), keys, delay }.payload());
-    let said: Vec<String> = said.collect();
-    // One that could not be written rings the whole channel, and then there is nothing else to say.
-    if said.iter().any(String::is_empty) { whole } else { said }
+    let payloads = chunks.into_iter().map(|keys| WakeUp { channel: first.channel.clone(), keys, delay }.payload());
+    let payloads: Vec<String> = payloads.collect();
+    // An empty payload wakes the whole channel, so no other is needed.
+    if payloads.iter().any(String::is_empty) { whole } else { payloads }
 }
 
-/// What a payload that was heard says.
+/// What a received payload means.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Heard<'a> {
+pub(crate) enum Received<'a> {
     /// Every topic of the channel, now.
     All,
     /// Every topic of the channel, when the database's clock reads this many milliseconds.
@@ -221,12 +221,12 @@ pub(crate) enum Heard<'a> {
     Keys(Vec<&'a str>),
 }
 
-pub(crate) fn read(kind: Payload, payload: &str) -> Heard<'_> {
+pub(crate) fn parse(kind: Payload, payload: &str) -> Received<'_> {
     match kind {
-        Payload::Empty => Heard::All,
-        Payload::Due => payload.trim().parse().map_or(Heard::All, Heard::AllAt),
-        Payload::Keys if payload.is_empty() => Heard::All,
-        Payload::Keys => Heard::Keys(payload.split('\n').collect()),
+        Payload::Empty => Received::All,
+        Payload::Due => payload.trim().parse().map_or(Received::All, Received::AllAt),
+        Payload::Keys if payload.is_empty() => Received::All,
+        Payload::Keys => Received::Keys(payload.split('\n').collect()),
     }
 }
 
@@ -251,38 +251,38 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The names the seeds fixed must come out as they are written there.
+    /// Names that are part of a public contract stay as they are.
     #[test]
     fn short_schemas_keep_their_name() {
         assert_eq!(channel_name("public", "orch_work"), "public_orch_work");
         assert_eq!(channel_name("My \"odd\" Schéma", "worker_work"), "My \"odd\" Schéma_worker_work");
     }
 
-    /// What we send by our own convention must be read back as meant.
+    /// A payload is read as it was meant.
     #[test]
-    fn payloads_say_what_was_rung() {
+    fn payloads_name_the_topics_to_wake() {
         let keys = Channel::new("s", "queue", Payload::Keys);
-        assert_eq!(read(Payload::Keys, &keys.wake_up_keys(["a", "b c"]).payload()), Heard::Keys(vec!["a", "b c"]));
-        assert_eq!(read(Payload::Keys, &keys.wake_up().payload()), Heard::All);
-        assert_eq!(read(Payload::Due, "1700000000000"), Heard::AllAt(1_700_000_000_000));
-        assert_eq!(read(Payload::Due, "soon"), Heard::All);
-        assert_eq!(read(Payload::Empty, "anything"), Heard::All);
+        assert_eq!(parse(Payload::Keys, &keys.wake_up_keys(["a", "b c"]).payload()), Received::Keys(vec!["a", "b c"]));
+        assert_eq!(parse(Payload::Keys, &keys.wake_up().payload()), Received::All);
+        assert_eq!(parse(Payload::Due, "1700000000000"), Received::AllAt(1_700_000_000_000));
+        assert_eq!(parse(Payload::Due, "soon"), Received::All);
+        assert_eq!(parse(Payload::Empty, "anything"), Received::All);
     }
 
-    /// A key that looks like a delay, or that cannot be written in a payload, is rung all the same.
+    /// A key that looks like a delay, or that cannot be written in a payload, is woken all the same.
     #[test]
-    fn odd_keys_are_heard() {
+    fn unusual_keys_are_woken() {
         let keys = Channel::new("s", "queue", Payload::Keys);
         let phone = keys.wake_up_keys(["+49170123456"]).payload();
         assert!(!is_delay(&phone));
-        assert_eq!(read(Payload::Keys, &phone), Heard::Keys(vec!["+49170123456", ""]));
-        assert_eq!(read(Payload::Keys, &keys.wake_up_keys(["two\nlines"]).payload()), Heard::All);
+        assert_eq!(parse(Payload::Keys, &phone), Received::Keys(vec!["+49170123456", ""]));
+        assert_eq!(parse(Payload::Keys, &keys.wake_up_keys(["two\nlines"]).payload()), Received::All);
         assert!(is_delay(&Channel::new("s", "due", Payload::Due).wake_up().after(Duration::from_millis(5)).payload()));
     }
 
-    /// Many rings of one write become one payload per channel: all keys, the earliest time.
+    /// Many wake-ups of one write become one payload per channel: all keys, the earliest time.
     #[test]
-    fn rings_merge() {
+    fn wake_ups_are_merged() {
         let keys = Channel::new("s", "queue", Payload::Keys);
         let due = Channel::new("s", "due", Payload::Due);
         let later = Duration::from_millis(500);
@@ -298,25 +298,25 @@ mod tests {
         assert_eq!(payloads_of(&[due.wake_up().after(later), due.wake_up().after(later * 2)]), ["+500"]);
         let names: Vec<String> = (0..500).map(|n| format!("{n:040}")).collect();
         let many = [keys.wake_up_keys(names.iter().map(String::as_str))];
-        let said = payloads_of(&many);
-        assert!(said.len() == 3 && said.iter().all(|payload| payload.len() <= PAYLOAD_MAX));
-        let named: Vec<&str> = said.iter().flat_map(|payload| payload.split('\n')).collect();
+        let payloads = payloads_of(&many);
+        assert!(payloads.len() == 3 && payloads.iter().all(|payload| payload.len() <= PAYLOAD_MAX));
+        let named: Vec<&str> = payloads.iter().flat_map(|payload| payload.split('\n')).collect();
         assert_eq!(named, names);
         assert_eq!(payloads_of(&[keys.wake_up_keys(["x".repeat(9_000).as_str()])]), [""]);
     }
 
-    /// Keys that do not fit into a payload must ring everybody rather than nobody.
+    /// Keys that do not fit into a payload wake every topic of the channel.
     #[test]
-    fn too_many_keys_ring_the_whole_channel() {
+    fn too_many_keys_wake_the_whole_channel() {
         let keys = Channel::new("s", "queue", Payload::Keys);
         let long = "k".repeat(PAYLOAD_MAX + 1);
-        assert_eq!(read(Payload::Keys, &keys.wake_up_keys([long.as_str()]).payload()), Heard::All);
+        assert_eq!(parse(Payload::Keys, &keys.wake_up_keys([long.as_str()]).payload()), Received::All);
     }
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Any schema of any length and script gives a name PostgreSQL takes, the same each time.
+        /// Any schema of any length and script gives a name that PostgreSQL accepts, the same each time.
         #[test]
         fn names_fit_and_are_stable(schema in "\\PC{1,80}", suffix in "[a-z_]{1,24}") {
             let name = channel_name(&schema, &suffix);
@@ -325,16 +325,16 @@ mod tests {
             prop_assert_eq!(&name, &channel_name(&schema, &suffix));
         }
 
-        /// Two schemas that PostgreSQL's own truncation would fold together stay apart.
+        /// Two schemas that PostgreSQL's truncation would give the same name keep different ones.
         #[test]
-        fn long_schemas_with_one_beginning_stay_apart(a in "[a-z]{1,9}", b in "[a-z]{1,9}") {
+        fn long_schemas_with_a_common_prefix_differ(a in "[a-z]{1,9}", b in "[a-z]{1,9}") {
             prop_assume!(a != b);
             let stem = "x".repeat(60);
             prop_assert_ne!(channel_name(&format!("{stem}{a}"), "w"), channel_name(&format!("{stem}{b}"), "w"));
         }
     }
 
-    /// Where one name ends and the next begins must count.
+    /// Topic keys depend on where one name ends and the next begins.
     #[test]
     fn topics_of_different_names_differ() {
         assert_ne!(topic_key('p', &["ab", "c"]), topic_key('p', &["a", "bc"]));

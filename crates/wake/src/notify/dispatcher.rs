@@ -1,21 +1,22 @@
-//! Where rings meet groups: one dispatcher per database and schema of a process, shared by everything that waits there.
+//! The dispatcher delivers wake-ups to groups: one per database and schema of a process, shared by all its consumers.
 //!
-//! A ring of this process goes straight to the groups that wait for its topics, then to other processes by NOTIFY; a
+//! A wake-up of this process goes directly to the groups that wait for its topics, and to other processes by NOTIFY; a
 //! notification of another process goes to the same groups. The dispatcher also owns what must exist once: the listener, the
-//! connection that rings for busy channels, and the memory of which notifications are echoes of our own.
+//! notifier, and the record of this process's own notifications.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pg::{Database, Schema};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 
 use crate::metrics;
-use crate::notify::channel::{Channel, Heard, Payload, Topic, WakeUp, merge, payloads_of, read};
+use crate::notify::channel::{Channel, Payload, Received, Topic, WakeUp, merge, parse, payloads_of};
 use crate::notify::own::OwnNotifications;
 use crate::notify::rate::{NotifyRate, TRAILING};
 use crate::notify::{listener, notifier};
@@ -27,42 +28,43 @@ use crate::wait::reason::Reason;
 
 pub(crate) type GroupId = u64;
 
-/// Looks of a process at a time after the listener came back.
-const RESYNCS_AT_A_TIME: usize = 4;
-/// Members that travel alone at a time, and at most a quarter of the pool.
-const ALONE_AT_A_TIME: usize = 4;
+/// Concurrent polls of a process after the listener was reconnected, when every group polls.
+const RESYNC_POLLS: usize = 4;
+/// Concurrent writes that are sent alone; at most a quarter of the pool.
+const SINGLE_WRITES: usize = 4;
 
 /// A consumer, as the dispatcher sees it.
 pub(crate) trait WakeTarget: Send + Sync {
-    /// Rings one group.
+    /// Wakes one group.
     fn wake_up(&self, group: GroupId, reason: Reason);
-    /// Tells one group of work that becomes due.
-    fn due(&self, group: GroupId, at: Instant);
-    /// Another process rang a channel the consumer waits on: its next ring may be lost with it.
-    fn doubt(&self);
-    /// The listener changed.
-    fn hearing(&self, hearing: ListenerEpoch, event: Event);
-    /// How the consumer is doing.
+    /// One group has work that becomes due at this time.
+    fn due_at(&self, group: GroupId, at: Instant);
+    /// Another process notified a channel of the consumer: it may die before it notifies of its next write, so all groups
+    /// need a recheck.
+    fn needs_recheck(&self);
+    /// The listener was connected or disconnected.
+    fn listener_changed(&self, epoch: ListenerEpoch, event: Event);
+    /// The state of the consumer.
     fn health(&self) -> ConsumerHealth;
 }
 
-/// What became of the listener.
+/// The state of the listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenerState {
     /// Not listening, by configuration or because the database is only reached through a pooler.
     Off,
-    /// Being connected for the first time.
+    /// Connecting for the first time.
     Connecting,
-    /// Notifications are heard.
+    /// Receiving notifications.
     Connected,
-    /// The connection was lost, or LISTEN refused; being connected again.
+    /// The connection was lost, or LISTEN refused; reconnecting.
     Lost {
         /// Why, without secrets.
         reason: String,
     },
 }
 
-/// A point at which the database's clock was read.
+/// A reading of the database's clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
     pub(crate) here: Instant,
@@ -78,70 +80,74 @@ pub(crate) struct Dispatcher {
     /// A channel was added: the listener must listen to it.
     channels_changed: Arc<Notify>,
     notifier: Arc<notifier::Pending>,
-    /// Looks at a time after the listener came back, when every group looks at once.
-    pub(crate) resyncs: Semaphore,
-    /// Members of all flights that may travel alone at a time because a flight they were in was refused.
-    pub(crate) alone: Semaphore,
-    /// Members of all flights that may wait for a locked row at a time: each holds a connection, perhaps until somebody's
-    /// transaction ends.
-    pub(crate) patient: Semaphore,
-    /// Ends with the dispatcher, and its tasks with it.
+    /// For polls after the listener was reconnected.
+    pub(crate) resync_permits: Semaphore,
+    /// For writes that are sent alone because the database refused their batch.
+    pub(crate) single_permits: Semaphore,
+    /// For writes that wait for a locked row: each holds a connection, perhaps until a foreign transaction ends.
+    pub(crate) patient_permits: Semaphore,
+    /// Closed with the dispatcher, which ends its tasks.
     closing: watch::Sender<()>,
-    /// Notifications of other processes, and times the listener came back after a gap in which some may have been lost.
-    pub(crate) heard: AtomicU64,
+    /// Counts notifications of other processes, and reconnects of the listener, before which some may have been lost.
+    pub(crate) remote_activity: AtomicU64,
 }
 
 struct State {
-    channels: HashMap<Arc<str>, Registered>,
+    channels: HashMap<Arc<str>, ChannelState>,
     targets: Vec<Weak<dyn WakeTarget>>,
     own: OwnNotifications,
-    hearing: ListenerEpoch,
-    epoch: u64,
+    /// The current epoch of the listener; `None` while it is disconnected or has not caught up with new channels.
+    epoch: ListenerEpoch,
+    last_epoch: u64,
     listener: ListenerState,
     listener_started: bool,
     clock: Option<Clock>,
-    dated_rings: bool,
+    /// A due time was received since the clock was last read.
+    clock_used: bool,
 }
 
-struct Registered {
+struct ChannelState {
     payload: Payload,
     topics: HashMap<Arc<str>, HashMap<Subscriber, Weak<dyn WakeTarget>>>,
-    /// Who has waited here.
+    /// The consumers that have subscribed to a topic of this channel.
     targets: HashMap<usize, Weak<dyn WakeTarget>>,
     rate: NotifyRate,
-    rung_elsewhere_at: Option<Instant>,
+    /// When another process last notified it.
+    notified_at: Option<Instant>,
 }
 
-/// A group of a consumer: which consumer, by its address, and which group.
+/// A group of a consumer: the consumer's address, and the group.
 type Subscriber = (usize, GroupId);
 
 fn address(target: &Weak<dyn WakeTarget>) -> usize {
     target.as_ptr().cast::<()>().addr()
 }
 
-/// The rings of one attempt of a write: which travel inside its transaction, and which after it.
-pub(crate) struct Announcement {
+/// How one attempt of a write notifies: in its transaction, or after its commit.
+pub(crate) struct NotifyPlan {
+    /// Notifications in the transaction.
     pub(crate) channels: Vec<String>,
     pub(crate) payloads: Vec<String>,
-    pub(crate) later: Vec<(Arc<str>, String)>,
+    /// Notifications after the commit.
+    pub(crate) after_commit: Vec<(Arc<str>, String)>,
     since: Instant,
-    hearing: ListenerEpoch,
+    epoch: ListenerEpoch,
 }
 
 type DispatcherKey = (String, String, String);
-static HUBS: LazyLock<Mutex<HashMap<DispatcherKey, Weak<Dispatcher>>>> = LazyLock::new(Mutex::default);
+static DISPATCHERS: LazyLock<Mutex<HashMap<DispatcherKey, Weak<Dispatcher>>>> = LazyLock::new(Mutex::default);
 
 impl Dispatcher {
-    /// The dispatcher of this database and schema in this process and runtime; made if there is none.
+    /// The dispatcher of this database and schema in this process and runtime; created if there is none.
     pub(crate) fn shared(db: &Database, schema: &Schema, options: &Arc<Options>) -> Arc<Dispatcher> {
         let runtime = Handle::current();
         let key = (db.identity(), schema.name().to_owned(), runtime.id().to_string());
-        let mut dispatchers = HUBS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut dispatchers = DISPATCHERS.lock();
         dispatchers.retain(|_, dispatcher| dispatcher.strong_count() > 0);
         if let Some(dispatcher) = dispatchers.get(&key).and_then(Weak::upgrade) {
             return dispatcher;
         }
-        let alone = (db.pool().options().get_max_connections() as usize / 4).clamp(1, ALONE_AT_A_TIME);
+        let single_writes = (db.pool().options().get_max_connections() as usize / 4).clamp(1, SINGLE_WRITES);
         let dispatcher = Arc::new(Dispatcher {
             db: db.clone(),
             schema: schema.clone(),
@@ -151,20 +157,20 @@ impl Dispatcher {
                 channels: HashMap::new(),
                 targets: Vec::new(),
                 own: OwnNotifications::default(),
-                hearing: None,
-                epoch: 0,
+                epoch: None,
+                last_epoch: 0,
                 listener: ListenerState::Off,
                 listener_started: false,
                 clock: None,
-                dated_rings: false,
+                clock_used: false,
             }),
             channels_changed: Arc::default(),
             notifier: Arc::default(),
-            resyncs: Semaphore::new(RESYNCS_AT_A_TIME),
-            alone: Semaphore::new(alone),
-            patient: Semaphore::new(alone),
+            resync_permits: Semaphore::new(RESYNC_POLLS),
+            single_permits: Semaphore::new(single_writes),
+            patient_permits: Semaphore::new(single_writes),
             closing: watch::Sender::new(()),
-            heard: AtomicU64::new(0),
+            remote_activity: AtomicU64::new(0),
         });
         dispatcher.runtime.spawn(notifier::run(
             Arc::downgrade(&dispatcher),
@@ -178,85 +184,81 @@ impl Dispatcher {
 
     /// Starts the listener, once.
     pub(crate) fn listen(self: &Arc<Self>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if !std::mem::replace(&mut state.listener_started, true) {
             state.listener = ListenerState::Connecting;
             self.runtime.spawn(listener::run(Arc::downgrade(self), self.channels_changed.clone(), self.closed()));
         }
     }
 
-    /// Ends with an error when the dispatcher is gone.
+    /// Fails when the dispatcher is gone.
     fn closed(&self) -> watch::Receiver<()> {
         self.closing.subscribe()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn listener_state(&self) -> ListenerState {
-        self.state().listener.clone()
+        self.state.lock().listener.clone()
     }
 
     pub(crate) fn consumers(&self) -> Vec<ConsumerHealth> {
-        let targets = self.state().targets.clone();
+        let targets = self.state.lock().targets.clone();
         targets.iter().filter_map(Weak::upgrade).map(|target| target.health()).collect()
     }
 
-    // Channels, topics, bells -------------------------------------------------------------------------------------------
+    // Channels, topics, wake targets ------------------------------------------------------------------------------------
 
     pub(crate) fn channel(&self, suffix: &str, payload: Payload) -> Channel {
         let channel = Channel::new(self.schema.name(), suffix, payload);
-        let mut state = self.state();
-        let registered = self.registered(&mut state, &channel);
-        assert_eq!(registered.payload, payload, "channel {suffix:?} is used with two kinds of payload");
+        let mut state = self.state.lock();
+        let known = self.channel_state(&mut state, &channel);
+        assert_eq!(known.payload, payload, "channel {suffix:?} is used with two kinds of payload");
         drop(state);
         channel
     }
 
-    /// A channel's entry; one that is not known yet (new, or of another engine) is heard from here on.
-    fn registered<'a>(&self, state: &'a mut State, channel: &Channel) -> &'a mut Registered {
-        let State { channels, hearing, .. } = state;
+    /// The state of a channel; the listener begins to listen to one that is new here.
+    fn channel_state<'a>(&self, state: &'a mut State, channel: &Channel) -> &'a mut ChannelState {
+        let State { channels, epoch, .. } = state;
         channels.entry(channel.name().into()).or_insert_with(|| {
-            // Until the listener has caught up nothing may be believed to be empty.
-            *hearing = None;
+            // Until the listener listens to it no group may be known to be empty.
+            *epoch = None;
             self.channels_changed.notify_one();
-            Registered::new(channel.payload())
+            ChannelState::new(channel.payload())
         })
     }
 
     pub(crate) fn channel_names(&self) -> Vec<String> {
-        self.state().channels.keys().map(|name| name.to_string()).collect()
+        self.state.lock().channels.keys().map(|name| name.to_string()).collect()
     }
 
-    pub(crate) fn has_dated_channels(&self) -> bool {
-        self.state().channels.values().any(|channel| channel.payload == Payload::Due)
+    pub(crate) fn has_due_channels(&self) -> bool {
+        self.state.lock().channels.values().any(|channel| channel.payload == Payload::Due)
     }
 
-    /// Adds a consumer and answers what it may believe of the listener.
+    /// Adds a consumer and returns the current state of the listener.
     pub(crate) fn add(&self, target: Weak<dyn WakeTarget>) -> (ListenerEpoch, ListenerState) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.targets.retain(|target| target.strong_count() > 0);
         state.targets.push(target);
-        (state.hearing, state.listener.clone())
+        (state.epoch, state.listener.clone())
     }
 
-    /// Adds a group. `true`: another process rang one of its channels just now, so doubt is due.
+    /// Adds a group. `true`: another process notified one of its channels just now, so it needs a recheck.
     pub(crate) fn subscribe(&self, topics: &[Topic], target: &Weak<dyn WakeTarget>, group: GroupId) -> bool {
         let now = Instant::now();
-        let mut doubt = false;
-        let mut state = self.state();
+        let mut needs_recheck = false;
+        let mut state = self.state.lock();
         for topic in topics {
-            let channel = self.registered(&mut state, &topic.channel);
+            let channel = self.channel_state(&mut state, &topic.channel);
             channel.targets.insert(address(target), target.clone());
             channel.topics.entry(topic.key.clone()).or_default().insert((address(target), group), target.clone());
-            doubt |= channel.rung_elsewhere_at.is_some_and(|at| now.saturating_duration_since(at) < TRAILING);
+            needs_recheck |= channel.notified_at.is_some_and(|at| now.saturating_duration_since(at) < TRAILING);
         }
-        doubt
+        needs_recheck
     }
 
     pub(crate) fn unsubscribe(&self, topics: &[Topic], target: &Weak<dyn WakeTarget>, group: GroupId) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         for topic in topics {
             let Some(channel) = state.channels.get_mut(topic.channel.name()) else { continue };
             let Some(subscribers) = channel.topics.get_mut(&topic.key) else { continue };
@@ -269,90 +271,94 @@ impl Dispatcher {
 
     /// Removes a consumer that is going away.
     pub(crate) fn remove(&self, target: &Weak<dyn WakeTarget>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.targets.retain(|other| !other.ptr_eq(target));
         for channel in state.channels.values_mut() {
             channel.targets.remove(&address(target));
         }
     }
 
-    // Rings from here ---------------------------------------------------------------------------------------------------
+    // Wake-ups of this process ------------------------------------------------------------------------------------------
 
-    /// Rings the waiters of this process. Delays count from `since`.
+    /// Wakes the waiters of this process. Delays count from `since`.
     pub(crate) fn wake_local(&self, wake_ups: &[WakeUp], since: Instant) {
         for wake_up in merge(wake_ups.iter().cloned()) {
             let keys: Vec<&str> = wake_up.keys.iter().map(AsRef::as_ref).collect();
-            let targets = self.targets(wake_up.channel.name(), if keys.is_empty() { None } else { Some(&keys) });
-            for (target, group) in targets {
+            let groups = self.groups(wake_up.channel.name(), if keys.is_empty() { None } else { Some(&keys) });
+            for (target, group) in groups {
                 if wake_up.delay.is_zero() {
-                    target.wake_up(group, Reason::Rung)
+                    target.wake_up(group, Reason::Local)
                 } else {
-                    target.due(group, since + wake_up.delay)
+                    target.due_at(group, since + wake_up.delay)
                 }
             }
         }
     }
 
-    /// Rings the waiters of other processes, after the fact.
+    /// Notifies other processes, after the commit.
     pub(crate) fn notify_others(&self, wake_ups: &[WakeUp]) {
         self.notifier.add(payloads(wake_ups));
     }
 
-    /// Returns when every ring for other processes has been sent.
+    /// Returns when all pending notifications have been sent.
     pub(crate) async fn flush(&self) {
         self.notifier.flush().await;
     }
 
-    /// Decides how the rings of a write that is sent now travel. `muted`: none inside its transaction.
-    pub(crate) fn announce(&self, wake_ups: &[WakeUp], muted: bool) -> Announcement {
+    /// Counts the wake-ups of a write that is about to be sent, and decides how it notifies. `muted`: not in its
+    /// transaction.
+    pub(crate) fn plan_notify(&self, wake_ups: &[WakeUp], muted: bool) -> NotifyPlan {
         let now = Instant::now();
-        let mut state = self.state();
-        let hearing = state.hearing;
-        let mut out = Announcement { channels: vec![], payloads: vec![], later: vec![], since: now, hearing };
+        let mut state = self.state.lock();
+        let epoch = state.epoch;
+        let mut plan = NotifyPlan { channels: vec![], payloads: vec![], after_commit: vec![], since: now, epoch };
         for (name, payload) in payloads(wake_ups) {
-            let busy = state.channels.get_mut(&name).is_some_and(|channel| channel.rate.after_commit(now));
+            let busy = state.channels.get_mut(&name).is_some_and(|channel| {
+                channel.rate.count(now);
+                channel.rate.may_follow_commit(now)
+            });
             if busy || muted {
-                out.later.push((name, payload));
+                plan.after_commit.push((name, payload));
             } else {
-                out.channels.push(name.to_string());
-                out.payloads.push(payload);
+                plan.channels.push(name.to_string());
+                plan.payloads.push(payload);
             }
         }
-        out
+        plan
     }
 
-    /// A write has committed its announcement on `backend` (`None`: or may have). Its waiters here are rung first, so that
-    /// its echo may be ignored.
-    pub(crate) fn announced(&self, announcement: Announcement, wake_ups: &[WakeUp], backend: Option<u32>) {
-        self.wake_local(wake_ups, announcement.since);
+    /// A write has committed on `backend` (`None`: or may have). Wakes its waiters here first, so that its own notification
+    /// can be ignored.
+    pub(crate) fn committed(&self, plan: NotifyPlan, wake_ups: &[WakeUp], backend: Option<u32>) {
+        self.wake_local(wake_ups, plan.since);
         if let Some(backend) = backend {
             let now = Instant::now();
-            let mut state = self.state();
-            if announcement.hearing.is_some() && announcement.hearing == state.hearing {
-                state.own.announced(now, announcement.since, backend, &announcement.channels);
+            let mut state = self.state.lock();
+            if plan.epoch.is_some() && plan.epoch == state.epoch {
+                state.own.sent(now, plan.since, backend, &plan.channels);
             }
-            for name in &announcement.channels {
+            for name in &plan.channels {
                 ::metrics::counter!(metrics::NOTIFICATIONS_SENT, "channel" => name.clone(), "how" => "transaction")
                     .increment(1);
                 if let Some(channel) = state.channels.get_mut(name.as_str()) {
-                    channel.rate.sent(announcement.since);
+                    channel.rate.sent(plan.since);
                 }
             }
         }
-        // What the write did, as far as it was not announced in its transaction: less than what it might have done.
-        let is_late = |channel: &Arc<str>| announcement.later.iter().any(|(late, _)| late == channel);
-        self.notifier
-            .add(payloads(&merge(wake_ups.iter().cloned())).into_iter().filter(|(channel, _)| is_late(channel)));
+        // The wake-ups of the actual outcomes may be fewer than the planned ones.
+        let is_planned = |channel: &Arc<str>| plan.after_commit.iter().any(|(planned, _)| planned == channel);
+        let notifications = payloads(&merge(wake_ups.iter().cloned()));
+        self.notifier.add(notifications.into_iter().filter(|(channel, _)| is_planned(channel)));
     }
 
-    /// The announcement of a busy write that is late: rings now as well, so that hearers look once more after its end.
-    pub(crate) fn announce_again(&self, announcement: &Announcement) {
-        self.notifier.add(announcement.later.iter().cloned());
+    /// A write that notifies after its commit takes long: notifies before it as well, so that receivers recheck after it.
+    pub(crate) fn notify_early(&self, plan: &NotifyPlan) {
+        self.notifier.add(plan.after_commit.iter().cloned());
     }
 
-    /// The notifier has sent rings of these channels, no earlier than at `since`.
-    pub(crate) fn rung(&self, channels: &[String], since: Instant) {
-        let mut state = self.state();
+    /// The notifier has notified these channels, no earlier than at `since`.
+    pub(crate) fn notifications_sent(&self, channels: &[String], since: Instant) {
+        let mut state = self.state.lock();
         for name in channels {
             ::metrics::counter!(metrics::NOTIFICATIONS_SENT, "channel" => name.clone(), "how" => "after").increment(1);
             if let Some(channel) = state.channels.get_mut(name.as_str()) {
@@ -362,33 +368,34 @@ impl Dispatcher {
     }
 
     pub(crate) fn knows_notifier(&self) -> bool {
-        self.state().own.knows_notifier()
+        self.state.lock().own.knows_notifier()
     }
 
-    pub(crate) fn notifier_backend(&self, backend: Option<u32>) {
-        self.state().own.notifier(backend);
+    pub(crate) fn set_notifier(&self, backend: Option<u32>) {
+        self.state.lock().own.set_notifier(backend);
     }
 
-    fn targets(&self, channel: &str, keys: Option<&[&str]>) -> Vec<(Arc<dyn WakeTarget>, GroupId)> {
-        let state = self.state();
-        let Some(registered) = state.channels.get(channel) else { return Vec::new() };
+    /// The groups that wait for these keys of a channel, or for any.
+    fn groups(&self, channel: &str, keys: Option<&[&str]>) -> Vec<(Arc<dyn WakeTarget>, GroupId)> {
+        let state = self.state.lock();
+        let Some(channel) = state.channels.get(channel) else { return Vec::new() };
         let subscribers: HashMap<&Subscriber, &Weak<dyn WakeTarget>> = match keys {
-            None => registered.topics.values().flatten().collect(),
-            Some(keys) => keys.iter().filter_map(|key| registered.topics.get(*key)).flatten().collect(),
+            None => channel.topics.values().flatten().collect(),
+            Some(keys) => keys.iter().filter_map(|key| channel.topics.get(*key)).flatten().collect(),
         };
         subscribers.into_iter().filter_map(|((_, group), target)| Some((target.upgrade()?, *group))).collect()
     }
 
-    // Rings from elsewhere ----------------------------------------------------------------------------------------------
+    // Notifications of other processes ----------------------------------------------------------------------------------
 
-    /// A notification was heard.
-    pub(crate) fn heard(&self, channel: &str, payload: &str, backend: u32) {
+    /// The listener has received a notification.
+    pub(crate) fn notification_received(&self, channel: &str, payload: &str, backend: u32) {
         let now = Instant::now();
         let (own, kind, clock) = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let Some(kind) = state.channels.get(channel).map(|channel| channel.payload) else { return };
-            state.dated_rings |= kind == Payload::Due;
-            (state.own.is_own(now, backend, channel), kind, state.clock)
+            state.clock_used |= kind == Payload::Due;
+            (state.own.received(now, backend, channel), kind, state.clock)
         };
         let from = if own { "self" } else { "other" };
         ::metrics::counter!(metrics::NOTIFICATIONS_RECEIVED, "channel" => channel.to_owned(), "from" => from)
@@ -396,116 +403,116 @@ impl Dispatcher {
         if own {
             return;
         }
-        self.heard.fetch_add(1, Ordering::Relaxed);
-        self.spread_doubt(channel, now);
-        match read(kind, payload) {
-            Heard::All => self.ring_from_elsewhere(channel, None),
-            Heard::Keys(keys) => self.ring_from_elsewhere(channel, Some(&keys)),
-            Heard::AllAt(due_ms) => match clock.and_then(|clock| clock.when(due_ms)).filter(|at| *at > now) {
-                None => self.ring_from_elsewhere(channel, None),
+        self.remote_activity.fetch_add(1, Ordering::Relaxed);
+        self.recheck_later(channel, now);
+        match parse(kind, payload) {
+            Received::All => self.wake_notified(channel, None),
+            Received::Keys(keys) => self.wake_notified(channel, Some(&keys)),
+            Received::AllAt(due_ms) => match clock.and_then(|clock| clock.when(due_ms)).filter(|at| *at > now) {
+                None => self.wake_notified(channel, None),
                 Some(at) => {
-                    for (target, group) in self.targets(channel, None) {
-                        target.due(group, at);
+                    for (target, group) in self.groups(channel, None) {
+                        target.due_at(group, at);
                     }
                 }
             },
         }
     }
 
-    /// A busy sender rings after its commits: one that dies between the two is covered by the ring it sent before, on the
-    /// same channel but perhaps for another topic.
-    fn spread_doubt(&self, channel: &str, now: Instant) {
+    /// A busy sender notifies after its commits. If it dies between the two, the notification it sent before, on the same
+    /// channel but perhaps for another topic, makes all groups of the channel recheck.
+    fn recheck_later(&self, channel: &str, now: Instant) {
         let targets: Vec<Weak<dyn WakeTarget>> = {
-            let mut state = self.state();
-            let Some(registered) = state.channels.get_mut(channel) else { return };
-            registered.rung_elsewhere_at = Some(now);
-            registered.targets.values().cloned().collect()
+            let mut state = self.state.lock();
+            let Some(channel) = state.channels.get_mut(channel) else { return };
+            channel.notified_at = Some(now);
+            channel.targets.values().cloned().collect()
         };
         for target in targets.iter().filter_map(Weak::upgrade) {
-            target.doubt();
+            target.needs_recheck();
         }
     }
 
-    fn ring_from_elsewhere(&self, channel: &str, keys: Option<&[&str]>) {
-        for (target, group) in self.targets(channel, keys) {
+    fn wake_notified(&self, channel: &str, keys: Option<&[&str]>) {
+        for (target, group) in self.groups(channel, keys) {
             target.wake_up(group, Reason::Notified);
         }
     }
 
-    /// The listener hears all channels on a new connection, or new channels on its old one: everybody looks once.
+    /// The listener listens to all channels on a new connection, or to new channels on its current one: all groups poll.
     pub(crate) fn connected(&self, clock: Option<Clock>) {
-        self.heard.fetch_add(1, Ordering::Relaxed);
-        let (targets, hearing) = {
-            let mut state = self.state();
-            state.epoch += 1;
-            state.hearing = Some(state.epoch);
+        self.remote_activity.fetch_add(1, Ordering::Relaxed);
+        let (targets, epoch) = {
+            let mut state = self.state.lock();
+            state.last_epoch += 1;
+            state.epoch = Some(state.last_epoch);
             state.listener = ListenerState::Connected;
             let now = Instant::now();
             state.own.clear(now);
             for channel in state.channels.values_mut() {
-                // What rang while nobody heard counts as having rung just now.
-                channel.rung_elsewhere_at = Some(now);
+                // Notifications that were lost meanwhile count as received now.
+                channel.notified_at = Some(now);
             }
             if clock.is_some() {
                 state.clock = clock;
-                state.dated_rings = false;
+                state.clock_used = false;
             }
-            (state.targets.clone(), state.hearing)
+            (state.targets.clone(), state.epoch)
         };
         ::metrics::gauge!(metrics::LISTENER_UP, "schema" => self.schema.name().to_owned()).set(1.0);
         for target in targets.iter().filter_map(Weak::upgrade) {
-            target.hearing(hearing, Event::ListenerHears);
+            target.listener_changed(epoch, Event::ListenerConnected);
         }
     }
 
-    /// The listener hears nothing.
+    /// The listener was disconnected, or could not connect.
     pub(crate) fn disconnected(&self, event: Event, reason: String) {
         let targets = {
-            let mut state = self.state();
-            state.hearing = None;
+            let mut state = self.state.lock();
+            state.epoch = None;
             state.listener = ListenerState::Lost { reason };
             state.targets.clone()
         };
         ::metrics::gauge!(metrics::LISTENER_UP, "schema" => self.schema.name().to_owned()).set(0.0);
         ::metrics::counter!(metrics::LISTENER_LOSSES, "schema" => self.schema.name().to_owned()).increment(1);
         for target in targets.iter().filter_map(Weak::upgrade) {
-            target.hearing(None, event);
+            target.listener_changed(None, event);
         }
     }
 
-    /// Whether a due time was heard since the database's clock was last read.
-    pub(crate) fn wants_clock(&self) -> bool {
-        self.state().dated_rings
+    /// Whether a due time was received since the database's clock was last read.
+    pub(crate) fn needs_clock(&self) -> bool {
+        self.state.lock().clock_used
     }
 
     pub(crate) fn set_clock(&self, clock: Clock) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.clock = Some(clock);
-        state.dated_rings = false;
+        state.clock_used = false;
     }
 }
 
-impl Registered {
-    fn new(payload: Payload) -> Registered {
+impl ChannelState {
+    fn new(payload: Payload) -> ChannelState {
         let (topics, targets) = (HashMap::new(), HashMap::new());
-        Registered { payload, topics, targets, rate: NotifyRate::default(), rung_elsewhere_at: None }
+        ChannelState { payload, topics, targets, rate: NotifyRate::default(), notified_at: None }
     }
 }
 
-/// Channels, and as few payloads as possible for each, that say these rings to other processes.
+/// The notifications of these wake-ups for other processes: channels, and as few payloads as possible for each.
 pub(crate) fn payloads(wake_ups: &[WakeUp]) -> Vec<(Arc<str>, String)> {
     let mut by_channel: BTreeMap<&str, Vec<WakeUp>> = BTreeMap::new();
     for wake_up in wake_ups {
         by_channel.entry(wake_up.channel.name()).or_default().push(wake_up.clone());
     }
-    let said = by_channel.into_iter().map(|(name, wake_ups)| (Arc::<str>::from(name), payloads_of(&wake_ups)));
-    said.flat_map(|(name, payloads)| payloads.into_iter().map(move |payload| (name.clone(), payload))).collect()
+    let by_channel = by_channel.into_iter().map(|(name, wake_ups)| (Arc::<str>::from(name), payloads_of(&wake_ups)));
+    by_channel.flat_map(|(name, payloads)| payloads.into_iter().map(move |payload| (name.clone(), payload))).collect()
 }
 
 impl Clock {
-    /// The moment here at which the database's clock reads `ms`; `None` if that is in the past.
+    /// When the database's clock reads `ms`; `None` if that is in the past.
     fn when(&self, ms: i64) -> Option<Instant> {
-        let prefetch = u64::try_from(ms.checked_sub(self.there_ms)?).ok()?;
-        self.here.checked_add(Duration::from_millis(prefetch))
+        let from_now = u64::try_from(ms.checked_sub(self.there_ms)?).ok()?;
+        self.here.checked_add(Duration::from_millis(from_now))
     }
 }

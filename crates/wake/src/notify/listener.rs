@@ -1,10 +1,9 @@
-//! The one connection on which a process hears notifications.
+//! The connection on which a process receives notifications.
 //!
-//! What is sent while nobody listens is lost, and a driver that reconnects by itself hides that it was. So the connection
-//! is never mended behind our back: when it breaks it is given up, a new one is made, and only when it hears every
-//! channel does everybody look once. Two kinds of silence are told from peace: a half-open connection, by asking it for an
-//! answer now and then (an empty message, which is no statement); and a pooler that accepts LISTEN and delivers
-//! nothing, by a notification to ourselves after every connect.
+//! Notifications sent while the listener is disconnected are lost, and a driver that reconnects by itself would hide that. So
+//! a broken connection is dropped and a new one is made, and once it listens to every channel all groups poll. Two kinds of
+//! silent failure are detected: a half-open connection, by a heartbeat (an empty message, which is no statement); and a
+//! pooler that accepts LISTEN and delivers nothing, by a probe, a notification to the process itself, after every connect.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Weak};
@@ -12,7 +11,7 @@ use std::time::Duration;
 
 use pg::retry::Backoff;
 use sqlx::postgres::{PgListener, PgNotification};
-use sqlx::{Acquire, Connection, PgConnection, PgPool};
+use sqlx::{Acquire, Connection as _, PgConnection, PgPool};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
@@ -23,12 +22,12 @@ use crate::wait::mode::Event;
 
 /// How long connecting and LISTEN may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a notification to ourselves may take before the line counts as deaf.
+/// How long the probe may take before the connection counts as one that delivers nothing.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pause between attempts grows from this to that.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 const PAUSE_LONGEST: Duration = Duration::from_secs(5);
-/// The channel of the notification to ourselves.
+/// The channel of the probe.
 const PROBE: &str = "probe";
 
 /// Why a listener ended.
@@ -57,10 +56,10 @@ impl From<pg::Error> for Lost {
 /// Listens until the dispatcher is gone.
 pub(crate) async fn run(dispatcher: Weak<Dispatcher>, changed: Arc<Notify>, mut closed: watch::Receiver<()>) {
     let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_LONGEST);
-    let mut said = None;
+    let mut logged = None;
     loop {
         let started = Instant::now();
-        // In a task of its own, so that a panic in it is an end like any other.
+        // In a task of its own, so that a panic is handled like a lost connection.
         let mut listening = AbortOnDrop(tokio::spawn(listen(dispatcher.clone(), changed.clone())));
         let lost = tokio::select! {
             biased;
@@ -73,9 +72,9 @@ pub(crate) async fn run(dispatcher: Weak<Dispatcher>, changed: Arc<Notify>, mut 
             Lost::Refused(reason) => (Event::ListenRefused, reason),
         };
         let Some(here) = dispatcher.upgrade() else { return };
-        if said.as_ref() != Some(&reason) || started.elapsed() > PAUSE_LONGEST * 2 {
-            tracing::warn!(schema = here.schema.name(), reason, "notifications are not heard; polling until they are");
-            said = Some(reason.clone());
+        if logged.as_ref() != Some(&reason) || started.elapsed() > PAUSE_LONGEST * 2 {
+            tracing::warn!(schema = here.schema.name(), reason, "listener disconnected; polling until it is connected");
+            logged = Some(reason.clone());
         }
         here.disconnected(event, reason);
         drop(here);
@@ -98,7 +97,7 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// One connection, from its making to its end.
+/// Runs one connection until it is lost.
 async fn listen(dispatcher: Weak<Dispatcher>, changed: Arc<Notify>) -> Lost {
     let pool =
         match dispatcher.upgrade().map(|here| here.db.dedicated("reveille listener", &[("idle_session_timeout", "0")]))
@@ -111,8 +110,7 @@ async fn listen(dispatcher: Weak<Dispatcher>, changed: Arc<Notify>) -> Lost {
     listen_on(&pool.0, &dispatcher, &changed).await
 }
 
-/// Closes its pool however the listener ends. The driver says goodbye in the background, to a server that may be gone: nobody
-/// waits for that.
+/// Closes its pool however the listener ends. In the background, because the server may not answer.
 struct CloseOnDrop(PgPool);
 
 impl Drop for CloseOnDrop {
@@ -125,25 +123,25 @@ impl Drop for CloseOnDrop {
 }
 
 async fn listen_on(pool: &PgPool, dispatcher: &Weak<Dispatcher>, changed: &Notify) -> Lost {
-    let mut line = match timeout(CONNECT_TIMEOUT, Line::connect(pool, dispatcher)).await {
-        Ok(Ok(line)) => line,
+    let mut connection = match timeout(CONNECT_TIMEOUT, Connection::connect(pool, dispatcher)).await {
+        Ok(Ok(connection)) => connection,
         Ok(Err(lost)) => return lost,
         Err(_) => return Lost::Broken("connecting took too long".to_owned()),
     };
-    // The dispatcher must be free to go while its listener waits: it is held for a moment at a time.
+    // The dispatcher is held only briefly, so that it can be dropped while its listener waits.
     let Some(interval) = dispatcher.upgrade().map(|here| here.options.heartbeat_interval) else { return Lost::Closed };
     let mut next_beat = Instant::now() + interval;
     loop {
         let step = tokio::select! {
             biased;
-            () = changed.notified() => line.catch_up(dispatcher).await,
-            heard = timeout_at(next_beat, line.listener.try_recv()) => match heard {
-                Ok(Ok(Some(notification))) => line.pass_on(dispatcher, &notification),
+            () = changed.notified() => connection.listen_to_new_channels(dispatcher).await,
+            received = timeout_at(next_beat, connection.listener.try_recv()) => match received {
+                Ok(Ok(Some(notification))) => connection.dispatch(dispatcher, &notification),
                 Ok(Ok(None)) => Err(Lost::Broken("the connection was closed".to_owned())),
                 Ok(Err(error)) => Err(error.into()),
                 Err(_) => {
                     next_beat = Instant::now() + interval;
-                    line.heartbeat(dispatcher).await
+                    connection.heartbeat(dispatcher).await
                 }
             },
         };
@@ -153,24 +151,24 @@ async fn listen_on(pool: &PgPool, dispatcher: &Weak<Dispatcher>, changed: &Notif
     }
 }
 
-/// A connection that listens.
-struct Line {
+/// A connection that listens to channels.
+struct Connection {
     listener: PgListener,
     channels: HashSet<String>,
 }
 
-impl Line {
-    /// Connects, listens to every channel, and makes sure that something is heard.
-    async fn connect(pool: &PgPool, dispatcher: &Weak<Dispatcher>) -> Result<Line, Lost> {
+impl Connection {
+    /// Connects, listens to every channel, and probes that notifications are delivered.
+    async fn connect(pool: &PgPool, dispatcher: &Weak<Dispatcher>) -> Result<Connection, Lost> {
         let here = dispatcher.upgrade().ok_or(Lost::Closed)?;
         let mut listener = PgListener::connect_with(pool).await?;
         listener.eager_reconnect(false);
-        let mut line = Line { listener, channels: HashSet::new() };
-        line.listen_to_missing(&here).await?;
-        line.probe(&here).await?;
-        let clock = if here.has_dated_channels() { Some(line.read_clock().await?) } else { None };
+        let mut connection = Connection { listener, channels: HashSet::new() };
+        connection.listen_to_missing(&here).await?;
+        connection.probe(&here).await?;
+        let clock = if here.has_due_channels() { Some(connection.read_clock().await?) } else { None };
         here.connected(clock);
-        Ok(line)
+        Ok(connection)
     }
 
     /// Listens to channels that were added since; `true` if there were any.
@@ -186,60 +184,61 @@ impl Line {
         Ok(true)
     }
 
-    async fn catch_up(&mut self, dispatcher: &Weak<Dispatcher>) -> Result<(), Lost> {
+    async fn listen_to_new_channels(&mut self, dispatcher: &Weak<Dispatcher>) -> Result<(), Lost> {
         let here = dispatcher.upgrade().ok_or(Lost::Closed)?;
-        let caught_up = timeout(CONNECT_TIMEOUT, async {
+        let listening = timeout(CONNECT_TIMEOUT, async {
             if self.listen_to_missing(&here).await? {
-                let clock = if here.has_dated_channels() { Some(self.read_clock().await?) } else { None };
+                let clock = if here.has_due_channels() { Some(self.read_clock().await?) } else { None };
                 here.connected(clock);
             }
             Ok(())
         });
-        caught_up.await.unwrap_or_else(|_| Err(Lost::Broken("LISTEN took too long".to_owned())))
+        listening.await.unwrap_or_else(|_| Err(Lost::Broken("LISTEN took too long".to_owned())))
     }
 
-    fn pass_on(&mut self, dispatcher: &Weak<Dispatcher>, notification: &PgNotification) -> Result<(), Lost> {
+    fn dispatch(&mut self, dispatcher: &Weak<Dispatcher>, notification: &PgNotification) -> Result<(), Lost> {
         let here = dispatcher.upgrade().ok_or(Lost::Closed)?;
-        here.heard(notification.channel(), notification.payload(), notification.process_id());
+        here.notification_received(notification.channel(), notification.payload(), notification.process_id());
         Ok(())
     }
 
-    /// Sends a notification to ourselves the way writes are sent, and waits for it. A pooler that swallows it, and a direct
-    /// address that leads to another database, are found out here.
+    /// Sends a notification the way writes are sent, and waits for it. This detects a pooler that delivers none, and a direct
+    /// address of another database.
     async fn probe(&mut self, here: &Dispatcher) -> Result<(), Lost> {
         let channel = channel_name(here.schema.name(), PROBE);
         let token = format!("{:016x}", fastrand::u64(..));
         self.listener.listen(&channel).await?;
         let notify = sqlx::query(pg::statement!("probe")).bind(&channel).bind(&token);
         if here.db.pool().is_closed() {
-            // The pool of the first engine here; another one's still works, and needs to hear.
+            // The pool of the first engine is closed, but another engine still needs the listener.
             notify.execute(&mut self.listener).await?;
         } else {
             let mut session = here.db.session().await?;
             notify.execute(&mut *session).await?;
             session.finish().await?;
         }
-        let heard = timeout(PROBE_TIMEOUT, async {
+        let received = timeout(PROBE_TIMEOUT, async {
             loop {
                 match self.listener.try_recv().await? {
-                    Some(heard) if heard.channel() == channel && heard.payload() == token => return Ok(()),
+                    Some(received) if received.channel() == channel && received.payload() == token => return Ok(()),
                     Some(_) => {}
                     None => return Err(Lost::Broken("the connection was closed".to_owned())),
                 }
             }
         });
-        heard.await.unwrap_or_else(|_| {
-            let disconnected = "LISTEN was accepted but nothing is delivered; a transaction-mode pooler does that, or a direct address of another database";
-            Err(Lost::Refused(disconnected.to_owned()))
+        received.await.unwrap_or_else(|_| {
+            let reason = "LISTEN was accepted but nothing is delivered; a transaction-mode pooler does that, or a direct \
+                          address of another database";
+            Err(Lost::Refused(reason.to_owned()))
         })
     }
 
-    /// Asks the server for a sign of life.
+    /// Checks that the server answers.
     async fn heartbeat(&mut self, dispatcher: &Weak<Dispatcher>) -> Result<(), Lost> {
         let here = dispatcher.upgrade().ok_or(Lost::Closed)?;
         let deadline = here.options.heartbeat_deadline;
         let answer = timeout(deadline, async {
-            if here.wants_clock() {
+            if here.needs_clock() {
                 here.set_clock(self.read_clock().await?);
             } else {
                 let conn: &mut PgConnection = (&mut self.listener).acquire().await?;

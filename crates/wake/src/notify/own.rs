@@ -1,40 +1,40 @@
-//! Recognising one's own notifications.
+//! Recognising this process's own notifications.
 //!
-//! Waiters of this process are rung directly when a write returns; the notification of the same write arrives a moment
-//! later and would make them look again for nothing. Payloads are not ours to mark, so a notification is recognised by the
-//! backend that sent it. The danger is to ignore somebody else's: a pooled connection is also used by the application for
-//! transactions of its own, which ring nobody here. So exactly as many notifications of a backend are ignored as a write
-//! that *has rung here* announced, and all claims end with the listener's connection, on which they would have come.
+//! Waiters of this process are woken directly when a write returns; the notification of the same write arrives a moment
+//! later and would make them poll again for nothing. The format of payloads is public, so they cannot be marked; an own
+//! notification is recognised by the backend that sent it. The danger is to ignore a foreign one: the application may use the
+//! same pooled connection for transactions of its own, which wake no waiter here directly. So exactly as many notifications
+//! of a backend are ignored as a write *that woke its waiters here* has sent, and nothing is expected any more when the
+//! listener's connection ends.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// An announced notification that has not come by then is no longer expected: the claim is dropped, at the price of a
-/// look too many should it come after all.
+/// A notification that has not arrived by then is no longer expected; if it arrives after all, it costs a poll.
 const EXPECTED_FOR: Duration = Duration::from_secs(5);
-/// Pairs of backend and channel remembered; beyond it everything is forgotten, at the price of some looks.
+/// Pairs of backend and channel remembered; beyond it all are forgotten, which costs some polls.
 const PAIRS_MAX: usize = 4_096;
 
-/// Unannounced notifications remembered per pair; a write announces far fewer.
+/// Unexpected notifications remembered per pair; a write sends far fewer.
 const EARLY_MAX: usize = 64;
 
-/// What this process has announced and not yet heard.
+/// The notifications this process has sent and not yet received.
 #[derive(Debug, Default)]
 pub(crate) struct OwnNotifications {
-    /// A backend used for nothing but rings of this process.
+    /// The backend of this process's notifier, which sends nothing else.
     notifier: Option<u32>,
     pairs: HashMap<(u32, Box<str>), Pair>,
-    /// When everything was last forgotten: of writes sent before, some notifications may have been heard already.
+    /// When all pairs were last forgotten: notifications of writes sent before may have been received already.
     forgotten_at: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Pair {
-    /// Announced by writes that have rung here, and not heard yet.
+    /// Sent by writes that have woken their waiters here, and not received yet.
     expected: u32,
-    /// Heard although nothing was announced: perhaps a write that is about to return.
+    /// Received although none was expected: perhaps of a write that is about to return.
     early: Vec<Instant>,
     touched: Instant,
 }
@@ -46,8 +46,8 @@ impl Pair {
 }
 
 impl OwnNotifications {
-    /// Names the backend whose notifications are all from this process's notifier, which rings here first.
-    pub(crate) fn notifier(&mut self, backend: Option<u32>) {
+    /// Sets the backend of this process's notifier, whose wake-ups have all been dispatched here before.
+    pub(crate) fn set_notifier(&mut self, backend: Option<u32>) {
         self.notifier = backend;
     }
 
@@ -56,16 +56,17 @@ impl OwnNotifications {
         self.notifier.is_some()
     }
 
-    /// The listener's connection is new: what was announced before will not be heard on it; and if the server is new as well,
-    /// backends have new numbers.
+    /// The listener has a new connection, on which earlier notifications do not arrive; and if the server was restarted, backends
+    /// have new numbers.
     pub(crate) fn clear(&mut self, now: Instant) {
         self.pairs.clear();
         self.notifier = None;
         self.forgotten_at = Some(now);
     }
 
-    /// A write that was sent at `since` by `backend` has committed one notification for each of `channels` and has rung here.
-    pub(crate) fn announced(&mut self, now: Instant, since: Instant, backend: u32, channels: &[String]) {
+    /// A write sent at `since` by `backend` has committed one notification for each of `channels`, and its waiters here have
+    /// been woken.
+    pub(crate) fn sent(&mut self, now: Instant, since: Instant, backend: u32, channels: &[String]) {
         let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
         for channel in channels {
             *counts.entry(channel).or_default() += 1;
@@ -79,7 +80,7 @@ impl OwnNotifications {
         let complete = self.forgotten_at.is_none_or(|at| at < since);
         let pair = self.pair(now, backend, channel);
         if !complete || pair.early.len() >= EARLY_MAX {
-            // How many have been heard is not known: expect none, at the price of some looks.
+            // How many have been received is not known: expect none, which costs some polls.
             *pair = Pair::new(now);
             return;
         }
@@ -89,8 +90,8 @@ impl OwnNotifications {
         pair.expected += count - early;
     }
 
-    /// A notification was heard. `true`: it is an echo of a write that has rung here, ignore it.
-    pub(crate) fn is_own(&mut self, now: Instant, backend: u32, channel: &str) -> bool {
+    /// Counts a received notification. `true`: it is an own one, whose waiters here have been woken already.
+    pub(crate) fn received(&mut self, now: Instant, backend: u32, channel: &str) -> bool {
         if self.notifier == Some(backend) {
             return true;
         }
@@ -125,95 +126,95 @@ mod tests {
 
     const OWN: u32 = 7;
 
-    /// So many notifications on one channel.
+    /// This many notifications on one channel.
     fn c(count: usize) -> Vec<String> {
         vec!["c".to_owned(); count]
     }
 
-    /// The usual order: the write returns and rings, then its notification arrives and is ignored; a second one from the
-    /// same backend (the application's own transaction on the same pooled connection) is not.
+    /// The usual order: the write returns and wakes its waiters, then its notification arrives and is ignored; a second one of
+    /// the same backend (the application's transaction on the same pooled connection) is not.
     #[test]
-    fn an_echo_is_ignored_once() {
+    fn an_own_notification_is_ignored_once() {
         let now = Instant::now();
         let mut own = OwnNotifications::default();
-        own.announced(now, now, OWN, &c(1));
-        assert!(own.is_own(now, OWN, "c"));
-        assert!(!own.is_own(now, OWN, "c"));
+        own.sent(now, now, OWN, &c(1));
+        assert!(own.received(now, OWN, "c"));
+        assert!(!own.received(now, OWN, "c"));
     }
 
-    /// The other order: the notification overtakes the write's answer. It rings, and is not counted again when the answer
-    /// comes, so a later notification of the application still rings.
+    /// The other order: the notification arrives before the write returns. It wakes waiters, and is not expected again when the
+    /// write returns, so a later notification of the application still wakes them.
     #[test]
-    fn an_overtaking_echo_leaves_no_claim_behind() {
+    fn an_early_notification_is_not_expected_again() {
         let sent = Instant::now();
         let later = sent + Duration::from_millis(1);
         let mut own = OwnNotifications::default();
-        assert!(!own.is_own(later, OWN, "c"));
-        own.announced(later, sent, OWN, &c(1));
-        assert!(!own.is_own(later, OWN, "c"), "this one is somebody else's");
+        assert!(!own.received(later, OWN, "c"));
+        own.sent(later, sent, OWN, &c(1));
+        assert!(!own.received(later, OWN, "c"), "this one is foreign");
     }
 
-    /// The same with several notifications of one write, some of which overtake its answer: those still to come are echoes, and
-    /// no more.
+    /// The same with several notifications of one write, some of which arrive before it returns: only the remaining ones are
+    /// expected.
     #[test]
-    fn several_echoes_of_one_write_are_counted_together() {
+    fn several_notifications_of_one_write_are_counted_together() {
         let sent = Instant::now();
         let later = sent + Duration::from_millis(1);
         let mut own = OwnNotifications::default();
-        assert!(!own.is_own(later, OWN, "c"));
-        assert!(!own.is_own(later, OWN, "c"));
-        own.announced(later, sent, OWN, &c(3));
-        assert!(own.is_own(later, OWN, "c"));
-        assert!(!own.is_own(later, OWN, "c"), "this one is somebody else's");
+        assert!(!own.received(later, OWN, "c"));
+        assert!(!own.received(later, OWN, "c"));
+        own.sent(later, sent, OWN, &c(3));
+        assert!(own.received(later, OWN, "c"));
+        assert!(!own.received(later, OWN, "c"), "this one is foreign");
     }
 
-    /// Something heard before the write was sent cannot be its echo.
+    /// A notification received before the write was sent cannot be its own.
     #[test]
-    fn what_came_before_the_write_is_not_its_echo() {
+    fn a_notification_before_the_write_is_foreign() {
         let before = Instant::now();
         let sent = before + Duration::from_millis(1);
         let mut own = OwnNotifications::default();
-        assert!(!own.is_own(before, OWN, "c"));
-        own.announced(sent, sent, OWN, &c(1));
-        assert!(own.is_own(sent, OWN, "c"));
+        assert!(!own.received(before, OWN, "c"));
+        own.sent(sent, sent, OWN, &c(1));
+        assert!(own.received(sent, OWN, "c"));
     }
 
-    /// Claims end with the connection they were to be heard on, and by age; another channel or backend is never theirs.
+    /// Expectations end with the listener's connection and by age, and never concern another channel or backend.
     #[test]
-    fn claims_do_not_outlive_their_listener() {
+    fn expectations_end_with_the_listener() {
         let now = Instant::now();
         let mut own = OwnNotifications::default();
-        own.announced(now, now, OWN, &c(1));
-        assert!(!own.is_own(now, OWN, "d"));
-        assert!(!own.is_own(now, OWN + 1, "c"));
+        own.sent(now, now, OWN, &c(1));
+        assert!(!own.received(now, OWN, "d"));
+        assert!(!own.received(now, OWN + 1, "c"));
         own.clear(now);
-        assert!(!own.is_own(now, OWN, "c"));
-        own.announced(now, now, OWN, &c(1));
-        assert!(!own.is_own(now, OWN, "c"), "sent before the memory was lost");
+        assert!(!own.received(now, OWN, "c"));
+        own.sent(now, now, OWN, &c(1));
+        assert!(!own.received(now, OWN, "c"), "sent before all pairs were forgotten");
         let later = now + Duration::from_millis(1);
-        own.announced(later, later, OWN, &c(2));
-        assert!(!own.is_own(later + EXPECTED_FOR * 2, OWN, "c"));
+        own.sent(later, later, OWN, &c(2));
+        assert!(!own.received(later + EXPECTED_FOR * 2, OWN, "c"));
     }
 
-    /// More notifications than are remembered overtook their write's answer: nothing is expected, rather than too much.
+    /// If more early notifications arrived than are remembered, none is expected.
     #[test]
-    fn what_was_not_counted_is_not_expected() {
+    fn uncounted_notifications_are_not_expected() {
         let now = Instant::now();
         let mut own = OwnNotifications::default();
         for _ in 0..EARLY_MAX + 10 {
-            assert!(!own.is_own(now, OWN, "c"));
+            assert!(!own.received(now, OWN, "c"));
         }
-        own.announced(now, now, OWN, &c(EARLY_MAX + 10));
-        assert!(!own.is_own(now, OWN, "c"));
+        own.sent(now, now, OWN, &c(EARLY_MAX + 10));
+        assert!(!own.received(now, OWN, "c"));
     }
 
-    /// Everything the notifier's own connection sends has been rung here before.
+    /// The waiters of everything that the notifier sends have been woken before.
     #[test]
-    fn the_ringer_is_always_own() {
+    fn notifications_of_the_notifier_are_always_own() {
         let mut own = OwnNotifications::default();
-        own.notifier(Some(9));
-        assert!(own.is_own(Instant::now(), 9, "c"));
-        own.notifier(None);
-        assert!(!own.is_own(Instant::now(), 9, "c"));
+        own.set_notifier(Some(9));
+        assert!(own.received(Instant::now(), 9, "c"));
+        own.set_notifier(None);
+        assert!(!own.received(Instant::now(), 9, "c"));
     }
 }

@@ -1,4 +1,4 @@
-//! What a product says about claiming: one statement, and how to give back.
+//! What a product defines about claiming: one statement, and how to give items back.
 
 use std::fmt;
 use std::future::Future;
@@ -14,83 +14,84 @@ use crate::wait::consumer::Inner;
 use crate::wait::share;
 use crate::wait::timer::earliest;
 
-/// A seat that does not exist.
-const NOBODY: usize = usize::MAX;
+/// The index of no waiter: the item is prefetched.
+const NO_WAITER: usize = usize::MAX;
 
-/// A due time farther away than this (thirty years) is as good as never, and infinity does not break arithmetic.
+/// A due time farther away than this (thirty years) counts as never, so that infinity does not break arithmetic.
 const LATEST_MS: f64 = 30.0 * 365.0 * 86_400_000.0;
 
-/// Work of one kind: how to take it, and how to hand it back.
+/// Work of one kind: how to claim it, and how to give it back.
 ///
-/// The whole of a product's waiting is [`look`](Claim::look), one method around one SQL statement. It takes what is due
-/// with `FOR UPDATE SKIP LOCKED`, moves each row's due time to the end of its lease, and answers beside the items when the
-/// same filter will next find something.
+/// A product implements [`poll`](Claim::poll), one method around one SQL statement. It claims due rows with
+/// `FOR UPDATE SKIP LOCKED`, moves the due time of each to the end of its lease, and returns, besides the items, when the
+/// same filter finds something next.
 pub trait Claim: Send + Sync + 'static {
-    /// What makes waiters equal: those with the same key are served by one look.
+    /// What makes waiters equal: waiters with the same key are served by one poll.
     type Key: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static;
     /// In what equal waiters may differ: lease time, owner, how to acknowledge.
     type Args: Send + Sync + 'static;
-    /// What is claimed. It must know its own token, so that it can be given back.
+    /// What is claimed. It must contain its lease token, so that it can be given back.
     type Item: Send + Sync + 'static;
 
-    /// What rings waiters of this key. Called under a lock: be quick, and do not call the consumer.
+    /// The topics whose wake-ups concern waiters of this key. Called under a lock: be quick, and do not call the consumer.
     fn topics(&self, key: &Self::Key) -> Vec<Topic>;
 
-    /// Claims for the seats of `look`, who come in order of waiting time, at most what each wants.
+    /// Claims items for the waiters of `poll`, which are in order of waiting time, at most as many as each wants.
     ///
-    /// Runs at most once at a time per key (under [`Strategy::Broadcast`](crate::Strategy::Broadcast) once per waiter). Dropped
-    /// when it takes longer than `poll_timeout`: whatever it claimed by then is due again when its lease ends.
+    /// At most one poll per key runs at a time (under [`Strategy::Broadcast`](crate::Strategy::Broadcast) one per waiter).
+    /// It is dropped when it takes longer than `poll_timeout`; what it claimed by then is due again when its lease ends.
     fn poll(
         &self,
         conn: &mut PgConnection,
         poll: &PollRequest<Self::Key, Self::Args>,
     ) -> impl Future<Output = pg::Result<PollResult<Self::Item>>> + Send;
 
-    /// Makes items that nobody took due again as they were, without counting the attempt, fenced by their tokens.
+    /// Makes items that were not accepted due again as they were, without counting the attempt, fenced by their tokens.
     fn give_back(&self, conn: &mut PgConnection, items: &[Self::Item]) -> impl Future<Output = pg::Result<()>> + Send;
 
-    /// Items have been given back: it is committed, and nobody has been rung yet. For what is remembered of where to look.
+    /// Items have been given back and the transaction has committed, but no waiter has been woken yet. For state in memory
+    /// that says where to scan, such as [`ScanBounds`](crate::ScanBounds).
     fn given_back(&self) {}
 
-    /// Which of these keys have something due, as places in `keys`, by one statement for all of them: the fallback, the look
-    /// after another process may have died between writing and ringing, and the poll where nothing can be heard. A key too
-    /// many costs a look.
+    /// Which of these keys have something due, as indexes into `keys`, by one statement for all of them. Used by the
+    /// fallback, by aggressive polling, and after another process may have died between a commit and its notification. A
+    /// key too many costs a poll.
     fn sweep(&self, conn: &mut PgConnection, keys: &[Self::Key])
     -> impl Future<Output = pg::Result<Vec<usize>>> + Send;
 
-    /// What only this waiter and those with the same answer may have, beside what every waiter of its key may: the owner
-    /// of sessions, say. A group that knows it is empty knows it for those it looked for.
+    /// Names the items that this waiter can claim beyond those that every waiter of its key can: the owner of sessions,
+    /// say. A group that is known to be empty is so only for the visibility keys of its polls.
     fn visibility_key(&self, _args: &Self::Args) -> Option<Box<str>> {
         None
     }
 
-    /// Whether an item whose waiter went away may be handed to a waiter with these arguments as it is. If not, the
-    /// default, it goes back to the table. Called under a lock: be quick, and do not call the consumer.
+    /// Whether an item whose waiter went away may be handed to a waiter with these arguments as it is. If not, which is the
+    /// default, it is given back to the table. Called under a lock: be quick, and do not call the consumer.
     fn fits(&self, _item: &Self::Item, _args: &Self::Args) -> bool {
         false
     }
 
-    /// Whether a look may take items ahead of the waiters that are about to come ([`Look::ahead`]). For items that are as good
-    /// a moment later, and that [`fits`](Self::fits) lets any waiter have: not for what is better claimed late, like a batch that
-    /// still grows.
+    /// Whether a poll may prefetch items for waiters that are about to come ([`PollRequest::prefetch`]). For items that can
+    /// be claimed a moment early and that [`fits`](Self::fits) lets any waiter have; not for items that gain from being
+    /// claimed late, such as a batch that still grows.
     fn prefetches(&self) -> bool {
         false
     }
 }
 
-/// One look: for whom.
+/// One poll: the waiters it is made for.
 #[derive(Debug)]
 pub struct PollRequest<K, A> {
-    /// The key all seats share.
+    /// The key that all waiters share.
     pub key: K,
     /// The waiters, in order of waiting time.
     pub waiters: Vec<Waiter<A>>,
-    /// How many items more may be taken for waiters that are about to come; zero unless the claim
-    /// [`prefetches`](Claim::prefetches) and its waiters crowd.
+    /// How many more items may be claimed for waiters that are about to come; zero unless the claim
+    /// [`prefetches`](Claim::prefetches) and waiters come often.
     pub prefetch: usize,
 }
 
-/// One waiter of a look.
+/// One waiter of a poll.
 #[derive(Debug)]
 pub struct Waiter<A> {
     /// How many items it takes at most.
@@ -99,23 +100,23 @@ pub struct Waiter<A> {
     pub args: Arc<A>,
     /// How long it has waited.
     pub waited: Duration,
-    /// Whether it stays if there is nothing for it. If not, this look is its only one.
+    /// Whether it keeps waiting if there is nothing for it. If not, this is its only poll.
     pub waits: bool,
 }
 
 impl<K, A> PollRequest<K, A> {
-    /// What all seats together want.
+    /// How many items all waiters together want.
     pub fn wanted(&self) -> usize {
         self.waiters.iter().fold(0, |all, waiter| all.saturating_add(waiter.want))
     }
 
-    /// Whether all seats stay if there is nothing for them.
+    /// Whether all waiters keep waiting if there is nothing for them.
     pub fn waits(&self) -> bool {
         self.waiters.iter().all(|waiter| waiter.waits)
     }
 }
 
-/// What a look found.
+/// What a poll found.
 #[derive(Debug)]
 pub struct PollResult<I> {
     pub(crate) items: Vec<(usize, I)>,
@@ -124,56 +125,56 @@ pub struct PollResult<I> {
 }
 
 impl<I> PollResult<I> {
-    /// Nothing yet, and when the claim's own filter, without what this look claimed, finds something next, relative to the
-    /// database's clock. `None` means never. Zero means that more is due: beyond what the seats wanted, or, if one of them
-    /// went short, locked by a transaction under way, and then the look is repeated soon.
+    /// A result without items yet. `next_due` is when the claim's own filter, without what this poll claimed, finds
+    /// something next, by the database's clock. `None` means never. Zero means that more is due: beyond what the waiters
+    /// wanted, or, if one of them got less than it wanted, locked by another transaction; then the poll is repeated soon.
     pub fn new(next_due: Option<Duration>) -> Self {
         let latest = Duration::from_secs_f64(LATEST_MS / 1_000.0);
         PollResult { items: Vec::new(), next_due: next_due.filter(|due| *due < latest), due_again: None }
     }
 
-    /// [`new`](Self::new) with milliseconds as a statement answers them: `null` for never, negative for overdue.
+    /// [`new`](Self::new) with milliseconds as a statement returns them: `null` for never, negative for overdue.
     pub fn next_due_ms(ms: Option<f64>) -> Self {
         Self::new(ms.filter(|ms| *ms < LATEST_MS).map(|ms| Duration::from_secs_f64(ms.max(0.0) / 1_000.0)))
     }
 
-    /// Gives an item to a seat, or, beyond the last seat, to who comes next. `lease` is after how long it is due again if
-    /// nobody ends it: a waiter of this group must be there for it. `None` means never, as for an item that was ended by the claim
-    /// itself.
+    /// Gives an item to a waiter by its index, or, beyond the last index, to the next waiter that comes. `lease` is when it
+    /// is due again if it is not completed: the group then polls again. `None` means never, as for an item that the claim
+    /// itself has completed.
     pub fn give(&mut self, waiter: usize, item: I, lease: Option<Duration>) {
         self.items.push((waiter, item));
         self.due_again = earliest([self.due_again, lease]);
     }
 
-    /// Deals items that anybody may have to the seats of `look`: in turns, in order of waiting time. For `lease` see
+    /// Deals items that any waiter may have to the waiters of `poll`: in turns, in order of waiting time. For `lease` see
     /// [`give`](Self::give).
     pub fn deal<K, A>(mut self, poll: &PollRequest<K, A>, items: Vec<I>, lease: Option<Duration>) -> Self {
         let wants: Vec<usize> = poll.waiters.iter().map(|waiter| waiter.want).collect();
         let waiters = share::deal(items.len(), &wants);
-        // What was claimed beyond what anybody wanted is for who comes next, or goes back to the table.
-        for (waiter, item) in waiters.into_iter().chain(std::iter::repeat(NOBODY)).zip(items) {
+        // Items beyond what the waiters want are prefetched, or given back.
+        for (waiter, item) in waiters.into_iter().chain(std::iter::repeat(NO_WAITER)).zip(items) {
             self.give(waiter, item, lease);
         }
         self
     }
 }
 
-/// Claimed items on their way to whoever asked for them.
+/// Claimed items on their way to the caller.
 ///
-/// Dropped, they are given back at once and uncharged: to the next waiter they fit, or to the table. So a caller that goes
-/// away while its items travel delays nobody. [`accept`](Claimed::accept) takes them.
+/// If this is dropped, they are given back at once and the attempt is not counted: to the next waiter they fit, or to the
+/// table. So a caller that goes away before it has its items delays no other. [`accept`](Claimed::accept) takes them.
 pub struct Claimed<C: Claim> {
     items: Vec<C::Item>,
     key: Option<C::Key>,
-    home: Arc<Inner<C>>,
+    consumer: Arc<Inner<C>>,
 }
 
 impl<C: Claim> Claimed<C> {
-    pub(crate) fn new(home: Arc<Inner<C>>, key: C::Key, items: Vec<C::Item>) -> Self {
-        Claimed { items, key: Some(key), home }
+    pub(crate) fn new(consumer: Arc<Inner<C>>, key: C::Key, items: Vec<C::Item>) -> Self {
+        Claimed { items, key: Some(key), consumer }
     }
 
-    /// Takes the items for good; from here on their leases are the caller's business.
+    /// Takes the items for good; from here on the caller is responsible for their leases.
     pub fn accept(mut self) -> Vec<C::Item> {
         self.key = None;
         std::mem::take(&mut self.items)
@@ -198,7 +199,7 @@ impl<C: Claim> Drop for Claimed<C> {
     fn drop(&mut self) {
         let items = std::mem::take(&mut self.items);
         if let Some(key) = self.key.take().filter(|_| !items.is_empty()) {
-            Inner::give_back(&self.home, key, items);
+            Inner::give_back(&self.consumer, key, items);
         }
     }
 }

@@ -1,36 +1,38 @@
-//! Intentions: who waits for what.
+//! Consumers: the registry of waiters and their groups.
 //!
-//! [`Consumer::claim`] takes a seat in the group of its key, in a bounded registry, and sleeps. A seat whose owner goes away
-//! leaves at once. When to look is decided in [`group`](crate::wait::group) and done in [`look`](crate::wait::poll); how items reach a seat
-//! and come back from it is in [`handover`](crate::wait::handover), what happens by the clock in [`alarm`](crate::wait::alarm).
+//! [`Consumer::claim`] adds a waiter to the group of its key, in a bounded registry, and sleeps. A waiter whose caller goes
+//! away is removed at once. [`group`](crate::wait::group) decides when to poll and [`poll`](crate::wait::poll) does it;
+//! [`handover`](crate::wait::handover) has how items reach a waiter and are given back, and
+//! [`schedule`](crate::wait::schedule) what happens by the clock.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pg::Database;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::error::{Error, Result, broken};
+use crate::in_progress::InProgress;
 use crate::metrics::{ConsumerMetrics, Counts};
 use crate::notify::channel::Topic;
 use crate::notify::dispatcher::{Dispatcher, GroupId, ListenerState, WakeTarget};
 use crate::options::{AggressiveOn, BROADCAST_CAP, Options, Strategy};
-use crate::underway::Underway;
-use crate::wait::alarm::{Alarm, Sweep, keep_time};
 use crate::wait::claim::{Claim, Claimed};
 use crate::wait::group::{Group, ListenerEpoch, NewWaiter, Rules, WaiterId};
 use crate::wait::mode::{Event, Mode};
 use crate::wait::prefetch::Prefetch;
+use crate::wait::schedule::{SweepState, Timer, run_timers};
 use crate::wait::timer::Timers;
 
-/// How long after its deadline a claim waits for a look that is being made for it.
+/// How long after its deadline a claim waits for a poll that is being made for it.
 const OVERTIME: Duration = Duration::from_secs(1);
 
-/// Claims one kind of work for everybody who waits for it. Cheap to clone; made by [`Wake::consumer`](crate::Wake::consumer).
+/// Claims one kind of work for all who wait for it. Cheap to clone; made by [`Wake::consumer`](crate::Wake::consumer).
 pub struct Consumer<C: Claim> {
     inner: Arc<Inner<C>>,
 }
@@ -41,16 +43,16 @@ impl<C: Claim> Clone for Consumer<C> {
     }
 }
 
-/// How a consumer is doing.
+/// The state of a consumer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsumerHealth {
     /// Its name.
     pub name: Arc<str>,
-    /// Whether it polls instead of sleeping until rung.
+    /// Whether it polls at `aggressive_poll_interval` instead of sleeping until a wake-up.
     pub polling: bool,
-    /// Waiting intentions.
+    /// Waiters.
     pub waiters: usize,
-    /// Groups remembered.
+    /// Groups, including those remembered without waiters.
     pub groups: usize,
 }
 
@@ -63,17 +65,17 @@ impl<C: Claim> Consumer<C> {
         options: &Arc<Options>,
     ) -> Self {
         let now = Instant::now();
-        // At most half the pool: more looks would only queue up there, in front of the writes.
+        // At most half the pool: more polls would only queue up there, in front of the writes.
         let half = db.pool().options().get_max_connections() as usize / 2;
-        let at_a_time = options.concurrent_polls.min(half).max(1);
-        let for_rung = if options.wake_ups_first { at_a_time / 4 } else { 0 };
+        let concurrent_polls = options.concurrent_polls.min(half).max(1);
+        let reserved = if options.wake_ups_first { concurrent_polls / 4 } else { 0 };
         let inner = Arc::new_cyclic(|me: &Weak<Inner<C>>| Inner {
             name: name.into(),
             claim,
             db: db.clone(),
             dispatcher: dispatcher.clone(),
             rules: Rules {
-                cap: (options.strategy == Strategy::Broadcast).then_some(BROADCAST_CAP),
+                max_sleep: (options.strategy == Strategy::Broadcast).then_some(BROADCAST_CAP),
                 grace: match options.aggressive_on {
                     AggressiveOn::EveryWake => options.timer_grace_period,
                     AggressiveOn::Faults => Duration::ZERO,
@@ -89,51 +91,51 @@ impl<C: Claim> Consumer<C> {
                 vacant: BTreeSet::new(),
                 timers: Timers::new(),
                 mode: Mode::new(options, false),
-                hearing: None,
+                epoch: None,
                 waiters: 0,
                 last_id: 0,
                 closed: false,
                 fallback_at: now + options.fallback_poll_interval,
-                rung_elsewhere_at: None,
-                sweeping: Sweep::Resting,
+                notified_at: None,
+                sweep: SweepState::Idle,
             }),
-            polls: Semaphore::new(at_a_time),
-            arrivals: Semaphore::new(at_a_time - for_rung),
-            underway: Underway::new(),
-            alarm_changed: Arc::default(),
+            poll_permits: Semaphore::new(concurrent_polls),
+            arrival_permits: Semaphore::new(concurrent_polls - reserved),
+            in_progress: InProgress::new(),
+            timers_changed: Arc::default(),
             metrics: ConsumerMetrics::new(name),
         });
         {
-            // Under the lock, so that word from the listener comes after what is known of it here.
-            let mut state = inner.state();
-            let (hearing, listener) = dispatcher.add(inner.target());
-            state.hearing = hearing;
+            // Under the lock, so that events of the listener are applied after its state was read here.
+            let mut state = inner.state.lock();
+            let (epoch, listener) = dispatcher.add(inner.wake_target());
+            state.epoch = epoch;
             match listener {
-                ListenerState::Off => inner.feed(&mut state, Event::ListenRefused, now),
-                ListenerState::Lost { .. } => inner.feed(&mut state, Event::ListenerLost, now),
-                ListenerState::Connected => inner.feed(&mut state, Event::ListenerHears, now),
-                // It will say how it went.
+                ListenerState::Off => inner.record_event(&mut state, Event::ListenRefused, now),
+                ListenerState::Lost { .. } => inner.record_event(&mut state, Event::ListenerLost, now),
+                ListenerState::Connected => inner.record_event(&mut state, Event::ListenerConnected, now),
+                // Its result will be reported.
                 ListenerState::Connecting => {}
             }
         }
-        inner.runtime.spawn(keep_time(Arc::downgrade(&inner), inner.alarm_changed.clone()));
+        inner.runtime.spawn(run_timers(Arc::downgrade(&inner), inner.timers_changed.clone()));
         Consumer { inner }
     }
 
     /// Claims up to `want` items now or as soon as there are some.
     ///
-    /// `Ok(None)` means the deadline. A waiter that joins a group known to be empty makes no query, nor does one for whom
-    /// something was [claimed ahead](Claim::prefetches); in every other case at least one look is made for it, and a look under
-    /// way at the deadline is waited for, up to a second. A deadline that is not in the future means
+    /// `Ok(None)` means that the deadline has passed. A waiter that joins a group known to be empty causes no query, nor
+    /// does one that gets a [prefetched](Claim::prefetches) item; in every other case at least one poll is made for it, and a
+    /// poll that runs at the deadline is waited for, up to a second. A deadline that is not in the future means
     /// [`claim_now`](Self::claim_now).
     ///
     /// # Errors
     /// [`Error::Full`] beyond `max_waiters`; [`Error::Refused`] if the database refuses this claim; [`Error::Unavailable`]
-    /// if it could not be reached by the deadline (until then failures are absorbed); [`Error::Closed`].
+    /// if it could not be reached by the deadline (until then failures are retried); [`Error::Closed`].
     ///
     /// # Cancel safety
-    /// Dropping the future gives up the seat at once; what was claimed for it goes to another waiter or back to the table,
-    /// uncharged.
+    /// Dropping the future removes the waiter at once; items claimed for it go to another waiter or back to the table, and
+    /// the attempt is not counted.
     pub async fn claim(
         &self,
         key: C::Key,
@@ -144,7 +146,7 @@ impl<C: Claim> Consumer<C> {
         if deadline <= Instant::now() {
             return self.claim_now(key, want, args).await;
         }
-        let (registration, mut answer) = self.inner.enroll(key, want, args, true)?;
+        let (registration, mut answer) = self.inner.register(key, want, args, true)?;
         let answered = tokio::select! {
             biased;
             answered = &mut answer => answered,
@@ -162,23 +164,23 @@ impl<C: Claim> Consumer<C> {
         answered.unwrap_or_else(|_| Err(self.inner.closed()))
     }
 
-    /// Claims up to `want` items that are there now; looks, unless something was claimed ahead. `Ok(None)` means there were none.
+    /// Claims up to `want` items that are due now; polls, unless an item was prefetched. `Ok(None)` means there were none.
     ///
     /// # Errors
-    /// As [`claim`](Self::claim); a failure is not absorbed.
+    /// As [`claim`](Self::claim); a failure is not retried.
     ///
     /// # Cancel safety
     /// As [`claim`](Self::claim).
     pub async fn claim_now(&self, key: C::Key, want: usize, args: C::Args) -> Result<Option<Claimed<C>>> {
-        let (_ticket, answer) = self.inner.enroll(key, want, args, false)?;
+        let (_registration, answer) = self.inner.register(key, want, args, false)?;
         answer.await.unwrap_or_else(|_| Err(self.inner.closed()))
     }
 
-    /// Ends every wait with [`Error::Closed`], refuses new ones, and returns when nothing is under way any more: what a look in
-    /// the air had claimed is back in the table.
+    /// Ends every wait with [`Error::Closed`], rejects new ones, and returns when nothing is in progress any more: what a
+    /// running poll has claimed is then back in the table.
     pub async fn close(&self) {
         self.inner.close();
-        self.inner.underway.ended().await;
+        self.inner.in_progress.ended().await;
     }
 
     /// What it has counted since it was made.
@@ -186,7 +188,7 @@ impl<C: Claim> Consumer<C> {
         self.inner.metrics.counts()
     }
 
-    /// How it is doing.
+    /// Its state.
     pub fn health(&self) -> ConsumerHealth {
         WakeTarget::health(&*self.inner)
     }
@@ -194,7 +196,8 @@ impl<C: Claim> Consumer<C> {
 
 pub(crate) type Reply<C> = Result<Option<Claimed<C>>>;
 
-pub(crate) struct WaitHandle<C: Claim> {
+/// What a waiter asked for, and where its reply goes.
+pub(crate) struct Request<C: Claim> {
     pub(crate) args: Arc<C::Args>,
     pub(crate) reply: oneshot::Sender<Reply<C>>,
 }
@@ -209,52 +212,52 @@ pub(crate) struct Inner<C: Claim> {
     pub(crate) runtime: Handle,
     pub(crate) me: Weak<Inner<C>>,
     pub(crate) state: Mutex<State<C>>,
-    pub(crate) polls: Semaphore,
-    /// Those of them that groups may make to which somebody merely came.
-    pub(crate) arrivals: Semaphore,
-    /// Loops that run and items on their way back.
-    pub(crate) underway: Underway,
-    pub(crate) alarm_changed: Arc<Notify>,
+    pub(crate) poll_permits: Semaphore,
+    /// How many of the polls may be made because a waiter arrived; the others are reserved for wake-ups.
+    pub(crate) arrival_permits: Semaphore,
+    /// Running poll loops, and items being given back.
+    pub(crate) in_progress: InProgress,
+    pub(crate) timers_changed: Arc<Notify>,
     pub(crate) metrics: ConsumerMetrics,
 }
 
 pub(crate) struct State<C: Claim> {
-    pub(crate) groups: HashMap<GroupId, Entry<C>>,
+    pub(crate) groups: HashMap<GroupId, GroupEntry<C>>,
     pub(crate) ids: HashMap<C::Key, GroupId>,
-    /// Groups without waiters, the one left longest first.
+    /// Groups without waiters, longest without first.
     pub(crate) vacant: BTreeSet<(Instant, GroupId)>,
-    pub(crate) timers: Timers<Alarm>,
+    pub(crate) timers: Timers<Timer>,
     pub(crate) mode: Mode,
-    pub(crate) hearing: ListenerEpoch,
+    pub(crate) epoch: ListenerEpoch,
     pub(crate) waiters: usize,
     pub(crate) last_id: u64,
     pub(crate) closed: bool,
     pub(crate) fallback_at: Instant,
-    /// When another process last rang a channel of this consumer.
-    pub(crate) rung_elsewhere_at: Option<Instant>,
-    pub(crate) sweeping: Sweep,
+    /// When another process last notified a channel of this consumer.
+    pub(crate) notified_at: Option<Instant>,
+    pub(crate) sweep: SweepState,
 }
 
-pub(crate) struct Entry<C: Claim> {
+pub(crate) struct GroupEntry<C: Claim> {
     pub(crate) key: C::Key,
     pub(crate) topics: Vec<Topic>,
-    pub(crate) group: Group<WaitHandle<C>>,
-    /// In their guards: whatever becomes of the group, they find their way back.
+    pub(crate) group: Group<Request<C>>,
+    /// Each in its guard, so that it is given back whatever happens to the group.
     pub(crate) prefetch: Prefetch<Claimed<C>>,
-    /// Its loop is running: whoever gives it a reason to look need not start it.
+    /// Whether its poll loop is running.
     pub(crate) running: bool,
-    /// Its place among the vacant groups, if it has one.
+    /// Its time in [`State::vacant`], if it is there.
     pub(crate) vacant_since: Option<Instant>,
 }
 
-impl<C: Claim> Entry<C> {
-    /// Whether it may be forgotten without a loss.
+impl<C: Claim> GroupEntry<C> {
+    /// Whether it may be forgotten.
     pub(crate) fn is_vacant(&self) -> bool {
         self.group.is_vacant() && self.prefetch.is_empty()
     }
 }
 
-/// A taken seat. Dropped, it is given up.
+/// A registered waiter; dropping this removes it.
 struct Registration<C: Claim> {
     inner: Arc<Inner<C>>,
     group: GroupId,
@@ -264,11 +267,11 @@ struct Registration<C: Claim> {
 impl<C: Claim> Registration<C> {
     fn expire(&self) {
         let now = Instant::now();
-        let mut state = self.inner.state();
+        let mut state = self.inner.state.lock();
         let Some(entry) = state.groups.get_mut(&self.group) else { return };
         let dismissed = entry.group.expire(self.waiter, now);
         state.waiters -= usize::from(dismissed.is_some());
-        self.inner.settled(&mut state, self.group);
+        self.inner.group_changed(&mut state, self.group);
         drop(state);
         self.inner.dismiss(dismissed);
     }
@@ -277,24 +280,20 @@ impl<C: Claim> Registration<C> {
 impl<C: Claim> Drop for Registration<C> {
     fn drop(&mut self) {
         let now = Instant::now();
-        let mut state = self.inner.state();
+        let mut state = self.inner.state.lock();
         let Some(entry) = state.groups.get_mut(&self.group) else { return };
-        let left = entry.group.leave(self.waiter, now);
-        if left.is_some() {
+        let removed = entry.group.remove_waiter(self.waiter, now);
+        if removed.is_some() {
             state.waiters -= 1;
-            self.inner.settled(&mut state, self.group);
+            self.inner.group_changed(&mut state, self.group);
         }
         drop(state);
     }
 }
 
 impl<C: Claim> Inner<C> {
-    pub(crate) fn state(&self) -> MutexGuard<'_, State<C>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// This consumer as the dispatcher sees it.
-    fn target(&self) -> Weak<dyn WakeTarget> {
+    fn wake_target(&self) -> Weak<dyn WakeTarget> {
         self.me.clone()
     }
 
@@ -302,8 +301,8 @@ impl<C: Claim> Inner<C> {
         Error::Closed { what: self.name.clone() }
     }
 
-    /// Takes a seat, and starts the group's loop if it has to look.
-    fn enroll(
+    /// Adds a waiter, and starts the poll loop of its group if that has to poll.
+    fn register(
         self: &Arc<Self>,
         key: C::Key,
         want: usize,
@@ -313,7 +312,7 @@ impl<C: Claim> Inner<C> {
         let now = Instant::now();
         let visibility_key = self.claim.visibility_key(&args);
         let (reply, answer) = oneshot::channel();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.closed {
             return Err(self.closed());
         }
@@ -323,62 +322,57 @@ impl<C: Claim> Inner<C> {
         }
         let group = self.group_of(&mut state, key, now);
         state.last_id += 1;
-        let (waiter, hearing) = (state.last_id, state.hearing);
+        let (waiter, epoch) = (state.last_id, state.epoch);
         if let Some(entry) = state.groups.get_mut(&group) {
             if self.prefetches() {
                 if !entry.is_vacant() {
                     entry.prefetch.arrived(now);
                 }
-                if let Some(item) =
-                    entry.prefetch.take(now, |kept| kept.iter().all(|item| self.claim.fits(item, &args)))
-                {
-                    drop(reply.send(Ok(Some(item))));
-                    self.settled(&mut state, group);
+                let fits = |claimed: &Claimed<C>| claimed.iter().all(|item| self.claim.fits(item, &args));
+                if let Some(claimed) = entry.prefetch.take(now, fits) {
+                    drop(reply.send(Ok(Some(claimed))));
+                    self.group_changed(&mut state, group);
                     drop(state);
                     return Ok((Registration { inner: self.clone(), group, waiter }, answer));
                 }
             }
-            let new_waiter = NewWaiter {
-                waiter: WaitHandle { args: Arc::new(args), reply },
-                want: want.max(1),
-                visibility_key,
-                waits,
-            };
-            entry.group.enroll(waiter, new_waiter, now, hearing, &self.rules);
+            let request = Request { args: Arc::new(args), reply };
+            let new = NewWaiter { request, want: want.max(1), visibility_key, waits };
+            entry.group.add_waiter(waiter, new, now, epoch, &self.rules);
         }
         state.waiters += 1;
-        self.settled(&mut state, group);
+        self.group_changed(&mut state, group);
         drop(state);
         Ok((Registration { inner: self.clone(), group, waiter }, answer))
     }
 
-    /// Whether looks may take items ahead. Under [`Strategy::Broadcast`] every waiter looks for itself.
+    /// Whether polls may prefetch items. Under [`Strategy::Broadcast`] every waiter polls for itself.
     pub(crate) fn prefetches(&self) -> bool {
         self.claim.prefetches() && self.options.strategy == Strategy::Competing
     }
 
-    /// The group of a key; made, and subscribed to its topics, if there is none.
+    /// The group of a key; created, and subscribed to its topics, if there is none.
     fn group_of(&self, state: &mut State<C>, key: C::Key, now: Instant) -> GroupId {
-        let alone = self.options.strategy == Strategy::Broadcast;
-        if let Some(id) = state.ids.get(&key).filter(|_| !alone) {
+        let broadcast = self.options.strategy == Strategy::Broadcast;
+        if let Some(id) = state.ids.get(&key).filter(|_| !broadcast) {
             return *id;
         }
         if state.groups.len() >= self.options.max_groups
-            && let Some((_, left_longest)) = state.vacant.first().copied()
+            && let Some((_, longest_vacant)) = state.vacant.first().copied()
         {
-            self.forget(state, left_longest);
+            self.forget(state, longest_vacant);
         }
         state.last_id += 1;
         let id = state.last_id;
         let topics = self.claim.topics(&key);
-        if self.dispatcher.subscribe(&topics, &self.target(), id) {
-            self.doubted(state, now);
+        if self.dispatcher.subscribe(&topics, &self.wake_target(), id) {
+            self.recheck_after(state, now);
         }
-        if !alone {
+        if !broadcast {
             state.ids.insert(key.clone(), id);
         }
         let (group, prefetch) = (Group::new(now), Prefetch::new(now));
-        state.groups.insert(id, Entry { key, topics, group, prefetch, running: false, vacant_since: None });
+        state.groups.insert(id, GroupEntry { key, topics, group, prefetch, running: false, vacant_since: None });
         id
     }
 
@@ -387,29 +381,31 @@ impl<C: Claim> Inner<C> {
         if let Some(since) = entry.vacant_since {
             state.vacant.remove(&(since, id));
         }
-        state.timers.set(Alarm::Group(id), None);
+        state.timers.set(Timer::Group(id), None);
         if state.ids.get(&entry.key) == Some(&id) {
             state.ids.remove(&entry.key);
         }
-        self.dispatcher.unsubscribe(&entry.topics, &self.target(), id);
+        self.dispatcher.unsubscribe(&entry.topics, &self.wake_target(), id);
     }
 
-    /// A group was changed: starts its loop if it is eager, sets its alarm, keeps the books.
-    pub(crate) fn settled(&self, state: &mut State<C>, id: GroupId) {
+    /// To be called after every change of a group: starts its poll loop if it wants a poll, sets its timers, and updates
+    /// the list of vacant groups and the metrics.
+    pub(crate) fn group_changed(&self, state: &mut State<C>, id: GroupId) {
         let Some(entry) = state.groups.get_mut(&id) else { return };
-        if entry.group.is_eager()
+        if entry.group.wants_poll()
             && !entry.running
             && let Some(me) = self.me.upgrade()
         {
             entry.running = true;
-            let passage = self.underway.begin();
-            self.runtime.spawn(me.arm_poll_sleep(id, passage));
+            let in_progress = self.in_progress.begin();
+            self.runtime.spawn(me.poll_until_asleep(id, in_progress));
         }
         let vacant = (entry.is_vacant() && !entry.running).then(|| entry.group.vacant_since());
         let before = std::mem::replace(&mut entry.vacant_since, vacant);
-        // Without waiters that is when it may be forgotten, which what it has taken ahead comes before.
-        let at = entry.group.wake_at(&self.rules).filter(|_| !entry.group.is_vacant() || entry.prefetch.is_empty());
-        let kept_until = entry.prefetch.until();
+        // For a group without waiters this is when it may be forgotten; not before its prefetched items are gone.
+        let wake_at =
+            entry.group.wake_at(&self.rules).filter(|_| !entry.group.is_vacant() || entry.prefetch.is_empty());
+        let prefetch_until = entry.prefetch.until();
         let asleep = entry.group.is_asleep();
         if before != vacant {
             before.map(|since| state.vacant.remove(&(since, id)));
@@ -418,49 +414,49 @@ impl<C: Claim> Inner<C> {
         if vacant.is_some() && self.options.strategy == Strategy::Broadcast {
             return self.forget(state, id);
         }
-        self.set_alarm(state, Alarm::Group(id), at);
-        self.set_alarm(state, Alarm::Prefetch(id), kept_until);
+        self.set_timer(state, Timer::Group(id), wake_at);
+        self.set_timer(state, Timer::Prefetch(id), prefetch_until);
         if asleep {
-            self.arm_fallback(state);
-            self.arm_poll(state);
+            self.schedule_fallback(state);
+            self.schedule_poll(state);
         }
         self.metrics.size(state.groups.len(), state.waiters);
     }
 
     fn close(self: &Arc<Self>) {
         let now = Instant::now();
-        let (mut waiters, mut kept) = (Vec::new(), Vec::new());
+        let (mut requests, mut prefetched) = (Vec::new(), Vec::new());
         {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.closed = true;
             state.waiters = 0;
-            let everyone: Vec<GroupId> = state.groups.keys().copied().collect();
-            for id in everyone {
+            let ids: Vec<GroupId> = state.groups.keys().copied().collect();
+            for id in ids {
                 if let Some(entry) = state.groups.get_mut(&id) {
-                    waiters.extend(entry.group.drain(now));
-                    kept.push((entry.key.clone(), entry.prefetch.drain()));
-                    self.settled(&mut state, id);
+                    requests.extend(entry.group.drain(now));
+                    prefetched.push((entry.key.clone(), entry.prefetch.drain()));
+                    self.group_changed(&mut state, id);
                 }
             }
-            for alarm in [Alarm::Poll, Alarm::Fallback, Alarm::Trailing] {
-                state.timers.set(alarm, None);
+            for timer in [Timer::Poll, Timer::Fallback, Timer::Trailing] {
+                state.timers.set(timer, None);
             }
         }
-        for waiter in waiters {
-            drop(waiter.reply.send(Err(self.closed())));
+        for request in requests {
+            drop(request.reply.send(Err(self.closed())));
         }
-        self.return_kept(kept);
+        self.return_prefetched(prefetched);
     }
 }
 
 impl<C: Claim> Drop for Inner<C> {
     fn drop(&mut self) {
-        // Lets the timekeeper see that there is nothing left to keep time for.
-        self.alarm_changed.notify_one();
-        let groups = std::mem::take(&mut self.state().groups);
+        // Lets the timer task end.
+        self.timers_changed.notify_one();
+        let groups = std::mem::take(&mut self.state.lock().groups);
         for (id, entry) in groups {
-            self.dispatcher.unsubscribe(&entry.topics, &self.target(), id);
+            self.dispatcher.unsubscribe(&entry.topics, &self.wake_target(), id);
         }
-        self.dispatcher.remove(&self.target());
+        self.dispatcher.remove(&self.wake_target());
     }
 }

@@ -1,14 +1,14 @@
-//! One group of equal waiters, as a pure state machine: arm, look, sleep.
+//! One group of equal waiters, as a pure state machine: begin a poll, end it, sleep.
 //!
-//! All waiters of a group are served by one look at a time. The danger is the gap: something rings after the look read the
-//! database and before its waiters sleep. So a ring is never delivered to a look in the air; it is *remembered* from the
-//! moment a look begins ([`Group::begin`]), and [`Group::end`] puts nobody to sleep while one is remembered. Everything here
-//! takes the time as an argument and touches nothing outside, so every interleaving can be tested without a database.
+//! All waiters of a group are served by one poll at a time. The danger is the gap: a wake-up that arrives after the poll
+//! read the database and before its waiters sleep. So a wake-up during a poll is *remembered* from the moment the poll
+//! begins ([`Group::begin_poll`]), and [`Group::end_poll`] lets no waiter sleep while one is remembered. Everything here
+//! takes the time as an argument and has no other effects, so every interleaving can be tested without a database.
 //!
-//! A group that looked and found nothing *knows* it is empty: until the next due time the look answered, until a ring, and
-//! only while the listener hears on the same connection as when the look began. Who joins meanwhile sleeps at once, if it
-//! sees nothing that the look could not: what only some waiters may have (the items of a session, say) is known to be
-//! absent only for those the look was made for.
+//! A group whose poll found nothing *is known to be empty*: until the next due time that the poll returned, until a
+//! wake-up, and only while the listener has the same connection as when the poll began. A waiter that joins meanwhile
+//! sleeps without a poll, unless it can see more than the poll could: items that only some waiters can see (those of a
+//! session, say) are known to be absent only for the visibility keys that the poll was made with.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -19,112 +19,122 @@ use tokio::time::Instant;
 use crate::wait::reason::Reason;
 use crate::wait::timer::earliest;
 
-/// The first pause before a look that skipped a locked row is repeated: a lock held by a claim under way is gone in a moment.
+/// The first pause before a poll that skipped a locked row is repeated: another claim releases its lock in a moment.
 const SKIPPED_FIRST: Duration = Duration::from_millis(10);
-/// The longest pause before a look that skipped or failed is repeated: nothing waits longer for a lock to go or a server to
-/// come back, and neither is worth more than a look a second.
-const AGAIN_LONGEST: Duration = Duration::from_secs(1);
-/// How long a group keeps what it knows after its last waiter left: consumers come back within a poll of their own.
+/// The longest pause before a poll that skipped or failed is repeated: a poll a second is cheap, and a longer pause would
+/// delay work after a lock is released or a server is back.
+const RETRY_LONGEST: Duration = Duration::from_secs(1);
+/// How long a group is remembered after its last waiter left: consumers usually come back within their own poll interval.
 pub(crate) const KEEP: Duration = Duration::from_secs(60);
-/// Waiters served by one look: arrays of this size are still cheap to plan and to send.
+/// Waiters served by one poll: arrays of this size are still cheap to plan and to send.
 const WAITERS_PER_POLL: usize = 1_000;
-/// Kinds of sight remembered per group; beyond it newcomers look for themselves.
+/// Visibility keys remembered per group; beyond it new waiters poll for themselves.
 const VISIBILITY_KEYS_MAX: usize = 4_096;
-/// A next due time is relative to the moment the look read the database: halfway, but not later than this after it began. If
-/// that is too early, a look too many finds out.
+/// A next due time is relative to the moment the poll read the database: halfway, but not later than this after it began.
+/// If that is too early, one more poll finds out.
 const ANSWER_TRIP: Duration = Duration::from_millis(2);
 
-/// A waiter's place in a group. Ids grow, so their order is the order of waiting.
+/// The id of a waiter. Ids grow, so their order is the order of waiting.
 pub(crate) type WaiterId = u64;
 
-/// A connection of the listener: knowledge gathered under one does not hold under another.
+/// The number of the listener's connection, `None` while disconnected. What was learnt during one epoch does not hold in
+/// another.
 pub(crate) type ListenerEpoch = Option<u64>;
 
-/// What a waiter may have beyond what every waiter of its group may.
+/// Names the items that a waiter can see beyond those that every waiter of its group can.
 pub(crate) type VisibilityKey = Option<Box<str>>;
 
-/// How a group behaves; the same for all groups of a consumer.
+/// Settings that all groups of a consumer share.
 #[derive(Debug, Clone)]
 pub(crate) struct Rules {
-    /// The longest sleep, if there is a cap.
-    pub(crate) cap: Option<Duration>,
-    /// How much before a due time to wake.
+    /// The longest sleep, if it is limited.
+    pub(crate) max_sleep: Option<Duration>,
+    /// How long before a due time to wake.
     pub(crate) grace: Duration,
-    /// How long after a look without a listener's cover a newcomer still relies on it, and the pause after a failed look.
+    /// How long after a poll without a connected listener a new waiter relies on its result, and the first pause after
+    /// a failed poll.
     pub(crate) poll_interval: Duration,
 }
 
 #[derive(Debug)]
-pub(crate) struct Waiter<W> {
-    pub(crate) waiter: W,
+pub(crate) struct GroupWaiter<W> {
+    pub(crate) request: W,
     pub(crate) want: usize,
     pub(crate) since: Instant,
     visibility_key: VisibilityKey,
-    /// Whether it stays after a look that had nothing for it.
+    /// Whether it stays after a poll that had nothing for it.
     pub(crate) waits: bool,
-    /// It has neither taken part in a look nor been put to sleep on what another found.
-    fresh: bool,
+    /// It took part in no poll yet, and no other poll's result covers it.
+    needs_poll: bool,
 }
 
+/// The last poll left nothing due.
 #[derive(Debug)]
-enum Known {
-    Nothing,
-    Empty(Empty),
-}
-
-#[derive(Debug)]
-struct Empty {
+struct KnownEmpty {
     until: Option<Instant>,
-    hearing: ListenerEpoch,
+    epoch: ListenerEpoch,
     as_of: Instant,
-    /// The sights it is known for, beside what everyone sees.
+    /// The visibility keys it is known for, besides the items that every waiter can see.
     visibility_keys: HashSet<Box<str>>,
 }
 
+impl KnownEmpty {
+    fn covers(&self, visibility_key: &VisibilityKey) -> bool {
+        visibility_key.as_ref().is_none_or(|key| self.visibility_keys.contains(key))
+    }
+}
+
 #[derive(Debug)]
-struct PollInProgress {
+struct CurrentPoll {
     waiters: Vec<WaiterId>,
     began: Instant,
-    hearing: ListenerEpoch,
-    /// It was made for newcomers only: what was known before still holds for the others.
+    epoch: ListenerEpoch,
+    /// It is made for new waiters only: what was known before still holds for the others.
     adds: bool,
-    /// The sights of those it was made for.
+    /// The visibility keys of its waiters.
     visibility_keys: Vec<Box<str>>,
 }
 
-/// A waiter that takes a seat.
+/// A waiter that joins a group.
 pub(crate) struct NewWaiter<W> {
-    pub(crate) waiter: W,
+    pub(crate) request: W,
     pub(crate) want: usize,
     pub(crate) visibility_key: VisibilityKey,
     pub(crate) waits: bool,
 }
 
-/// What a look had to say.
-pub(crate) enum Answer {
-    /// It ran. `found`: something. `skipped`: somebody went short although something is due, which is locked. `next_due` is when
-    /// the claim's filter finds something next, zero if that is due already; `due_again` when the first of what it took is
-    /// due again if nobody ends it.
-    Ran { found: bool, skipped: bool, next_due: Option<Duration>, due_again: Option<Duration> },
-    /// It was refused, at least in part; whoever it was refused to has left. It says nothing about what there is.
+/// How a poll ended.
+pub(crate) enum PollEnd {
+    /// It succeeded.
+    Completed {
+        /// Whether it claimed anything.
+        found: bool,
+        /// Whether a waiter got less than it wanted although a row is due, because that row is locked.
+        skipped: bool,
+        /// When the claim's filter finds something next; zero if a row is due already.
+        next_due: Option<Duration>,
+        /// When the first lease of what it claimed ends.
+        due_again: Option<Duration>,
+    },
+    /// The database refused it for some waiters, which have left the group. It says nothing about what is due.
     Refused,
     /// It failed, and may succeed later.
     Failed(Arc<pg::Error>),
 }
 
-/// A seat whose wait is over, without items.
+/// A waiter whose wait ended without items.
 pub(crate) struct Dismissed<W> {
-    pub(crate) waiter: W,
+    pub(crate) request: W,
     pub(crate) failure: Option<Arc<pg::Error>>,
 }
 
 pub(crate) struct Group<W> {
-    waiters: BTreeMap<WaiterId, Waiter<W>>,
-    in_progress: Option<PollInProgress>,
-    known: Known,
-    /// A reason to look that no look has begun after, and since when.
+    waiters: BTreeMap<WaiterId, GroupWaiter<W>>,
+    current: Option<CurrentPoll>,
+    known_empty: Option<KnownEmpty>,
+    /// A reason to poll since which no poll has begun, and when it arose.
     pending: Option<(Reason, Instant)>,
-    /// A due time heard of since the last look began.
+    /// The earliest due time announced since the last poll began.
     due_hint: Option<Instant>,
     retry: Option<(Instant, Reason)>,
     skipped_pause: Duration,
@@ -134,22 +144,22 @@ pub(crate) struct Group<W> {
     vacant_since: Instant,
 }
 
-/// A look to be made now.
-pub(crate) struct Begun {
+/// A poll to be made now.
+pub(crate) struct BegunPoll {
     pub(crate) waiters: Vec<WaiterId>,
     pub(crate) reason: Reason,
     /// When the reason arose.
     pub(crate) since: Instant,
-    /// Since when the group had nothing else to do than to look.
-    pub(crate) asleep_since: Instant,
+    /// Since when the group was ready to poll for that reason: not during the poll before.
+    pub(crate) ready_since: Instant,
 }
 
 impl<W> Group<W> {
     pub(crate) fn new(now: Instant) -> Self {
         Group {
             waiters: BTreeMap::new(),
-            in_progress: None,
-            known: Known::Nothing,
+            current: None,
+            known_empty: None,
             pending: None,
             due_hint: None,
             retry: None,
@@ -161,157 +171,163 @@ impl<W> Group<W> {
         }
     }
 
-    /// Takes a seat. A waiting one sleeps at once where the group knows it is empty.
-    pub(crate) fn enroll(
+    /// Adds a waiter. One that waits sleeps without a poll if the group is known to be empty.
+    pub(crate) fn add_waiter(
         &mut self,
         id: WaiterId,
         new: NewWaiter<W>,
         now: Instant,
-        hearing: ListenerEpoch,
+        epoch: ListenerEpoch,
         rules: &Rules,
     ) {
-        if self.waiters.is_empty() && self.in_progress.is_none() {
-            // What rang while nobody was here is in `known`; its time is not this waiter's latency.
+        if self.waiters.is_empty() && self.current.is_none() {
+            // A wake-up of a vacant group has cleared `known_empty`; its age is not this waiter's latency.
             self.pending = None;
         }
         let failing = self.failure.is_some() && self.retry.is_some();
-        let idle = self.in_progress.is_none() && self.pending.is_none();
-        let asleep = new.waits && idle && (failing || self.knows_empty(&new.visibility_key, now, hearing, rules));
-        if !new.waits || !asleep && self.in_progress.is_none() {
-            self.remember(Reason::Arrived, now);
+        let idle = self.current.is_none() && self.pending.is_none();
+        let asleep = new.waits && idle && (failing || self.is_known_empty(&new.visibility_key, now, epoch, rules));
+        if !new.waits || !asleep && self.current.is_none() {
+            self.request_poll(Reason::Arrived, now);
         }
-        let NewWaiter { waiter, want, visibility_key, waits } = new;
-        self.waiters.insert(id, Waiter { waiter, want, since: now, visibility_key, waits, fresh: !asleep });
+        let NewWaiter { request, want, visibility_key, waits } = new;
+        let waiter = GroupWaiter { request, want, since: now, visibility_key, waits, needs_poll: !asleep };
+        self.waiters.insert(id, waiter);
     }
 
-    fn knows_empty(&self, visibility_key: &VisibilityKey, now: Instant, hearing: ListenerEpoch, rules: &Rules) -> bool {
-        let Known::Empty(empty) = &self.known else { return false };
-        let covered = match (empty.hearing, hearing) {
+    fn is_known_empty(
+        &self,
+        visibility_key: &VisibilityKey,
+        now: Instant,
+        epoch: ListenerEpoch,
+        rules: &Rules,
+    ) -> bool {
+        let Some(known) = &self.known_empty else { return false };
+        let current = match (known.epoch, epoch) {
             (Some(then), Some(here)) => then == here,
-            _ => now < empty.as_of + rules.poll_interval,
+            _ => now < known.as_of + rules.poll_interval,
         };
-        let seen = visibility_key.as_ref().is_none_or(|visibility_key| empty.visibility_keys.contains(visibility_key));
-        covered && seen && self.no_alarm(empty, now)
+        current && known.covers(visibility_key) && self.nothing_due(known, now)
     }
 
-    fn no_alarm(&self, empty: &Empty, now: Instant) -> bool {
-        [empty.until, self.due_hint].into_iter().flatten().all(|at| at > now)
+    fn nothing_due(&self, known: &KnownEmpty, now: Instant) -> bool {
+        [known.until, self.due_hint].into_iter().flatten().all(|at| at > now)
     }
 
-    /// Gives a seat up. The waiter, if the seat was still taken.
-    pub(crate) fn leave(&mut self, id: WaiterId, now: Instant) -> Option<W> {
+    /// Removes a waiter and returns its request, if it was still there.
+    pub(crate) fn remove_waiter(&mut self, id: WaiterId, now: Instant) -> Option<W> {
         let waiter = self.waiters.remove(&id)?;
         if self.waiters.is_empty() {
             self.vacant_since = now;
         }
-        Some(waiter.waiter)
+        Some(waiter.request)
     }
 
-    /// The seat's deadline has come. A sleeping seat is dismissed; one with a look in the air or still owed one stays for
-    /// its answer and no longer.
+    /// A waiter's deadline has passed. A sleeping waiter is dismissed; one that takes part in the current poll, or still
+    /// needs one, stays for the result of that poll and no longer.
     pub(crate) fn expire(&mut self, id: WaiterId, now: Instant) -> Option<Dismissed<W>> {
-        let busy = self.in_progress.as_ref().is_some_and(|poll| poll.waiters.contains(&id));
+        let in_poll = self.current.as_ref().is_some_and(|poll| poll.waiters.contains(&id));
         let waiter = self.waiters.get_mut(&id)?;
-        if busy || waiter.fresh {
+        if in_poll || waiter.needs_poll {
             waiter.waits = false;
-            if self.in_progress.is_none() {
-                self.remember(Reason::Arrived, now);
+            if self.current.is_none() {
+                self.request_poll(Reason::Arrived, now);
             }
             return None;
         }
         let failure = self.failure.clone();
-        self.leave(id, now).map(|waiter| Dismissed { waiter, failure })
+        self.remove_waiter(id, now).map(|request| Dismissed { request, failure })
     }
 
-    /// Somebody says there may be work.
+    /// There may be work now.
     pub(crate) fn wake_up(&mut self, reason: Reason, now: Instant) {
-        self.known = Known::Nothing;
+        self.known_empty = None;
         if !self.is_vacant() {
-            self.remember(reason, now);
+            self.request_poll(reason, now);
         }
     }
 
-    /// Something may have been made visible without a ring. Who sleeps is asked for together with others
-    /// ([`is_asleep`](Self::is_asleep)); a look in the air is repeated, and what is known without waiters is forgotten.
-    pub(crate) fn doubt(&mut self, reason: Reason, now: Instant) {
-        if self.waiters.is_empty() || self.in_progress.is_some() {
+    /// Work may have become visible without a wake-up. A sleeping group is left to the sweep over all sleeping groups
+    /// ([`is_asleep`](Self::is_asleep)); a current poll is repeated, and a group without waiters is no longer known to be
+    /// empty.
+    pub(crate) fn recheck(&mut self, reason: Reason, now: Instant) {
+        if self.waiters.is_empty() || self.current.is_some() {
             self.wake_up(reason, now);
         }
     }
 
-    /// Somebody says there will be work at `at`.
-    pub(crate) fn due(&mut self, at: Instant) {
+    /// There will be work at `at`.
+    pub(crate) fn due_at(&mut self, at: Instant) {
         self.due_hint = Some(self.due_hint.map_or(at, |hint| hint.min(at)));
     }
 
-    fn remember(&mut self, reason: Reason, now: Instant) {
+    fn request_poll(&mut self, reason: Reason, now: Instant) {
         match &mut self.pending {
-            // A resync takes its turn among many; a ring does not wait for that.
+            // A resync waits for its turn among many groups; a wake-up must not.
             Some(pending) if pending.0 == Reason::Resync => *pending = (reason, now),
             Some(_) => {}
             None => self.pending = Some((reason, now)),
         }
     }
 
-    /// Whether a look should begin.
-    pub(crate) fn is_eager(&self) -> bool {
-        self.pending.is_some() && self.in_progress.is_none() && !self.waiters.is_empty()
+    /// Whether a poll should begin.
+    pub(crate) fn wants_poll(&self) -> bool {
+        self.pending.is_some() && self.current.is_none() && !self.waiters.is_empty()
     }
 
-    /// Arms: from here on every ring is remembered for after this look. `None` if there is no reason to look.
-    pub(crate) fn begin(&mut self, now: Instant, hearing: ListenerEpoch) -> Option<Begun> {
-        if !self.is_eager() {
+    /// Begins a poll: from here on every wake-up is remembered until after it. `None` if there is no reason to poll.
+    pub(crate) fn begin_poll(&mut self, now: Instant, epoch: ListenerEpoch) -> Option<BegunPoll> {
+        if !self.wants_poll() {
             return None;
         }
         let (reason, since) = self.pending.take()?;
-        let adds = match &self.known {
-            Known::Empty(empty) => reason == Reason::Arrived && empty.hearing == hearing && self.no_alarm(empty, now),
-            Known::Nothing => false,
-        };
+        let adds = self
+            .known_empty
+            .as_ref()
+            .is_some_and(|known| reason == Reason::Arrived && known.epoch == epoch && self.nothing_due(known, now));
         let hint = self.due_hint.take();
-        if let Known::Empty(empty) = &mut self.known {
-            // It may be for somebody this look is not made for, who still relies on what was known.
-            empty.until = earliest([empty.until, hint]);
+        if let Some(known) = &mut self.known_empty {
+            // The hint may concern waiters that this poll is not made for, and that still rely on what was known.
+            known.until = earliest([known.until, hint]);
         }
         self.retry = None;
-        let waiters = self.aboard(adds || reason == Reason::More);
+        let waiters = self.waiters_of_next_poll(adds || reason == Reason::More);
         let mut visibility_keys = Vec::new();
         for id in &waiters {
             if let Some(waiter) = self.waiters.get_mut(id) {
-                waiter.fresh = false;
+                waiter.needs_poll = false;
                 visibility_keys.extend(waiter.visibility_key.clone());
             }
         }
-        self.in_progress =
-            Some(PollInProgress { waiters: waiters.clone(), began: now, hearing, adds, visibility_keys });
-        let asleep_since = self.polled_at.map_or(since, |polled| polled.max(since));
-        Some(Begun { waiters, reason, since, asleep_since })
+        self.current = Some(CurrentPoll { waiters: waiters.clone(), began: now, epoch, adds, visibility_keys });
+        let ready_since = self.polled_at.map_or(since, |polled| polled.max(since));
+        Some(BegunPoll { waiters, reason, since, ready_since })
     }
 
-    /// Whom the next look is for: everyone, or, where that is too many, those who are owed a look, in order of waiting.
-    /// `continues`: the others had theirs, and what it found still holds.
-    fn aboard(&mut self, continues: bool) -> Vec<WaiterId> {
+    /// The waiters of the next poll: all, or, if they are too many, first those that need a poll, in order of waiting.
+    /// `continues`: the others took part in an earlier poll whose result still holds.
+    fn waiters_of_next_poll(&mut self, continues: bool) -> Vec<WaiterId> {
         if self.waiters.len() <= WAITERS_PER_POLL {
             return self.waiters.keys().copied().collect();
         }
         if !continues {
-            self.waiters.values_mut().for_each(|waiter| waiter.fresh = true);
+            self.waiters.values_mut().for_each(|waiter| waiter.needs_poll = true);
         }
-        let (owed, others): (Vec<_>, Vec<_>) = self.waiters.iter().partition(|(_, waiter)| waiter.fresh);
+        let (needing, others): (Vec<_>, Vec<_>) = self.waiters.iter().partition(|(_, waiter)| waiter.needs_poll);
         let mut waiters: Vec<WaiterId> =
-            owed.into_iter().chain(others).map(|(id, _)| *id).take(WAITERS_PER_POLL).collect();
+            needing.into_iter().chain(others).map(|(id, _)| *id).take(WAITERS_PER_POLL).collect();
         waiters.sort_unstable();
         waiters
     }
 
-    /// A look has landed; those it served have been taken out by [`leave`](Self::leave) before. Answers who is dismissed
-    /// without items. Whether to look again at once is [`is_eager`](Self::is_eager), when to wake otherwise
-    /// [`wake_at`](Self::wake_at).
-    pub(crate) fn end(&mut self, answer: Answer, now: Instant, rules: &Rules) -> Vec<Dismissed<W>> {
-        let Some(poll) = self.in_progress.take() else { return Vec::new() };
+    /// Ends the current poll; the waiters it served have been removed with [`remove_waiter`](Self::remove_waiter) before.
+    /// Returns the waiters that are dismissed without items. Afterwards [`wants_poll`](Self::wants_poll) says whether to
+    /// poll again at once, and [`wake_at`](Self::wake_at) when to wake otherwise.
+    pub(crate) fn end_poll(&mut self, end: PollEnd, now: Instant, rules: &Rules) -> Vec<Dismissed<W>> {
+        let Some(poll) = self.current.take() else { return Vec::new() };
         self.polled_at = Some(now);
-        match answer {
-            Answer::Ran { found, skipped, next_due, due_again } => {
+        match end {
+            PollEnd::Completed { found, skipped, next_due, due_again } => {
                 self.failure = None;
                 self.failed_pause = Duration::ZERO;
                 if found || !skipped {
@@ -319,83 +335,55 @@ impl<W> Group<W> {
                 }
                 if skipped {
                     self.retry = Some((now + self.skipped_pause, Reason::Skipped));
-                    self.skipped_pause = (self.skipped_pause * 2).min(AGAIN_LONGEST);
+                    self.skipped_pause = (self.skipped_pause * 2).min(RETRY_LONGEST);
                 }
-                let more = next_due == Some(Duration::ZERO);
-                let rung = self.pending.is_some();
-                self.known = match std::mem::replace(&mut self.known, Known::Nothing) {
-                    _ if more || rung => Known::Nothing,
-                    before => {
-                        let read_at = poll.began + (now.saturating_duration_since(poll.began) / 2).min(ANSWER_TRIP);
-                        let until = earliest([next_due, due_again]).map(|due| read_at + due);
-                        Known::Empty(self.learnt(before, &poll, until, now))
-                    }
-                };
+                let more_is_due = next_due == Some(Duration::ZERO);
+                let before = self.known_empty.take();
+                if !more_is_due && self.pending.is_none() {
+                    let read_at = poll.began + (now.saturating_duration_since(poll.began) / 2).min(ANSWER_TRIP);
+                    let until = earliest([next_due, due_again]).map(|due| read_at + due);
+                    self.known_empty = Some(known_after(before, &poll, until, now));
+                }
             }
-            Answer::Refused => {
+            PollEnd::Refused => {
                 self.failure = None;
-                self.known = Known::Nothing;
+                self.known_empty = None;
             }
-            Answer::Failed(error) => {
+            PollEnd::Failed(error) => {
                 self.failure = Some(error);
-                self.known = Known::Nothing;
+                self.known_empty = None;
                 self.failed_pause =
-                    (self.failed_pause * 2).clamp(rules.poll_interval, AGAIN_LONGEST.max(rules.poll_interval));
+                    (self.failed_pause * 2).clamp(rules.poll_interval, RETRY_LONGEST.max(rules.poll_interval));
                 self.retry = Some((now + self.failed_pause, Reason::Retry));
             }
         }
         let dismissed = self.dismiss(&poll.waiters, now);
-        self.settle_newcomers(now);
+        self.review_waiters(now);
         dismissed
     }
 
-    /// Who came while the look was in the air relies on what it learnt, if it learnt enough, and is owed a look otherwise.
-    fn settle_newcomers(&mut self, now: Instant) {
-        let mut owed = None;
-        match &self.known {
-            Known::Empty(empty) => {
-                for waiter in self.waiters.values_mut().filter(|waiter| waiter.fresh) {
-                    let covered = waiter
-                        .visibility_key
-                        .as_ref()
-                        .is_none_or(|visibility_key| empty.visibility_keys.contains(visibility_key));
-                    if waiter.waits && covered {
-                        waiter.fresh = false;
+    /// Waiters that came during the poll rely on its result if that covers them; otherwise another poll is requested.
+    fn review_waiters(&mut self, now: Instant) {
+        let mut request = None;
+        match &self.known_empty {
+            Some(known) => {
+                for waiter in self.waiters.values_mut().filter(|waiter| waiter.needs_poll) {
+                    if waiter.waits && known.covers(&waiter.visibility_key) {
+                        waiter.needs_poll = false;
                     } else {
-                        owed = Some(Reason::Arrived);
+                        request = Some(Reason::Arrived);
                     }
                 }
             }
-            Known::Nothing if self.retry.is_none() => owed = Some(Reason::More),
-            Known::Nothing if self.waiters.values().any(|waiter| waiter.fresh && !waiter.waits) => {
-                owed = Some(Reason::Arrived)
+            None if self.retry.is_none() => request = Some(Reason::More),
+            None if self.waiters.values().any(|waiter| waiter.needs_poll && !waiter.waits) => {
+                request = Some(Reason::Arrived)
             }
-            Known::Nothing => {}
+            None => {}
         }
-        if let Some(reason) = owed.filter(|_| !self.waiters.is_empty()) {
-            self.remember(reason, now);
+        if let Some(reason) = request.filter(|_| !self.waiters.is_empty()) {
+            self.request_poll(reason, now);
         }
-    }
-
-    /// What a look that found nothing more adds to what was known before it; if it was for everybody that was known for, it takes its place.
-    fn learnt(&self, before: Known, poll: &PollInProgress, until: Option<Instant>, now: Instant) -> Empty {
-        let mut empty = match before {
-            Known::Empty(mut before)
-                if poll.adds
-                    && !before
-                        .visibility_keys
-                        .iter()
-                        .all(|visibility_key| poll.visibility_keys.contains(visibility_key)) =>
-            {
-                if before.visibility_keys.len() >= VISIBILITY_KEYS_MAX {
-                    before.visibility_keys.clear();
-                }
-                Empty { until: earliest([before.until, until]), ..before }
-            }
-            _ => Empty { until, hearing: poll.hearing, as_of: now, visibility_keys: HashSet::new() },
-        };
-        empty.visibility_keys.extend(poll.visibility_keys.iter().cloned());
-        empty
     }
 
     fn dismiss(&mut self, polled: &[WaiterId], now: Instant) -> Vec<Dismissed<W>> {
@@ -403,50 +391,48 @@ impl<W> Group<W> {
             polled.iter().copied().filter(|id| self.waiters.get(id).is_some_and(|waiter| !waiter.waits)).collect();
         let failure = self.failure.clone();
         done.into_iter()
-            .filter_map(|id| self.leave(id, now))
-            .map(|waiter| Dismissed { waiter, failure: failure.clone() })
+            .filter_map(|id| self.remove_waiter(id, now))
+            .map(|request| Dismissed { request, failure: failure.clone() })
             .collect()
     }
 
-    /// When the group must be woken although nothing rings; `None` if never, as while a look is in the air. For a group
-    /// without waiters that is when it may be forgotten.
+    /// When the group must be woken even without a wake-up; `None` if never, as during a poll. For a group without waiters
+    /// it is when the group may be forgotten.
     pub(crate) fn wake_at(&self, rules: &Rules) -> Option<Instant> {
-        if self.in_progress.is_some() || self.pending.is_some() && !self.waiters.is_empty() {
+        if self.current.is_some() || self.pending.is_some() && !self.waiters.is_empty() {
             return None;
         }
         if self.waiters.is_empty() {
             return Some(self.vacant_since + KEEP);
         }
-        let known_due = match &self.known {
-            Known::Empty(empty) => empty.until,
-            Known::Nothing => None,
-        };
-        let due = earliest([known_due, self.due_hint]).map(|due| self.before(due, rules.grace));
-        let capped = rules.cap.zip(self.polled_at).map(|(cap, polled)| polled + cap);
-        earliest([due, self.retry.map(|(at, _)| at), capped])
+        let known_due = self.known_empty.as_ref().and_then(|known| known.until);
+        let due = earliest([known_due, self.due_hint]).map(|due| self.with_grace(due, rules.grace));
+        let limit = rules.max_sleep.zip(self.polled_at).map(|(max_sleep, polled)| polled + max_sleep);
+        earliest([due, self.retry.map(|(at, _)| at), limit])
     }
 
-    /// A due time less the grace, unless the group has looked within the grace already.
-    fn before(&self, due: Instant, grace: Duration) -> Instant {
+    /// A due time less the grace, unless the group has polled within the grace already.
+    fn with_grace(&self, due: Instant, grace: Duration) -> Instant {
         let early = due.checked_sub(grace).unwrap_or(due);
         if self.polled_at.is_some_and(|polled| polled >= early) { due } else { early }
     }
 
-    /// The time [`wake_at`](Self::wake_at) named has come. `true` if the group is vacant and may be forgotten.
-    pub(crate) fn wake(&mut self, now: Instant) -> bool {
+    /// The time returned by [`wake_at`](Self::wake_at) has come. `true` if the group is vacant and may be forgotten.
+    pub(crate) fn timer_fired(&mut self, now: Instant) -> bool {
         if self.waiters.is_empty() {
-            return self.in_progress.is_none() && now >= self.vacant_since + KEEP;
+            return self.current.is_none() && now >= self.vacant_since + KEEP;
         }
         let reason = match self.retry {
             Some((at, reason)) if at <= now => reason,
             _ => Reason::Timer,
         };
-        self.remember(reason, now);
+        self.request_poll(reason, now);
         false
     }
 
+    /// Whether it has neither waiters nor a poll.
     pub(crate) fn is_vacant(&self) -> bool {
-        self.waiters.is_empty() && self.in_progress.is_none()
+        self.waiters.is_empty() && self.current.is_none()
     }
 
     pub(crate) fn vacant_since(&self) -> Instant {
@@ -457,33 +443,51 @@ impl<W> Group<W> {
         self.pending.is_some_and(|(pending, _)| pending == reason)
     }
 
-    /// Whether its last look failed.
+    /// Whether its last poll failed.
     pub(crate) fn is_failing(&self) -> bool {
         self.failure.is_some()
     }
 
-    /// Whether anybody sleeps here, with no look in the air and none remembered.
+    /// Whether it has waiters, no poll and no reason to poll.
     pub(crate) fn is_asleep(&self) -> bool {
-        !self.waiters.is_empty() && self.in_progress.is_none() && self.pending.is_none()
+        !self.waiters.is_empty() && self.current.is_none() && self.pending.is_none()
     }
 
-    pub(crate) fn waiter(&self, id: WaiterId) -> Option<&Waiter<W>> {
+    pub(crate) fn waiter(&self, id: WaiterId) -> Option<&GroupWaiter<W>> {
         self.waiters.get(&id)
     }
 
-    /// Takes the first waiter, in order of waiting, that `fits`, has no look in the air for it, and so would sleep on.
-    pub(crate) fn take_idle(&mut self, now: Instant, fits: impl Fn(&W) -> bool) -> Option<W> {
-        let flying = self.in_progress.as_ref().map(|poll| poll.waiters.as_slice()).unwrap_or_default();
-        let idle = |id: &WaiterId| flying.binary_search(id).is_err();
-        let id = self.waiters.iter().find(|(id, waiter)| fits(&waiter.waiter) && idle(id)).map(|(id, _)| *id)?;
-        self.leave(id, now)
+    /// Removes the first waiter, in order of waiting, that `fits` and takes no part in the current poll.
+    pub(crate) fn take_idle_waiter(&mut self, now: Instant, fits: impl Fn(&W) -> bool) -> Option<W> {
+        let in_poll = self.current.as_ref().map(|poll| poll.waiters.as_slice()).unwrap_or_default();
+        let is_idle = |id: &WaiterId| in_poll.binary_search(id).is_err();
+        let id = self.waiters.iter().find(|(id, waiter)| fits(&waiter.request) && is_idle(id)).map(|(id, _)| *id)?;
+        self.remove_waiter(id, now)
     }
 
-    /// Everybody leaves.
+    /// Removes all waiters.
     pub(crate) fn drain(&mut self, now: Instant) -> Vec<W> {
         self.vacant_since = now;
-        std::mem::take(&mut self.waiters).into_values().map(|waiter| waiter.waiter).collect()
+        std::mem::take(&mut self.waiters).into_values().map(|waiter| waiter.request).collect()
     }
+}
+
+/// What is known after a poll that left nothing due. A poll for new waiters only adds to what was known before it, unless
+/// it covers all of that; then it replaces it.
+fn known_after(before: Option<KnownEmpty>, poll: &CurrentPoll, until: Option<Instant>, now: Instant) -> KnownEmpty {
+    let keeps =
+        |before: &KnownEmpty| poll.adds && !before.visibility_keys.iter().all(|key| poll.visibility_keys.contains(key));
+    let mut known = match before {
+        Some(mut before) if keeps(&before) => {
+            if before.visibility_keys.len() >= VISIBILITY_KEYS_MAX {
+                before.visibility_keys.clear();
+            }
+            KnownEmpty { until: earliest([before.until, until]), ..before }
+        }
+        _ => KnownEmpty { until, epoch: poll.epoch, as_of: now, visibility_keys: HashSet::new() },
+    };
+    known.visibility_keys.extend(poll.visibility_keys.iter().cloned());
+    known
 }
 
 #[cfg(test)]

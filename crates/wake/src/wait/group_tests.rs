@@ -1,310 +1,312 @@
-//! Every interleaving of rings, looks, arrivals and departures, without a database.
+//! Every interleaving of wake-ups, polls, arrivals and departures, without a database.
 
 use super::*;
 use proptest::prelude::*;
 
-const RULES: Rules = Rules { cap: None, grace: Duration::ZERO, poll_interval: Duration::from_millis(100) };
-const HEARS: ListenerEpoch = Some(1);
+const RULES: Rules = Rules { max_sleep: None, grace: Duration::ZERO, poll_interval: Duration::from_millis(100) };
+const CONNECTED: ListenerEpoch = Some(1);
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
 fn waiting(group: &mut Group<()>, id: WaiterId, now: Instant) {
-    group.enroll(id, NewWaiter { waiter: (), want: 1, visibility_key: None, waits: true }, now, HEARS, &RULES);
+    group.add_waiter(id, NewWaiter { request: (), want: 1, visibility_key: None, waits: true }, now, CONNECTED, &RULES);
 }
 
-fn sighted(group: &mut Group<()>, id: WaiterId, visibility_key: &str, now: Instant) {
-    group.enroll(
+fn waiting_with_key(group: &mut Group<()>, id: WaiterId, visibility_key: &str, now: Instant) {
+    group.add_waiter(
         id,
-        NewWaiter { waiter: (), want: 1, visibility_key: Some(visibility_key.into()), waits: true },
+        NewWaiter { request: (), want: 1, visibility_key: Some(visibility_key.into()), waits: true },
         now,
-        HEARS,
+        CONNECTED,
         &RULES,
     );
 }
 
-fn empty(next_due: Option<Duration>) -> Answer {
-    Answer::Ran { found: false, skipped: next_due == Some(Duration::ZERO), next_due, due_again: None }
+fn empty(next_due: Option<Duration>) -> PollEnd {
+    PollEnd::Completed { found: false, skipped: next_due == Some(Duration::ZERO), next_due, due_again: None }
 }
 
-/// The answer of a look that had something for everybody.
-fn served(next_due: Option<Duration>, due_again: Option<Duration>) -> Answer {
-    Answer::Ran { found: true, skipped: false, next_due, due_again }
+/// A poll that had items for all its waiters.
+fn served(next_due: Option<Duration>, due_again: Option<Duration>) -> PollEnd {
+    PollEnd::Completed { found: true, skipped: false, next_due, due_again }
 }
 
-/// A group with one waiter that has looked and sleeps.
+/// A group with one waiter that has polled and sleeps.
 fn asleep(next_due: Option<Duration>) -> (Group<()>, Instant) {
     let now = Instant::now();
     let mut group = Group::new(now);
     waiting(&mut group, 1, now);
-    assert_eq!(group.begin(now, HEARS).expect("a newcomer looks").reason, Reason::Arrived);
-    group.end(empty(next_due), now, &RULES);
+    assert_eq!(group.begin_poll(now, CONNECTED).expect("a new waiter polls").reason, Reason::Arrived);
+    group.end_poll(empty(next_due), now, &RULES);
     assert!(group.is_asleep());
     (group, now)
 }
 
-/// A ring after the query and before the sleep: the look that was in the air knows nothing of it, so there is another.
+/// A wake-up after the query and before the sleep: the running poll cannot have seen its work, so another one follows.
 #[test]
-fn a_ring_in_the_gap_is_not_lost() {
+fn a_wake_up_in_the_gap_is_not_lost() {
     let now = Instant::now();
     let mut group = Group::new(now);
     waiting(&mut group, 1, now);
-    group.begin(now, HEARS);
-    group.wake_up(Reason::Rung, now);
-    assert!(group.begin(now, HEARS).is_none(), "one look at a time");
-    group.end(empty(None), now, &RULES);
-    assert!(group.is_eager());
-    assert_eq!(group.begin(now, HEARS).map(|poll| poll.reason), Some(Reason::Rung));
+    group.begin_poll(now, CONNECTED);
+    group.wake_up(Reason::Local, now);
+    assert!(group.begin_poll(now, CONNECTED).is_none(), "one poll at a time");
+    group.end_poll(empty(None), now, &RULES);
+    assert!(group.wants_poll());
+    assert_eq!(group.begin_poll(now, CONNECTED).map(|poll| poll.reason), Some(Reason::Local));
 }
 
-/// Who joins a group that knows it is empty sleeps without a look; who does not wait always looks.
+/// A waiter that joins a group known to be empty sleeps without a poll; a claim that does not wait always polls.
 #[test]
-fn a_group_known_to_be_empty_is_joined_without_a_look() {
+fn joining_a_group_known_to_be_empty_costs_no_poll() {
     let (mut group, now) = asleep(Some(ms(500)));
     waiting(&mut group, 2, now);
     assert!(group.is_asleep());
     assert_eq!(group.wake_at(&RULES), Some(now + ms(500)));
-    group.leave(1, now);
-    group.leave(2, now);
+    group.remove_waiter(1, now);
+    group.remove_waiter(2, now);
     waiting(&mut group, 3, now + ms(499));
-    assert!(group.is_asleep(), "knowledge outlives the waiters");
-    group.enroll(4, NewWaiter { waiter: (), want: 1, visibility_key: None, waits: false }, now, HEARS, &RULES);
-    assert_eq!(group.begin(now, HEARS).map(|poll| poll.waiters), Some(vec![3, 4]));
-    assert_eq!(group.end(empty(None), now, &RULES).len(), 1, "who does not wait is dismissed");
+    assert!(group.is_asleep(), "what is known outlives the waiters");
+    group.add_waiter(4, NewWaiter { request: (), want: 1, visibility_key: None, waits: false }, now, CONNECTED, &RULES);
+    assert_eq!(group.begin_poll(now, CONNECTED).map(|poll| poll.waiters), Some(vec![3, 4]));
+    assert_eq!(group.end_poll(empty(None), now, &RULES).len(), 1, "the claim that does not wait is dismissed");
 }
 
-/// Knowledge ends at the next due time, with a ring nobody waited for, and with the listener's connection.
+/// A group is no longer known to be empty at the next due time, after a wake-up without waiters, and when the listener's
+/// connection changes.
 #[test]
-fn knowledge_ends_with_what_it_rests_on() {
-    let polls = |group: &mut Group<()>, now, hearing| {
-        group.leave(1, now);
-        group.enroll(9, NewWaiter { waiter: (), want: 1, visibility_key: None, waits: true }, now, hearing, &RULES);
-        group.is_eager()
+fn known_empty_ends_with_its_conditions() {
+    let polls = |group: &mut Group<()>, now, epoch| {
+        group.remove_waiter(1, now);
+        group.add_waiter(9, NewWaiter { request: (), want: 1, visibility_key: None, waits: true }, now, epoch, &RULES);
+        group.wants_poll()
     };
     let (mut group, now) = asleep(Some(ms(500)));
-    assert!(polls(&mut group, now + ms(500), HEARS), "due");
+    assert!(polls(&mut group, now + ms(500), CONNECTED), "due");
     let (mut group, now) = asleep(None);
-    group.leave(1, now);
+    group.remove_waiter(1, now);
     group.wake_up(Reason::Notified, now);
-    assert!(polls(&mut group, now, HEARS), "rung while nobody waited");
+    assert!(polls(&mut group, now, CONNECTED), "woken while it had no waiter");
     let (mut group, now) = asleep(None);
     assert!(polls(&mut group, now + ms(200), Some(2)), "another connection");
     let (mut group, now) = asleep(None);
-    assert!(polls(&mut group, now + ms(200), None), "no listener, and no poll since");
+    assert!(polls(&mut group, now + ms(200), None), "no listener, and the poll is old");
     let (mut group, now) = asleep(None);
-    assert!(!polls(&mut group, now + ms(50), None), "no listener, but the poll is fresh");
+    assert!(!polls(&mut group, now + ms(50), None), "no listener, but the poll is recent");
 }
 
-/// What only an owner may have is known to be absent for those owners the group looked for, and for all of them together
-/// once each has looked.
+/// Items of a visibility key are known to be absent for the keys that the polls were made with, and for all of them
+/// together once each has polled.
 #[test]
-fn knowledge_is_for_those_it_was_gathered_for() {
+fn known_empty_covers_the_visibility_keys_of_its_polls() {
     let (mut group, now) = asleep(None);
-    sighted(&mut group, 2, "owner", now);
-    assert_eq!(group.begin(now, HEARS).map(|poll| poll.waiters), Some(vec![1, 2]));
-    group.end(empty(None), now, &RULES);
-    group.leave(2, now);
-    sighted(&mut group, 3, "owner", now);
-    assert!(group.is_asleep(), "looked for before");
-    sighted(&mut group, 4, "another", now);
-    group.leave(3, now);
-    assert!(group.begin(now, HEARS).is_some(), "not looked for before");
-    group.end(empty(None), now, &RULES);
-    sighted(&mut group, 5, "owner", now);
-    assert!(group.is_asleep(), "what was known before still is");
-    group.wake_up(Reason::Rung, now);
-    group.begin(now, HEARS);
-    group.end(empty(None), now, &RULES);
-    group.leave(4, now);
-    sighted(&mut group, 6, "another", now);
-    assert!(group.is_asleep(), "it took part in the look after the ring");
-    sighted(&mut group, 7, "third", now);
-    assert!(group.is_eager());
+    waiting_with_key(&mut group, 2, "owner", now);
+    assert_eq!(group.begin_poll(now, CONNECTED).map(|poll| poll.waiters), Some(vec![1, 2]));
+    group.end_poll(empty(None), now, &RULES);
+    group.remove_waiter(2, now);
+    waiting_with_key(&mut group, 3, "owner", now);
+    assert!(group.is_asleep(), "polled for before");
+    waiting_with_key(&mut group, 4, "another", now);
+    group.remove_waiter(3, now);
+    assert!(group.begin_poll(now, CONNECTED).is_some(), "not polled for before");
+    group.end_poll(empty(None), now, &RULES);
+    waiting_with_key(&mut group, 5, "owner", now);
+    assert!(group.is_asleep(), "still known from before");
+    group.wake_up(Reason::Local, now);
+    group.begin_poll(now, CONNECTED);
+    group.end_poll(empty(None), now, &RULES);
+    group.remove_waiter(4, now);
+    waiting_with_key(&mut group, 6, "another", now);
+    assert!(group.is_asleep(), "it took part in the poll after the wake-up");
+    waiting_with_key(&mut group, 7, "third", now);
+    assert!(group.wants_poll());
 }
 
-/// A look that served everybody also says what is left: nothing, and who comes back sleeps at once; or more, and who still
-/// waits is looked for at once.
+/// A poll that served all its waiters also says what is left: nothing, and the next waiter sleeps at once; or more, and the
+/// remaining waiters are polled for at once.
 #[test]
-fn a_look_that_serves_everybody_still_teaches() {
+fn a_poll_that_serves_all_waiters_says_what_is_left() {
     let (mut group, now) = asleep(None);
-    group.wake_up(Reason::Rung, now);
-    group.begin(now, HEARS);
-    group.leave(1, now);
+    group.wake_up(Reason::Local, now);
+    group.begin_poll(now, CONNECTED);
+    group.remove_waiter(1, now);
     let lease = Some(ms(300));
-    group.end(served(Some(ms(500)), lease), now, &RULES);
+    group.end_poll(served(Some(ms(500)), lease), now, &RULES);
     waiting(&mut group, 2, now);
     assert!(group.is_asleep());
-    assert_eq!(group.wake_at(&RULES), Some(now + ms(300)), "what was taken may come back");
-    group.wake_up(Reason::Rung, now);
-    group.begin(now, HEARS);
+    assert_eq!(group.wake_at(&RULES), Some(now + ms(300)), "a lease may end");
+    group.wake_up(Reason::Local, now);
+    group.begin_poll(now, CONNECTED);
     waiting(&mut group, 3, now);
-    group.leave(2, now);
-    group.end(served(Some(Duration::ZERO), None), now, &RULES);
-    assert_eq!(group.begin(now, HEARS).map(|poll| poll.reason), Some(Reason::More));
+    group.remove_waiter(2, now);
+    group.end_poll(served(Some(Duration::ZERO), None), now, &RULES);
+    assert_eq!(group.begin_poll(now, CONNECTED).map(|poll| poll.reason), Some(Reason::More));
 }
 
-/// A look that skipped a locked row is repeated after 10 ms, doubling to a second, until it skips nothing.
+/// A poll that skipped a locked row is repeated after 10 ms, doubling up to a second, until it skips nothing.
 #[test]
-fn skipped_rows_are_looked_at_again() {
+fn polls_that_skipped_a_row_are_repeated() {
     let (mut group, mut now) = asleep(None);
-    group.wake_up(Reason::Rung, now);
+    group.wake_up(Reason::Local, now);
     for pause in [10, 20, 40, 80, 160, 320, 640, 1_000, 1_000] {
-        assert!(group.begin(now, HEARS).is_some());
-        group.end(empty(Some(Duration::ZERO)), now, &RULES);
+        assert!(group.begin_poll(now, CONNECTED).is_some());
+        group.end_poll(empty(Some(Duration::ZERO)), now, &RULES);
         assert_eq!(group.wake_at(&RULES), Some(now + ms(pause)));
         now += ms(pause);
-        group.wake(now);
+        group.timer_fired(now);
     }
-    assert_eq!(group.begin(now, HEARS).map(|poll| poll.reason), Some(Reason::Skipped));
-    group.end(empty(None), now, &RULES);
+    assert_eq!(group.begin_poll(now, CONNECTED).map(|poll| poll.reason), Some(Reason::Skipped));
+    group.end_poll(empty(None), now, &RULES);
     assert_eq!(group.wake_at(&RULES), None);
 }
 
-/// Doubt reaches who looks just now and what is known without waiters; who sleeps is asked for by a sweep.
+/// A recheck repeats a running poll and forgets what is known without waiters; sleeping groups are left to the sweep.
 #[test]
-fn doubt_is_for_those_no_sweep_reaches() {
+fn a_recheck_concerns_groups_that_no_sweep_reaches() {
     let (mut group, now) = asleep(None);
-    group.doubt(Reason::Trailing, now);
+    group.recheck(Reason::Trailing, now);
     assert!(group.is_asleep());
     group.wake_up(Reason::Notified, now);
-    group.begin(now, HEARS);
-    group.doubt(Reason::Trailing, now);
-    group.end(empty(None), now, &RULES);
-    assert_eq!(group.begin(now, HEARS).map(|poll| poll.reason), Some(Reason::Trailing));
-    group.end(empty(None), now, &RULES);
-    group.leave(1, now);
-    group.doubt(Reason::Trailing, now);
+    group.begin_poll(now, CONNECTED);
+    group.recheck(Reason::Trailing, now);
+    group.end_poll(empty(None), now, &RULES);
+    assert_eq!(group.begin_poll(now, CONNECTED).map(|poll| poll.reason), Some(Reason::Trailing));
+    group.end_poll(empty(None), now, &RULES);
+    group.remove_waiter(1, now);
+    group.recheck(Reason::Trailing, now);
     waiting(&mut group, 2, now);
-    assert!(group.is_eager(), "knows nothing any more");
+    assert!(group.wants_poll(), "no longer known to be empty");
 }
 
-/// A due time heard of while others look is not forgotten by those the look was not for.
+/// A due time announced before a poll for other waiters still holds for those the poll was not made for.
 #[test]
-fn a_due_hint_outlives_a_look_for_others() {
+fn a_due_hint_outlives_a_poll_for_other_waiters() {
     let (mut group, now) = asleep(None);
-    sighted(&mut group, 2, "x", now);
-    group.begin(now, HEARS);
-    group.end(empty(None), now, &RULES);
-    group.leave(2, now);
-    group.due(now + ms(500));
-    sighted(&mut group, 3, "z", now);
-    assert!(group.begin(now, HEARS).is_some());
-    group.end(empty(None), now, &RULES);
-    sighted(&mut group, 4, "x", now);
+    waiting_with_key(&mut group, 2, "x", now);
+    group.begin_poll(now, CONNECTED);
+    group.end_poll(empty(None), now, &RULES);
+    group.remove_waiter(2, now);
+    group.due_at(now + ms(500));
+    waiting_with_key(&mut group, 3, "z", now);
+    assert!(group.begin_poll(now, CONNECTED).is_some());
+    group.end_poll(empty(None), now, &RULES);
+    waiting_with_key(&mut group, 4, "x", now);
     assert!(group.is_asleep());
     assert_eq!(group.wake_at(&RULES), Some(now + ms(500)));
 }
 
-/// A look for newcomers that is for everybody the group knows something for replaces what it knew: what was taken and has been ended meanwhile is not
-/// looked for when its lease would have.
+/// A poll for new waiters that covers every known visibility key replaces what was known: the end of an earlier lease, whose
+/// item may have been completed, causes no poll any more.
 #[test]
-fn a_look_for_everybody_outdates_the_end_of_leases() {
+fn a_poll_for_all_keys_replaces_the_end_of_leases() {
     let (mut group, now) = asleep(None);
-    sighted(&mut group, 2, "x", now);
-    group.begin(now, HEARS);
-    group.leave(2, now);
-    group.end(served(None, Some(ms(300))), now, &RULES);
+    waiting_with_key(&mut group, 2, "x", now);
+    group.begin_poll(now, CONNECTED);
+    group.remove_waiter(2, now);
+    group.end_poll(served(None, Some(ms(300))), now, &RULES);
     assert_eq!(group.wake_at(&RULES), Some(now + ms(300)));
-    sighted(&mut group, 3, "y", now);
-    group.begin(now, HEARS);
-    group.end(empty(None), now, &RULES);
-    assert_eq!(group.wake_at(&RULES), Some(now + ms(300)), "x was not asked for");
-    sighted(&mut group, 4, "x", now);
-    sighted(&mut group, 5, "z", now);
-    group.begin(now, HEARS);
-    group.end(empty(None), now, &RULES);
-    assert_eq!(group.wake_at(&RULES), None, "x, y and z were");
+    waiting_with_key(&mut group, 3, "y", now);
+    group.begin_poll(now, CONNECTED);
+    group.end_poll(empty(None), now, &RULES);
+    assert_eq!(group.wake_at(&RULES), Some(now + ms(300)), "x was not polled for");
+    waiting_with_key(&mut group, 4, "x", now);
+    waiting_with_key(&mut group, 5, "z", now);
+    group.begin_poll(now, CONNECTED);
+    group.end_poll(empty(None), now, &RULES);
+    assert_eq!(group.wake_at(&RULES), None, "x, y and z were polled for");
 }
 
-/// A failed look is repeated after a pause; newcomers meanwhile wait for that instead of asking as well, and a deadline
-/// that passes says what failed.
+/// A failed poll is repeated after a pause; new waiters wait for that instead of polling as well, and a deadline that passes
+/// reports the failure.
 #[test]
-fn a_failed_look_is_repeated_and_its_failure_told() {
+fn a_failed_poll_is_repeated_and_its_failure_reported() {
     let (mut group, now) = asleep(None);
-    group.wake_up(Reason::Rung, now);
-    group.begin(now, HEARS);
+    group.wake_up(Reason::Local, now);
+    group.begin_poll(now, CONNECTED);
     let failure = || Arc::new(crate::error::broken(std::io::ErrorKind::Other, "gone"));
-    group.end(Answer::Failed(failure()), now, &RULES);
+    group.end_poll(PollEnd::Failed(failure()), now, &RULES);
     waiting(&mut group, 2, now);
-    assert!(!group.is_eager());
+    assert!(!group.wants_poll());
     assert_eq!(group.wake_at(&RULES), Some(now + RULES.poll_interval));
     assert!(group.expire(2, now).is_some_and(|dismissed| dismissed.failure.is_some()));
     let mut now = now;
     for pause in [100, 200, 400, 800, 1_000, 1_000] {
         assert_eq!(group.wake_at(&RULES), Some(now + ms(pause)));
         now += ms(pause);
-        group.wake(now);
-        assert_eq!(group.begin(now, HEARS).map(|poll| poll.reason), Some(Reason::Retry));
-        group.end(Answer::Failed(failure()), now, &RULES);
+        group.timer_fired(now);
+        assert_eq!(group.begin_poll(now, CONNECTED).map(|poll| poll.reason), Some(Reason::Retry));
+        group.end_poll(PollEnd::Failed(failure()), now, &RULES);
     }
-    group.wake(now + ms(1_000));
-    group.begin(now + ms(1_000), HEARS);
-    group.end(empty(None), now, &RULES);
+    group.timer_fired(now + ms(1_000));
+    group.begin_poll(now + ms(1_000), CONNECTED);
+    group.end_poll(empty(None), now, &RULES);
     assert!(group.expire(1, now).is_some_and(|dismissed| dismissed.failure.is_none()));
 }
 
-/// A deadline during a look waits for the look; the seat is dismissed with it.
+/// A deadline during a poll waits for the poll; the waiter is dismissed with its result.
 #[test]
-fn a_deadline_waits_for_the_look_in_the_air() {
+fn a_deadline_waits_for_the_running_poll() {
     let (mut group, now) = asleep(None);
-    group.wake_up(Reason::Rung, now);
-    group.begin(now, HEARS);
+    group.wake_up(Reason::Local, now);
+    group.begin_poll(now, CONNECTED);
     waiting(&mut group, 2, now);
     assert!(group.expire(1, now).is_none());
-    assert!(group.expire(2, now).is_none(), "owed a look");
-    assert_eq!(group.end(empty(None), now, &RULES).len(), 1);
-    assert_eq!(group.begin(now, HEARS).map(|poll| poll.waiters), Some(vec![2]));
-    assert_eq!(group.end(empty(None), now, &RULES).len(), 1);
+    assert!(group.expire(2, now).is_none(), "it still needs a poll");
+    assert_eq!(group.end_poll(empty(None), now, &RULES).len(), 1);
+    assert_eq!(group.begin_poll(now, CONNECTED).map(|poll| poll.waiters), Some(vec![2]));
+    assert_eq!(group.end_poll(empty(None), now, &RULES).len(), 1);
 }
 
-/// With more waiters than one look takes, a ring is followed by looks for all of them: what only the last may have is found.
+/// With more waiters than fit into one poll, a wake-up is followed by polls for all of them: an item that only the last can
+/// see is found.
 #[test]
-fn a_ring_reaches_waiters_beyond_one_look() {
+fn a_wake_up_reaches_waiters_beyond_one_poll() {
     let now = Instant::now();
     let mut group = Group::new(now);
     let count = WAITERS_PER_POLL as u64 * 2 + 1;
     for id in 1..=count {
-        sighted(&mut group, id, &format!("owner {id}"), now);
+        waiting_with_key(&mut group, id, &format!("owner {id}"), now);
     }
-    let looked_for = |group: &mut Group<()>| {
+    let polled_for = |group: &mut Group<()>| {
         let mut seen = HashSet::new();
-        while let Some(poll) = group.begin(now, HEARS) {
+        while let Some(poll) = group.begin_poll(now, CONNECTED) {
             assert!(poll.waiters.len() <= WAITERS_PER_POLL);
             seen.extend(poll.waiters);
-            group.end(empty(None), now, &RULES);
+            group.end_poll(empty(None), now, &RULES);
         }
         seen.len() as u64
     };
-    assert_eq!(looked_for(&mut group), count, "newcomers");
-    group.wake_up(Reason::Rung, now);
-    assert_eq!(looked_for(&mut group), count, "after a ring");
+    assert_eq!(polled_for(&mut group), count, "new waiters");
+    group.wake_up(Reason::Local, now);
+    assert_eq!(polled_for(&mut group), count, "after a wake-up");
     assert!(group.is_asleep());
 }
 
-/// The grace wakes a timer early, once; then its own time counts.
+/// The grace period fires a timer early, once; then its own time counts.
 #[test]
 fn the_grace_applies_once() {
     let rules = Rules { grace: ms(100), ..RULES };
     let (mut group, now) = asleep(Some(ms(500)));
     assert_eq!(group.wake_at(&rules), Some(now + ms(400)));
-    group.wake(now + ms(400));
-    group.begin(now + ms(400), HEARS);
-    group.end(empty(Some(ms(100))), now + ms(400), &rules);
+    group.timer_fired(now + ms(400));
+    group.begin_poll(now + ms(400), CONNECTED);
+    group.end_poll(empty(Some(ms(100))), now + ms(400), &rules);
     assert_eq!(group.wake_at(&rules), Some(now + ms(500)));
 }
 
-/// What a step of an interleaving does. Each is atomic in the engine, because it happens under one lock or in the database.
+/// A step of an interleaving. Each is atomic in the engine, because it happens under one lock or in the database.
 #[derive(Debug, Clone)]
 enum Step {
-    /// A row is committed, due after so many milliseconds; its ring follows as a step of its own.
+    /// A row is committed, due after so many milliseconds; its wake-up follows as a step of its own.
     Commit {
         due_in: u64,
-        heard: bool,
+        remote: bool,
     },
-    /// One ring that is on its way arrives.
-    RingArrives,
-    Enroll {
+    /// One wake-up that is on its way arrives.
+    WakeUpArrives,
+    Join {
         waits: bool,
     },
     Leave {
@@ -314,10 +316,10 @@ enum Step {
         nth: usize,
     },
     Begin,
-    /// The statement of the look in the air reads the database.
+    /// The statement of the running poll reads the database.
     Snapshot,
     End,
-    /// Somebody who took a row ends it. Who never does has died, and the row is due again when its lease ends.
+    /// A claimed row is completed. One that never is belongs to a dead worker, and is due again when its lease ends.
     Done,
     /// Another process locks a due row, or lets it go.
     Lock,
@@ -329,9 +331,9 @@ enum Step {
 
 fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        3 => (prop_oneof![Just(0), 1u64..300], any::<bool>()).prop_map(|(due_in, heard)| Step::Commit { due_in, heard }),
-        3 => Just(Step::RingArrives),
-        3 => any::<bool>().prop_map(|waits| Step::Enroll { waits }),
+        3 => (prop_oneof![Just(0), 1u64..300], any::<bool>()).prop_map(|(due_in, remote)| Step::Commit { due_in, remote }),
+        3 => Just(Step::WakeUpArrives),
+        3 => any::<bool>().prop_map(|waits| Step::Join { waits }),
         1 => (0usize..4).prop_map(|nth| Step::Leave { nth }),
         1 => (0usize..4).prop_map(|nth| Step::Expire { nth }),
         4 => Just(Step::Begin),
@@ -344,32 +346,32 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// How long a row that was taken is not due.
+/// How long a claimed row is not due.
 const LEASE: Duration = Duration::from_millis(150);
 
 #[derive(Clone, Copy)]
 struct Row {
     due: Instant,
-    /// By somebody else; it is skipped.
+    /// By another transaction; it is skipped.
     locked: bool,
     taken: bool,
 }
 
-/// A group with the look it has in the air, and what that look has read: how many it took, and the next due time.
+/// A group with its running poll, and what that has read: how many rows it claimed, and the next due time.
 struct Player {
     group: Group<()>,
-    poll: Option<Begun>,
+    poll: Option<BegunPoll>,
     read: Option<(usize, Option<Duration>)>,
 }
 
-/// The database and everybody else, as simple as can be. Competing waiters share one group, broadcast ones have one each.
+/// A minimal model of the database and the waiters. Competing waiters share one group, broadcast ones have one each.
 struct World {
     broadcast: bool,
     players: Vec<Player>,
     now: Instant,
     rows: Vec<Row>,
     wake_ups: Vec<(Instant, bool)>,
-    /// Taken seats, and whose they are.
+    /// Waiters with their groups.
     waiters: Vec<(usize, WaiterId)>,
     last: WaiterId,
 }
@@ -382,7 +384,7 @@ impl World {
     }
 
     fn rules(&self) -> Rules {
-        Rules { cap: self.broadcast.then_some(Duration::from_secs(60)), ..RULES }
+        Rules { max_sleep: self.broadcast.then_some(Duration::from_secs(60)), ..RULES }
     }
 
     fn snapshot(&mut self, at: usize) {
@@ -408,8 +410,8 @@ impl World {
         let Some((took, next_due)) = player.read.take() else { return };
         let Some(poll) = player.poll.take() else { return };
         for waiter in poll.waiters.iter().take(took) {
-            // An item whose seat is gone is given back: due again, and rung.
-            if player.group.leave(*waiter, self.now).is_none() {
+            // An item whose waiter is gone is given back: due again, with a wake-up.
+            if player.group.remove_waiter(*waiter, self.now).is_none() {
                 if let Some(row) = self.rows.iter_mut().find(|row| row.taken) {
                     *row = Row { due: self.now, taken: false, ..*row };
                 }
@@ -418,23 +420,23 @@ impl World {
         }
         let skipped = took < poll.waiters.len() && next_due == Some(Duration::ZERO);
         let due_again = (took > 0).then_some(LEASE);
-        player.group.end(Answer::Ran { found: took > 0, skipped, next_due, due_again }, self.now, &rules);
+        player.group.end_poll(PollEnd::Completed { found: took > 0, skipped, next_due, due_again }, self.now, &rules);
         let players = &self.players;
         self.waiters.retain(|(at, waiter)| players[*at].group.waiter(*waiter).is_some());
     }
 
-    fn ring_arrives(&mut self) {
-        let Some((due, heard)) = self.wake_ups.pop() else { return };
+    fn wake_up_arrives(&mut self) {
+        let Some((due, remote)) = self.wake_ups.pop() else { return };
         for player in &mut self.players {
             if due <= self.now {
-                player.group.wake_up(if heard { Reason::Notified } else { Reason::Rung }, self.now);
+                player.group.wake_up(if remote { Reason::Notified } else { Reason::Local }, self.now);
             } else {
-                player.group.due(due);
+                player.group.due_at(due);
             }
         }
     }
 
-    fn enroll(&mut self, waits: bool) {
+    fn add_waiter(&mut self, waits: bool) {
         let rules = self.rules();
         if self.broadcast || self.players.is_empty() {
             self.players.push(Player { group: Group::new(self.now), poll: None, read: None });
@@ -442,30 +444,30 @@ impl World {
         let at = self.players.len() - 1;
         self.last += 1;
         self.waiters.push((at, self.last));
-        let new_waiter = NewWaiter { waiter: (), want: 1, visibility_key: None, waits };
-        self.players[at].group.enroll(self.last, new_waiter, self.now, HEARS, &rules);
+        let new_waiter = NewWaiter { request: (), want: 1, visibility_key: None, waits };
+        self.players[at].group.add_waiter(self.last, new_waiter, self.now, CONNECTED, &rules);
     }
 
     fn begin(&mut self, at: usize) {
         let player = &mut self.players[at];
         if player.poll.is_none() {
-            player.poll = player.group.begin(self.now, HEARS);
+            player.poll = player.group.begin_poll(self.now, CONNECTED);
         }
     }
 
-    fn step(&mut self, step: Step, whose: usize) {
-        let player = (!self.players.is_empty()).then(|| whose % self.players.len());
+    fn step(&mut self, step: Step, choice: usize) {
+        let player = (!self.players.is_empty()).then(|| choice % self.players.len());
         match step {
-            Step::Commit { due_in, heard } => {
+            Step::Commit { due_in, remote } => {
                 let due = self.now + ms(due_in);
                 self.rows.push(Row { due, locked: false, taken: false });
-                self.wake_ups.push((due, heard));
+                self.wake_ups.push((due, remote));
             }
-            Step::RingArrives => self.ring_arrives(),
-            Step::Enroll { waits } => self.enroll(waits),
+            Step::WakeUpArrives => self.wake_up_arrives(),
+            Step::Join { waits } => self.add_waiter(waits),
             Step::Leave { nth } if nth < self.waiters.len() => {
                 let (at, waiter) = self.waiters.remove(nth);
-                assert!(self.players[at].group.leave(waiter, self.now).is_some());
+                assert!(self.players[at].group.remove_waiter(waiter, self.now).is_some());
             }
             Step::Expire { nth } if nth < self.waiters.len() => {
                 let (at, waiter) = self.waiters[nth];
@@ -492,64 +494,63 @@ impl World {
         }
     }
 
-    /// Lets everything under way come to its end, and time pass as far as the groups themselves ask for. Under broadcast
-    /// the cap is the one thing that never ends; up to it nobody may need it.
-    fn come_to_rest(&mut self) {
+    /// Completes everything that is running and lets time pass as far as the groups' own timers. Without the limit on sleeps
+    /// that broadcast has: no group may depend on it.
+    fn run_until_idle(&mut self) {
         let rules = RULES;
         self.step(Step::Unlock, 0);
         for _ in 0..10_000 {
             if !self.wake_ups.is_empty() {
-                self.ring_arrives();
+                self.wake_up_arrives();
             } else if let Some(at) = self.players.iter().position(|p| p.poll.is_some()) {
                 self.snapshot(at);
                 self.end(at);
-            } else if let Some(at) = self.players.iter().position(|p| p.group.is_eager()) {
+            } else if let Some(at) = self.players.iter().position(|p| p.group.wants_poll()) {
                 self.begin(at);
             } else {
                 let asleep = self.players.iter().enumerate().filter(|(_, p)| p.group.is_asleep());
                 match asleep.filter_map(|(at, p)| Some((p.group.wake_at(&rules)?, at))).min() {
                     Some((when, at)) => {
                         self.now = self.now.max(when);
-                        self.players[at].group.wake(self.now);
+                        self.players[at].group.timer_fired(self.now);
                     }
                     None => return,
                 }
             }
         }
-        panic!("never came to rest");
+        panic!("never became idle");
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// After any interleaving, under both strategies, when everything has come to rest: nobody sleeps while there is work,
-    /// because groups look on their own at every moment at which they must. Rings, due times, newcomers and locks are all
-    /// there is to go by; there is no poll and no fallback in this world, and waiters come and go while looks are in the
-    /// air.
+    /// After any interleaving, under both strategies, once everything is idle: no waiter sleeps while there is work. Groups
+    /// have only wake-ups, due times, new waiters and locks to go by; there is no aggressive polling and no fallback in this
+    /// model, and waiters come and go during polls.
     #[test]
-    fn nobody_sleeps_through_work(
+    fn no_waiter_sleeps_while_there_is_work(
         steps in prop::collection::vec((any_step(), any::<usize>()), 1..80),
         broadcast in any::<bool>(),
     ) {
         let mut world = World::new(broadcast);
-        for (step, whose) in steps {
-            world.step(step, whose);
+        for (step, choice) in steps {
+            world.step(step, choice);
         }
-        world.come_to_rest();
+        world.run_until_idle();
         prop_assert!(
             world.waiters.is_empty() || world.rows.is_empty(),
-            "{} waiters sleep through {} rows", world.waiters.len(), world.rows.len()
+            "{} waiters sleep while there are {} rows", world.waiters.len(), world.rows.len()
         );
     }
 
-    /// Where nothing rings and nothing is due, coming and going costs no look at all once the group has looked.
+    /// Without wake-ups and due times, waiters that come and go cause no poll once the group has polled.
     #[test]
-    fn an_idle_group_never_looks(comings in prop::collection::vec((1u64..5, 1u64..500), 1..50)) {
+    fn an_idle_group_never_polls(arrivals in prop::collection::vec((1u64..5, 1u64..500), 1..50)) {
         let (mut group, mut now) = asleep(None);
         let mut waiters = vec![1];
         let mut last = 1;
-        for (joining, pass) in comings {
+        for (joining, pass) in arrivals {
             for _ in 0..joining {
                 last += 1;
                 waiters.push(last);
@@ -560,7 +561,7 @@ proptest! {
             for waiter in waiters.drain(..) {
                 prop_assert!(group.expire(waiter, now).is_some());
             }
-            prop_assert!(!group.is_eager());
+            prop_assert!(!group.wants_poll());
         }
     }
 }

@@ -1,6 +1,5 @@
-//! Waiting for work without missing any: who waits for what, when to poll, and how items reach their waiter.
+//! Waiting for work without missing any: the registry of waiters, when to poll, and how items reach a waiter.
 
-pub(crate) mod alarm;
 pub(crate) mod claim;
 pub(crate) mod consumer;
 pub(crate) mod group;
@@ -10,5 +9,6 @@ mod poll;
 mod prefetch;
 pub(crate) mod reason;
 pub(crate) mod scan_bound;
+pub(crate) mod schedule;
 mod share;
 pub(crate) mod timer;

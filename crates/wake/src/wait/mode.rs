@@ -1,18 +1,17 @@
-//! When to poll: a pure function of events and time.
+//! When to poll aggressively: a pure function of events and time.
 //!
-//! Sleeping until a ring is right as long as rings arrive. [`Mode`] is told what happens and answers whether the consumer
-//! should poll as well. The danger it removes is twofold: leaving polling while the fault that caused it lasts, and
-//! never leaving it. So polling ends only after `aggressive_poll_duration` *and* `aggressive_exit_threshold` consecutive
-//! looks that succeeded and found nothing *and* with a listener that hears; each of the three comes by itself in a stable
-//! empty system.
+//! Sleeping until a wake-up is right as long as wake-ups arrive. [`Mode`] records what happens and says whether the consumer
+//! should also poll at an interval. Two dangers: to stop polling while the fault that caused it lasts, and never to stop. So
+//! aggressive polling ends only after `aggressive_poll_duration` *and* `aggressive_exit_threshold` consecutive polls that
+//! succeeded and found nothing *and* with a connected listener; in a stable empty system all three come by themselves.
 //!
-//! | event | enters | while polling |
+//! | event | begins aggressive polling | during aggressive polling |
 //! |---|---|---|
-//! | ring, timer, fallback | under `EveryWake` | starts the time again |
-//! | listener lost or refused, look late, fallback found work | yes | starts the time again |
-//! | look failed | yes | counts from zero again |
-//! | look found work | no | counts from zero again |
-//! | look found nothing | no | counts; may end it |
+//! | wake-up, timer, fallback | under `EveryWake` | restarts the duration |
+//! | listener lost or refused, poll late, fallback found work | yes | restarts the duration |
+//! | poll failed | yes | resets the count of empty polls |
+//! | poll found work | no | resets the count of empty polls |
+//! | poll found nothing | no | counts; may end it |
 
 use std::time::Duration;
 
@@ -20,39 +19,39 @@ use tokio::time::Instant;
 
 use crate::options::{AggressiveOn, Options, Strategy};
 
-/// Something that bears on the mode.
+/// Something that may change the mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A ring ended the sleep.
-    Rung,
+    /// A wake-up ended the sleep.
+    WakeUp,
     /// A due time ended the sleep.
     TimerFired,
     /// The fallback interval ended the sleep.
     FallbackDue,
-    /// The fallback found work that nobody had been told of.
+    /// The fallback found work for which there was no wake-up.
     FallbackFoundWork,
     /// The listener's connection broke, or could not be made.
     ListenerLost,
     /// The server refused LISTEN, or accepted it and delivers nothing.
     ListenRefused,
-    /// The listener hears (again).
-    ListenerHears,
-    /// A waiter was rung and had not looked within `notify_delivery_timeout`.
-    LookLate,
-    /// A look ended in an error.
-    LookFailed,
-    /// A look found work.
-    LookFound,
-    /// A look succeeded and found nothing.
-    LookEmpty,
+    /// The listener is connected (again).
+    ListenerConnected,
+    /// A group was woken and did not poll within `notify_delivery_timeout`.
+    PollLate,
+    /// A poll ended in an error.
+    PollFailed,
+    /// A poll found work.
+    PollFoundWork,
+    /// A poll succeeded and found nothing.
+    PollEmpty,
 }
 
-/// What changed by an event.
+/// How an event changed the mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// Polling began, because of this.
+    /// Aggressive polling began, because of this event.
     Entered(Event),
-    /// Polling ended.
+    /// Aggressive polling ended.
     Left,
 }
 
@@ -66,7 +65,7 @@ pub(crate) struct Mode {
 
 #[derive(Debug, Clone)]
 struct Rules {
-    /// Broadcast has no polling mode at all.
+    /// Broadcast never polls aggressively.
     never: bool,
     on: AggressiveOn,
     duration: Duration,
@@ -81,7 +80,7 @@ struct Polling {
 }
 
 impl Mode {
-    /// Not polling. `hears` says whether there is a listener; without one the first [`Event::ListenerLost`] begins to poll.
+    /// Not polling. `connected` says whether there is a listener; without one the first [`Event::ListenerLost`] begins it.
     pub(crate) fn new(options: &Options, connected: bool) -> Mode {
         Mode {
             rules: Rules {
@@ -96,20 +95,20 @@ impl Mode {
         }
     }
 
-    /// The pace of polling; `None` means sleep until something rings or is due.
+    /// The interval of aggressive polling; `None` means sleep until a wake-up or a due time.
     pub(crate) fn poll_interval(&self) -> Option<Duration> {
         self.polling.as_ref().map(|_| self.rules.interval)
     }
 
-    /// Whether it polls.
+    /// Whether polling is aggressive.
     pub(crate) fn is_aggressive(&self) -> bool {
         self.polling.is_some()
     }
 
-    /// Takes an event that happened at `now`.
+    /// Records an event that happened at `now`, and returns how the mode changed.
     pub(crate) fn on(&mut self, now: Instant, event: Event) -> Option<Change> {
         match event {
-            Event::ListenerHears => self.connected = true,
+            Event::ListenerConnected => self.connected = true,
             Event::ListenerLost | Event::ListenRefused => self.connected = false,
             _ => {}
         }
@@ -117,28 +116,28 @@ impl Mode {
             return None;
         }
         match event {
-            Event::Rung | Event::TimerFired | Event::FallbackDue => match self.rules.on {
+            Event::WakeUp | Event::TimerFired | Event::FallbackDue => match self.rules.on {
                 AggressiveOn::EveryWake => self.enter(now, event),
                 AggressiveOn::Faults => None,
             },
-            Event::ListenerLost | Event::ListenRefused | Event::LookLate | Event::FallbackFoundWork => {
+            Event::ListenerLost | Event::ListenRefused | Event::PollLate | Event::FallbackFoundWork => {
                 self.enter(now, event)
             }
-            Event::LookFailed => match &mut self.polling {
+            Event::PollFailed => match &mut self.polling {
                 Some(polling) => {
                     polling.empty_in_a_row = 0;
                     None
                 }
                 None => self.enter(now, event),
             },
-            Event::LookFound => {
+            Event::PollFoundWork => {
                 if let Some(polling) = &mut self.polling {
                     polling.empty_in_a_row = 0;
                 }
                 None
             }
-            Event::LookEmpty => self.empty(now),
-            Event::ListenerHears => None,
+            Event::PollEmpty => self.empty(now),
+            Event::ListenerConnected => None,
         }
     }
 
@@ -151,8 +150,8 @@ impl Mode {
         let polling = self.polling.as_mut()?;
         polling.empty_in_a_row = polling.empty_in_a_row.saturating_add(1);
         let long_enough = now.saturating_duration_since(polling.since) >= self.rules.duration;
-        let sure_enough = polling.empty_in_a_row >= self.rules.threshold;
-        (self.connected && long_enough && sure_enough).then(|| {
+        let empty_enough = polling.empty_in_a_row >= self.rules.threshold;
+        (self.connected && long_enough && empty_enough).then(|| {
             self.polling = None;
             Change::Left
         })
@@ -172,29 +171,29 @@ mod tests {
         Duration::from_millis(n)
     }
 
-    /// The failure timeline of the design this machine comes from, step by step: an error on a wake, intermittent errors,
-    /// the minute over with too few empty looks, and the exit at the fifth.
+    /// The failure timeline of the design this state machine comes from, step by step: an error after a wake-up,
+    /// intermittent errors, the minute over with too few empty polls, and the exit at the fifth.
     #[test]
-    fn the_failure_timeline_replayed() {
+    fn the_failure_timeline_is_followed() {
         let t0 = Instant::now();
         let mut mode = Mode::new(&options(AggressiveOn::Faults), true);
-        assert_eq!(mode.on(t0, Event::LookFailed), Some(Change::Entered(Event::LookFailed)));
-        assert_eq!(mode.on(t0 + ms(50), Event::LookFailed), None);
-        assert_eq!(mode.on(t0 + ms(100), Event::LookEmpty), None);
-        assert_eq!(mode.on(t0 + ms(150), Event::LookFailed), None);
-        assert_eq!(mode.on(t0 + ms(200), Event::LookEmpty), None);
-        assert_eq!(mode.on(t0 + ms(59_900), Event::LookEmpty), None);
-        assert_eq!(mode.on(t0 + ms(60_000), Event::LookEmpty), None, "three in a row are not five");
-        assert_eq!(mode.on(t0 + ms(60_150), Event::LookEmpty), None, "four are not five");
-        assert_eq!(mode.on(t0 + ms(60_200), Event::LookEmpty), Some(Change::Left));
+        assert_eq!(mode.on(t0, Event::PollFailed), Some(Change::Entered(Event::PollFailed)));
+        assert_eq!(mode.on(t0 + ms(50), Event::PollFailed), None);
+        assert_eq!(mode.on(t0 + ms(100), Event::PollEmpty), None);
+        assert_eq!(mode.on(t0 + ms(150), Event::PollFailed), None);
+        assert_eq!(mode.on(t0 + ms(200), Event::PollEmpty), None);
+        assert_eq!(mode.on(t0 + ms(59_900), Event::PollEmpty), None);
+        assert_eq!(mode.on(t0 + ms(60_000), Event::PollEmpty), None, "three in a row are not five");
+        assert_eq!(mode.on(t0 + ms(60_150), Event::PollEmpty), None, "four are not five");
+        assert_eq!(mode.on(t0 + ms(60_200), Event::PollEmpty), Some(Change::Left));
         assert_eq!(mode.poll_interval(), None);
     }
 
-    /// A ring polls under `EveryWake` and does not under `Faults`.
+    /// A wake-up begins aggressive polling under `EveryWake` and not under `Faults`.
     #[test]
-    fn only_every_wake_polls_after_a_ring() {
+    fn only_every_wake_polls_after_a_wake_up() {
         let now = Instant::now();
-        for event in [Event::Rung, Event::TimerFired, Event::FallbackDue] {
+        for event in [Event::WakeUp, Event::TimerFired, Event::FallbackDue] {
             assert_eq!(Mode::new(&options(AggressiveOn::Faults), true).on(now, event), None);
             let mut every = Mode::new(&options(AggressiveOn::EveryWake), true);
             assert_eq!(every.on(now, event), Some(Change::Entered(event)));
@@ -202,12 +201,12 @@ mod tests {
         }
     }
 
-    /// Broadcast has no polling mode, whatever happens.
+    /// Broadcast never polls aggressively, whatever happens.
     #[test]
     fn broadcast_never_polls() {
         let broadcast = Options { strategy: crate::options::Strategy::Broadcast, ..options(AggressiveOn::EveryWake) };
         let mut mode = Mode::new(&broadcast, true);
-        for event in [Event::Rung, Event::ListenerLost, Event::LookFailed, Event::FallbackFoundWork] {
+        for event in [Event::WakeUp, Event::ListenerLost, Event::PollFailed, Event::FallbackFoundWork] {
             assert_eq!(mode.on(Instant::now(), event), None);
         }
         assert!(!mode.is_aggressive());
@@ -215,25 +214,25 @@ mod tests {
 
     fn any_event() -> impl proptest::strategy::Strategy<Value = Event> {
         prop::sample::select(vec![
-            Event::Rung,
+            Event::WakeUp,
             Event::TimerFired,
             Event::FallbackDue,
             Event::FallbackFoundWork,
             Event::ListenerLost,
             Event::ListenRefused,
-            Event::ListenerHears,
-            Event::LookLate,
-            Event::LookFailed,
-            Event::LookFound,
-            Event::LookEmpty,
+            Event::ListenerConnected,
+            Event::PollLate,
+            Event::PollFailed,
+            Event::PollFoundWork,
+            Event::PollEmpty,
         ])
     }
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Over any sequence of events, polling never ends before its time, before enough empty looks in a row, after
-        /// anything but an empty look, or without a listener.
+        /// Over any sequence of events, polling never ends before its time, before enough empty polls in a row, after
+        /// anything but an empty poll, or without a listener.
         #[test]
         fn never_leaves_early(
             events in prop::collection::vec((any_event(), 0u64..30_000), 1..200),
@@ -247,25 +246,25 @@ mod tests {
             for (event, after) in events {
                 now += ms(after);
                 match event {
-                    Event::ListenerHears => connected = true,
+                    Event::ListenerConnected => connected = true,
                     Event::ListenerLost | Event::ListenRefused => connected = false,
                     _ => {}
                 }
-                let fault = matches!(event, Event::ListenerLost | Event::ListenRefused | Event::LookLate
+                let fault = matches!(event, Event::ListenerLost | Event::ListenRefused | Event::PollLate
                     | Event::FallbackFoundWork);
                 if fault { last_fault = now; }
                 match event {
-                    Event::LookEmpty => empties += 1,
-                    Event::ListenerHears => {}
-                    Event::Rung | Event::TimerFired | Event::FallbackDue if !every_wake => {}
+                    Event::PollEmpty => empties += 1,
+                    Event::ListenerConnected => {}
+                    Event::WakeUp | Event::TimerFired | Event::FallbackDue if !every_wake => {}
                     _ => empties = 0,
                 }
                 let was = mode.is_aggressive();
                 let change = mode.on(now, event);
                 prop_assert_eq!(change.is_some(), was != mode.is_aggressive());
-                if fault || event == Event::LookFailed { prop_assert!(mode.is_aggressive()); }
+                if fault || event == Event::PollFailed { prop_assert!(mode.is_aggressive()); }
                 if change == Some(Change::Left) {
-                    prop_assert_eq!(event, Event::LookEmpty);
+                    prop_assert_eq!(event, Event::PollEmpty);
                     prop_assert!(connected);
                     prop_assert!(empties >= options.aggressive_exit_threshold);
                     prop_assert!(now - last_fault >= options.aggressive_poll_duration);
@@ -273,8 +272,8 @@ mod tests {
             }
         }
 
-        /// Whatever happened before, a system that hears and stays empty is out of polling after its duration and as many
-        /// empty looks as asked for.
+        /// Whatever happened before, with a connected listener and no work, aggressive polling ends after its duration and
+        /// the configured number of empty polls.
         #[test]
         fn never_stays_for_ever(
             events in prop::collection::vec((any_event(), 0u64..30_000), 0..100),
@@ -288,12 +287,12 @@ mod tests {
                 now += ms(after);
                 mode.on(now, event);
             }
-            mode.on(now, Event::ListenerHears);
+            mode.on(now, Event::ListenerConnected);
             let end = now + options.aggressive_poll_duration
                 + options.aggressive_poll_interval * (options.aggressive_exit_threshold + 1);
             while now < end {
                 now += options.aggressive_poll_interval;
-                mode.on(now, Event::LookEmpty);
+                mode.on(now, Event::PollEmpty);
             }
             prop_assert!(!mode.is_aggressive());
         }

@@ -1,13 +1,13 @@
-//! Waiting for work without missing any: the arm–look–sleep loop.
+//! Waiting for work without missing any: the loop that polls.
 //!
-//! A consumer that finds nothing has to sleep until there may be something. The danger is the gap: a ring that lands after
-//! the query and before the sleep is lost, and the consumer sleeps through its own work. Here a group is *armed* before
-//! the query, so a ring in the gap is remembered, and nobody sleeps on it.
+//! A consumer that finds nothing has to sleep until there may be something. The danger is the gap: a wake-up that arrives
+//! after the query and before the sleep would be lost, and the consumer would sleep although there is work. So a poll
+//! *begins* before its query: a wake-up after that is remembered, and the group polls again instead of sleeping.
 //!
-//! [`Inner::arm_poll_sleep`] is the one loop every consumer runs, once per group at a time, and the only place that sends a
-//! claim. It is started by whatever may bring work (a ring, a due time, a newcomer) and ends when its group may sleep.
+//! [`Inner::poll_until_asleep`] is the one loop that sends claims, one at a time per group. A wake-up, a due time or a new
+//! waiter starts it, and it ends when its group may sleep.
 //!
-//! A ring means "look again", never "here is your row": a look that finds nothing is normal.
+//! A wake-up means "poll again", never "this row is yours": a poll that finds nothing is normal.
 
 use std::io;
 use std::sync::Arc;
@@ -18,24 +18,24 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
 use crate::error::{Error, broken, is_about_connecting};
+use crate::in_progress::InProgressGuard;
 use crate::notify::dispatcher::GroupId;
-use crate::underway::Passage;
 use crate::wait::claim::{Claim, Claimed, PollRequest, PollResult, Waiter};
 use crate::wait::consumer::Inner;
-use crate::wait::group::{Answer, WaiterId};
+use crate::wait::group::{PollEnd, WaiterId};
 use crate::wait::mode::Event;
 use crate::wait::reason::Reason;
 use crate::wait::timer::earliest;
 
-/// A look about to be made.
-struct Armed<C: Claim> {
-    poll: PollRequest<C::Key, C::Args>,
+/// A poll that has begun.
+struct RunningPoll<C: Claim> {
+    request: PollRequest<C::Key, C::Args>,
     waiters: Vec<WaiterId>,
     reason: Reason,
     since: Instant,
 }
 
-/// How a look went: what it found, who was refused, and what failed for now.
+/// What a poll found, which waiters were refused, and what failed for now.
 struct PollOutcome<I> {
     items: Vec<(usize, I)>,
     next_due: Option<Duration>,
@@ -50,256 +50,259 @@ impl<I> PollOutcome<I> {
     }
 }
 
-/// A group whose look has not been settled. If the product's code panics, this settles it as failed, so that the panic of
-/// one claim does not leave its group waiting for ever.
-struct Unsettled<C: Claim> {
+/// A poll whose outcome has not been applied. If the product's code panics, dropping this ends the poll as failed, so that
+/// its group does not wait for ever.
+struct PollGuard<C: Claim> {
     inner: Arc<Inner<C>>,
     group: GroupId,
-    armed: Option<Armed<C>>,
+    poll: Option<RunningPoll<C>>,
 }
 
 impl<C: Claim> Inner<C> {
-    /// Arm, look, sleep. Armed, every ring is remembered; the look asks the database; then the group sleeps, unless something
-    /// rang. To sleep is to end this loop: the next ring, due time or newcomer starts it again.
+    /// Begins a poll, sends the claim and applies its outcome, until the group has no reason to poll. Then the group sleeps,
+    /// which means that this loop ends: the next wake-up, due time or new waiter starts it again.
     ///
-    /// While it is awake it keeps its connection: getting one costs the pool a round trip and a task switch.
-    pub(crate) async fn arm_poll_sleep(self: Arc<Self>, group: GroupId, _underway: Passage) {
-        let mut line = None;
+    /// It keeps its connection between polls: getting one costs the pool a round trip and a task switch.
+    pub(crate) async fn poll_until_asleep(self: Arc<Self>, group: GroupId, _in_progress: InProgressGuard) {
+        let mut session = None;
         loop {
-            let awake = Instant::now();
-            let _calm = if self.is_pending(group, Reason::Resync) {
-                Some(self.dispatcher.resyncs.acquire().await)
+            let ready = Instant::now();
+            let _resync = if self.is_pending(group, Reason::Resync) {
+                Some(self.dispatcher.resync_permits.acquire().await)
             } else {
                 None
             };
             let _arrival = match self.is_pending(group, Reason::Arrived) {
-                true => Some(self.turn(&self.arrivals, &mut line).await),
+                true => Some(self.permit(&self.arrival_permits, &mut session).await),
                 false => None,
             };
-            let _turn = self.turn(&self.polls, &mut line).await;
-            // Whoever was woken together with the first waiter comes along: one look for all of them.
+            let _poll = self.permit(&self.poll_permits, &mut session).await;
+            // Waiters that come in the same tick of the runtime are served by the same poll.
             tokio::task::yield_now().await;
 
-            let Some(armed) = self.arm(group, awake) else { break };
-            let mut unsettled = Unsettled { inner: self.clone(), group, armed: Some(armed) };
-            let result = match &unsettled.armed {
-                Some(armed) => self.poll(&mut line, &armed.poll).await,
+            let Some(poll) = self.begin_poll(group, ready) else { break };
+            let mut guard = PollGuard { inner: self.clone(), group, poll: Some(poll) };
+            let outcome = match &guard.poll {
+                Some(poll) => self.poll(&mut session, &poll.request).await,
                 None => break,
             };
-            if let Some(armed) = unsettled.armed.take() {
-                self.settle(group, armed, result);
+            if let Some(poll) = guard.poll.take() {
+                self.apply_outcome(group, poll, outcome);
             }
         }
-        self.hang_up(line).await;
+        self.release(session).await;
     }
 
-    async fn turn<'a>(&self, turns: &'a Semaphore, line: &mut Option<Session>) -> Option<SemaphorePermit<'a>> {
-        if let Ok(turn) = turns.try_acquire() {
-            return Some(turn);
+    async fn permit<'a>(&self, permits: &'a Semaphore, session: &mut Option<Session>) -> Option<SemaphorePermit<'a>> {
+        if let Ok(permit) = permits.try_acquire() {
+            return Some(permit);
         }
-        // Whoever has a turn may be waiting for the very connection.
-        self.hang_up(line.take()).await;
-        turns.acquire().await.ok()
+        // The holder of a permit may be waiting for this very connection.
+        self.release(session.take()).await;
+        permits.acquire().await.ok()
     }
 
-    async fn hang_up(&self, line: Option<Session>) {
-        if let Some(session) = line
+    async fn release(&self, session: Option<Session>) {
+        if let Some(session) = session
             && let Err(error) = session.finish().await
         {
-            tracing::debug!(consumer = &*self.name, %error, "a connection could not be put back");
+            tracing::debug!(consumer = &*self.name, %error, "cannot return a connection to the pool");
         }
     }
 
     fn is_pending(&self, group: GroupId, reason: Reason) -> bool {
-        self.state().groups.get(&group).is_some_and(|entry| entry.group.is_pending(reason))
+        self.state.lock().groups.get(&group).is_some_and(|entry| entry.group.is_pending(reason))
     }
 
-    /// Begins a look; `None` ends the loop, because there is no reason for one.
+    /// Begins a poll; `None` ends the loop, because there is no reason for one.
     ///
-    /// `awake` is when the loop was there to look; what it waited for since then was its turn.
-    fn arm(&self, id: GroupId, awake: Instant) -> Option<Armed<C>> {
+    /// `ready` is when the loop was ready to poll; from then on it only waited for its permits.
+    fn begin_poll(&self, id: GroupId, ready: Instant) -> Option<RunningPoll<C>> {
         let now = Instant::now();
-        let mut state = self.state();
-        let hearing = state.hearing;
+        let mut state = self.state.lock();
+        let epoch = state.epoch;
         let entry = state.groups.get_mut(&id)?;
-        let Some(begun) = entry.group.begin(now, hearing) else {
+        let Some(begun) = entry.group.begin_poll(now, epoch) else {
             entry.running = false;
-            self.settled(&mut state, id);
+            self.group_changed(&mut state, id);
             return None;
         };
         let waiters = begun.waiters.iter().filter_map(|waiter| entry.group.waiter(*waiter)).map(|waiter| Waiter {
             want: waiter.want,
-            args: waiter.waiter.args.clone(),
+            args: waiter.request.args.clone(),
             waited: now.saturating_duration_since(waiter.since),
             waits: waiter.waits,
         });
         let prefetch = if self.prefetches() { entry.prefetch.room(now) } else { 0 };
-        let poll = PollRequest { key: entry.key.clone(), waiters: waiters.collect(), prefetch };
+        let request = PollRequest { key: entry.key.clone(), waiters: waiters.collect(), prefetch };
         self.metrics.woken(begun.reason);
-        let late = awake.saturating_duration_since(begun.asleep_since) > self.options.notify_delivery_timeout;
+        let late = ready.saturating_duration_since(begun.ready_since) > self.options.notify_delivery_timeout;
         let event = match begun.reason {
-            Reason::Rung | Reason::Notified if late => Some(Event::LookLate),
-            Reason::Rung | Reason::Notified => Some(Event::Rung),
+            Reason::Local | Reason::Notified if late => Some(Event::PollLate),
+            Reason::Local | Reason::Notified => Some(Event::WakeUp),
             Reason::Timer => Some(Event::TimerFired),
             _ => None,
         };
         if let Some(event) = event {
-            self.feed(&mut state, event, now);
+            self.record_event(&mut state, event, now);
         }
-        Some(Armed { poll, waiters: begun.waiters, reason: begun.reason, since: begun.since })
+        Some(RunningPoll { request, waiters: begun.waiters, reason: begun.reason, since: begun.since })
     }
 
-    /// Sends the claim. If it is refused for good, then once for each seat, so that only those it is refused to hear of it.
-    async fn poll(&self, line: &mut Option<Session>, poll: &PollRequest<C::Key, C::Args>) -> PollOutcome<C::Item> {
-        let mut result = PollOutcome::nothing();
-        match self.look_once(line, poll).await {
+    /// Sends the claim. If it is refused for good, it is sent once per waiter, so that only those waiters fail for which it
+    /// is refused.
+    async fn poll(
+        &self,
+        session: &mut Option<Session>,
+        request: &PollRequest<C::Key, C::Args>,
+    ) -> PollOutcome<C::Item> {
+        let mut outcome = PollOutcome::nothing();
+        match self.send_claim(session, request).await {
             Ok(PollResult { items, next_due, due_again }) => {
-                result = PollOutcome { items, next_due, due_again, ..result };
+                outcome = PollOutcome { items, next_due, due_again, ..outcome };
             }
-            Err(error) if error.is_transient() => result.failure = Some(Arc::new(error)),
-            // Not having a connection is the same for everybody.
-            Err(error) if poll.waiters.len() == 1 || is_about_connecting(&error) => {
+            Err(error) if error.is_transient() => outcome.failure = Some(Arc::new(error)),
+            // Without a connection all waiters fail alike.
+            Err(error) if request.waiters.len() == 1 || is_about_connecting(&error) => {
                 let error = Arc::new(error);
-                result.refused.extend((0..poll.waiters.len()).map(|waiter| (waiter, error.clone())));
+                outcome.refused.extend((0..request.waiters.len()).map(|waiter| (waiter, error.clone())));
             }
             Err(_) => {
-                for (index, waiter) in poll.waiters.iter().enumerate() {
-                    let alone = Waiter { args: waiter.args.clone(), ..*waiter };
-                    match self
-                        .look_once(line, &PollRequest { key: poll.key.clone(), waiters: vec![alone], prefetch: 0 })
-                        .await
-                    {
+                for (index, waiter) in request.waiters.iter().enumerate() {
+                    let waiters = vec![Waiter { args: waiter.args.clone(), ..*waiter }];
+                    let single = PollRequest { key: request.key.clone(), waiters, prefetch: 0 };
+                    match self.send_claim(session, &single).await {
                         Ok(polled) => {
-                            result.items.extend(polled.items.into_iter().map(|(_, item)| (index, item)));
-                            result.next_due = earliest([result.next_due, polled.next_due]);
-                            result.due_again = earliest([result.due_again, polled.due_again]);
+                            outcome.items.extend(polled.items.into_iter().map(|(_, item)| (index, item)));
+                            outcome.next_due = earliest([outcome.next_due, polled.next_due]);
+                            outcome.due_again = earliest([outcome.due_again, polled.due_again]);
                         }
                         Err(error) if error.is_transient() => {
-                            result.failure = Some(Arc::new(error));
+                            outcome.failure = Some(Arc::new(error));
                             break;
                         }
-                        Err(error) => result.refused.push((index, Arc::new(error))),
+                        Err(error) => outcome.refused.push((index, Arc::new(error))),
                     }
                 }
             }
         }
-        result
+        outcome
     }
 
-    async fn look_once(
+    async fn send_claim(
         &self,
-        line: &mut Option<Session>,
-        poll: &PollRequest<C::Key, C::Args>,
+        session: &mut Option<Session>,
+        request: &PollRequest<C::Key, C::Args>,
     ) -> pg::Result<PollResult<C::Item>> {
-        self.metrics.poll(poll.waiters.len());
-        // Taken out, so that one that failed or was given up is not used again.
-        let kept = line.take();
-        let (polled, session) = self
-            .within_time(async {
-                let mut session = match kept {
-                    Some(session) => session,
+        self.metrics.poll(request.waiters.len());
+        // Taken out, so that a session that fails or times out is not used again.
+        let open = session.take();
+        let (polled, open) = self
+            .within_timeout(async {
+                let mut open = match open {
+                    Some(open) => open,
                     None => self.db.session().await?,
                 };
-                let polled = self.claim.poll(&mut session, poll).await?;
-                // Through a pooler the session is a transaction, and this its commit.
+                let polled = self.claim.poll(&mut open, request).await?;
+                // Through a pooler the session is a transaction, and this is its commit.
                 if self.db.has_pooler() {
-                    session.finish().await?;
+                    open.finish().await?;
                     return Ok((polled, None));
                 }
-                Ok((polled, Some(session)))
+                Ok((polled, Some(open)))
             })
             .await?;
-        *line = session;
+        *session = open;
         Ok(polled)
     }
 
-    pub(crate) async fn within_time<T>(&self, work: impl Future<Output = pg::Result<T>>) -> pg::Result<T> {
+    pub(crate) async fn within_timeout<T>(&self, work: impl Future<Output = pg::Result<T>>) -> pg::Result<T> {
         within(self.options.poll_timeout, work).await
     }
 
-    /// Hands out what a look found and puts the group to sleep, unless something rang.
-    fn settle(self: &Arc<Self>, id: GroupId, armed: Armed<C>, result: PollOutcome<C::Item>) {
+    /// Delivers what a poll found and ends the poll of its group.
+    fn apply_outcome(self: &Arc<Self>, id: GroupId, poll: RunningPoll<C>, outcome: PollOutcome<C::Item>) {
         let now = Instant::now();
-        let found = result.items.len();
-        let mut by_seat: Vec<Vec<C::Item>> = armed.waiters.iter().map(|_| Vec::new()).collect();
-        let (mut prefetch, mut orphans) = (Vec::new(), Vec::new());
-        for (waiter, item) in result.items {
-            // An item for a seat that does not exist is for who comes next.
-            by_seat.get_mut(waiter).unwrap_or(&mut prefetch).push(item);
+        let found = outcome.items.len();
+        let mut by_waiter: Vec<Vec<C::Item>> = poll.waiters.iter().map(|_| Vec::new()).collect();
+        let (mut prefetched, mut unwanted) = (Vec::new(), Vec::new());
+        for (waiter, item) in outcome.items {
+            // An index beyond the last waiter means: for the next waiter that comes.
+            by_waiter.get_mut(waiter).unwrap_or(&mut prefetched).push(item);
         }
-        let short = by_seat.iter().zip(&armed.poll.waiters).any(|(got, waiter)| got.len() < waiter.want);
-        let skipped = short && result.next_due == Some(Duration::ZERO);
-        self.count(&armed, found, skipped, result.failure.is_some(), now);
-        let was_refused = !result.refused.is_empty();
-        let event = match (&result.failure, found) {
-            (Some(_), _) => Some(Event::LookFailed),
-            // Neither says that there is nothing.
+        let short = by_waiter.iter().zip(&poll.request.waiters).any(|(got, waiter)| got.len() < waiter.want);
+        let skipped = short && outcome.next_due == Some(Duration::ZERO);
+        self.count(&poll, found, skipped, outcome.failure.is_some(), now);
+        let was_refused = !outcome.refused.is_empty();
+        let event = match (&outcome.failure, found) {
+            (Some(_), _) => Some(Event::PollFailed),
+            // Neither means that nothing is due.
             (None, 0) if was_refused || skipped => None,
-            (None, 0) => Some(Event::LookEmpty),
-            (None, _) if armed.reason == Reason::Fallback => Some(Event::FallbackFoundWork),
-            (None, _) => Some(Event::LookFound),
+            (None, 0) => Some(Event::PollEmpty),
+            (None, _) if poll.reason == Reason::Fallback => Some(Event::FallbackFoundWork),
+            (None, _) => Some(Event::PollFoundWork),
         };
 
         let (mut deliveries, mut refusals) = (Vec::new(), Vec::new());
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let closed = state.closed;
         let Some(entry) = state.groups.get_mut(&id) else {
             drop(state);
-            orphans.extend(by_seat.into_iter().flatten().chain(prefetch));
-            return self.give_back(armed.poll.key, orphans);
+            unwanted.extend(by_waiter.into_iter().flatten().chain(prefetched));
+            return self.give_back(poll.request.key, unwanted);
         };
-        if result.failure.is_some() && !entry.group.is_failing() {
-            let error = result.failure.as_ref().map(tracing::field::display);
-            tracing::warn!(consumer = &*self.name, error, "work cannot be looked for; trying again");
+        if outcome.failure.is_some() && !entry.group.is_failing() {
+            let error = outcome.failure.as_ref().map(tracing::field::display);
+            tracing::warn!(consumer = &*self.name, error, "poll failed; retrying");
         }
-        for (waiter, items) in armed.waiters.iter().zip(by_seat).filter(|(_, items)| !items.is_empty()) {
-            match entry.group.leave(*waiter, now) {
-                Some(waiter) => deliveries.push((waiter.reply, items)),
-                None => orphans.extend(items),
+        for (waiter, items) in poll.waiters.iter().zip(by_waiter).filter(|(_, items)| !items.is_empty()) {
+            match entry.group.remove_waiter(*waiter, now) {
+                Some(request) => deliveries.push((request.reply, items)),
+                None => unwanted.extend(items),
             }
         }
-        for (index, error) in result.refused {
-            let waiter = armed.waiters.get(index).and_then(|waiter| entry.group.leave(*waiter, now));
-            refusals.extend(waiter.map(|waiter| (waiter, error)));
+        for (index, error) in outcome.refused {
+            let request = poll.waiters.get(index).and_then(|waiter| entry.group.remove_waiter(*waiter, now));
+            refusals.extend(request.map(|request| (request, error)));
         }
-        let answer = match result.failure {
-            Some(failure) => Answer::Failed(failure),
-            None if was_refused => Answer::Refused,
+        let end = match outcome.failure {
+            Some(failure) => PollEnd::Failed(failure),
+            None if was_refused => PollEnd::Refused,
             None => {
-                let PollOutcome { next_due, due_again, .. } = result;
-                Answer::Ran { found: found > 0, skipped, next_due, due_again }
+                let PollOutcome { next_due, due_again, .. } = outcome;
+                PollEnd::Completed { found: found > 0, skipped, next_due, due_again }
             }
         };
-        let dismissed = entry.group.end(answer, now, &self.rules);
-        for item in prefetch {
-            // First those who came while the look was in the air.
-            if let Some(waiter) = entry.group.take_idle(now, |waiter| self.claim.fits(&item, &waiter.args)) {
-                deliveries.push((waiter.reply, vec![item]));
+        let dismissed = entry.group.end_poll(end, now, &self.rules);
+        for item in prefetched {
+            // Waiters that came during the poll are first.
+            if let Some(request) = entry.group.take_idle_waiter(now, |request| self.claim.fits(&item, &request.args)) {
+                deliveries.push((request.reply, vec![item]));
             } else if self.prefetches() && !closed {
-                self.metrics.prefetch.add(1);
-                entry.prefetch.keep(Claimed::new(self.clone(), armed.poll.key.clone(), vec![item]), now);
+                self.metrics.prefetched.add(1);
+                entry.prefetch.add(Claimed::new(self.clone(), poll.request.key.clone(), vec![item]), now);
             } else {
-                orphans.push(item);
+                unwanted.push(item);
             }
         }
         state.waiters -= deliveries.len() + refusals.len() + dismissed.len();
         if let Some(event) = event {
-            self.feed(&mut state, event, now);
+            self.record_event(&mut state, event, now);
         }
-        self.settled(&mut state, id);
+        self.group_changed(&mut state, id);
         drop(state);
 
-        self.deliver(&armed.poll.key, deliveries);
+        self.deliver(&poll.request.key, deliveries);
         self.dismiss(dismissed);
-        for (waiter, source) in refusals {
-            drop(waiter.reply.send(Err(Error::refused(&self.name, source))));
+        for (request, source) in refusals {
+            drop(request.reply.send(Err(Error::refused(&self.name, source))));
         }
-        if !orphans.is_empty() {
-            self.give_back(armed.poll.key, orphans);
+        if !unwanted.is_empty() {
+            self.give_back(poll.request.key, unwanted);
         }
     }
 
-    fn count(&self, armed: &Armed<C>, found: usize, skipped: bool, failed: bool, now: Instant) {
+    fn count(&self, poll: &RunningPoll<C>, found: usize, skipped: bool, failed: bool, now: Instant) {
         self.metrics.items.add(found as u64);
         if failed {
             self.metrics.failed_polls.add(1);
@@ -308,21 +311,21 @@ impl<C: Claim> Inner<C> {
         } else if found == 0 {
             self.metrics.empty_polls.add(1);
         }
-        if found > 0 && matches!(armed.reason, Reason::Rung | Reason::Notified) {
-            self.metrics.ring_to_claim(now.saturating_duration_since(armed.since));
+        if found > 0 && matches!(poll.reason, Reason::Local | Reason::Notified) {
+            self.metrics.wake_to_claim(now.saturating_duration_since(poll.since));
         }
     }
 }
 
-impl<C: Claim> Drop for Unsettled<C> {
+impl<C: Claim> Drop for PollGuard<C> {
     fn drop(&mut self) {
-        let Some(armed) = self.armed.take() else { return };
+        let Some(poll) = self.poll.take() else { return };
         let failure = Some(Arc::new(broken(io::ErrorKind::Other, "the claim panicked")));
-        self.inner.settle(self.group, armed, PollOutcome { failure, ..PollOutcome::nothing() });
-        let mut state = self.inner.state();
+        self.inner.apply_outcome(self.group, poll, PollOutcome { failure, ..PollOutcome::nothing() });
+        let mut state = self.inner.state.lock();
         if let Some(entry) = state.groups.get_mut(&self.group) {
             entry.running = false;
         }
-        self.inner.settled(&mut state, self.group);
+        self.inner.group_changed(&mut state, self.group);
     }
 }

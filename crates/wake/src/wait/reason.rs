@@ -1,45 +1,45 @@
-//! Why the database is asked for work.
+//! Why the database is polled.
 
-/// Why a look is made.
+/// Why a poll is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// A waiter came that does not wait, or to a group that knows nothing.
+    /// A waiter came that does not wait, or whose group is not known to be empty.
     Arrived,
-    /// A write of this process rang.
-    Rung,
-    /// A notification of another process rang.
+    /// A wake-up by a write of this process.
+    Local,
+    /// A notification of another process.
     Notified,
-    /// A due time came.
+    /// A due time has come.
     Timer,
-    /// Up to a second after a notification: its sender may have died before its next.
+    /// Up to a second after a notification: its sender may have died before its next one.
     Trailing,
-    /// The listener hears again; what was sent meanwhile is lost.
+    /// The listener is connected again; notifications sent meanwhile are lost.
     Resync,
-    /// The last look skipped a locked row.
+    /// The last poll skipped a locked row.
     Skipped,
-    /// The last look failed.
+    /// The last poll failed.
     Retry,
-    /// The consumer polls.
-    Polled,
+    /// The interval of aggressive polling.
+    Interval,
     /// The fallback interval.
     Fallback,
-    /// The last look served everyone it was for; there may be more.
+    /// The last poll served every waiter it was made for; more may be due.
     More,
 }
 
 impl Reason {
-    /// The label of this reason in [`METRICS`](crate::METRICS).
+    /// The value of the label `reason` in [`METRICS`](crate::METRICS).
     pub(crate) fn name(self) -> &'static str {
         match self {
             Reason::Arrived => "arrived",
-            Reason::Rung => "rung",
+            Reason::Local => "local",
             Reason::Notified => "notified",
             Reason::Timer => "timer",
             Reason::Trailing => "trailing",
             Reason::Resync => "resync",
             Reason::Skipped => "skipped",
             Reason::Retry => "retry",
-            Reason::Polled => "polled",
+            Reason::Interval => "interval",
             Reason::Fallback => "fallback",
             Reason::More => "more",
         }

@@ -1,102 +1,111 @@
-//! How far back a claim has to read.
+//! The lower bound of a claim's index scan.
 //!
-//! A queue leaves what has been claimed and deleted in front of its index for as long as any transaction in the database is old enough to see
-//! it, and every claim wades through it: minutes of an idle transaction cost most of the throughput. Work is claimed in order of its due
-//! time, so nothing free is left far before what was claimed last: a claim reads from there, with a margin. What can lie before it all the
-//! same (a commit that took long, a lease that ended, an item that another process gave back to its old place) is found by a look without a
-//! floor. As long as such a look costs little it is every one that does not follow closely on another; only where it has much to wade through they
-//! become rare, down to one in five seconds.
+//! Completed rows stay in the index of a queue as dead tuples for as long as any transaction in the database is old enough
+//! to see them, and every claim has to skip them: some minutes of an idle transaction cost most of the throughput. Work is
+//! claimed in order of its due time, so free rows are rarely far below the last claimed one: a claim scans from there, less
+//! some *slack*. What can still lie below the bound (a commit that took long, a lease that ended, an item that another
+//! process gave back with its old due time) is found by a full scan. While full scans are cheap, every poll that does not
+//! follow closely on another makes one; where they have many dead tuples to skip they become rare, down to one in five
+//! seconds.
 //!
-//! Who has much to claim need not wait for such a look either: it may be done beside the others, on another connection.
+//! A busy group need not wait for its full scan: it can be made in the background, on another connection
+//! ([`ScanBounds::defer_full_scans`]).
 //!
-//! A claimed item is waded through for as long as it is within the margin: with thousands of claims in a second, by hundreds of looks. So there may
-//! be a second margin, which is as small as commits are as a rule, and the first becomes a look of its own, as rare as it is dear.
+//! A claimed row within the slack is skipped by every poll: with thousands of claims a second, by hundreds of polls. So there
+//! can be a second, *short* slack, as small as commits usually are; scans with the wider slack then become rare, too,
+//! depending on their cost.
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How far before the last claim it is still read: longer than nearly every commit takes. What was done within it is waded through.
-const MARGIN: Duration = Duration::from_millis(200);
-/// The same of most looks where many follow on each other: longer than a write takes as a rule, from the time it notes as due to its commit.
-const NARROW: Duration = Duration::from_millis(50);
-/// What came no longer ago than this is surely not before the wider floor: the other half of the margin is for the commit that brought it.
-pub const RECENT: Duration = Duration::from_millis(MARGIN.as_millis() as u64 / 2);
-/// A look that reads far is followed by looks that do not for this many times as long as it took: it costs a twentieth of the time at most.
+/// How far below the last claim a scan begins: longer than nearly every commit takes.
+const SLACK: Duration = Duration::from_millis(200);
+/// The same for most polls where many follow on each other: longer than a write usually takes from its due time to its
+/// commit.
+const SHORT_SLACK: Duration = Duration::from_millis(50);
+/// A row that became due no longer ago than this is not below the wider bound: the other half of the slack is for the commit
+/// that made it visible.
+pub const RECENT: Duration = Duration::from_millis(SLACK.as_millis() as u64 / 2);
+/// After a wider scan, the next one follows after this many times what it took: wider scans cost at most a twentieth of the
+/// time.
 const REST: u32 = 20;
-/// At least for this long; and how long what lies before the floor may go unnoticed.
+/// The shortest and the longest rest. The longest is how long a row below the bound may go unnoticed.
 const REST_SHORTEST: Duration = Duration::from_millis(20);
 const REST_LONGEST: Duration = Duration::from_secs(5);
-/// The same of the wider margin: what a commit brought that took longer than the narrow one is within the wider when that is read next.
-const REST_WIDER: Duration = RECENT;
-/// How many times longer it may be than the one before: a look that waited, for a lock or the machine, is not one that waded.
+/// The longest rest of scans with the wider slack: a row of a commit that took longer than the short slack is still within
+/// the wider one when that is scanned next.
+const REST_LONGEST_WIDER: Duration = RECENT;
+/// How many times longer a rest may be than the one before: a scan that waited, for a lock or the CPU, is not one that
+/// skipped dead tuples.
 const REST_GROWTH: u32 = 4;
-/// Where looks that read everything rest for longer, a busy group does not wait for them: see [`ScanBounds::defer_full_scans`].
-const REST_DEAR: Duration = Duration::from_millis(200);
-/// Groups remembered; beyond it all are forgotten, and look without a floor once.
+/// If full scans rest for longer than this, a busy group defers them: see [`ScanBounds::defer_full_scans`].
+const REST_EXPENSIVE: Duration = Duration::from_millis(200);
+/// Groups remembered; beyond it all are forgotten, and make one full scan each.
 const GROUPS_MAX: usize = 1_000;
 
-/// When to read as far as this again.
+/// When to make the next scan of one width.
 #[derive(Debug, Clone, Copy)]
-struct Sweep {
+struct NextScan {
     at: Instant,
-    /// How long that was after the last such look.
+    /// How long that is after the last one.
     rest: Duration,
 }
 
-impl Sweep {
-    /// It took so long.
-    fn took(&mut self, took: Duration, longest: Duration) {
+impl NextScan {
+    /// Sets the rest after a scan that took this long.
+    fn set_rest(&mut self, took: Duration, longest: Duration) {
         self.rest = (took * REST).clamp(REST_SHORTEST, longest.min(self.rest * REST_GROWTH));
     }
 }
 
 #[derive(Debug, Default)]
 struct ScanBound {
-    /// By the database's clock, in microseconds of the Unix epoch.
+    /// The due time of the last claim by the database's clock, in microseconds of the Unix epoch.
     due_us: i64,
-    /// Where something was found before it, and when: no look that began since has ended.
-    behind: Option<(i64, Instant)>,
-    /// Until when who is busy leaves it to somebody else to read everything.
-    left_until: Option<Instant>,
-    /// That is under way.
-    is_left: bool,
-    /// Of everything, then of each margin but the last, which is what is read else.
-    sweeps: Vec<Sweep>,
+    /// The due time of a row found below the bound, and when it was found; kept until a poll that began later has ended.
+    below: Option<(i64, Instant)>,
+    /// Until when a busy group leaves its full scan to the background.
+    deferred_until: Option<Instant>,
+    /// The background scan is running.
+    is_deferred: bool,
+    /// By level: of the full scan, then of each slack but the shortest, which is used otherwise.
+    next_scans: Vec<NextScan>,
 }
 
-/// The bounds of a consumer's groups.
+/// The scan lower bounds of a consumer's groups.
 #[derive(Debug)]
 pub struct ScanBounds<K> {
-    /// How far before what was claimed last a look may read, the widest first.
-    margins: &'static [Duration],
-    known: Mutex<Known<K>>,
+    /// How far below the last claim a scan may begin, the widest first.
+    slacks: &'static [Duration],
+    state: Mutex<State<K>>,
 }
 
 #[derive(Debug)]
-struct Known<K> {
+struct State<K> {
     bounds: HashMap<K, ScanBound>,
-    /// How often all were forgotten: a look that began before that must not bring one back.
+    /// How often all bounds were forgotten: a poll that began before that must not restore one.
     epoch: u64,
 }
 
-/// How one look reads, and when it began.
+/// How one poll scans, and when it began.
 #[derive(Debug, Clone, Copy)]
 pub struct Scan {
-    /// From where; `None`: everything.
+    /// The lower bound of the due time, in microseconds of the Unix epoch; `None`: a full scan.
     pub bound_us: Option<i64>,
-    /// How many wider ones there are.
+    /// How many wider scans there are; zero is the full scan.
     level: usize,
     since: Instant,
-    next_sweep: Option<Duration>,
+    /// How long until the next wider scan.
+    wider_in: Option<Duration>,
     epoch: u64,
 }
 
 impl Scan {
-    /// When the look was sent.
+    /// When the poll began.
     pub fn since(&self) -> Instant {
         self.since
     }
@@ -109,152 +118,152 @@ impl<K: Eq + Hash + Clone> Default for ScanBounds<K> {
 }
 
 impl<K: Eq + Hash + Clone> ScanBounds<K> {
-    /// No bounds yet. What is no older than [`RECENT`] is before none of them.
+    /// No bounds yet. A row that became due within [`RECENT`] is not below its bound.
     pub fn new() -> Self {
-        Self::with(&[MARGIN])
+        Self::with(&[SLACK])
     }
 
-    /// No bounds yet, of consumers whose looks follow closely on each other. What a slow commit has brought may be found a little later.
+    /// No bounds yet, for consumers whose polls follow closely on each other. A row of a slow commit may be found a little
+    /// later.
     pub fn short_slack() -> Self {
-        Self::with(&[MARGIN, NARROW])
+        Self::with(&[SLACK, SHORT_SLACK])
     }
 
-    fn with(margins: &'static [Duration]) -> Self {
-        ScanBounds { margins, known: Mutex::new(Known { bounds: HashMap::new(), epoch: 0 }) }
+    fn with(slacks: &'static [Duration]) -> Self {
+        ScanBounds { slacks, state: Mutex::new(State { bounds: HashMap::new(), epoch: 0 }) }
     }
 
-    fn known(&self) -> MutexGuard<'_, Known<K>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A look of a group begins: says from where it reads.
+    /// Where the scan of a poll that begins now starts.
     pub fn begin(&self, key: &K, now: Instant) -> Scan {
         self.begin_busy(key, now, now)
     }
 
-    /// The same of somebody who is busy until then, and leaves it to others to read everything: see [`ScanBounds::defer_full_scans`].
+    /// The same for a group that is busy until then and leaves full scans to the background: see
+    /// [`defer_full_scans`](Self::defer_full_scans).
     pub fn begin_busy(&self, key: &K, until: Instant, now: Instant) -> Scan {
-        self.begin_within(key, self.margins.len(), until, now)
+        self.begin_within(key, self.slacks.len(), until, now)
     }
 
-    /// The same of somebody who does not wait, and so has no later look to find what this one passes over: with the widest margin at least.
+    /// The same for a claim that does not wait, and so has no later poll: at least with the widest slack.
     pub fn begin_not_waiting(&self, key: &K, until: Instant, now: Instant) -> Scan {
         self.begin_within(key, 1, until, now)
     }
 
-    /// With so many margins at most.
-    fn begin_within(&self, key: &K, margins: usize, until: Instant, now: Instant) -> Scan {
-        let Known { bounds, epoch } = &*self.known();
-        let everything = Scan { bound_us: None, level: 0, since: now, next_sweep: None, epoch: *epoch };
-        let Some(ScanBound { due_us, behind, left_until, sweeps, .. }) = bounds.get(key) else { return everything };
-        let is_left_until = left_until.map_or(now, |left_until| left_until.min(until));
-        let at = |level: usize| if level == 0 { sweeps[0].at.max(is_left_until) } else { sweeps[level].at };
-        let level = (0..margins).find(|level| at(*level) <= now).unwrap_or(margins);
-        let Some(wider) = level.checked_sub(1) else { return everything };
-        let bound_us = due_us - self.margins[wider].as_micros() as i64;
+    /// With one of the first `slacks` slacks.
+    fn begin_within(&self, key: &K, slacks: usize, until: Instant, now: Instant) -> Scan {
+        let State { bounds, epoch } = &*self.state.lock();
+        let full = Scan { bound_us: None, level: 0, since: now, wider_in: None, epoch: *epoch };
+        let Some(ScanBound { due_us, below, deferred_until, next_scans, .. }) = bounds.get(key) else { return full };
+        let deferred_until = deferred_until.map_or(now, |deferred_until| deferred_until.min(until));
+        let at = |level: usize| if level == 0 { next_scans[0].at.max(deferred_until) } else { next_scans[level].at };
+        let level = (0..slacks).find(|level| at(*level) <= now).unwrap_or(slacks);
+        let Some(slack) = level.checked_sub(1) else { return full };
+        let bound_us = due_us - self.slacks[slack].as_micros() as i64;
         Scan {
-            bound_us: Some(behind.map_or(bound_us, |(behind_us, _)| behind_us.min(bound_us))),
+            bound_us: Some(below.map_or(bound_us, |(below_us, _)| below_us.min(bound_us))),
             level,
-            next_sweep: (0..level).map(|level| at(level).saturating_duration_since(now)).min(),
-            ..everything
+            wider_in: (0..level).map(|level| at(level).saturating_duration_since(now)).min(),
+            ..full
         }
     }
 
-    /// A look begins that reads everything, whatever is known.
+    /// A full scan that begins now.
     pub fn begin_unbounded(&self, now: Instant) -> Scan {
-        Scan { bound_us: None, level: 0, since: now, next_sweep: None, epoch: self.known().epoch }
+        Scan { bound_us: None, level: 0, since: now, wider_in: None, epoch: self.state.lock().epoch }
     }
 
-    /// A look has ended: what it claimed was due from `claimed_us` on. `None`: it claimed nothing, and there was nothing free until `now_us`.
-    /// Answers when the group must look again at the latest, `None` if it has seen everything.
+    /// A poll has ended. `claimed_us` is the earliest due time of what it claimed; `None` means that it claimed nothing and
+    /// nothing was free until `now_us`. Returns when the group must poll again at the latest; `None` after a full scan.
     pub fn end(
         &self,
         key: &K,
-        reading: Scan,
+        scan: Scan,
         claimed_us: Option<i64>,
         now_us: Option<i64>,
         now: Instant,
     ) -> Option<Duration> {
-        let Known { bounds, epoch } = &mut *self.known();
-        if reading.epoch != *epoch {
-            // What is free again since it began may lie before its floor, and whoever freed it may have rung before it began.
-            return reading.bound_us.map(|_| Duration::ZERO);
+        let State { bounds, epoch } = &mut *self.state.lock();
+        if scan.epoch != *epoch {
+            // A row that was given back since the poll began may lie below its bound, and its wake-up may have come before.
+            return scan.bound_us.map(|_| Duration::ZERO);
         }
         if bounds.len() >= GROUPS_MAX && !bounds.contains_key(key) {
             bounds.clear();
         }
-        let mut again = reading.next_sweep;
-        let fresh = || {
-            let sweeps = vec![Sweep { at: now, rest: REST_SHORTEST }; self.margins.len()];
-            let due_us = claimed_us.or(now_us).filter(|_| reading.level == 0)?;
-            Some(ScanBound { due_us, sweeps, ..ScanBound::default() })
+        let mut again = scan.wider_in;
+        let first = || {
+            let next_scans = vec![NextScan { at: now, rest: REST_SHORTEST }; self.slacks.len()];
+            let due_us = claimed_us.or(now_us).filter(|_| scan.level == 0)?;
+            Some(ScanBound { due_us, next_scans, ..ScanBound::default() })
         };
-        if let Some(mut bound) = bounds.remove(key).or_else(fresh) {
+        if let Some(mut bound) = bounds.remove(key).or_else(first) {
             bound.due_us = claimed_us.or(now_us).unwrap_or(bound.due_us);
-            bound.behind.take_if(|(_, found_at)| *found_at < reading.since);
-            if bound.behind.is_some() {
-                // It was found while this look was under way.
+            bound.below.take_if(|(_, found_at)| *found_at < scan.since);
+            if bound.below.is_some() {
+                // It was found during this poll.
                 again = Some(Duration::ZERO);
             }
-            if reading.level == 0 {
-                (bound.left_until, bound.is_left) = (None, false);
+            if scan.level == 0 {
+                (bound.deferred_until, bound.is_deferred) = (None, false);
             }
-            // It has read what those with smaller margins read, too.
-            for (level, sweep) in bound.sweeps.iter_mut().enumerate().skip(reading.level) {
-                if level == reading.level {
-                    let longest = if level == 0 { REST_LONGEST } else { REST_WIDER };
-                    sweep.took(now.saturating_duration_since(reading.since), longest);
+            // It includes what scans with less slack read.
+            for (level, next) in bound.next_scans.iter_mut().enumerate().skip(scan.level) {
+                if level == scan.level {
+                    let longest = if level == 0 { REST_LONGEST } else { REST_LONGEST_WIDER };
+                    next.set_rest(now.saturating_duration_since(scan.since), longest);
                 }
-                sweep.at = now + sweep.rest;
+                next.at = now + next.rest;
             }
             bounds.insert(key.clone(), bound);
         }
         again
     }
 
-    /// Of the groups of somebody who is busy those whose turn it is to read everything, where that takes long. They go on with their bounds, and what
-    /// lies before these, which is answered, is read beside their looks; then [`full_scan_found`](Self::full_scan_found) is told, or
-    /// [`full_scan_failed`](Self::full_scan_failed). Who is not busy any more reads everything itself: only then it knows what is due later.
+    /// For busy groups: those that are due for an expensive full scan, each with its bound. Their polls go on with a bound
+    /// while the caller scans below it in the background, and then reports to
+    /// [`full_scan_found`](Self::full_scan_found) or [`full_scan_failed`](Self::full_scan_failed). A group that is no longer
+    /// busy makes its full scan itself: only then it learns what becomes due later.
     pub fn defer_full_scans<'a>(&self, keys: impl IntoIterator<Item = &'a K>, now: Instant) -> Vec<(K, i64)>
     where
         K: 'a,
     {
-        let bounds = &mut self.known().bounds;
-        let mut behind = Vec::new();
+        let bounds = &mut self.state.lock().bounds;
+        let mut deferred = Vec::new();
         for key in keys {
             let Some(bound) = bounds.get_mut(key) else { continue };
-            let Sweep { at, rest } = bound.sweeps[0];
-            let is_due = at <= now && bound.left_until.is_none_or(|left_until| left_until <= now);
-            if is_due && rest > REST_DEAR {
-                bound.left_until = Some(now + rest);
-                if !std::mem::replace(&mut bound.is_left, true) {
-                    behind.push((key.clone(), bound.due_us - self.margins[0].as_micros() as i64));
+            let NextScan { at, rest } = bound.next_scans[0];
+            let is_due = at <= now && bound.deferred_until.is_none_or(|deferred_until| deferred_until <= now);
+            if is_due && rest > REST_EXPENSIVE {
+                bound.deferred_until = Some(now + rest);
+                if !std::mem::replace(&mut bound.is_deferred, true) {
+                    deferred.push((key.clone(), bound.due_us - self.slacks[0].as_micros() as i64));
                 }
             }
         }
-        behind
+        deferred
     }
 
-    /// What lay before the floor of a group has been read beside its looks: the first of it was due at `found_us`, from where the next look reads.
+    /// A background scan has ended: the first free row below the bound was due at `found_us`, and the next poll scans from
+    /// there.
     pub fn full_scan_found(&self, key: &K, found_us: Option<i64>, took: Duration, now: Instant) {
-        if let Some(bound) = self.known().bounds.get_mut(key) {
-            bound.sweeps[0].took(took, REST_LONGEST);
-            bound.is_left = false;
-            let known_us = bound.behind.map(|(behind_us, _)| behind_us);
-            bound.behind = found_us.into_iter().chain(known_us).min().map(|behind_us| (behind_us, now));
+        if let Some(bound) = self.state.lock().bounds.get_mut(key) {
+            bound.next_scans[0].set_rest(took, REST_LONGEST);
+            bound.is_deferred = false;
+            let known_us = bound.below.map(|(below_us, _)| below_us);
+            bound.below = found_us.into_iter().chain(known_us).min().map(|below_us| (below_us, now));
         }
     }
 
-    /// What lies before the floor of a group was not read: its next look does it.
+    /// A background scan has failed: the next poll of the group makes a full scan.
     pub fn full_scan_failed(&self, key: &K) {
-        if let Some(bound) = self.known().bounds.get_mut(key) {
-            (bound.is_left, bound.left_until) = (false, None);
+        if let Some(bound) = self.state.lock().bounds.get_mut(key) {
+            (bound.is_deferred, bound.deferred_until) = (false, None);
         }
     }
 
-    /// Something old may be free again: looks that begin after this read everything.
+    /// Rows with old due times may be free again: polls that begin after this make a full scan.
     pub fn forget(&self) {
-        let Known { bounds, epoch } = &mut *self.known();
+        let State { bounds, epoch } = &mut *self.state.lock();
         bounds.clear();
         *epoch += 1;
     }

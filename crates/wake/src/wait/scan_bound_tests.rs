@@ -1,24 +1,24 @@
-//! When looks read from where.
+//! Which polls scan from where.
 
 use super::*;
 
-/// The first look reads everything, those that follow closely from what was claimed on, and then one everything again: the later the longer it
-/// takes, but not later than five seconds, nor much later than before.
+/// The first poll makes a full scan, those that follow closely scan from the last claim on, and then one makes a full scan
+/// again: the longer it took, the later, up to five seconds and up to four times later than before.
 #[tokio::test(start_paused = true)]
-async fn looks_that_cost_much_are_rare() {
+async fn expensive_full_scans_are_rare() {
     let bounds = ScanBounds::new();
     for (took_ms, rest_ms) in [(0, 20), (400, 80), (10, 200), (400, 800), (400, 3_200), (400, 5_000), (49, 980)] {
         let first = bounds.begin(&"key", Instant::now());
         assert_eq!(first.bound_us, None);
         tokio::time::advance(Duration::from_millis(took_ms)).await;
         let end = Instant::now();
-        assert_eq!(bounds.end(&"key", first, Some(5_000_000), None, end), None, "it has seen everything");
+        assert_eq!(bounds.end(&"key", first, Some(5_000_000), None, end), None, "it was a full scan");
 
         tokio::time::advance(Duration::from_millis(rest_ms - 5)).await;
         let second = bounds.begin(&"key", Instant::now());
         assert_eq!(second.bound_us, Some(4_800_000));
         let again = bounds.end(&"key", second, Some(6_000_000), None, Instant::now());
-        assert_eq!(again, Some(Duration::from_millis(5)), "what lies before the floor is looked for in time");
+        assert_eq!(again, Some(Duration::from_millis(5)), "rows below the bound are found in time");
         tokio::time::advance(Duration::from_millis(4)).await;
         assert_eq!(bounds.begin(&"key", Instant::now()).bound_us, Some(5_800_000));
         tokio::time::advance(Duration::from_millis(1)).await;
@@ -26,39 +26,37 @@ async fn looks_that_cost_much_are_rare() {
     }
 }
 
-/// With a second margin most looks read from there, and from the first as often as it is cheap; whoever has not read everything is told when to.
+/// With a second, short slack most polls use that one, and the wider one as often as is cheap; a poll without a full scan
+/// is told when to make the next wider one.
 #[tokio::test(start_paused = true)]
-async fn a_second_margin_makes_the_first_rare() {
+async fn a_short_slack_makes_wider_scans_rare() {
     let bounds = ScanBounds::short_slack();
     let (claimed, short_slack, wide) = (Some(5_000_000), Some(4_950_000), Some(4_800_000));
     let ms = Duration::from_millis;
     let poll = async |took: u64| {
-        let reading = bounds.begin(&"key", Instant::now());
+        let scan = bounds.begin(&"key", Instant::now());
         tokio::time::advance(ms(took)).await;
-        (reading.bound_us, bounds.end(&"key", reading, claimed, None, Instant::now()))
+        (scan.bound_us, bounds.end(&"key", scan, claimed, None, Instant::now()))
     };
-    assert_eq!(
-        poll(10).await,
-        (None, None),
-        "it has seen everything: the next after 80 ms, with the first margin after 20"
-    );
-    assert_eq!(poll(0).await, (short_slack, Some(ms(20))), "before everything, what is within the first margin");
+    assert_eq!(poll(10).await, (None, None), "a full scan: the next after 80 ms, one with the wider slack after 20");
+    assert_eq!(poll(0).await, (short_slack, Some(ms(20))), "the wider slack comes before the full scan");
     tokio::time::advance(ms(20)).await;
-    assert_eq!(poll(5).await, (wide, Some(ms(60))), "it took long: once more after 80 ms");
+    assert_eq!(poll(5).await, (wide, Some(ms(60))), "it took long: the full scan is due first, after 60 ms");
     assert_eq!(poll(0).await, (short_slack, Some(ms(55))));
     tokio::time::advance(ms(55)).await;
-    assert_eq!(poll(10).await, (None, None), "it counts for the first margin, too");
+    assert_eq!(poll(10).await, (None, None), "a full scan includes the wider slack");
     tokio::time::advance(ms(79)).await;
     assert_eq!(poll(0).await, (short_slack, Some(ms(1))));
     tokio::time::advance(ms(1)).await;
-    assert_eq!(poll(10).await, (wide, Some(ms(120))), "once more after a hundred milliseconds, however long it takes");
+    assert_eq!(poll(10).await, (wide, Some(ms(120))), "again after a hundred milliseconds, however long it took");
     tokio::time::advance(ms(99)).await;
     assert_eq!(poll(0).await, (short_slack, Some(ms(1))));
 }
 
-/// Who does not wait has no later look: it reads with the first margin when those who wait read with the second, and everything when it is time.
+/// A claim that does not wait has no later poll: it uses the wider slack when waiting claims use the short one, and makes a
+/// full scan when one is due.
 #[tokio::test(start_paused = true)]
-async fn who_does_not_wait_reads_with_the_first_margin() {
+async fn claims_that_do_not_wait_use_the_wider_slack() {
     let bounds = ScanBounds::short_slack();
     let first = bounds.begin_not_waiting(&"key", Instant::now(), Instant::now());
     assert_eq!(first.bound_us, None);
@@ -69,55 +67,60 @@ async fn who_does_not_wait_reads_with_the_first_margin() {
     assert_eq!(bounds.begin_not_waiting(&"key", Instant::now(), Instant::now()).bound_us, None);
 }
 
-/// Who is busy leaves it to somebody else to read everything where that takes long, and reads what was found there: once, also if a look was under
-/// way when it was found. Who is not busy reads everything itself, and so does everybody if who was to do it could not.
+/// A busy group leaves an expensive full scan to the background and then scans once from what that found, also if a poll was
+/// running when it was found. A group that is not busy makes the full scan itself, and so does a busy one if the background
+/// scan failed.
 #[tokio::test(start_paused = true)]
-async fn who_is_busy_does_not_wait_for_everything() {
+async fn busy_groups_defer_full_scans() {
     let bounds = ScanBounds::new();
     let (claimed, bound, found) = (Some(5_000_000), Some(4_800_000), Some(1_000_000));
     let ms = Duration::from_millis;
     for took in [2, 12, 12] {
-        assert_eq!(bounds.defer_full_scans([&"key"], Instant::now()), [], "it is not dear yet");
-        let everything = bounds.begin(&"key", Instant::now());
-        assert_eq!(everything.bound_us, None);
+        assert_eq!(bounds.defer_full_scans([&"key"], Instant::now()), [], "it is not expensive yet");
+        let full = bounds.begin(&"key", Instant::now());
+        assert_eq!(full.bound_us, None);
         tokio::time::advance(ms(took)).await;
-        bounds.end(&"key", everything, claimed, None, Instant::now());
+        bounds.end(&"key", full, claimed, None, Instant::now());
         tokio::time::advance(ms(took * 20)).await;
     }
     assert_eq!(bounds.defer_full_scans([&"key", &"other"], Instant::now()), [("key", 4_800_000)]);
-    assert_eq!(bounds.defer_full_scans([&"key"], Instant::now()), [], "somebody does it already");
+    assert_eq!(bounds.defer_full_scans([&"key"], Instant::now()), [], "it is deferred already");
     let soon = Instant::now() + ms(100);
-    let under_way = bounds.begin_busy(&"key", soon, Instant::now());
-    assert_eq!(under_way.bound_us, bound);
+    let running = bounds.begin_busy(&"key", soon, Instant::now());
+    assert_eq!(running.bound_us, bound);
     tokio::time::advance(ms(40)).await;
     bounds.full_scan_found(&"key", found, ms(40), Instant::now());
-    let again = bounds.end(&"key", under_way, claimed, None, Instant::now());
-    assert_eq!(again, Some(Duration::ZERO), "it has not seen what was found meanwhile");
+    let again = bounds.end(&"key", running, claimed, None, Instant::now());
+    assert_eq!(again, Some(Duration::ZERO), "the row was found during this poll");
     tokio::time::advance(ms(1)).await;
     let next = bounds.begin_busy(&"key", soon, Instant::now());
     assert_eq!(next.bound_us, found);
     bounds.end(&"key", next, claimed, None, Instant::now());
     assert_eq!(bounds.begin_busy(&"key", soon, Instant::now()).bound_us, bound);
-    assert_eq!(bounds.begin(&"key", Instant::now()).bound_us, None, "who is not busy");
+    assert_eq!(bounds.begin(&"key", Instant::now()).bound_us, None, "not busy");
 
     tokio::time::advance(ms(240)).await;
     let later = Instant::now() + ms(5_000);
     assert_eq!(bounds.defer_full_scans([&"key"], Instant::now()), [("key", 4_800_000)]);
-    assert_eq!(bounds.begin_busy(&"key", later, Instant::now()).next_sweep, Some(ms(800)), "twenty times 40");
+    assert_eq!(bounds.begin_busy(&"key", later, Instant::now()).wider_in, Some(ms(800)), "twenty times 40");
     tokio::time::advance(ms(800)).await;
-    assert_eq!(bounds.defer_full_scans([&"key"], Instant::now()), [], "it is under way");
+    assert_eq!(bounds.defer_full_scans([&"key"], Instant::now()), [], "it is still running");
     assert_eq!(bounds.begin_busy(&"key", later, Instant::now()).bound_us, bound);
     bounds.full_scan_failed(&"key");
     let itself = bounds.begin_busy(&"key", later, Instant::now());
-    assert_eq!(itself.bound_us, None, "nobody has done it");
+    assert_eq!(itself.bound_us, None, "the background scan failed");
     bounds.end(&"key", itself, claimed, None, Instant::now());
     tokio::time::advance(ms(800)).await;
-    assert_eq!(bounds.defer_full_scans([&"key"], Instant::now()).len(), 0, "it took no time, and is not dear any more");
+    assert_eq!(
+        bounds.defer_full_scans([&"key"], Instant::now()).len(),
+        0,
+        "it took no time, and is no longer expensive"
+    );
 }
 
-/// An abandoned item lies in its old place, before the floor.
+/// An item that was given back has its old due time, below the bound.
 #[tokio::test(start_paused = true)]
-async fn forgotten_floors_bound_nothing() {
+async fn after_forget_polls_make_full_scans() {
     let bounds = ScanBounds::new();
     let first = bounds.begin(&1, Instant::now());
     bounds.end(&1, first, None, Some(9_000_000), Instant::now());
@@ -126,16 +129,16 @@ async fn forgotten_floors_bound_nothing() {
     assert_eq!(bounds.begin(&1, Instant::now()).bound_us, None);
 }
 
-/// What was abandoned during a look may have been missed by it, so what the look found is no floor for the next.
+/// A poll may have missed an item that was given back while it ran, so its claim is no bound for the next poll.
 #[tokio::test(start_paused = true)]
-async fn a_look_that_was_under_way_sets_no_floor_that_was_forgotten() {
+async fn a_poll_that_began_before_forget_sets_no_bound() {
     let bounds = ScanBounds::new();
-    let everything = bounds.begin(&1, Instant::now());
+    let full = bounds.begin(&1, Instant::now());
     bounds.forget();
     assert_eq!(
-        bounds.end(&1, everything, Some(9_000_000), None, Instant::now()),
+        bounds.end(&1, full, Some(9_000_000), None, Instant::now()),
         None,
-        "it has seen everything that rang before"
+        "it has seen everything that was free before"
     );
     let next = bounds.begin(&1, Instant::now());
     assert_eq!(next.bound_us, None);
@@ -147,7 +150,7 @@ async fn a_look_that_was_under_way_sets_no_floor_that_was_forgotten() {
     assert_eq!(
         bounds.end(&1, bounded, None, Some(9_500_000), Instant::now()),
         Some(Duration::ZERO),
-        "it looks again at once"
+        "it polls again at once"
     );
     assert_eq!(bounds.begin(&1, Instant::now()).bound_us, None);
 }

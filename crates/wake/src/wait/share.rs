@@ -1,7 +1,7 @@
-//! Fair shares: who gets which of the items that anybody may have.
+//! Fair shares of items that any waiter may have.
 
-/// Deals items to seats in turns, first come first served: everyone gets one before anyone gets a second, and nobody gets
-/// more than it wants. Answers the seat of each item, in the order of the items; items nobody wants are left out at the end.
+/// Deals items to waiters in turns: each gets one before any gets a second, and none gets more than it wants. Returns the
+/// waiter's index for each item, in the order of the items; items beyond what all want are left out at the end.
 ///
 /// `wants` is in order of waiting time.
 pub(crate) fn deal(items: usize, wants: &[usize]) -> Vec<usize> {
@@ -9,8 +9,8 @@ pub(crate) fn deal(items: usize, wants: &[usize]) -> Vec<usize> {
     let mut round = 0;
     while waiters.len() < items {
         let before = waiters.len();
-        let hungry = wants.iter().enumerate().filter(|(_, want)| **want > round).map(|(waiter, _)| waiter);
-        waiters.extend(hungry.take(items - before));
+        let unserved = wants.iter().enumerate().filter(|(_, want)| **want > round).map(|(waiter, _)| waiter);
+        waiters.extend(unserved.take(items - before));
         if waiters.len() == before {
             break;
         }
@@ -24,9 +24,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Three items for two waiters: the one that waited longer gets the second.
+    /// Three items for two waiters: the one that waited longer gets two.
     #[test]
-    fn the_longest_waiter_gets_the_odd_one() {
+    fn the_longest_waiter_gets_the_odd_item() {
         assert_eq!(deal(3, &[5, 5]), vec![0, 1, 0]);
         assert_eq!(deal(4, &[1, 2]), vec![0, 1, 1]);
         assert_eq!(deal(2, &[]), Vec::<usize>::new());
@@ -35,8 +35,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Nobody gets more than it wants, nothing wanted is left over, and nobody is more than one ahead of an earlier
-        /// waiter who still wants.
+        /// No waiter gets more than it wants, no wanted item is left over, and no waiter is more than one item ahead of an
+        /// earlier one that still wants more.
         #[test]
         fn shares_are_fair(items in 0usize..200, wants in prop::collection::vec(0usize..10, 0..20)) {
             let waiters = deal(items, &wants);

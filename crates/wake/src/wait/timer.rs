@@ -1,14 +1,14 @@
-//! Due times of many things, and which is next.
+//! Timers with one due time per key.
 //!
-//! One task per consumer sleeps until the earliest of them, however many groups there are. Setting a time replaces the
-//! former one, so a thing is never woken by a time it no longer has.
+//! One task per consumer sleeps until the earliest of them, however many groups there are. Setting a timer replaces its due
+//! time, so a key is never due at a time it no longer has.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 
 use tokio::time::Instant;
 
-/// The earliest of times that may or may not be.
+/// The earliest of optional times.
 pub(crate) fn earliest<T: Ord>(times: impl IntoIterator<Item = Option<T>>) -> Option<T> {
     times.into_iter().flatten().min()
 }
@@ -21,12 +21,12 @@ pub(crate) struct Timers<K> {
 }
 
 impl<K: Copy + Ord + Hash> Timers<K> {
-    /// No due times.
+    /// No timers.
     pub(crate) fn new() -> Self {
         Timers { by_time: BTreeSet::new(), by_key: HashMap::new() }
     }
 
-    /// Makes `key` due at `at`, instead of whatever it had; `None` makes it never due.
+    /// Makes `key` due at `at` instead of its time before; `None` removes it.
     pub(crate) fn set(&mut self, key: K, at: Option<Instant>) {
         let was = match at {
             Some(at) => self.by_key.insert(key, at),
@@ -48,12 +48,12 @@ impl<K: Copy + Ord + Hash> Timers<K> {
         self.by_key.contains_key(&key)
     }
 
-    /// The earliest due time; `None` if nothing is ever due.
+    /// The earliest due time.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.by_time.first().map(|(at, _)| *at)
     }
 
-    /// Takes one key that is due at `now`, the earliest first; `None` if nothing is.
+    /// Removes and returns a key that is due at `now`, the earliest first.
     pub(crate) fn pop_due(&mut self, now: Instant) -> Option<K> {
         let (at, key) = *self.by_time.first()?;
         if at > now {
@@ -79,8 +79,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Against a plain map: after any sequence of settings, exactly the keys whose last time has come are popped, in
-        /// the order of their times, and each once.
+        /// Compared with a plain map: after any sequence of settings, exactly the keys whose last time has come are popped,
+        /// in the order of their times, each once.
         #[test]
         fn pops_what_is_due_in_order(
             settings in prop::collection::vec((0u8..20, prop::option::of(0u64..1_000)), 0..100),

@@ -1,4 +1,4 @@
-//! What a product says about writing: one statement for many writes, and whom it wakes.
+//! What a product defines about writing: one statement for many writes, and the wake-ups of each.
 
 use std::future::Future;
 
@@ -24,7 +24,7 @@ use crate::notify::channel::WakeUp;
 pub trait BatchedWrite: Send + Sync + 'static {
     /// One write.
     type Write: Send + Sync + 'static;
-    /// What it locks.
+    /// The row that it locks.
     type Key: Ord;
     /// Its result.
     type Outcome: Send + 'static;
@@ -33,7 +33,7 @@ pub trait BatchedWrite: Send + Sync + 'static {
     /// write that must not happen twice.
     const RECORDS_OUTCOMES: bool;
 
-    /// What the write locks; writes are sorted by it.
+    /// The row that the write locks; writes are sorted by it.
     fn key(&self, write: &Self::Write) -> Self::Key;
 
     /// About how many bytes the write adds to the statement; a batch has `max_bytes` at most.
@@ -41,25 +41,24 @@ pub trait BatchedWrite: Send + Sync + 'static {
         0
     }
 
-    /// What the write makes visible: all it may (`outcome` is `None`: not known yet, or never), or all it did. Changes
-    /// nothing: what follows from an outcome belongs into [`committed`](Self::committed).
+    /// The wake-ups of the write: all that are possible (`outcome` is `None`: not known yet, or never), or those of its
+    /// outcome. Must have no effects: those of an outcome belong into [`committed`](Self::committed).
     fn wake_ups(&self, write: &Self::Write, outcome: Option<&Self::Outcome>) -> Vec<WakeUp>;
 
-    /// Sends the statement: [`WriteBatch::query`], its own arguments bound after, [`WriteBatch::result`].
+    /// Sends the statement: [`WriteBatch::query`], then its own arguments, then [`WriteBatch::result`].
     fn send(
         &self,
         conn: &mut PgConnection,
         batch: &WriteBatch<'_, Self::Write>,
     ) -> impl Future<Output = pg::Result<BatchResult<Self::Outcome>>> + Send;
 
-    /// Reads an outcome as the statement recorded it; for writes whose statement answers outcomes as text. `None` means that the text is no outcome of this kind of write: its
-    /// caller gets [`Error::Unknown`](crate::Error::Unknown).
+    /// Reads an outcome as the statement recorded it; for statements that return outcomes as text. `None` means that the text
+    /// is no outcome of this kind of write: its caller gets [`Error::Unknown`](crate::Error::Unknown).
     fn decode(&self, _write: &Self::Write, _text: &str) -> Option<Self::Outcome> {
         None
     }
 
-    /// The write has committed with this outcome. Called once, before any waiter is woken: for state in memory that
-    /// follows from it.
+    /// The write has committed with this outcome. Called once, before any waiter is woken: for effects in memory.
     fn committed(&self, _write: &Self::Write, _outcome: &Self::Outcome) {}
 }
 
@@ -67,7 +66,7 @@ pub trait BatchedWrite: Send + Sync + 'static {
 pub struct WriteBatch<'a, W> {
     /// The writes, in order of their keys.
     pub writes: Vec<&'a W>,
-    /// Whether to wait for row locks: a write that is sent alone does.
+    /// Whether to wait for row locks, as a write that is sent alone does.
     pub patient: bool,
     pub(crate) id: Option<Uuid>,
     pub(crate) channels: &'a [String],
@@ -76,13 +75,13 @@ pub struct WriteBatch<'a, W> {
 
 impl<W> WriteBatch<'_, W> {
     /// The statement with its first four arguments bound: `$1` the id of the batch uuid, `$2` channels text[] and `$3`
-    /// payloads text[] for `{schema}.finish_batch`, `$4` patient boolean. It answers one row: outcomes text[], backend
+    /// payloads text[] for `{schema}.finish_batch`, `$4` patient boolean. It returns one row: outcomes text[], backend
     /// integer.
     pub fn query<'q>(&'q self, sql: &Sql) -> Query<'q, Postgres, PgArguments> {
         sqlx::query(sql).bind(self.id).bind(self.channels).bind(self.payloads).bind(self.patient)
     }
 
-    /// Reads the answer of a statement made by [`query`](Self::query).
+    /// Reads the row of a statement made by [`query`](Self::query).
     ///
     /// # Errors
     /// If its columns are not `outcomes text[], backend integer`.
@@ -111,7 +110,7 @@ impl<W> WriteBatch<'_, W> {
 #[derive(Debug)]
 pub(crate) struct UnknownOutcome(pub(crate) String);
 
-/// What a batch's statement answered.
+/// The result of a batch's statement.
 #[derive(Debug)]
 pub struct BatchResult<O> {
     /// One per write, in order; `None` for a write whose row was locked.
@@ -120,8 +119,8 @@ pub struct BatchResult<O> {
 }
 
 impl<O> BatchResult<O> {
-    /// A result put together from several answers: one outcome per write in order, `None` for one whose row was locked,
-    /// and the backend that notified, if any did.
+    /// A result made of typed outcomes: one per write in order, `None` for one whose row was locked, and the backend that
+    /// notified, if any did.
     pub fn new(outcomes: Vec<Option<O>>, backend: Option<i32>) -> BatchResult<O> {
         let outcomes = outcomes.into_iter().map(|outcome| outcome.map(Ok)).collect();
         BatchResult { outcomes, backend: backend.and_then(|pid| u32::try_from(pid).ok()) }

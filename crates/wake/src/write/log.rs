@@ -1,15 +1,17 @@
-//! The kept outcomes of flights: settling what is unknown, and removing what has been heard.
+//! The recorded outcomes of write batches: resolving unknown ones, and removing those that have been received.
 //!
-//! A process needs the outcome of an attempt only until it knows it, so it removes its own by a range of ids, up to its oldest
-//! attempt in the air; clocks play no part. What a process that died has left is removed by age, once, by the next one.
+//! A process needs the outcomes of an attempt only until it has received them, so it removes its own by a range of ids, up to
+//! its oldest attempt in progress; this depends on no clock. What a dead process has left is removed by age, once, by the
+//! next one.
 //!
-//! A range begins where the last one ended: while some transaction is old enough to see them, removed rows stay in the index, and a range from the
-//! beginning wades through all of them.
+//! A range begins where the last one ended: while some transaction is old enough to see them, deleted rows stay in the index,
+//! and a range from the beginning would have to skip all of them.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pg::{Database, Schema, Sql, within};
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -17,12 +19,12 @@ use uuid::Uuid;
 /// Outcomes are removed after this many attempts, or this long after the last removal if there was an attempt since.
 const PRUNE_AFTER: u64 = 1_000;
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
-/// Every so many removals one begins at the beginning, for the attempt that was given up and committed after all.
+/// Every so many removals one begins at the beginning, for attempts that were given up and committed after all.
 const PRUNE_WHOLE: u64 = 64;
-/// How long settling may take before it is tried anew: it waits for an attempt that is just committing.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long resolving may take before it is tried again: it waits for an attempt that is just committing.
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(crate) struct Log {
+pub(crate) struct BatchLog {
     shared: Arc<Shared>,
     fence: Sql,
     outcomes_of: Sql,
@@ -30,7 +32,7 @@ pub(crate) struct Log {
 
 struct Shared {
     db: Database,
-    /// Names this sender's attempts among all others'.
+    /// The first half of the ids of this writer's attempts.
     node: u64,
     state: Mutex<State>,
     prune: Sql,
@@ -44,7 +46,7 @@ struct State {
     since_prune: u64,
     pruned_at: Option<Instant>,
     prunes: u64,
-    /// Before this all have been removed.
+    /// All before this have been removed.
     pruned_to: u64,
 }
 
@@ -53,13 +55,13 @@ struct State {
 struct Range {
     from: u64,
     to: u64,
-    /// It is the first time.
+    /// Whether it is the first removal of this writer.
     first: bool,
 }
 
 impl State {
-    /// An attempt has ended. What to remove, if it is time to.
-    fn ended(&mut self, number: u64, now: Instant) -> Option<Range> {
+    /// An attempt has ended. Returns what to remove, if a removal is due.
+    fn attempt_ended(&mut self, number: u64, now: Instant) -> Option<Range> {
         self.in_progress.remove(&number);
         self.since_prune += 1;
         let first = self.pruned_at.is_none();
@@ -76,16 +78,16 @@ impl State {
     }
 }
 
-/// An attempt whose outcome may still be needed. Dropped, it is not.
-pub(crate) struct Entry {
+/// An attempt whose recorded outcomes may still be needed; after this is dropped they are not.
+pub(crate) struct LogEntry {
     pub(crate) id: Uuid,
     number: u64,
     shared: Arc<Shared>,
 }
 
-impl Log {
-    pub(crate) fn new(db: &Database, schema: &Schema) -> Log {
-        Log {
+impl BatchLog {
+    pub(crate) fn new(db: &Database, schema: &Schema) -> BatchLog {
+        BatchLog {
             shared: Arc::new(Shared {
                 db: db.clone(),
                 node: fastrand::u64(..),
@@ -99,39 +101,36 @@ impl Log {
     }
 
     /// A new attempt.
-    pub(crate) fn open(&self) -> Entry {
-        let mut state = self.shared.state();
+    pub(crate) fn open(&self) -> LogEntry {
+        let mut state = self.shared.state.lock();
         state.last += 1;
         let number = state.last;
         state.in_progress.insert(number);
-        Entry { id: self.shared.id(number), number, shared: self.shared.clone() }
+        LogEntry { id: self.shared.id(number), number, shared: self.shared.clone() }
     }
 
-    /// What became of an attempt; `None`: it has not happened, and now it cannot any more, because its place is taken.
+    /// The recorded outcomes of an attempt; `None`: it has not committed, and cannot any more, because an empty record has
+    /// its id.
     ///
-    /// An attempt that is just committing is waited for.
-    pub(crate) async fn settle(&self, id: Uuid) -> pg::Result<Option<Vec<Option<String>>>> {
-        let settling = async {
+    /// Waits for an attempt that is just committing.
+    pub(crate) async fn resolve(&self, id: Uuid) -> pg::Result<Option<Vec<Option<String>>>> {
+        let resolving = async {
             let mut session = self.shared.db.session().await?;
             let fenced = sqlx::query(&self.fence).bind(id).execute(&mut *session).await?.rows_affected() == 1;
-            // Another statement, because the first one's snapshot is older than what it waited for.
+            // A second statement, because the snapshot of the first is older than the commit it may have waited for.
             let outcomes: Vec<Option<String>> = match fenced {
                 true => Vec::new(),
                 false => sqlx::query_scalar(&self.outcomes_of).bind(id).fetch_one(&mut *session).await?,
             };
             session.finish().await?;
-            // No outcomes is a place taken, by this call or by one before whose own answer was lost.
+            // An empty record was made by this call, or by an earlier one whose answer was lost.
             Ok(Some(outcomes).filter(|outcomes| !outcomes.is_empty()))
         };
-        within(SETTLE_TIMEOUT, settling).await
+        within(RESOLVE_TIMEOUT, resolving).await
     }
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn id(&self, number: u64) -> Uuid {
         Uuid::from_u64_pair(self.node, number)
     }
@@ -145,21 +144,21 @@ impl Shared {
             }
             session.finish().await
         };
-        match within(SETTLE_TIMEOUT, pruning).await {
+        match within(RESOLVE_TIMEOUT, pruning).await {
             Ok(()) => {
-                let mut state = self.state();
+                let mut state = self.state.lock();
                 state.pruned_to = state.pruned_to.max(to);
             }
-            Err(error) => tracing::debug!(%error, "kept outcomes could not be removed; a later flight does it"),
+            Err(error) => tracing::debug!(%error, "cannot remove recorded outcomes; a later batch does"),
         }
     }
 }
 
-impl Drop for Entry {
+impl Drop for LogEntry {
     fn drop(&mut self) {
-        let ended = self.shared.state().ended(self.number, Instant::now());
-        let Some(range) = ended else { return };
-        // Writer run inside the runtime; should it be going away, the next process removes what is left.
+        let range = self.shared.state.lock().attempt_ended(self.number, Instant::now());
+        let Some(range) = range else { return };
+        // If the runtime is shutting down, the next process removes what is left.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(self.shared.clone().prune(range));
         }
@@ -176,24 +175,25 @@ mod tests {
         state.last
     }
 
-    /// A range ends at the oldest attempt in the air and begins where the last one that succeeded ended; now and then at the beginning.
+    /// A range ends at the oldest attempt in progress and begins where the last successful one ended; sometimes at the
+    /// beginning.
     #[tokio::test(start_paused = true)]
     async fn ranges_follow_each_other() {
         let (mut state, now) = (State::default(), Instant::now());
         let only = send(&mut state);
-        assert_eq!(state.ended(only, now), Some(Range { from: 0, to: 2, first: true }));
+        assert_eq!(state.attempt_ended(only, now), Some(Range { from: 0, to: 2, first: true }));
         state.pruned_to = 2;
         let stays = send(&mut state);
         let mut ranges = Vec::new();
         for _ in 0..PRUNE_AFTER * PRUNE_WHOLE {
             let number = send(&mut state);
-            ranges.extend(state.ended(number, now));
+            ranges.extend(state.attempt_ended(number, now));
         }
         assert_eq!(ranges[0], Range { from: 2, to: stays, first: false });
-        assert_eq!(ranges[1].from, 2, "nobody said that the last one succeeded");
+        assert_eq!(ranges[1].from, 2, "the last one has not succeeded");
         assert_eq!(ranges[PRUNE_WHOLE as usize - 2].from, 0);
         assert_eq!(ranges.len() as u64, PRUNE_WHOLE);
-        let since = state.ended(stays, now + PRUNE_EVERY);
+        let since = state.attempt_ended(stays, now + PRUNE_EVERY);
         assert_eq!(since, Some(Range { from: 2, to: state.last + 1, first: false }), "a minute later anyway");
     }
 }

@@ -1,128 +1,129 @@
-//! Who waits for the next flight, and whether a lane must open: pure, so that every interleaving can be tested.
+//! Writes that wait for the next batch, and whether a batch sender must start: pure, so that every interleaving can be
+//! tested.
 //!
-//! A lane that finds nobody lingers for a moment, with its connection, because the next member is often on its way. The danger
-//! is the gap at its end: a member must not wait for a lane that has just gone. So members and lanes meet under one lock:
-//! a member that boards *calls* one lingering lane, which is then no longer lingering and may not end, and a lane lingers
-//! only while nobody waits. Hence **whenever somebody waits, some lane neither lingers nor ends.**
+//! A sender without writes stays idle for a moment, with its connection, because the next write often follows soon. The
+//! danger is the gap at its end: a write must not wait for a sender that has just ended. So writes and senders meet under one
+//! lock: a new write *resumes* one idle sender, which is then no longer idle and may not end, and a sender is idle only
+//! while no write is pending. Hence the invariant: **while a write is pending, some sender is neither idle nor ending.**
 
 use std::collections::VecDeque;
 
 use tokio::sync::oneshot;
 
-/// Names a lane.
+/// The id of a batch sender.
 pub(crate) type SenderId = u64;
 
-/// What a lane finds.
+/// What a sender does next.
 #[derive(Debug)]
 pub(crate) enum NextBatch<P> {
-    /// Members, in order of boarding.
-    Members(Vec<P>),
-    /// Nobody: it lingers, and is called by this.
-    Nobody(oneshot::Receiver<()>),
+    /// Sends these writes, in order of submission.
+    Writes(Vec<P>),
+    /// Stays idle until this is received.
+    Idle(oneshot::Receiver<()>),
 }
 
-/// Members waiting, and lanes open.
+/// Pending writes, and the senders that exist.
 #[derive(Debug)]
 pub(crate) struct PendingWrites<P> {
     waiting: VecDeque<P>,
-    concurrency: usize,
-    /// Lanes that linger and have not been called, and how to call them.
-    lingering: Vec<(SenderId, oneshot::Sender<()>)>,
-    concurrency_max: usize,
-    load_max: usize,
+    senders: usize,
+    /// Idle senders that have not been resumed, and how to resume them.
+    idle: Vec<(SenderId, oneshot::Sender<()>)>,
+    senders_max: usize,
+    batch_max: usize,
     bytes_max: usize,
-    /// How many bytes a member adds to a flight.
-    weigh: fn(&P) -> usize,
+    /// How many bytes a write adds to a batch.
+    bytes_of: fn(&P) -> usize,
     last_sender: SenderId,
     closed: bool,
 }
 
 impl<P> PendingWrites<P> {
-    pub(crate) fn new(concurrency_max: usize, load_max: usize, bytes_max: usize, weigh: fn(&P) -> usize) -> Self {
+    pub(crate) fn new(senders_max: usize, batch_max: usize, bytes_max: usize, bytes_of: fn(&P) -> usize) -> Self {
         PendingWrites {
             waiting: VecDeque::new(),
-            concurrency: 0,
+            senders: 0,
             last_sender: 0,
-            lingering: Vec::new(),
-            concurrency_max: concurrency_max.max(1),
-            load_max: load_max.max(1),
+            idle: Vec::new(),
+            senders_max: senders_max.max(1),
+            batch_max: batch_max.max(1),
             bytes_max,
-            weigh,
+            bytes_of,
             closed: false,
         }
     }
 
-    /// Lets a member in. `Ok(Some)`: a lane was opened and must be run. `Err`: closed, and here it is back.
+    /// Adds a write. `Ok(Some)`: a sender was added and must be run. `Err`: closed; returns the write.
     pub(crate) fn add(&mut self, write: P) -> Result<Option<SenderId>, P> {
         if self.closed {
             return Err(write);
         }
         self.waiting.push_back(write);
-        Ok(match self.lingering.pop() {
-            Some((_, sender_id)) => {
-                // If it has just stopped waiting, it finds itself unlisted and looks again all the same.
-                let _ = sender_id.send(());
+        Ok(match self.idle.pop() {
+            Some((_, resume)) => {
+                // A sender whose idle time has just ended finds that it is no longer listed as idle, and goes on.
+                let _ = resume.send(());
                 None
             }
-            None => self.open_sender(),
+            None => self.add_sender(),
         })
     }
 
-    /// Puts members back in front: their flight did not leave. Called by a lane, which goes on.
+    /// Puts writes back in front: their batch was not sent. Called by a sender, which goes on.
     pub(crate) fn put_back(&mut self, writes: Vec<P>) {
         for write in writes.into_iter().rev() {
             self.waiting.push_front(write);
         }
     }
 
-    /// The next load of a lane, which lingers if there is none. One member too large for any flight travels alone.
-    pub(crate) fn load(&mut self, sender_id: SenderId) -> NextBatch<P> {
+    /// The next batch of a sender, which becomes idle if there is none. A write that exceeds `bytes_max` is sent alone.
+    pub(crate) fn next_batch(&mut self, sender: SenderId) -> NextBatch<P> {
         if self.waiting.is_empty() {
-            let (call, called) = oneshot::channel();
-            self.lingering.push((sender_id, call));
-            return NextBatch::Nobody(called);
+            let (resume, resumed) = oneshot::channel();
+            self.idle.push((sender, resume));
+            return NextBatch::Idle(resumed);
         }
         let mut bytes = 0usize;
-        let fits = self.waiting.iter().take(self.load_max).take_while(|write| {
-            bytes = bytes.saturating_add((self.weigh)(write));
+        let fits = self.waiting.iter().take(self.batch_max).take_while(|write| {
+            bytes = bytes.saturating_add((self.bytes_of)(write));
             bytes <= self.bytes_max
         });
         let count = fits.count().max(1);
-        NextBatch::Members(self.waiting.drain(..count).collect())
+        NextBatch::Writes(self.waiting.drain(..count).collect())
     }
 
-    /// A lane has lingered long enough. `true`: it has ended; `false`: it was called, and must look again.
-    pub(crate) fn end_lingering(&mut self, sender_id: SenderId) -> bool {
-        let uncalled = self.lingering.iter().position(|(lingering, _)| *lingering == sender_id);
-        if let Some(at) = uncalled {
-            self.lingering.swap_remove(at);
-            self.concurrency -= 1;
+    /// Ends a sender that is still idle. `false`: it was resumed, and must ask for its next batch.
+    pub(crate) fn end_if_idle(&mut self, sender: SenderId) -> bool {
+        let index = self.idle.iter().position(|(idle, _)| *idle == sender);
+        if let Some(index) = index {
+            self.idle.swap_remove(index);
+            self.senders -= 1;
         }
-        uncalled.is_some()
+        index.is_some()
     }
 
-    /// A lane that was not lingering has ended, however. `Some`: others wait, so one was opened in its place and must be run.
+    /// A sender that was not idle has ended. `Some`: writes are pending, so another was added and must be run.
     pub(crate) fn sender_ended(&mut self) -> Option<SenderId> {
-        self.concurrency -= 1;
-        self.open_sender()
+        self.senders -= 1;
+        self.add_sender()
     }
 
-    /// Lets nobody in any more; who is in still travels.
+    /// Rejects new writes; pending ones are still sent.
     pub(crate) fn close(&mut self) {
         self.closed = true;
     }
 
-    /// There are no flights any more, not even for who is in. Answers those.
+    /// Rejects new writes and returns the pending ones, which no sender can send any more.
     pub(crate) fn abandon(&mut self) -> VecDeque<P> {
         self.closed = true;
         std::mem::take(&mut self.waiting)
     }
 
-    fn open_sender(&mut self) -> Option<SenderId> {
-        if self.waiting.is_empty() || self.concurrency >= self.concurrency_max {
+    fn add_sender(&mut self) -> Option<SenderId> {
+        if self.waiting.is_empty() || self.senders >= self.senders_max {
             return None;
         }
-        self.concurrency += 1;
+        self.senders += 1;
         self.last_sender += 1;
         Some(self.last_sender)
     }
@@ -133,113 +134,113 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn writes<P>(load: NextBatch<P>) -> Vec<P> {
-        match load {
-            NextBatch::Members(writes) => writes,
-            NextBatch::Nobody(_) => Vec::new(),
+    fn writes<P>(next: NextBatch<P>) -> Vec<P> {
+        match next {
+            NextBatch::Writes(writes) => writes,
+            NextBatch::Idle(_) => Vec::new(),
         }
     }
 
-    /// A load stops before it is too heavy, and a member too heavy for any goes alone.
+    /// A batch ends before it has too many bytes, and a write with too many for any batch is sent alone.
     #[test]
-    fn loads_have_a_weight() {
+    fn batches_are_limited_in_bytes() {
         let mut pending = PendingWrites::new(1, 10, 100, |bytes| *bytes);
         for bytes in [60, 40, 1, 500, 5] {
             assert!(pending.add(bytes).is_ok());
         }
-        assert_eq!(writes(pending.load(1)), [60, 40]);
-        assert_eq!(writes(pending.load(1)), [1]);
-        assert_eq!(writes(pending.load(1)), [500]);
+        assert_eq!(writes(pending.next_batch(1)), [60, 40]);
+        assert_eq!(writes(pending.next_batch(1)), [1]);
+        assert_eq!(writes(pending.next_batch(1)), [500]);
         pending.put_back(vec![8, 9]);
-        assert_eq!(writes(pending.load(1)), [8, 9, 5]);
-        assert!(writes(pending.load(1)).is_empty());
+        assert_eq!(writes(pending.next_batch(1)), [8, 9, 5]);
+        assert!(writes(pending.next_batch(1)).is_empty());
     }
 
-    /// What a lane is about to do.
+    /// What a sender does next.
     #[derive(Debug)]
-    enum SenderTask {
-        Loading,
-        Flying,
-        Lingering(oneshot::Receiver<()>),
+    enum Sender {
+        NextBatch,
+        Sending,
+        Idle(oneshot::Receiver<()>),
         Dying,
     }
 
     struct World {
         pending: PendingWrites<u32>,
-        concurrency: Vec<(SenderId, SenderTask)>,
-        flown: Vec<u32>,
+        senders: Vec<(SenderId, Sender)>,
+        sent: Vec<u32>,
     }
 
     impl World {
-        fn open(&mut self, sender_id: Option<SenderId>) {
-            self.concurrency.extend(sender_id.map(|id| (id, SenderTask::Loading)));
+        fn run(&mut self, sender: Option<SenderId>) {
+            self.senders.extend(sender.map(|id| (id, Sender::NextBatch)));
         }
 
-        /// One step of a lane. One that lingers either hears its call or finds its time over, whatever the other says.
+        /// One step of a sender. An idle one either is resumed or finds its time over, in either order.
         fn step(&mut self, at: usize, random: u8) {
-            let (id, sender_id) = self.concurrency.remove(at);
-            let next = match sender_id {
-                SenderTask::Loading => match self.pending.load(id) {
-                    NextBatch::Members(writes) => {
-                        self.flown.extend(writes);
-                        SenderTask::Flying
+            let (id, sender) = self.senders.remove(at);
+            let next = match sender {
+                Sender::NextBatch => match self.pending.next_batch(id) {
+                    NextBatch::Writes(writes) => {
+                        self.sent.extend(writes);
+                        Sender::Sending
                     }
-                    NextBatch::Nobody(called) => SenderTask::Lingering(called),
+                    NextBatch::Idle(resumed) => Sender::Idle(resumed),
                 },
-                SenderTask::Flying if random > 200 => SenderTask::Dying,
-                SenderTask::Flying => SenderTask::Loading,
-                SenderTask::Lingering(mut called) => match random % 3 {
-                    0 if called.try_recv().is_err() => SenderTask::Lingering(called),
-                    1 if self.pending.end_lingering(id) => return,
-                    0 | 1 => SenderTask::Loading,
-                    _ => SenderTask::Lingering(called),
+                Sender::Sending if random > 200 => Sender::Dying,
+                Sender::Sending => Sender::NextBatch,
+                Sender::Idle(mut resumed) => match random % 3 {
+                    0 if resumed.try_recv().is_err() => Sender::Idle(resumed),
+                    1 if self.pending.end_if_idle(id) => return,
+                    0 | 1 => Sender::NextBatch,
+                    _ => Sender::Idle(resumed),
                 },
-                SenderTask::Dying => {
-                    let reopened = self.pending.sender_ended();
-                    return self.open(reopened);
+                Sender::Dying => {
+                    let replacement = self.pending.sender_ended();
+                    return self.run(replacement);
                 }
             };
-            self.concurrency.push((id, next));
+            self.senders.push((id, next));
         }
     }
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Members board and lanes take their steps in any order; some lanes die in the air, calls and the end of a wait cross.
-        /// Nobody is ever left waiting without a lane that will look, no more lanes are open than allowed, and everybody
-        /// travels once, in order.
+        /// Writes are added and senders take their steps in any order; some senders die while sending, and a sender may be
+        /// resumed just when its idle time ends. No write is ever left without a sender that will send it, no more senders
+        /// exist than allowed, and every write is sent once, in order.
         #[test]
-        fn nobody_waits_for_a_flight_that_never_leaves(
+        fn no_write_waits_for_a_sender_that_has_ended(
             steps in prop::collection::vec((0usize..4, any::<u8>()), 1..200),
-            concurrency_max in 1usize..4,
-            load_max in 1usize..5,
+            senders_max in 1usize..4,
+            batch_max in 1usize..5,
         ) {
-            let pending = PendingWrites::new(concurrency_max, load_max, 100, |write| *write as usize * 37 % 150);
-            let mut world = World { pending, concurrency: Vec::new(), flown: Vec::new() };
-            let mut batch = 0u32;
+            let pending = PendingWrites::new(senders_max, batch_max, 100, |write| *write as usize * 37 % 150);
+            let mut world = World { pending, senders: Vec::new(), sent: Vec::new() };
+            let mut added = 0u32;
             for (what, random) in steps {
                 if what == 0 {
-                    batch += 1;
-                    let opened = world.pending.add(batch).expect("open");
-                    world.open(opened);
-                } else if !world.concurrency.is_empty() {
-                    let at = usize::from(random) % world.concurrency.len();
+                    added += 1;
+                    let started = world.pending.add(added).expect("open");
+                    world.run(started);
+                } else if !world.senders.is_empty() {
+                    let at = usize::from(random) % world.senders.len();
                     world.step(at, random);
                 }
-                prop_assert!(world.concurrency.len() <= concurrency_max);
-                prop_assert_eq!(world.concurrency.len(), world.pending.concurrency);
-                let uncalled = world.pending.lingering.len();
-                prop_assert!(world.pending.waiting.is_empty() || world.concurrency.len() > uncalled);
+                prop_assert!(world.senders.len() <= senders_max);
+                prop_assert_eq!(world.senders.len(), world.pending.senders);
+                let idle = world.pending.idle.len();
+                prop_assert!(world.pending.waiting.is_empty() || world.senders.len() > idle);
             }
             for _ in 0..10_000 {
-                if world.concurrency.is_empty() {
+                if world.senders.is_empty() {
                     break;
                 }
                 world.step(0, 1);
             }
-            prop_assert!(world.concurrency.is_empty());
-            prop_assert_eq!(world.flown, (1..=batch).collect::<Vec<_>>());
+            prop_assert!(world.senders.is_empty());
+            prop_assert_eq!(world.sent, (1..=added).collect::<Vec<_>>());
             world.pending.close();
             prop_assert_eq!(world.pending.add(0), Err(0));
         }

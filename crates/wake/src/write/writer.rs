@@ -1,43 +1,44 @@
-//! Sending writes together, and knowing what became of each.
+//! The writer: collects writes into batches and reports the outcome of each.
 //!
-//! There is no artificial delay: idle means send now, busy means collect until the flight returns. A caller that goes away
-//! must not tear a write in the middle, so flights run in tasks of their own; a member whose row is locked, or that was
-//! refused together with others, travels alone, so that nobody waits or fails for it. How one flight learns its outcome is in
-//! [`plane`](crate::write::sender).
+//! There is no artificial delay: if no batch is being sent a write is sent at once, otherwise it is collected for the next
+//! batch. A caller that goes away must not interrupt a write, so batches are sent by tasks of their own. A write whose row
+//! is locked, or whose batch the database refused, is sent alone, so that no other waits or fails because of it.
+//! [`sender`](crate::write::sender) has how one batch learns its outcome.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use pg::Database;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, timeout};
 
 use crate::error::{Error, Result, broken};
+use crate::in_progress::{InProgress, InProgressGuard};
 use crate::metrics::WriterMetrics;
 use crate::notify::dispatcher::Dispatcher;
 use crate::options::LONGEST;
-use crate::underway::{Passage, Underway};
 use crate::write::batch::BatchedWrite;
-use crate::write::log::Log;
+use crate::write::log::BatchLog;
 use crate::write::pending::{NextBatch, PendingWrites, SenderId};
-use crate::write::sender::{BatchSender, Manner};
+use crate::write::sender::{BatchSender, SendMode};
 
-/// How flights of one kind travel.
+/// How writes of one kind are batched.
 #[derive(Debug, Clone)]
 pub struct WriterOptions {
-    /// Members per flight at most.
+    /// Writes per batch at most.
     pub max_writes: usize,
-    /// Bytes of members per flight at most, as [`BatchedWrite::bytes`] counts them.
+    /// Bytes per batch at most, as [`BatchedWrite::bytes`] counts them.
     pub max_bytes: usize,
-    /// Members that may wait for their outcome; further ones wait to be let in.
+    /// Writes that may wait for their outcome; further callers wait to be admitted.
     pub max_waiting: usize,
-    /// Writer in the air at a time, beside members that travel alone.
+    /// Batches sent at a time, besides writes that are sent alone.
     pub concurrency: usize,
-    /// How long after boarding a member is told that the database is unavailable, or its outcome unknown. An attempt under way
-    /// by then is waited for, up to `attempt_timeout`; and if an outcome cannot be learnt, all members of its flight are told when
-    /// the first one's time is up.
+    /// How long after its admission a write fails as unavailable, or as unknown. An attempt that is running by then is waited
+    /// for, up to `attempt_timeout`; and if an outcome stays unknown, all writes of the batch fail at the deadline of the
+    /// first.
     pub give_up_after: Duration,
     /// How long one attempt may take before its connection counts as dead.
     pub attempt_timeout: Duration,
@@ -56,198 +57,195 @@ impl Default for WriterOptions {
     }
 }
 
-/// How long a lane that finds nobody keeps its connection for the next: getting one costs the pool a round trip and a task switch.
-const LINGER: Duration = Duration::from_millis(20);
+/// How long an idle batch sender keeps its connection for the next write: getting one costs the pool a round trip and a task
+/// switch.
+const IDLE: Duration = Duration::from_millis(20);
 
-/// Sends one kind of write. Cheap to clone; made by [`Wake::flights`](crate::Wake::flights).
-pub struct Writer<F: BatchedWrite> {
-    inner: Arc<Inner<F>>,
+/// Sends one kind of write. Cheap to clone; made by [`Wake::writer`](crate::Wake::writer).
+pub struct Writer<B: BatchedWrite> {
+    inner: Arc<Inner<B>>,
 }
 
-impl<F: BatchedWrite> Clone for Writer<F> {
+impl<B: BatchedWrite> Clone for Writer<B> {
     fn clone(&self) -> Self {
         Writer { inner: self.inner.clone() }
     }
 }
 
-pub(crate) struct Inner<F: BatchedWrite> {
+pub(crate) struct Inner<B: BatchedWrite> {
     pub(crate) name: Arc<str>,
-    pub(crate) batched_write: F,
+    pub(crate) kind: B,
     pub(crate) db: Database,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) options: WriterOptions,
-    pub(crate) log: Log,
+    pub(crate) log: BatchLog,
     pub(crate) metrics: WriterMetrics,
     runtime: Handle,
     room: Arc<Semaphore>,
-    pending: Mutex<PendingWrites<PendingWrite<F>>>,
-    /// Members whose outcome is not known yet.
-    underway: Underway,
+    pending: Mutex<PendingWrites<PendingWrite<B>>>,
+    /// Writes whose outcome is not known yet.
+    in_progress: InProgress,
 }
 
-/// A member on its way to its outcome.
-pub(crate) struct PendingWrite<F: BatchedWrite> {
-    pub(crate) write: F::Write,
+/// A write whose outcome is not known yet.
+pub(crate) struct PendingWrite<B: BatchedWrite> {
+    pub(crate) write: B::Write,
     bytes: usize,
-    /// When it must know its outcome.
+    /// When its caller must have an outcome.
     pub(crate) deadline: Instant,
-    reply: oneshot::Sender<Result<F::Outcome>>,
-    _underway: Passage,
+    reply: oneshot::Sender<Result<B::Outcome>>,
+    _in_progress: InProgressGuard,
     _room: OwnedSemaphorePermit,
 }
 
-impl<F: BatchedWrite> PendingWrite<F> {
-    pub(crate) fn tell(self, outcome: Result<F::Outcome>) {
+impl<B: BatchedWrite> PendingWrite<B> {
+    pub(crate) fn reply(self, outcome: Result<B::Outcome>) {
         drop(self.reply.send(outcome));
     }
 }
 
-impl<F: BatchedWrite> Writer<F> {
+impl<B: BatchedWrite> Writer<B> {
     pub(crate) fn start(
         name: &str,
-        batched_write: F,
+        kind: B,
         db: &Database,
         dispatcher: &Arc<Dispatcher>,
         options: WriterOptions,
     ) -> Self {
+        let WriterOptions { concurrency, max_writes, max_bytes, .. } = options;
+        let pending = PendingWrites::new(concurrency, max_writes, max_bytes, |pending: &PendingWrite<B>| pending.bytes);
         Writer {
             inner: Arc::new(Inner {
                 name: name.into(),
-                batched_write,
+                kind,
                 db: db.clone(),
                 dispatcher: dispatcher.clone(),
-                log: Log::new(db, &dispatcher.schema),
+                log: BatchLog::new(db, &dispatcher.schema),
                 metrics: WriterMetrics::new(name),
                 runtime: Handle::current(),
                 room: Arc::new(Semaphore::new(options.max_waiting.clamp(1, Semaphore::MAX_PERMITS))),
-                pending: Mutex::new(PendingWrites::new(
-                    options.concurrency,
-                    options.max_writes,
-                    options.max_bytes,
-                    |p| p.bytes,
-                )),
-                underway: Underway::new(),
+                pending: Mutex::new(pending),
+                in_progress: InProgress::new(),
                 options,
             }),
         }
     }
 
-    /// Sends a write with the next flight and answers what became of it.
+    /// Sends a write with the next batch and returns its outcome.
     ///
-    /// Waits to be let in while `max_waiting` others are underway.
+    /// Waits to be admitted while `max_waiting` others are in progress.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the database refuses this member; [`Error::Unavailable`] if it could not be sent in time and
-    /// has not happened; [`Error::Unknown`] if it was sent and the outcome could not be learnt in time; [`Error::Closed`].
+    /// [`Error::Refused`] if the database refuses this write; [`Error::Unavailable`] if it could not be sent in time and has
+    /// not happened; [`Error::Unknown`] if it was sent and its outcome could not be learnt in time; [`Error::Closed`].
     ///
     /// # Cancel safety
-    /// Once let in, dropping the future changes nothing: the write happens, and nobody hears of it.
-    pub async fn submit(&self, write: F::Write) -> Result<F::Outcome> {
+    /// Once admitted, dropping the future changes nothing: the write happens, and its outcome is discarded.
+    pub async fn submit(&self, write: B::Write) -> Result<B::Outcome> {
         let inner = &self.inner;
         let room = inner.room.clone().acquire_owned().await.map_err(|_| inner.closed())?;
         let (reply, outcome) = oneshot::channel();
         let deadline = Instant::now() + inner.options.give_up_after.min(LONGEST);
-        let (bytes, underway) = (inner.batched_write.bytes(&write), inner.underway.begin());
-        inner.add(PendingWrite { write, bytes, deadline, reply, _underway: underway, _room: room })?;
+        let (bytes, in_progress) = (inner.kind.bytes(&write), inner.in_progress.begin());
+        inner.add(PendingWrite { write, bytes, deadline, reply, _in_progress: in_progress, _room: room })?;
         outcome.await.unwrap_or_else(|_| Err(inner.panicked()))
     }
 
-    /// Refuses new members, and returns when the outcome of every other is known.
+    /// Rejects new writes, and returns when the outcome of every admitted one is known.
     pub async fn close(&self) {
-        self.inner.pending().close();
+        self.inner.pending.lock().close();
         self.inner.room.close();
-        self.inner.underway.ended().await;
+        self.inner.in_progress.ended().await;
     }
 }
 
-impl<F: BatchedWrite> Inner<F> {
-    fn pending(&self) -> MutexGuard<'_, PendingWrites<PendingWrite<F>>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl<B: BatchedWrite> Inner<B> {
     fn closed(&self) -> Error {
         Error::Closed { what: self.name.clone() }
     }
 
     fn panicked(&self) -> Error {
-        let source = Arc::new(broken(io::ErrorKind::Other, "the flight panicked"));
+        let source = Arc::new(broken(io::ErrorKind::Other, "the batched write panicked"));
         Error::Unknown { what: self.name.clone(), source }
     }
 
-    fn add(self: &Arc<Self>, pending_write: PendingWrite<F>) -> Result<()> {
-        let opened = self.pending().add(pending_write).map_err(|_| self.closed())?;
-        self.run_sender(opened);
+    fn add(self: &Arc<Self>, pending: PendingWrite<B>) -> Result<()> {
+        let started = self.pending.lock().add(pending).map_err(|_| self.closed())?;
+        self.run_sender(started);
         Ok(())
     }
 
-    fn run_sender(self: &Arc<Self>, sender_id: Option<SenderId>) {
-        if let Some(id) = sender_id {
+    fn run_sender(self: &Arc<Self>, sender: Option<SenderId>) {
+        if let Some(id) = sender {
             self.runtime.spawn(SenderTask { inner: self.clone(), id, state: SenderState::New }.run());
         }
     }
 
-    /// Whether a connection may be kept for a moment without keeping anybody from one.
+    /// Whether an idle connection may be kept for a moment without another task waiting for it.
     fn pool_has_room(&self) -> bool {
         let pool = self.db.pool();
         pool.num_idle() > 0 || pool.size() < pool.options().get_max_connections()
     }
 
-    /// Sends members each alone, without delaying the next flight; `patient`: waiting for its row. A member that is overtaken by
-    /// a later one of the same key had no promise of order: both were under way at once.
-    pub(crate) fn send_alone(self: &Arc<Self>, pending_writes: Vec<PendingWrite<F>>, patient: bool) {
-        self.metrics.lone.increment(pending_writes.len() as u64);
-        for pending_write in pending_writes {
+    /// Sends each of these writes alone, without delaying the next batch; `patient`: waiting for its row. A later write of
+    /// the same key may overtake it: the order of concurrent writes is not guaranteed.
+    pub(crate) fn send_alone(self: &Arc<Self>, writes: Vec<PendingWrite<B>>, patient: bool) {
+        self.metrics.single.increment(writes.len() as u64);
+        for write in writes {
             let me = self.clone();
             self.runtime.spawn(async move {
-                let turns = if patient { &me.dispatcher.patient } else { &me.dispatcher.alone };
-                let _turn = turns.acquire().await;
+                let (permits, mode) = match patient {
+                    true => (&me.dispatcher.patient_permits, SendMode::Patient),
+                    false => (&me.dispatcher.single_permits, SendMode::Alone),
+                };
+                let _permit = permits.acquire().await;
                 let mut sender = BatchSender::new(me.clone());
-                let mut load = vec![pending_write];
-                while !load.is_empty() {
-                    load = sender.send(load, if patient { Manner::Patient } else { Manner::Alone }).await;
+                let mut batch = vec![write];
+                while !batch.is_empty() {
+                    batch = sender.send(batch, mode).await;
                 }
-                sender.park().await;
+                sender.release_connection().await;
             });
         }
     }
 }
 
-/// Flies as long as anybody waits, and lingers a moment longer.
-struct SenderTask<F: BatchedWrite> {
-    inner: Arc<Inner<F>>,
+/// Sends batches while writes are pending, and ends after it was [`IDLE`] for some time.
+struct SenderTask<B: BatchedWrite> {
+    inner: Arc<Inner<B>>,
     id: SenderId,
     state: SenderState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SenderState {
-    /// Never polled: its runtime takes no more tasks.
+    /// Never polled: its runtime is shutting down.
     New,
     Running,
     Ended,
 }
 
-impl<F: BatchedWrite> SenderTask<F> {
+impl<B: BatchedWrite> SenderTask<B> {
     async fn run(mut self) {
         self.state = SenderState::Running;
         let mut sender = BatchSender::new(self.inner.clone());
         loop {
-            // Whoever was woken together with the first member comes along.
+            // Writes submitted in the same tick of the runtime go into the same batch.
             tokio::task::yield_now().await;
-            let load = self.inner.pending().load(self.id);
-            match load {
-                NextBatch::Members(mut load) => {
-                    load.sort_by_cached_key(|pending_write| self.inner.batched_write.key(&pending_write.write));
-                    let again = sender.send(load, Manner::Together).await;
-                    self.inner.pending().put_back(again);
+            let next = self.inner.pending.lock().next_batch(self.id);
+            match next {
+                NextBatch::Writes(mut batch) => {
+                    batch.sort_by_cached_key(|pending| self.inner.kind.key(&pending.write));
+                    let unsent = sender.send(batch, SendMode::Batch).await;
+                    self.inner.pending.lock().put_back(unsent);
                 }
-                NextBatch::Nobody(called) => {
+                NextBatch::Idle(resumed) => {
                     if !self.inner.pool_has_room() {
-                        sender.park().await;
+                        sender.release_connection().await;
                     }
-                    if timeout(LINGER, called).await.is_err() && self.inner.pending().end_lingering(self.id) {
+                    if timeout(IDLE, resumed).await.is_err() && self.inner.pending.lock().end_if_idle(self.id) {
                         self.state = SenderState::Ended;
-                        return sender.park().await;
+                        return sender.release_connection().await;
                     }
                 }
             }
@@ -255,18 +253,18 @@ impl<F: BatchedWrite> SenderTask<F> {
     }
 }
 
-impl<F: BatchedWrite> Drop for SenderTask<F> {
+impl<B: BatchedWrite> Drop for SenderTask<B> {
     fn drop(&mut self) {
-        if self.state == SenderState::Ended || self.inner.pending().end_lingering(self.id) {
+        if self.state == SenderState::Ended || self.inner.pending.lock().end_if_idle(self.id) {
             return;
         }
-        let reopened = self.inner.pending().sender_ended();
+        let replacement = self.inner.pending.lock().sender_ended();
         if self.state == SenderState::Running && std::thread::panicking() {
-            // The product's code panicked, and the next member must find a lane.
-            self.inner.run_sender(reopened);
-        } else if reopened.is_some() {
-            // The runtime is going away: there are no lanes any more.
-            let abandoned = self.inner.pending().abandon();
+            // The product's code panicked; the remaining writes need another sender.
+            self.inner.run_sender(replacement);
+        } else if replacement.is_some() {
+            // The runtime is shutting down: no sender can run any more.
+            let abandoned = self.inner.pending.lock().abandon();
             drop(abandoned);
         }
     }

@@ -1,4 +1,4 @@
-//! Claims that die and waiters that go away: their items reach somebody else.
+//! Claims that die and waiters that go away: their items reach another waiter.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -8,34 +8,36 @@ use pg::testing::TestDb;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::fixture::{LEASE, PATIENCE, Stranger, eventually, options, settled, start_connected, take, waiter, waiting};
+use crate::fixture::{
+    LEASE, OtherProgram, PATIENCE, eventually, options, polls_ended, start_connected, take, waiter, waiting,
+};
 
-/// A claim that locks a due row and dies rings nobody; its row is looked for again until it can be had.
-/// Another program holds the row for so long that the pauses between looks have grown to their longest, and is ended.
+/// A claim that locks a due row and dies sends no notification; polls are repeated until the row is free.
+/// Another program holds the row until the pauses between polls have grown to the longest, and is ended.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_whose_claimer_died_is_picked_up_within_a_second() {
     let db = TestDb::new().await;
     let jobs = start_connected(db.database(), db.schema(), options()).await;
-    let (mut dying, mut stranger) = (Stranger::of(&db).await, Stranger::of(&db).await);
-    let id = stranger.insert("q").await;
+    let (mut dying, mut other) = (OtherProgram::of(&db).await, OtherProgram::of(&db).await);
+    let id = other.insert("q").await;
     dying.run(&format!("begin; select from {{schema}}.job where id = {id} for update")).await;
     let waits = waiter(&jobs, "q");
     let held = Instant::now();
-    eventually("looks skip the row", async || jobs.claims.counts().skipped_polls >= 8).await;
-    // The pauses double from 10 ms; other reasons to look may cut a few of them short.
-    assert!(held.elapsed() > Duration::from_millis(300), "eight looks in {:?} are too many", held.elapsed());
+    eventually("polls skip the row", async || jobs.claims.counts().skipped_polls >= 8).await;
+    // The pauses double from 10 ms; other reasons to poll may shorten a few of them.
+    assert!(held.elapsed() > Duration::from_millis(300), "eight polls in {:?} are too many", held.elapsed());
 
     let end = format!("select pg_terminate_backend({})", dying.backend().await);
-    stranger.run(&end).await;
+    other.run(&end).await;
     let died = Instant::now();
     assert_eq!(waits.await.expect("served").id, id);
     assert!(died.elapsed() < Duration::from_millis(1_500), "after {:?}", died.elapsed());
 }
 
-/// Items of waiters that went away do not sit out a lease, and their attempts are not counted.
+/// Items of waiters that went away do not stay leased, and their attempts are not counted.
 /// Waiters are dropped at random moments while jobs arrive; every job is done soon, at its first attempt.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_lost_with_waiters_that_go_away_at_any_moment() {
+async fn waiters_that_go_away_at_any_moment_lose_no_item() {
     const JOBS: usize = 400;
     let db = TestDb::new().await;
     let jobs = start_connected(db.database(), db.schema(), options()).await;
@@ -49,7 +51,7 @@ async fn nothing_is_lost_with_waiters_that_go_away_at_any_moment() {
                 let claim = jobs.claim("q", LEASE, Instant::now() + PATIENCE);
                 let Ok(claimed) = timeout(patience, claim).await else { continue };
                 let Some(job) = claimed.expect("a claim") else { continue };
-                assert_eq!(job.attempt, 1, "job {} was charged for a waiter that went away", job.id);
+                assert_eq!(job.attempt, 1, "job {} counted an attempt of a waiter that went away", job.id);
                 assert!(jobs.done("q", &job).await.expect("done"));
                 done.lock().expect("no panic").insert(job.id);
             }
@@ -68,12 +70,12 @@ async fn nothing_is_lost_with_waiters_that_go_away_at_any_moment() {
     assert_eq!(jobs.claims.health().waiters, 0);
 }
 
-/// What measures time has the machine to itself.
+/// Tests that measure time run alone.
 mod alone {
     use super::*;
 
     /// Claimed items whose waiter is gone are with another waiter within 50 ms, as if they had never been claimed.
-    /// The median of several times, from dropping the claim to the other waiter's having it.
+    /// The median of several times, from dropping the claim to its delivery to the other waiter.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_dropped_waiters_item_reaches_another_within_50_ms() {
         const ROUNDS: usize = 21;
@@ -99,7 +101,7 @@ mod alone {
         assert!(took[ROUNDS / 2] < Duration::from_millis(50), "{took:?}");
     }
 
-    /// The end of a lease is a due time like any other: the job of a worker that died is somebody else's then.
+    /// The end of a lease is a due time like any other: another worker then gets the job of one that died.
     /// A lease of a second, claimed and forgotten; the next claim waits for its end and no longer.
     #[tokio::test(flavor = "multi_thread")]
     async fn the_end_of_a_lease_is_on_time() {
@@ -116,8 +118,8 @@ mod alone {
         assert!(!jobs.done("q", &lost).await.expect("an old token"));
     }
 
-    /// Who waits beside a worker that takes a job and dies has the job when its lease ends, although nothing rings.
-    /// Two wait in one group with a lease of a second each; one job comes, and whoever gets it forgets it.
+    /// A waiter beside a worker that claims a job and dies gets the job when its lease ends, without a wake-up.
+    /// Two wait in one group with a lease of a second each; one job comes, and the one that gets it forgets it.
     #[tokio::test(flavor = "multi_thread")]
     async fn a_waiter_beside_a_dead_worker_has_its_job_when_the_lease_ends() {
         let db = TestDb::new().await;
@@ -129,7 +131,7 @@ mod alone {
             waits.spawn(async move { jobs.claim("q", lease, Instant::now() + PATIENCE).await });
         }
         waiting(&jobs, 2).await;
-        settled(&jobs).await;
+        polls_ended(&jobs).await;
         let id = jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
         for attempt in [1, 2] {
             let job = waits.join_next().await.expect("a waiter").expect("alive").expect("a claim").expect("a job");

@@ -1,4 +1,4 @@
-//! Channels whose payload is a due time: other processes learn when to look, by the database's clock.
+//! Channels whose payload is a due time: other processes learn when to poll, by the database's clock.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
 use wake::{Channel, Claim, Consumer, Payload, PollRequest, PollResult, Topic, Wake, channel_name};
 
-use crate::fixture::{PATIENCE, Stranger, eventually, options};
+use crate::fixture::{OtherProgram, PATIENCE, eventually, options};
 
-/// How far the timers of these tests are away.
+/// How far in the future the timers of these tests are.
 const AHEAD: Duration = Duration::from_millis(1_500);
 
-/// Timers: a table of due times, each taken by removing it.
+/// A table of timers, each claimed by deleting it.
 struct Timers {
     channel: Channel,
     take: Sql,
@@ -50,8 +50,8 @@ impl Claim for Timers {
 }
 
 async fn timers(db: &TestDb) -> (Wake, Consumer<Timers>) {
-    Migrator::new(db.schema(), vec![Wake::component()]).run(db.database()).await.expect("make the engine's tables");
-    Stranger::of(db).await.run("create table {schema}.timer (id bigint primary key, due_at timestamptz)").await;
+    Migrator::new(db.schema(), vec![Wake::component()]).run(db.database()).await.expect("create the tables");
+    OtherProgram::of(db).await.run("create table {schema}.timer (id bigint primary key, due_at timestamptz)").await;
     let wake = Wake::start(db.database(), db.schema(), options());
     let channel = wake.channel("timers", Payload::Due);
     let take = "with taken as (delete from {schema}.timer where id in ( \
@@ -63,18 +63,18 @@ async fn timers(db: &TestDb) -> (Wake, Consumer<Timers>) {
     let due = "select exists (select from {schema}.timer where due_at <= now())";
     let timers = Timers { channel, take: db.schema().sql(take), due: db.schema().sql(due) };
     let consumer = wake.consumer("timers", timers);
-    eventually("the listener hears", async || wake.health().is_connected()).await;
+    eventually("the listener is connected", async || wake.health().is_connected()).await;
     (wake, consumer)
 }
 
-/// Waits for a timer, while another program sets one that is due after [`AHEAD`] and rings with `payload`. Answers how many looks
-/// were made before it was due, and how late it was.
+/// Waits for a timer, while another program sets one that is due after [`AHEAD`] and notifies with `payload`. Returns how many
+/// polls were made before it was due, and how late it was.
 async fn waits_for(db: &TestDb, consumer: &Consumer<Timers>, id: i64, payload: &str) -> (u64, Duration) {
     let waits = tokio::spawn({
         let consumer = consumer.clone();
         async move { consumer.claim((), 1, (), Instant::now() + PATIENCE).await }
     });
-    eventually("it has looked", async || {
+    eventually("it has polled", async || {
         consumer.health().waiters == 1 && consumer.counts().empty_polls == consumer.counts().polls - (id as u64 - 1)
     })
     .await;
@@ -86,7 +86,7 @@ async fn waits_for(db: &TestDb, consumer: &Consumer<Timers>, id: i64, payload: &
         AHEAD.as_millis()
     );
     let asked = Instant::now();
-    Stranger::of(db).await.run(&set).await;
+    OtherProgram::of(db).await.run(&set).await;
     let set = Instant::now();
     tokio::time::sleep_until(asked + AHEAD / 2).await;
     let early = consumer.counts().polls - before;
@@ -96,53 +96,53 @@ async fn waits_for(db: &TestDb, consumer: &Consumer<Timers>, id: i64, payload: &
     (early, set.elapsed().saturating_sub(AHEAD))
 }
 
-/// A due time heard from another program is slept until: no look at once, and none late.
-/// The ring carries the delay, which the server makes a time of its own clock.
+/// A waiter sleeps until a due time received from another program: no poll at once, and none late.
+/// The notification contains the delay, which the server turns into a time of its own clock.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_due_time_heard_is_slept_until() {
+async fn waiters_sleep_until_a_received_due_time() {
     let db = TestDb::new().await;
     let (_wake, consumer) = timers(&db).await;
     let (early, late) = waits_for(&db, &consumer, 1, &format!("+{}", AHEAD.as_millis())).await;
-    assert_eq!(early, 0, "it looked before there could be anything");
+    assert_eq!(early, 0, "it polled before the timer was due");
     assert!(late < Duration::from_secs(1), "{late:?} late");
 }
 
-/// A payload that is no due time means now: the look answers when to come back.
+/// A payload that is no due time means now: the poll returns the next due time.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unreadable_due_time_is_a_look_now() {
+async fn an_unreadable_due_time_causes_a_poll_now() {
     let db = TestDb::new().await;
     let (_wake, consumer) = timers(&db).await;
     let (early, late) = waits_for(&db, &consumer, 1, "soon").await;
-    assert!(early >= 1, "it did not look");
+    assert!(early >= 1, "it did not poll");
     assert!(late < Duration::from_secs(1), "{late:?} late");
 }
 
-/// An item whose waiter went away goes as it is to the next waiter it fits.
-/// What is taken here is gone from the table and cannot be given back, so nothing else can bring it; and one look takes one timer at a
-/// time, so the second waiter cannot have had it from the table.
+/// An item whose waiter went away is handed to the next waiter it fits.
+/// A claimed timer is deleted and cannot be given back, and one poll claims one timer at a time, so the second waiter cannot
+/// get it from the table.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_item_whose_waiter_is_gone_goes_to_the_next_it_fits() {
+async fn an_item_whose_waiter_is_gone_is_handed_to_the_next() {
     let db = TestDb::new().await;
     let (_wake, consumer) = timers(&db).await;
-    Stranger::of(&db).await.run("insert into {schema}.timer values (1, now())").await;
+    OtherProgram::of(&db).await.run("insert into {schema}.timer values (1, now())").await;
     let first = consumer.claim((), 1, (), Instant::now() + PATIENCE).await.expect("a claim").expect("the timer");
     let second = tokio::spawn({
         let consumer = consumer.clone();
         async move { consumer.claim((), 1, (), Instant::now() + PATIENCE).await }
     });
-    eventually("it waits", async || consumer.health().waiters == 1).await;
+    eventually("the second waits", async || consumer.health().waiters == 1).await;
     drop(first);
     let had = second.await.expect("no panic").expect("a claim").expect("the timer").accept();
     assert_eq!(had, [1]);
     assert_eq!(consumer.counts().given_back, 1);
 }
 
-/// Of two timers due at once a waiter who takes one knows of the other: who comes next has it, although nothing rings.
+/// Of two timers due at once, a poll that claims one reports the other: the next waiter gets it without a wake-up.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_full_claim_left_is_there_for_the_next() {
+async fn the_rest_of_a_full_claim_reaches_the_next_waiter() {
     let db = TestDb::new().await;
     let (_wake, consumer) = timers(&db).await;
-    Stranger::of(&db).await.run("insert into {schema}.timer values (1, now()), (2, now() + interval '1 ms')").await;
+    OtherProgram::of(&db).await.run("insert into {schema}.timer values (1, now()), (2, now() + interval '1 ms')").await;
     for id in [1, 2] {
         let had = consumer.claim((), 1, (), Instant::now() + PATIENCE).await.expect("a claim").expect("a timer");
         assert_eq!(had.accept(), [id]);

@@ -13,13 +13,13 @@ use tokio::time::{Instant, sleep};
 
 use crate::jobs::{Job, Jobs};
 
-/// Longer than any test: what happens by such an interval has not happened at all.
+/// Longer than any test: an interval that never passes.
 pub(crate) const NEVER: Duration = Duration::from_secs(3_600);
-/// The lease of claims that should not end by themselves: far beyond [`PATIENCE`], so that nothing in time can have come by the end of one.
+/// A lease that does not end during a test: far beyond [`PATIENCE`].
 pub(crate) const LEASE: Duration = Duration::from_secs(120);
 
-/// Options under which nothing but rings, due times and resyncs brings work: no fallback, and no polling because a busy machine
-/// woke somebody late.
+/// Options under which only wake-ups, due times and resyncs bring work: no fallback, and no aggressive polling because a busy
+/// machine polled late.
 pub(crate) fn options() -> wake::Options {
     wake::Options {
         fallback_poll_interval: NEVER,
@@ -29,7 +29,7 @@ pub(crate) fn options() -> wake::Options {
     }
 }
 
-/// Options with polling that ends soon after its reason is gone.
+/// Options with aggressive polling that ends soon after its reason is gone.
 pub(crate) fn briefly_polling() -> wake::Options {
     wake::Options { aggressive_poll_duration: Duration::from_millis(500), aggressive_exit_threshold: 3, ..options() }
 }
@@ -39,35 +39,35 @@ pub(crate) async fn start(db: &Database, schema: &Schema, options: wake::Options
     Jobs::start(db, schema, options).await.expect("start the queue")
 }
 
-/// A queue that hears notifications.
+/// A queue whose listener is connected.
 pub(crate) async fn start_connected(db: &Database, schema: &Schema, options: wake::Options) -> Jobs {
     let jobs = start(db, schema, options).await;
-    hearing(&jobs).await;
+    connected(&jobs).await;
     jobs
 }
 
-/// A queue that logs in as a role of its own, by which its connections and statements are told from others'. The tables are the
-/// owner's.
+/// A queue that logs in as a role of its own, which identifies its connections and statements. The tables belong to the
+/// owner.
 pub(crate) async fn start_as(role: &CountingRole, db: &TestDb, options: wake::Options) -> Jobs {
     drop(start(db.database(), db.schema(), options.clone()).await);
     start(role.database(), db.schema(), options).await
 }
 
-/// Waits until notifications are heard.
-pub(crate) async fn hearing(jobs: &Jobs) {
-    eventually("the listener hears", async || jobs.wake.health().is_connected()).await;
+/// Waits until the listener is connected.
+pub(crate) async fn connected(jobs: &Jobs) {
+    eventually("the listener is connected", async || jobs.wake.health().is_connected()).await;
 }
 
-/// Waits until so many intentions wait and no look is being made for them.
+/// Waits until there are this many waiters and no poll is running.
 pub(crate) async fn waiting(jobs: &Jobs, waiters: usize) {
-    eventually("they wait", async || jobs.claims.health().waiters == waiters).await;
-    settled(jobs).await;
+    eventually("the waiters wait", async || jobs.claims.health().waiters == waiters).await;
+    polls_ended(jobs).await;
 }
 
-/// Waits until nothing has been looked for during a few glances.
-pub(crate) async fn settled(jobs: &Jobs) {
+/// Waits until several checks in a row see no new poll.
+pub(crate) async fn polls_ended(jobs: &Jobs) {
     let (mut before, mut calm) = (jobs.claims.counts(), 0);
-    eventually("looks come to an end", async || {
+    eventually("polls end", async || {
         let now = jobs.claims.counts();
         calm = if now == before { calm + 1 } else { 0 };
         before = now;
@@ -76,25 +76,25 @@ pub(crate) async fn settled(jobs: &Jobs) {
     .await;
 }
 
-/// Waits until nothing that happened at the start is in doubt any more: a second after the listener began to hear, or somebody else
-/// rang, all groups that sleep are swept once. If there was nobody to sweep for then, nothing tells that it is over.
-pub(crate) async fn undoubted(jobs: &Jobs) {
+/// Waits until the recheck after the start is over: a second after the listener was connected, or another process notified,
+/// all sleeping groups are swept once. Without sleeping groups there is no sign of its end, so this waits for a fixed time.
+pub(crate) async fn rechecked(jobs: &Jobs) {
     sleep(wake::TRAILING * 3 / 2).await;
-    settled(jobs).await;
+    polls_ended(jobs).await;
 }
 
-/// The same queue as another process has it: the same tables, and nothing in common in memory.
-pub(crate) struct Elsewhere {
+/// The same queue as in another process: the same tables, and nothing shared in memory.
+pub(crate) struct OtherProcess {
     pub(crate) jobs: Jobs,
-    _way: Proxy,
+    _proxy: Proxy,
 }
 
-impl Elsewhere {
-    pub(crate) async fn start(db: &TestDb, options: wake::Options) -> Elsewhere {
-        // Another address makes it another database to everything that is kept once per database.
-        let way = Proxy::start(db).await;
-        let database = Database::connect_lazy(way.url(), pg::Options::default()).expect("a pool through a proxy");
-        Elsewhere { jobs: start(&database, db.schema(), options).await, _way: way }
+impl OtherProcess {
+    pub(crate) async fn start(db: &TestDb, options: wake::Options) -> OtherProcess {
+        // Another address makes it another database to everything that exists once per database.
+        let proxy = Proxy::start(db).await;
+        let database = Database::connect_lazy(proxy.url(), pg::Options::default()).expect("a pool through a proxy");
+        OtherProcess { jobs: start(&database, db.schema(), options).await, _proxy: proxy }
     }
 }
 
@@ -110,20 +110,20 @@ pub(crate) fn waiter(jobs: &Jobs, queue: &str) -> JoinHandle<Job> {
     tokio::spawn(async move { take(&jobs, &queue).await })
 }
 
-/// Another program with a connection of its own, which knows nothing of the engine.
-pub(crate) struct Stranger {
+/// Another program with a connection of its own, which does not use the engine.
+pub(crate) struct OtherProgram {
     pub(crate) conn: PgConnection,
     schema: Schema,
 }
 
-impl Stranger {
-    pub(crate) async fn connect(url: &str, schema: &Schema) -> Stranger {
+impl OtherProgram {
+    pub(crate) async fn connect(url: &str, schema: &Schema) -> OtherProgram {
         let options: PgConnectOptions = url.parse().expect("the URL of a test server");
-        Stranger { conn: options.connect().await.expect("connect"), schema: schema.clone() }
+        OtherProgram { conn: options.connect().await.expect("connect"), schema: schema.clone() }
     }
 
-    pub(crate) async fn of(db: &TestDb) -> Stranger {
-        Stranger::connect(db.url(), db.schema()).await
+    pub(crate) async fn of(db: &TestDb) -> OtherProgram {
+        OtherProgram::connect(db.url(), db.schema()).await
     }
 
     /// Runs statements.
@@ -145,38 +145,38 @@ impl Stranger {
         sqlx::query_scalar(self.schema.sql(sql)).fetch_one(&mut self.conn).await.expect("ask")
     }
 
-    /// Adds a job; the trigger rings.
+    /// Adds a job; the trigger notifies.
     pub(crate) async fn insert(&mut self, queue: &str) -> i64 {
         self.insert_due(queue, "now()").await
     }
 
-    /// Adds a job that is due at an SQL expression; the trigger rings.
+    /// Adds a job that is due at an SQL expression; the trigger notifies.
     pub(crate) async fn insert_due(&mut self, queue: &str, due_at: &str) -> i64 {
         let insert = format!("insert into {{schema}}.job (queue, body, due_at) values ($1, '', {due_at}) returning id");
         let insert = self.schema.sql(&insert);
         sqlx::query_scalar(&insert).bind(queue).fetch_one(&mut self.conn).await.expect("insert")
     }
 
-    /// Adds a job as a sender leaves it that dies before it rings.
-    pub(crate) async fn insert_unheard(&mut self, queue: &str) -> i64 {
+    /// Adds a job without a notification, like a sender that dies before it notifies.
+    pub(crate) async fn insert_without_notify(&mut self, queue: &str) -> i64 {
         self.run("begin; set local search_path = reveille_own").await;
         let id = self.insert(queue).await;
         self.run("commit").await;
         id
     }
 
-    /// The ids of all jobs there are.
+    /// The ids of all jobs.
     pub(crate) async fn ids(&mut self) -> HashSet<i64> {
         let ids = self.schema.sql("select id from {schema}.job");
         sqlx::query_scalar(&ids).fetch_all(&mut self.conn).await.expect("read ids").into_iter().collect()
     }
 
-    /// How many jobs there are.
+    /// The number of jobs.
     pub(crate) async fn jobs(&mut self) -> i64 {
         self.ask("select count(*) from {schema}.job").await
     }
 
-    /// Its backend.
+    /// The process id of its backend.
     pub(crate) async fn backend(&mut self) -> i32 {
         self.ask("select pg_backend_pid()").await
     }

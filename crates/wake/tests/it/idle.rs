@@ -1,4 +1,4 @@
-//! What waiting costs: nothing. And what somebody else's open transaction costs: nothing much.
+//! Waiting costs nothing, and an open transaction of another session costs little.
 
 use std::time::Duration;
 
@@ -7,13 +7,14 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::fixture::{
-    LEASE, Stranger, eventually, hearing, options, start_as, start_connected, take, undoubted, waiter,
+    LEASE, OtherProgram, connected, eventually, options, rechecked, start_as, start_connected, take, waiter,
 };
 use crate::jobs::Jobs;
 
-/// How long idleness is watched.
+/// How long an idle queue is observed.
 const WATCHED: Duration = Duration::from_secs(60);
-/// What only the fallback's statement has in it. Its leading comment would be clearer, but since PostgreSQL 18 the statistics omit that.
+/// Text that only the sweep statement contains. Its leading comment would be clearer, but PostgreSQL 18 omits that in the
+/// statistics.
 const SWEEP: &str = "with ordinality";
 /// A consumer that waits comes back this often.
 const COMES_BACK: Duration = Duration::from_secs(1);
@@ -27,24 +28,24 @@ fn waiters(jobs: &Jobs) -> JoinSet<()> {
             let queue = if number < 4 { "a" } else { "b" };
             loop {
                 let nothing = jobs.claim(queue, LEASE, Instant::now() + COMES_BACK).await.expect("a claim");
-                assert!(nothing.is_none(), "nobody added a job");
+                assert!(nothing.is_none(), "no job was added");
             }
         });
     }
     waiters
 }
 
-/// Waiting asks the database nothing, however many wait and however often they come back.
+/// Waiting sends no statement, however many waiters there are and however often they come back.
 /// The server counts the statements of this test's role over a minute, with the default options.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_minute_of_waiting_makes_no_statement() {
     let db = TestDb::new().await;
     let Some(role) = db.counting_role().await else { return };
     let jobs = start_as(&role, &db, wake::Options::default()).await;
-    hearing(&jobs).await;
+    connected(&jobs).await;
     let mut waiters = waiters(&jobs);
-    eventually("both groups know", async || jobs.claims.counts().empty_polls >= 2).await;
-    undoubted(&jobs).await;
+    eventually("both groups are known to be empty", async || jobs.claims.counts().empty_polls >= 2).await;
+    rechecked(&jobs).await;
 
     let before = role.statements().await;
     sleep(WATCHED).await;
@@ -53,7 +54,7 @@ async fn a_minute_of_waiting_makes_no_statement() {
     assert!(waiters.try_join_next().is_none(), "a waiter ended");
 }
 
-/// With a fallback every five seconds, idleness costs exactly that: one statement for all groups together.
+/// With a fallback every five seconds, an idle queue sends exactly that: one statement for all groups together.
 /// The server counts over a minute that begins half an interval after a fallback, so that twelve fall into it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_minute_of_waiting_makes_the_fallbacks_statements_and_no_other() {
@@ -62,12 +63,12 @@ async fn a_minute_of_waiting_makes_the_fallbacks_statements_and_no_other() {
     let Some(role) = db.counting_role().await else { return };
     let five = wake::Options { fallback_poll_interval: fallback, ..options() };
     let jobs = start_as(&role, &db, five).await;
-    hearing(&jobs).await;
+    connected(&jobs).await;
     let mut waiters = waiters(&jobs);
-    // Sweeps are made as well because the listener has just begun to hear; count from between two later ones.
-    undoubted(&jobs).await;
-    let doubts = jobs.claims.counts().sweeps;
-    eventually("a fallback", async || jobs.claims.counts().sweeps > doubts).await;
+    // The listener has just connected, which causes sweeps too; begin between two later ones.
+    rechecked(&jobs).await;
+    let rechecks = jobs.claims.counts().sweeps;
+    eventually("a fallback", async || jobs.claims.counts().sweeps > rechecks).await;
     let begin = Instant::now() + fallback / 2;
     sleep_until(begin).await;
 
@@ -83,12 +84,12 @@ async fn a_minute_of_waiting_makes_the_fallbacks_statements_and_no_other() {
 /// A transaction left open for a minute, holding a snapshot and one job's row, delays that job and no other.
 /// Jobs are added, claimed and finished all the while; the last ten seconds are hardly slower than the first.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transaction_idle_for_a_minute_delays_nobody_else() {
+async fn a_transaction_idle_for_a_minute_delays_no_other_job() {
     const SPAN: Duration = Duration::from_secs(10);
     let db = TestDb::new().await;
     let jobs = start_connected(db.database(), db.schema(), options()).await;
-    let (mut idle, mut stranger) = (Stranger::of(&db).await, Stranger::of(&db).await);
-    let held = stranger.insert("q").await;
+    let (mut idle, mut other) = (OtherProgram::of(&db).await, OtherProgram::of(&db).await);
+    let held = other.insert("q").await;
     let hold = format!(
         "begin isolation level repeatable read; select txid_current(); \
          select from {{schema}}.job where id = {held} for update"

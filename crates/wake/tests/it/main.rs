@@ -1,7 +1,7 @@
-//! The engine against a real PostgreSQL, by way of the job queue of `examples/jobs`.
+//! The engine against a real PostgreSQL, with the job queue of `examples/jobs`.
 
 #[path = "../../examples/jobs/jobs.rs"]
-#[allow(unreachable_pub, dead_code)] // The product as the example has it; a test uses what it needs.
+#[allow(unreachable_pub, dead_code)] // The example's product; a test uses part of it.
 mod jobs;
 
 mod claims;
@@ -14,12 +14,12 @@ mod metrics;
 mod mode;
 mod outcomes;
 mod panics;
+mod poll_order;
 mod prefetch;
 mod process;
 mod processes;
 mod registry;
 mod restart;
 mod schema;
-mod turns;
 mod wake_ups;
 mod writer;

@@ -1,4 +1,4 @@
-//! What the engine counts reaches the application's recorder under the documented names.
+//! Metrics reach the application's recorder under their documented names.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -10,10 +10,12 @@ use metrics::{
 use pg::Database;
 use pg::testing::{Proxy, TestDb};
 
-use crate::fixture::{Stranger, briefly_polling, eventually, hearing, options, start_connected, take, waiter, waiting};
-use crate::prefetch::{crowd, tickets};
+use crate::fixture::{
+    OtherProgram, briefly_polling, connected, eventually, options, start_connected, take, waiter, waiting,
+};
+use crate::prefetch::{take_many, tickets};
 
-/// Remembers the names and kinds under which something was recorded.
+/// Collects the names and kinds of recorded metrics.
 #[derive(Clone, Default)]
 struct Recorded(Arc<Mutex<BTreeSet<(String, &'static str)>>>);
 
@@ -86,10 +88,10 @@ impl Recorder for Recorded {
     }
 }
 
-/// Every documented metric is recorded, under its name and as its kind, by a run in which everything happens that is counted.
-/// A recorder of the test's own takes notes; faults are made by a proxy, a lock and a small registry.
+/// Every documented metric is recorded, under its name and kind, by a run in which every counted event happens.
+/// The test has its own recorder; a proxy, a lock and a small registry cause the faults.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_metric_is_recorded_by_a_run_that_has_everything() {
+async fn every_documented_metric_is_recorded() {
     let recorded = Recorded::default();
     metrics::set_global_recorder(recorded.clone()).expect("no other recorder");
     let db = TestDb::new().await;
@@ -97,48 +99,48 @@ async fn every_metric_is_recorded_by_a_run_that_has_everything() {
     let behind = Database::connect_lazy(proxy.url(), pg::Options::default()).expect("a pool");
     let small = wake::Options { max_waiters: 1, ..briefly_polling() };
     let jobs = start_connected(&behind, db.schema(), small).await;
-    let mut stranger = Stranger::of(&db).await;
+    let mut other = OtherProgram::of(&db).await;
 
-    // A waiter beyond the registry's room, rings from here and elsewhere, and an item given back.
+    // A waiter too many, wake-ups from here and from another program, and an item given back.
     let waits = waiter(&jobs, "q");
     waiting(&jobs, 1).await;
     jobs.claims.claim_now("q".to_owned(), 1, Duration::ZERO).await.expect_err("no room");
     jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
     let job = waits.await.expect("served");
-    stranger.insert("given").await;
+    other.insert("given").await;
     drop(jobs.claims.claim_now("given".to_owned(), 1, Duration::from_secs(60)).await.expect("a claim").expect("a job"));
 
-    // A locked row: skipped by a look, and waited for by a lone member.
-    let held = stranger.insert("held").await;
-    stranger.run(&format!("begin; select from {{schema}}.job where id in ({held}, {}) for update", job.id)).await;
+    // A locked row: skipped by a poll, and waited for by a write that is sent alone.
+    let held = other.insert("held").await;
+    other.run(&format!("begin; select from {{schema}}.job where id in ({held}, {}) for update", job.id)).await;
     let skips = waiter(&jobs, "held");
-    eventually("a look skips the row", async || jobs.claims.counts().skipped_polls > 0).await;
+    eventually("a poll skips the row", async || jobs.claims.counts().skipped_polls > 0).await;
     let finishes = tokio::spawn({
         let jobs = jobs.clone();
         async move { jobs.done("q", &job).await }
     });
-    let lone = (String::from("reveille_wake_lone_members_total"), "counter");
-    eventually("a member travels alone", async || recorded.0.lock().expect("no panic").contains(&lone)).await;
-    stranger.run("commit").await;
+    let single = (String::from("reveille_wake_single_writes_total"), "counter");
+    eventually("a write is sent alone", async || recorded.0.lock().expect("no panic").contains(&single)).await;
+    other.run("commit").await;
     skips.await.expect("served");
     assert!(finishes.await.expect("no panic").expect("an outcome"));
 
-    // A look that fails, polling for it, and the listener lost and back.
+    // A poll that fails, aggressive polling, and the listener lost and reconnected.
     let cut = proxy.cut_request_with("fails");
     let fails = waiter(&jobs, "fails");
     cut.happened().await;
-    eventually("the look failed", async || jobs.claims.counts().failed_polls > 0).await;
+    eventually("the poll failed", async || jobs.claims.counts().failed_polls > 0).await;
     proxy.cut();
-    eventually("the loss is noticed", async || !jobs.wake.health().is_connected()).await;
-    hearing(&jobs).await;
+    eventually("the loss is detected", async || !jobs.wake.health().is_connected()).await;
+    connected(&jobs).await;
     eventually("it sweeps", async || jobs.claims.counts().sweeps > 0).await;
-    stranger.insert("fails").await;
+    other.insert("fails").await;
     fails.await.expect("served");
 
-    // A crowd that is claimed for ahead.
-    let crowded = TestDb::new().await;
-    let (_wake, tickets) = tickets(&crowded).await;
-    crowd(&tickets).await;
+    // Prefetching.
+    let db = TestDb::new().await;
+    let (_wake, tickets) = tickets(&db).await;
+    take_many(&tickets).await;
 
     let recorded = recorded.0.lock().expect("no panic").clone();
     let documented: BTreeSet<(String, &str)> =
@@ -146,9 +148,9 @@ async fn every_metric_is_recorded_by_a_run_that_has_everything() {
     assert_eq!(recorded, documented);
 }
 
-/// Counts say what happened, to the look: one for the newcomer, one for the ring.
+/// Counts are exact: one poll for the new waiter, one for the wake-up.
 #[tokio::test(flavor = "multi_thread")]
-async fn counts_tell_looks_from_items() {
+async fn polls_and_items_are_counted_exactly() {
     let db = TestDb::new().await;
     let jobs = start_connected(db.database(), db.schema(), options()).await;
     let waits = waiter(&jobs, "q");

@@ -1,4 +1,4 @@
-//! A product's own code that panics, and a runtime that goes away: nobody else is left waiting.
+//! Product code that panics, and a runtime that shuts down: no other caller is left waiting.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,10 +10,10 @@ use sqlx::PgConnection;
 use tokio::time::{Instant, timeout};
 use wake::{Channel, Claim, Error, Payload, PollRequest, PollResult, Topic, Wake, WriterOptions};
 
-use crate::fixture::{PATIENCE, Stranger, eventually, options};
-use crate::writer::{PANICS, marks, under_way};
+use crate::fixture::{OtherProgram, PATIENCE, eventually, options};
+use crate::writer::{PANICS, batch_is_running, marks};
 
-/// Ones: each look after the second sweep finds one; its first and the first sweep panic.
+/// Each poll after the second sweep finds an item; the first poll and the first sweep panic.
 struct Clumsy {
     channel: Channel,
     polls: Arc<AtomicUsize>,
@@ -33,8 +33,8 @@ impl Claim for Clumsy {
     async fn poll(&self, conn: &mut PgConnection, poll: &PollRequest<(), ()>) -> pg::Result<PollResult<i32>> {
         let one: i32 = sqlx::query_scalar(&self.one).fetch_one(conn).await?;
         match self.polls.fetch_add(1, Ordering::SeqCst) {
-            0 => panic!("the first look of a test"),
-            // Nothing yet, however often it looks: who waits now is found by a sweep after the one that panics.
+            0 => panic!("the first poll of a test"),
+            // Nothing yet: the waiter is served after the sweep that follows the one that panics.
             _ if self.sweeps.load(Ordering::SeqCst) < 2 => Ok(PollResult::new(None)),
             _ => Ok(PollResult::new(None).deal(poll, vec![one], None)),
         }
@@ -52,10 +52,10 @@ impl Claim for Clumsy {
     }
 }
 
-/// A claim that panics is a look that failed, and a sweep that panics one that found nothing: both are made again.
-/// Looks find nothing before the sweep after the one that panicked.
+/// A claim that panics counts as a failed poll, and a sweep that panics as one that found nothing: both are repeated.
+/// Polls find nothing before the sweep that follows the one that panicked.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_of_a_claim_is_a_failure_like_any_other() {
+async fn a_claim_that_panics_is_retried() {
     let db = TestDb::new().await;
     let often = wake::Options { fallback_poll_interval: Duration::from_millis(300), ..options() };
     let wake = Wake::start(db.database(), db.schema(), often);
@@ -69,20 +69,20 @@ async fn a_panic_of_a_claim_is_a_failure_like_any_other() {
     assert!(ones.counts().failed_polls >= 1);
 }
 
-/// A flight that panics has an unknown outcome for who was in it; who comes after it flies.
+/// The writes of a batch that panics have an unknown outcome; later writes are sent.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_of_a_flight_does_not_ground_the_next() {
+async fn a_batch_that_panics_does_not_stop_the_next() {
     let db = TestDb::new().await;
     let marks = marks(&db, db.database(), WriterOptions { max_writes: 1, ..WriterOptions::default() }).await;
     let (clumsy, next) = tokio::join!(marks.submit(PANICS), marks.submit(1));
     assert!(matches!(clumsy, Err(Error::Unknown { .. })), "{clumsy:?}");
     assert_eq!(next.expect("an outcome"), 1);
-    timeout(PATIENCE, marks.close()).await.expect("nothing is left under way");
+    timeout(PATIENCE, marks.close()).await.expect("nothing is in progress");
 }
 
-/// A runtime that goes away with a flight in the air and members waiting takes them with it, and nothing else: the process lives,
-/// and whoever still holds the flights is refused at once.
-/// The runtime is dropped while the first of three slow flights is in the air.
+/// A runtime that shuts down during a batch ends that batch and the pending writes, and nothing else: the process goes on,
+/// and the writer rejects further writes at once.
+/// The runtime is dropped while the first of three slow batches is being sent.
 #[test]
 fn flights_end_with_their_runtime() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -93,15 +93,15 @@ fn flights_end_with_their_runtime() {
             let marks = marks.clone();
             tokio::spawn(async move { marks.submit(number).await });
         }
-        under_way(&db).await;
-        let waiting = Stranger::of(&db).await;
+        batch_is_running(&db).await;
+        let waiting = OtherProgram::of(&db).await;
         drop(waiting);
         (db, marks)
     });
     runtime.shutdown_background();
     let another = tokio::runtime::Runtime::new().expect("a runtime");
     another.block_on(async {
-        eventually("the lanes are gone", async || {
+        eventually("the senders are gone", async || {
             let refused = timeout(Duration::from_millis(500), marks.submit(9)).await;
             matches!(refused, Ok(Err(Error::Closed { .. })))
         })

@@ -1,4 +1,4 @@
-//! Claiming a little ahead: a crowd is served from memory, and nothing that was taken for nobody stays away.
+//! Prefetching: frequent waiters are served from memory, and prefetched items that no waiter takes are given back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -11,14 +11,14 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wake::{Channel, Claim, Consumer, Payload, PollRequest, PollResult, Topic, Wake};
 
-use crate::fixture::{PATIENCE, Stranger, eventually, options};
+use crate::fixture::{OtherProgram, PATIENCE, eventually, options};
 
-/// More than anybody takes in these tests.
+/// More than these tests take.
 const TICKETS: i64 = 100_000;
-/// How many a crowd takes.
+/// How many the workers take.
 const ENOUGH: i64 = 2_000;
 
-/// Tickets, each for one person.
+/// Tickets, each to be taken once.
 pub(crate) struct Tickets {
     channel: Channel,
     take: Sql,
@@ -64,13 +64,13 @@ pub(crate) async fn tickets(db: &TestDb) -> (Wake, Consumer<Tickets>) {
 }
 
 async fn tickets_of(db: &TestDb, database: &Database) -> (Wake, Consumer<Tickets>) {
-    Migrator::new(db.schema(), vec![Wake::component()]).run(database).await.expect("make the engine's tables");
+    Migrator::new(db.schema(), vec![Wake::component()]).run(database).await.expect("create the tables");
     let table = format!(
         "create table {{schema}}.ticket (id bigint primary key, taken integer not null default 0); \
          insert into {{schema}}.ticket select generate_series(1, {TICKETS}); \
          create index on {{schema}}.ticket (id) where taken = 0"
     );
-    Stranger::of(db).await.run(&table).await;
+    OtherProgram::of(db).await.run(&table).await;
     let wake = Wake::start(database, db.schema(), options());
     let take = "update {schema}.ticket set taken = taken + 1 where id in ( \
                   select id from {schema}.ticket where taken = 0 order by id limit $1 for update skip locked) returning id";
@@ -81,76 +81,76 @@ async fn tickets_of(db: &TestDb, database: &Database) -> (Wake, Consumer<Tickets
     (wake, consumer)
 }
 
-/// Eight take tickets as fast as they can, until [`ENOUGH`] are taken. Answers how many that were.
-pub(crate) async fn crowd(consumer: &Consumer<Tickets>) -> i64 {
+/// Eight workers take tickets as fast as they can, until [`ENOUGH`] are taken. Returns how many.
+pub(crate) async fn take_many(consumer: &Consumer<Tickets>) -> i64 {
     let taken = Arc::new(AtomicI64::new(0));
-    let mut people = JoinSet::new();
+    let mut workers = JoinSet::new();
     for _ in 0..8 {
         let (consumer, taken) = (consumer.clone(), taken.clone());
-        people.spawn(async move {
+        workers.spawn(async move {
             while taken.load(Ordering::Relaxed) < ENOUGH {
-                let registration = consumer.claim((), 1, (), Instant::now() + PATIENCE).await.expect("a claim");
-                taken.fetch_add(registration.expect("a ticket").accept().len() as i64, Ordering::Relaxed);
+                let claimed = consumer.claim((), 1, (), Instant::now() + PATIENCE).await.expect("a claim");
+                taken.fetch_add(claimed.expect("a ticket").accept().len() as i64, Ordering::Relaxed);
             }
         });
     }
-    people.join_all().await;
-    assert!(consumer.counts().prefetch > 0, "nobody was expected");
+    workers.join_all().await;
+    assert!(consumer.counts().prefetch > 0, "nothing was prefetched");
     taken.load(Ordering::Relaxed)
 }
 
-/// How many tickets are out, of which none twice.
-async fn out(db: &TestDb) -> i64 {
-    let mut stranger = Stranger::of(db).await;
+/// How many tickets are taken; none may be taken twice.
+async fn taken_tickets(db: &TestDb) -> i64 {
+    let mut other = OtherProgram::of(db).await;
     let twice = "select count(*) from {schema}.ticket where taken not in (0, 1)";
-    let twice: i64 = sqlx::query_scalar(db.schema().sql(twice)).fetch_one(&mut stranger.conn).await.expect("a count");
+    let twice: i64 = sqlx::query_scalar(db.schema().sql(twice)).fetch_one(&mut other.conn).await.expect("a count");
     assert_eq!(twice, 0);
     let out = "select count(*) from {schema}.ticket where taken = 1";
-    sqlx::query_scalar(db.schema().sql(out)).fetch_one(&mut stranger.conn).await.expect("a count")
+    sqlx::query_scalar(db.schema().sql(out)).fetch_one(&mut other.conn).await.expect("a count")
 }
 
-/// A crowd gets each ticket once, most of them without waiting for a look; what is left over when it disperses goes back by itself.
+/// Workers get each ticket once, most of them without waiting for a poll; the tickets left over at the end are given back.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nobody_came_for_goes_back() {
+async fn prefetched_items_without_a_waiter_are_given_back() {
     let db = TestDb::new().await;
     let (_wake, consumer) = tickets(&db).await;
-    let taken = crowd(&consumer).await;
-    eventually("the rest is back", async || out(&db).await == taken).await;
+    let taken = take_many(&consumer).await;
+    eventually("the rest is given back", async || taken_tickets(&db).await == taken).await;
     assert!(consumer.counts().polls < taken as u64 / 2, "{:?}", consumer.counts());
 }
 
-/// Closing gives back what was taken ahead before it returns.
+/// Closing gives prefetched items back before it returns.
 #[tokio::test(flavor = "multi_thread")]
-async fn closing_gives_back_what_was_taken_ahead() {
+async fn closing_gives_back_prefetched_items() {
     let db = TestDb::new().await;
     let (_wake, consumer) = tickets(&db).await;
-    let taken = crowd(&consumer).await;
+    let taken = take_many(&consumer).await;
     consumer.close().await;
-    assert_eq!(out(&db).await, taken);
+    assert_eq!(taken_tickets(&db).await, taken);
 }
 
-/// A consumer that is dropped while it keeps something gives it back all the same.
+/// A consumer that is dropped with prefetched items gives them back.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dropped_consumer_gives_back_what_was_taken_ahead() {
+async fn a_dropped_consumer_gives_back_prefetched_items() {
     let db = TestDb::new().await;
     let (wake, consumer) = tickets(&db).await;
-    let taken = crowd(&consumer).await;
+    let taken = take_many(&consumer).await;
     drop((wake, consumer));
-    eventually("the rest is back", async || out(&db).await == taken).await;
+    eventually("the rest is given back", async || taken_tickets(&db).await == taken).await;
 }
 
-/// A runtime that ends at once, with something taken ahead, leaves nothing of the consumer behind: its connections are closed.
+/// A runtime that shuts down with prefetched items closes all connections of the consumer.
 #[test]
-fn a_runtime_that_ends_leaves_nothing_behind() {
+fn a_runtime_that_shuts_down_closes_all_connections() {
     let here = Runtime::new().expect("a runtime");
     let db = here.block_on(TestDb::new());
-    let name = format!("ahead-{}", std::process::id());
+    let name = format!("prefetch-{}", std::process::id());
     let ends = Runtime::new().expect("a runtime");
     ends.block_on(async {
         let options = pg::Options { application_name: name.clone(), ..pg::Options::default() };
         let database = Database::connect(db.url(), options).await.expect("connect");
         let (_wake, consumer) = tickets_of(&db, &database).await;
-        crowd(&consumer).await;
+        take_many(&consumer).await;
     });
     ends.shutdown_background();
     here.block_on(async {
@@ -164,14 +164,14 @@ fn a_runtime_that_ends_leaves_nothing_behind() {
     });
 }
 
-/// Who takes one ticket after the other, alone, is given what it asks for: the next one is somebody else's as well.
+/// A single worker that takes one ticket after another causes no prefetching: the next ticket stays available to others.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_taken_ahead_of_one_who_is_alone() {
+async fn a_single_worker_causes_no_prefetching() {
     let db = TestDb::new().await;
     let (_wake, consumer) = tickets(&db).await;
     for taken in 1..=300 {
-        let registration = consumer.claim((), 1, (), Instant::now() + PATIENCE).await.expect("a claim");
-        assert_eq!(registration.expect("a ticket").accept(), [taken]);
+        let claimed = consumer.claim((), 1, (), Instant::now() + PATIENCE).await.expect("a claim");
+        assert_eq!(claimed.expect("a ticket").accept(), [taken]);
     }
-    assert_eq!((consumer.counts().prefetch, out(&db).await), (0, 300));
+    assert_eq!((consumer.counts().prefetch, taken_tickets(&db).await), (0, 300));
 }

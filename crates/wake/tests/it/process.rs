@@ -14,16 +14,16 @@ use tokio::time::{Instant, timeout};
 
 use crate::fixture::PATIENCE;
 
-/// A process, and the lines it said with the time of each. Dropping it kills it.
+/// A process, and the lines it printed with the time of each. Dropping it kills it.
 pub(crate) struct Process {
     child: Child,
-    said: Arc<Said>,
-    errors: Arc<Said>,
+    output: Arc<Output>,
+    errors: Arc<Output>,
     readers: Vec<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Said {
+struct Output {
     lines: Mutex<Vec<(Instant, String)>>,
     more: Notify,
 }
@@ -31,7 +31,7 @@ struct Said {
 /// The binary with `arguments`, on a test's schema.
 pub(crate) fn jobs(db: &TestDb, arguments: &[&str]) -> Command {
     let mut command = Command::new(binary());
-    // The URL holds a password: it goes where other users do not see it.
+    // In the environment, where other users do not see the password.
     command.env("DATABASE_URL", db.url()).env("RUST_LOG", "warn");
     command.arg("--schema").arg(db.schema().name()).args(arguments);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
@@ -50,20 +50,20 @@ fn binary() -> PathBuf {
 impl Process {
     pub(crate) fn start(mut command: Command) -> Process {
         let mut child = command.spawn().expect("the program starts");
-        let (said, errors) = (Arc::new(Said::default()), Arc::new(Said::default()));
+        let (output, errors) = (Arc::new(Output::default()), Arc::new(Output::default()));
         let readers = vec![
-            tokio::spawn(read(child.stdout.take().expect("stdout is piped"), said.clone())),
+            tokio::spawn(read(child.stdout.take().expect("stdout is piped"), output.clone())),
             tokio::spawn(read(child.stderr.take().expect("stderr is piped"), errors.clone())),
         ];
-        Process { child, said, errors, readers }
+        Process { child, output, errors, readers }
     }
 
-    /// The line after the first `after`, and when it was said.
+    /// The line after the first `after`, and when it was printed.
     pub(crate) async fn line(&self, after: usize) -> (Instant, String) {
         let found = async {
             loop {
-                let more = self.said.more.notified();
-                if let Some(line) = self.said.lines().get(after) {
+                let more = self.output.more.notified();
+                if let Some(line) = self.output.lines().get(after) {
                     return line.clone();
                 }
                 more.await;
@@ -72,18 +72,18 @@ impl Process {
         timeout(PATIENCE, found).await.unwrap_or_else(|_| panic!("silent after {after} lines: {}", self.errors()))
     }
 
-    /// Everything it said on standard error.
+    /// Everything it printed on standard error.
     pub(crate) fn errors(&self) -> String {
         self.errors.lines().iter().map(|(_, line)| format!("{line}\n")).collect()
     }
 
-    /// Ends it as a crash would, and answers the numbers it had said by then.
+    /// Kills it, and returns the numbers it had printed by then.
     pub(crate) async fn kill(mut self) -> HashSet<i64> {
         self.child.kill().await.expect("it ran until now");
         self.numbers().await
     }
 
-    /// Waits for its end, which must be a success, and answers the numbers it said.
+    /// Waits for its end, which must be a success, and returns the numbers it printed.
     pub(crate) async fn ended(mut self) -> HashSet<i64> {
         let ended = timeout(PATIENCE, self.child.wait()).await.expect("it ends").expect("it was a child");
         assert!(ended.success(), "{ended}: {}", self.errors());
@@ -94,22 +94,22 @@ impl Process {
         for reader in self.readers.drain(..) {
             reader.await.expect("a reader does not panic");
         }
-        // The last line of a process that was killed may be torn.
-        let lines = self.said.lines();
+        // The last line of a killed process may be incomplete.
+        let lines = self.output.lines();
         lines.iter().filter_map(|(_, line)| line.parse().ok()).collect()
     }
 }
 
-impl Said {
+impl Output {
     fn lines(&self) -> MutexGuard<'_, Vec<(Instant, String)>> {
         self.lines.lock().expect("no reader panics")
     }
 }
 
-async fn read(stream: impl AsyncRead + Unpin, said: Arc<Said>) {
+async fn read(stream: impl AsyncRead + Unpin, output: Arc<Output>) {
     let mut lines = BufReader::new(stream).lines();
     while let Ok(Some(line)) = lines.next_line().await {
-        said.lines().push((Instant::now(), line));
-        said.more.notify_waiters();
+        output.lines().push((Instant::now(), line));
+        output.more.notify_waiters();
     }
 }

@@ -1,4 +1,4 @@
-//! Several processes on one queue: they ring each other, and what one leaves behind another finds.
+//! Several processes on one queue: they notify each other, and one finds what another has left behind.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ use pg::testing::TestDb;
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
-use crate::fixture::{LEASE, NEVER, Stranger, eventually, options, start_connected, waiter, waiting};
+use crate::fixture::{LEASE, NEVER, OtherProgram, eventually, options, start_connected, waiter, waiting};
 use crate::jobs::Jobs;
 use crate::process::{Process, jobs};
 
-/// A job added by one process is with a waiter of another at once.
-/// The waiter does not poll and has no fallback; the time counts from when the other process says that it has committed.
+/// A job added by one process reaches a waiter of another at once.
+/// The waiter does not poll and has no fallback; the time counts from the other process's report of its commit.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_process_rings_the_first() {
+async fn a_second_process_wakes_the_first() {
     let db = TestDb::new().await;
     let here = start_connected(db.database(), db.schema(), options()).await;
     for _ in 0..3 {
@@ -34,10 +34,10 @@ async fn a_second_process_rings_the_first() {
     }
 }
 
-/// The example without a command shows all of the queue, and checks what it shows.
-/// The README prints what it says; here it runs to its end and has said each of its steps.
+/// The example without a command demonstrates the queue and checks its results.
+/// It runs to its end and prints each of its steps.
 #[tokio::test]
-async fn the_example_shows_itself() {
+async fn the_example_runs() {
     let db = TestDb::new().await;
     let demo = Process::start(jobs(&db, &[]));
     let steps =
@@ -51,7 +51,7 @@ async fn the_example_shows_itself() {
 
 /// Jobs added here are worked on by another process, which waits for them.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_first_process_rings_the_second() {
+async fn the_first_process_wakes_the_second() {
     let db = TestDb::new().await;
     let here = start_connected(db.database(), db.schema(), options()).await;
     let worker = Process::start(jobs(&db, &["work", "q", "--idle-ms", "60000"]));
@@ -73,20 +73,20 @@ async fn psql() -> Option<PathBuf> {
         }
         (None, None) => Installation::find(Wanted::default()).await.ok().map(|found| found.bin),
     };
-    // Not every installation has its clients beside the server; any psql will do.
+    // Not every installation has its clients beside the server; any psql is good enough.
     let path = std::env::var_os("PATH").unwrap_or_default();
     bin.into_iter().chain(std::env::split_paths(&path)).map(|bin| bin.join("psql")).find(|psql| psql.is_file())
 }
 
-/// Rows that people insert and re-time by hand ring like any other.
+/// Rows inserted and rescheduled by hand wake waiters like any other.
 /// A real psql, or a plain connection where there is none, adds a job and makes one due that was due in an hour.
 #[tokio::test(flavor = "multi_thread")]
-async fn psql_inserts_and_re_times_ring() {
+async fn rows_changed_with_psql_wake_waiters() {
     let db = TestDb::new().await;
     let psql = psql().await;
     let here = start_connected(db.database(), db.schema(), options()).await;
     let run = async |sql: &str| {
-        let Some(psql) = &psql else { return Stranger::of(&db).await.ask::<i64>(sql).await };
+        let Some(psql) = &psql else { return OtherProgram::of(&db).await.ask::<i64>(sql).await };
         let sql = db.schema().sql(sql);
         let mut command = Command::new(psql);
         command.args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set", "ON_ERROR_STOP=1"]);
@@ -103,15 +103,15 @@ async fn psql_inserts_and_re_times_ring() {
 
     let id = here.enqueue("q", "much later", NEVER).await.expect("added");
     let waits = waiter(&here, "q");
-    // Past the look that follows a ring from elsewhere, which must not be what finds it.
+    // Past the recheck that follows a notification, which must not be what finds it.
     sleep(wake::TRAILING + Duration::from_millis(200)).await;
     waiting(&here, 1).await;
     run(&format!("update {{schema}}.job set due_at = now() where id = {id} returning id")).await;
     assert_eq!(waits.await.expect("served").id, id);
 }
 
-/// Claims whatever there is and remembers it, for good.
-fn hoard(jobs: &Jobs) -> Arc<Mutex<HashSet<i64>>> {
+/// Claims every job and collects the ids.
+fn claim_all(jobs: &Jobs) -> Arc<Mutex<HashSet<i64>>> {
     let had: Arc<Mutex<HashSet<i64>>> = Arc::default();
     for _ in 0..2 {
         let (jobs, had) = (jobs.clone(), had.clone());
@@ -126,14 +126,14 @@ fn hoard(jobs: &Jobs) -> Arc<Mutex<HashSet<i64>>> {
     had
 }
 
-/// A sender killed between its commit and its ring leaves nothing behind for long.
-/// A process that adds jobs so fast that it rings after its commits is killed at random moments; everything it had said to be
-/// committed is claimed soon after, without fallback or polling.
+/// The writes of a sender killed between commit and notification are found soon.
+/// A process that adds jobs so fast that it notifies after its commits is killed at random moments; everything it reported as
+/// committed is claimed soon after, without fallback or aggressive polling.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_sender_killed_between_commit_and_ring_strands_nothing() {
+async fn a_sender_killed_between_commit_and_notification_loses_nothing() {
     let db = TestDb::new().await;
     let here = start_connected(db.database(), db.schema(), options()).await;
-    let had = hoard(&here);
+    let had = claim_all(&here);
     for round in 0..6 {
         let sender = Process::start(jobs(&db, &["flood", "q", "8"]));
         sender.line(100).await;

@@ -1,4 +1,4 @@
-//! The server gone and back: nothing is lost, nothing happens twice, nobody is told an error.
+//! The server restarts: nothing is lost, nothing happens twice, and no caller gets an error.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use pg::{Database, Schema};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::fixture::{LEASE, NEVER, PATIENCE, Stranger, eventually, hearing, options, start_connected};
+use crate::fixture::{LEASE, NEVER, OtherProgram, PATIENCE, connected, eventually, options, start_connected};
 use crate::jobs::Jobs;
 use crate::process::{Process, jobs};
 
@@ -23,10 +23,10 @@ async fn private() -> Option<(PrivateCluster, Schema, Jobs)> {
     Some((cluster, schema, jobs))
 }
 
-/// A server that crashes and comes back, under load: every job acknowledged is claimed and finished once, every outcome told is true,
-/// and waiters and writers notice nothing but a pause.
-/// Two immediate restarts while jobs are added to two queues, one worked on, one only counted. Leases are short, because a claim
-/// that was committed and never answered ends with its lease.
+/// A server that crashes and comes back under load: every acknowledged job is claimed and finished once, every reported
+/// outcome is true, and waiters and writers see only a pause.
+/// Two immediate restarts while jobs are added to two queues, one worked on, one only counted. Leases are short, because a
+/// claim that was committed without an answer ends with its lease.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_restart_under_load_loses_nothing_and_repeats_nothing() {
     const SHORT: Duration = Duration::from_secs(2);
@@ -39,7 +39,7 @@ async fn a_server_restart_under_load_loses_nothing_and_repeats_nothing() {
         writers.spawn(async move {
             let mut added = Vec::new();
             while !over.load(Ordering::Relaxed) {
-                added.push((queue, jobs.enqueue(queue, "", Duration::ZERO).await.expect("added, if late")));
+                added.push((queue, jobs.enqueue(queue, "", Duration::ZERO).await.expect("added, perhaps late")));
                 sleep(Duration::from_millis(5)).await;
             }
             added
@@ -54,10 +54,10 @@ async fn a_server_restart_under_load_loses_nothing_and_repeats_nothing() {
                 let claimed = jobs.claim("worked", SHORT, Instant::now() + NEVER).await;
                 let claimed = match claimed {
                     Err(wake::Error::Closed { .. }) => return,
-                    claimed => claimed.expect("a claim, if late"),
+                    claimed => claimed.expect("a claim, perhaps late"),
                 };
                 let job = claimed.expect("there is no deadline");
-                if jobs.done("worked", &job).await.expect("an outcome, if late") {
+                if jobs.done("worked", &job).await.expect("an outcome, perhaps late") {
                     *finished.lock().expect("no panic").entry(job.id).or_default() += 1;
                 }
             }
@@ -76,27 +76,27 @@ async fn a_server_restart_under_load_loses_nothing_and_repeats_nothing() {
     assert!(!worked.is_empty() && !counted.is_empty());
 
     eventually("all work is done", async || finished.lock().expect("no panic").len() >= worked.len()).await;
-    hearing(&jobs).await;
+    connected(&jobs).await;
     jobs.claims.close().await;
     workers.join_all().await;
     let finished = finished.lock().expect("no panic").clone();
     assert!(finished.values().all(|times| *times == 1), "finished more than once: {finished:?}");
     assert_eq!(finished.into_keys().collect::<HashSet<i64>>(), worked);
-    let mut stranger = Stranger::connect(cluster.url(), &schema).await;
-    assert_eq!(stranger.ids().await, counted, "what is there is what was acknowledged");
+    let mut other = OtherProgram::connect(cluster.url(), &schema).await;
+    assert_eq!(other.ids().await, counted, "exactly the acknowledged jobs exist");
 }
 
-/// Waiters that sleep while the server restarts get work again, and the listener hears.
+/// Waiters that sleep while the server restarts get work again, and the listener reconnects.
 /// Another program adds a job as soon as the server is back.
 #[tokio::test(flavor = "multi_thread")]
-async fn waiters_hear_again_after_a_server_restart() {
+async fn waiters_are_woken_again_after_a_server_restart() {
     let Some((cluster, schema, jobs)) = private().await else { return };
     let waits = crate::fixture::waiter(&jobs, "q");
     crate::fixture::waiting(&jobs, 1).await;
     cluster.restart_immediate().await.expect("restart");
-    let id = Stranger::connect(cluster.url(), &schema).await.insert("q").await;
+    let id = OtherProgram::connect(cluster.url(), &schema).await.insert("q").await;
     assert_eq!(waits.await.expect("served").id, id);
-    hearing(&jobs).await;
+    connected(&jobs).await;
 }
 
 /// Claims all jobs and checks that none came early. A timer that was forgotten would be found by the fallback poll only,
@@ -105,12 +105,12 @@ async fn on_time(jobs: &Jobs, due: &HashMap<i64, Instant>) {
     for _ in 0..due.len() {
         let job = jobs.claim("q", LEASE, Instant::now() + PATIENCE).await.expect("a claim").expect("a job");
         let (now, due) = (Instant::now(), due[&job.id]);
-        // Its id was known a moment after its delay had begun.
+        // The delay begins a moment before the id is known.
         assert!(now + Duration::from_millis(500) > due, "{:?} early", due - now);
     }
 }
 
-/// Timers need nobody to remember them: after the server has restarted under a waiting queue, they fire on time.
+/// Timers fire on time after the server has restarted under a waiting queue.
 /// Delayed jobs are due after an immediate restart, at different moments.
 #[tokio::test(flavor = "multi_thread")]
 async fn timers_fire_on_time_after_a_server_restart() {
@@ -129,15 +129,15 @@ async fn timers_fire_on_time_after_a_server_restart() {
 }
 
 /// Timers set by a process that has ended fire on time for another that started later.
-/// A process adds delayed jobs and ends; then this one opens its queue for the first time.
+/// A process adds delayed jobs and ends; then this one starts its queue for the first time.
 #[tokio::test(flavor = "multi_thread")]
 async fn timers_fire_on_time_after_the_process_that_set_them_has_ended() {
     let db = TestDb::new().await;
     let setter = Process::start(jobs(&db, &["add", "q", "later", "--delay-ms", "3000", "--count", "3"]));
     let mut due = HashMap::new();
     for line in 0..3 {
-        let (said, id) = setter.line(line).await;
-        due.insert(id.parse().expect("an id"), said + Duration::from_millis(3_000));
+        let (printed, id) = setter.line(line).await;
+        due.insert(id.parse().expect("an id"), printed + Duration::from_millis(3_000));
     }
     assert_eq!(setter.ended().await.len(), 3);
     let jobs = start_connected(db.database(), db.schema(), options()).await;

@@ -1,4 +1,4 @@
-//! Rings: floods of them, and how many are sent.
+//! Wake-ups: floods of them, and how many notifications are sent.
 
 use std::time::Duration;
 
@@ -9,28 +9,28 @@ use tokio::time::{sleep, timeout};
 use wake::{Payload, channel_name};
 
 use crate::fixture::{
-    Elsewhere, PATIENCE, Stranger, eventually, options, settled, start_connected, take, waiter, waiting,
+    OtherProcess, OtherProgram, PATIENCE, eventually, options, polls_ended, start_connected, take, waiter, waiting,
 };
 use crate::jobs::Jobs;
 
-/// Somebody outside who hears a queue's channel.
-async fn outsider(db: &TestDb) -> PgListener {
+/// A foreign listener on a queue's channel.
+async fn foreign_listener(db: &TestDb) -> PgListener {
     let pool = PgPoolOptions::new().max_connections(1).connect(db.url()).await.expect("connect");
-    let mut outsider = PgListener::connect_with(&pool).await.expect("connect");
-    outsider.listen(&channel_name(db.schema().name(), "jobs")).await.expect("listen");
-    outsider
+    let mut listener = PgListener::connect_with(&pool).await.expect("connect");
+    listener.listen(&channel_name(db.schema().name(), "jobs")).await.expect("listen");
+    listener
 }
 
-/// The payloads heard until nothing has come for a while.
-async fn heard(mut outsider: PgListener) -> Vec<String> {
-    let mut heard = Vec::new();
-    while let Ok(notification) = timeout(Duration::from_secs(1), outsider.recv()).await {
-        heard.push(notification.expect("the line holds").payload().to_owned());
+/// The payloads received until none has come for a while.
+async fn received(mut listener: PgListener) -> Vec<String> {
+    let mut received = Vec::new();
+    while let Ok(notification) = timeout(Duration::from_secs(1), listener.recv()).await {
+        received.push(notification.expect("the connection holds").payload().to_owned());
     }
-    heard
+    received
 }
 
-/// Claims and finishes so many jobs.
+/// Claims and finishes this many jobs.
 fn worker(jobs: &Jobs, count: usize) -> JoinHandle<()> {
     let jobs = jobs.clone();
     tokio::spawn(async move {
@@ -41,9 +41,9 @@ fn worker(jobs: &Jobs, count: usize) -> JoinHandle<()> {
     })
 }
 
-/// A flood of notifications costs few looks, delays no work and is drained.
-/// Ten thousand that ring a waiter, ten thousand that ring nobody here and ten thousand on other channels, in batches, while jobs
-/// are added between them.
+/// A flood of notifications causes few polls, delays no work and is drained.
+/// Ten thousand that wake a waiter, ten thousand that wake none here and ten thousand on other channels, in batches, while
+/// jobs are added between them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_notifications_is_coalesced_and_drained() {
     const BATCHES: usize = 40;
@@ -58,67 +58,68 @@ async fn a_flood_of_notifications_is_coalesced_and_drained() {
         "select pg_notify('{channel}', E'q\\n' || n || $1), pg_notify('{channel}', 'nobody' || n || $1), \
          pg_notify('{channel}_other' || n % 100, n || $1) from generate_series(1, {EACH}) n"
     );
-    let mut stranger = Stranger::of(&db).await;
+    let mut other = OtherProgram::of(&db).await;
     for batch in 0..BATCHES {
         sqlx::query(sqlx::AssertSqlSafe(flood.clone()))
             .bind(format!("-{batch}"))
-            .execute(&mut stranger.conn)
+            .execute(&mut other.conn)
             .await
             .expect("notify");
-        stranger.insert("q").await;
+        other.insert("q").await;
     }
     waits.await.expect("every job is served");
-    // A ring that is heard late would still be counted: wait for a last one, which comes after all of them.
+    // A notification received late would still be counted: wait for a last one, which comes after all of them.
     let last = waiter(&jobs, "last");
     waiting(&jobs, 1).await;
-    stranger.insert("last").await;
+    other.insert("last").await;
     last.await.expect("served");
-    settled(&jobs).await;
+    polls_ended(&jobs).await;
     let polls = jobs.claims.counts().polls - before;
-    assert!(polls < (BATCHES * EACH / 5) as u64, "{polls} looks for {} rings", BATCHES * EACH);
-    let usage: f64 = stranger.ask("select pg_notification_queue_usage()").await;
-    assert!(usage < 0.05, "the queue of notifications is {usage} full");
+    assert!(polls < (BATCHES * EACH / 5) as u64, "{polls} polls for {} notifications", BATCHES * EACH);
+    let usage: f64 = other.ask("select pg_notification_queue_usage()").await;
+    assert!(usage < 0.05, "the notification queue is {usage} full");
     assert!(jobs.wake.health().is_connected());
 }
 
-/// A quiet channel is rung inside each transaction: as many notifications as commits, each naming its queue.
-/// Ten jobs, a tenth of a second apart, with somebody outside listening.
+/// A quiet channel is notified inside each transaction: as many notifications as commits, each with the key of its queue.
+/// Ten jobs, a tenth of a second apart, with a foreign listener.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quiet_channel_rings_once_per_commit() {
+async fn a_quiet_channel_is_notified_once_per_commit() {
     let db = TestDb::new().await;
     let jobs = start_connected(db.database(), db.schema(), options()).await;
-    let outsider = outsider(&db).await;
+    let listener = foreign_listener(&db).await;
     for _ in 0..10 {
         jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
         sleep(Duration::from_millis(100)).await;
     }
-    assert_eq!(heard(outsider).await, vec!["q"; 10]);
+    assert_eq!(received(listener).await, vec!["q"; 10]);
 }
 
-/// A busy channel is rung after its commits, for many of them together, and every process still gets its work.
-/// Jobs are added one by one as fast as they commit, while another process works on them; somebody outside counts the rings.
+/// A busy channel is notified after its commits, for many of them together, and every process still gets its work.
+/// Jobs are added one by one as fast as they commit, while another process works on them; a foreign listener counts.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_busy_channel_rings_for_many_commits_together() {
+async fn a_busy_channel_is_notified_for_many_commits_together() {
     const COMMITS: usize = 600;
     let db = TestDb::new().await;
     let wide = wake::Options { notify_window: Duration::from_millis(50), ..options() };
     let jobs = start_connected(db.database(), db.schema(), wide).await;
-    let elsewhere = Elsewhere::start(&db, options()).await;
-    crate::fixture::hearing(&elsewhere.jobs).await;
-    let outsider = outsider(&db).await;
-    let works = worker(&elsewhere.jobs, COMMITS);
+    let remote = OtherProcess::start(&db, options()).await;
+    crate::fixture::connected(&remote.jobs).await;
+    let listener = foreign_listener(&db).await;
+    let works = worker(&remote.jobs, COMMITS);
     for _ in 0..COMMITS {
         jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
     }
     works.await.expect("the other process gets everything");
-    let heard = heard(outsider).await.len();
-    assert!(heard > 0 && heard < COMMITS / 2, "{heard} rings for {COMMITS} commits");
+    let received = received(listener).await.len();
+    assert!(received > 0 && received < COMMITS / 2, "{received} notifications for {COMMITS} commits");
 }
 
-/// A busy channel is rung for what writes did, not for what they might have done: other processes would look for nothing.
-/// Jobs are added as fast as they commit, and between them a job that is done already is said to have failed; somebody outside listens.
+/// A busy channel is notified of actual outcomes, not of possible ones: other processes would poll for nothing.
+/// Jobs are added as fast as they commit, and between them a job that is done already is reported as failed; a foreign
+/// listener counts.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_busy_write_that_did_nothing_rings_nobody() {
+async fn a_busy_write_without_effect_does_not_notify() {
     const COMMITS: usize = 200;
     let db = TestDb::new().await;
     let jobs = start_connected(db.database(), db.schema(), options()).await;
@@ -128,40 +129,40 @@ async fn a_busy_write_that_did_nothing_rings_nobody() {
     for _ in 0..COMMITS {
         jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
     }
-    let outsider = outsider(&db).await;
+    let listener = foreign_listener(&db).await;
     for _ in 0..COMMITS {
         jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
         assert!(!jobs.failed("never", &done).await.expect("answered"), "it is done");
     }
-    let heard = heard(outsider).await;
-    // On a machine that stands still for a moment the channel is quiet, and a quiet one is told of everything in advance.
-    let vain = heard.iter().filter(|payload| payload.contains("never")).count();
-    assert!(heard.len() > 10 && vain * 4 < heard.len(), "{vain} of {}: {heard:?}", heard.len());
+    let received = received(listener).await;
+    // If the machine pauses for a moment the channel is quiet, and a quiet one is notified of possible outcomes in advance.
+    let vain = received.iter().filter(|payload| payload.contains("never")).count();
+    assert!(received.len() > 10 && vain * 4 < received.len(), "{vain} of {}: {received:?}", received.len());
 }
 
-/// Work made visible by other means rings like any other, here and elsewhere.
-/// A job is inserted unheard, then rung for.
+/// Work committed by other means can be announced, here and in other processes.
+/// A job is inserted without a notification, then a wake-up is sent for it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ring_by_hand_reaches_every_process() {
+async fn an_explicit_wake_up_reaches_every_process() {
     let db = TestDb::new().await;
     let jobs = start_connected(db.database(), db.schema(), options()).await;
-    let elsewhere = Elsewhere::start(&db, options()).await;
-    crate::fixture::hearing(&elsewhere.jobs).await;
-    let mut stranger = Stranger::of(&db).await;
+    let remote = OtherProcess::start(&db, options()).await;
+    crate::fixture::connected(&remote.jobs).await;
+    let mut other = OtherProgram::of(&db).await;
     let channel = jobs.wake.channel("jobs", Payload::Keys);
     for waits_here in [true, false] {
-        let waits = waiter(if waits_here { &jobs } else { &elsewhere.jobs }, "q");
-        waiting(if waits_here { &jobs } else { &elsewhere.jobs }, 1).await;
-        let id = stranger.insert_unheard("q").await;
+        let waits = waiter(if waits_here { &jobs } else { &remote.jobs }, "q");
+        waiting(if waits_here { &jobs } else { &remote.jobs }, 1).await;
+        let id = other.insert_without_notify("q").await;
         jobs.wake.wake_up(&[channel.wake_up_keys(["q"])]);
         assert_eq!(waits.await.expect("served").id, id);
     }
 }
 
-/// A ring inside the caller's own transaction is heard exactly if that transaction commits.
+/// A notification inside the caller's own transaction is sent exactly if that transaction commits.
 /// A job is added in a transaction of the application's, which is rolled back once and committed once.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ring_in_the_callers_transaction_is_heard_when_it_commits() {
+async fn a_notification_in_the_callers_transaction_is_sent_when_it_commits() {
     let db = TestDb::new().await;
     let jobs = start_connected(db.database(), db.schema(), options()).await;
     let waits = waiter(&jobs, "q");
@@ -180,18 +181,18 @@ async fn a_ring_in_the_callers_transaction_is_heard_when_it_commits() {
             transaction.commit().await.expect("commit");
         } else {
             transaction.rollback().await.expect("roll back");
-            settled(&jobs).await;
+            polls_ended(&jobs).await;
             assert_eq!(jobs.claims.counts().polls, polls, "nothing has happened");
         }
     }
     waits.await.expect("served");
-    eventually("nobody waits", async || jobs.claims.health().waiters == 0).await;
+    eventually("no waiter is left", async || jobs.claims.health().waiters == 0).await;
 }
 
-/// Jobs added in the same process are claimed by its waiters without a look too many: own notifications are recognised.
-/// Several rounds, because a notification that overtakes the answer of its own write, as happens on a busy machine, rings.
+/// Jobs added in the same process are claimed by its waiters without an extra poll: own notifications are recognised.
+/// Several rounds, because a notification that arrives before its write returns, as happens on a busy machine, causes a poll.
 #[tokio::test(flavor = "multi_thread")]
-async fn own_notifications_cost_no_second_look() {
+async fn own_notifications_cause_no_second_poll() {
     let db = TestDb::new().await;
     let jobs = start_connected(db.database(), db.schema(), options()).await;
     let mut polls = Vec::new();
@@ -200,7 +201,7 @@ async fn own_notifications_cost_no_second_look() {
         waiting(&jobs, 2).await;
         let before = jobs.claims.counts().polls;
         jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
-        settled(&jobs).await;
+        polls_ended(&jobs).await;
         polls.push(jobs.claims.counts().polls - before);
         jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
         for wait in waits {
@@ -211,32 +212,33 @@ async fn own_notifications_cost_no_second_look() {
     assert_eq!(polls[polls.len() / 5], 1, "{polls:?}");
 }
 
-/// A schema may be called anything that PostgreSQL takes: channels, triggers and functions of an odd one work.
+/// A schema may have any name that PostgreSQL accepts: channels, triggers and functions of an unusual one work.
 /// Jobs now, later and by another program, in a schema with quotes, blanks and accents.
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_works_in_a_schema_with_an_odd_name() {
+async fn everything_works_in_a_schema_with_an_unusual_name() {
     let db = TestDb::with_odd_name().await;
     let jobs = start_connected(db.database(), db.schema(), options()).await;
-    let elsewhere = Elsewhere::start(&db, options()).await;
-    crate::fixture::hearing(&elsewhere.jobs).await;
-    let waits = waiter(&elsewhere.jobs, "q");
-    waiting(&elsewhere.jobs, 1).await;
+    let remote = OtherProcess::start(&db, options()).await;
+    crate::fixture::connected(&remote.jobs).await;
+    let waits = waiter(&remote.jobs, "q");
+    waiting(&remote.jobs, 1).await;
     let id = jobs.enqueue("q", "", Duration::ZERO).await.expect("added");
     let job = waits.await.expect("served");
     assert_eq!(job.id, id);
-    assert!(elsewhere.jobs.failed("q", &job).await.expect("failed"));
+    assert!(remote.jobs.failed("q", &job).await.expect("failed"));
     let again = take(&jobs, "q").await;
     assert_eq!((again.id, again.attempt), (id, 2));
     assert!(jobs.done("q", &again).await.expect("done"));
 
     let waits = waiter(&jobs, "q");
     waiting(&jobs, 1).await;
-    let id = Stranger::of(&db).await.insert("q").await;
+    let id = OtherProgram::of(&db).await.insert("q").await;
     assert_eq!(waits.await.expect("served").id, id);
 }
 
-/// A notification queue that is full stops no write: it is sent again without its ring, which follows it as soon as it can.
-/// A server with the smallest queue, and somebody who listens and does not read; before PostgreSQL 17 the size is fixed at 8 GB.
+/// A full notification queue stops no write: the write is sent again without its notification, which follows later.
+/// A server with the smallest queue, and a session that listens and does not read; before PostgreSQL 17 the size is fixed at
+/// 8 GB.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_notification_queue_stops_no_write() {
     let Some(installation) = pg::testing::installation_to_start().await else { return };
@@ -250,14 +252,14 @@ async fn a_full_notification_queue_stops_no_write() {
     let schema = pg::Schema::new("jobs").expect("a name");
     let db = pg::Database::connect_lazy(cluster.url(), pg::Options::default()).expect("a pool");
     let jobs = start_connected(&db, &schema, options()).await;
-    let (mut disconnected, mut loud) =
-        (Stranger::connect(cluster.url(), &schema).await, Stranger::connect(cluster.url(), &schema).await);
-    disconnected.run("listen anything; begin; select 1").await;
-    let shout = "select pg_notify('anything', repeat('x', 7000) || n) from generate_series(1, 10) as n";
-    while loud.try_run(shout).await.is_ok() {}
+    let (mut idle_listener, mut sender) =
+        (OtherProgram::connect(cluster.url(), &schema).await, OtherProgram::connect(cluster.url(), &schema).await);
+    idle_listener.run("listen anything; begin; select 1").await;
+    let fill = "select pg_notify('anything', repeat('x', 7000) || n) from generate_series(1, 10) as n";
+    while sender.try_run(fill).await.is_ok() {}
     let wait = waiter(&jobs, "q");
     let id = timeout(PATIENCE, jobs.enqueue("q", "", Duration::ZERO)).await.expect("in time").expect("added");
     assert_eq!(wait.await.expect("served").id, id);
-    disconnected.run("commit").await;
-    timeout(PATIENCE, jobs.wake.flush()).await.expect("the ring follows when there is room");
+    idle_listener.run("commit").await;
+    timeout(PATIENCE, jobs.wake.flush()).await.expect("the notification follows when there is room");
 }

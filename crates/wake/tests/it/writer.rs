@@ -1,4 +1,4 @@
-//! Writes that travel together, and those that must not harm each other.
+//! Writes that are sent in batches and must not affect each other.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -14,13 +14,13 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use wake::{BatchResult, BatchedWrite, Error, Wake, WakeUp, WriteBatch, Writer, WriterOptions};
 
-use crate::fixture::{LEASE, PATIENCE, Stranger, eventually, options, start, start_connected, take};
+use crate::fixture::{LEASE, OtherProgram, PATIENCE, eventually, options, start, start_connected, take};
 use crate::jobs::{Job, Jobs};
 
-/// A member that the database refuses fails alone, with the reason; the others of its flight happen.
-/// One of fifty bodies holds a character that PostgreSQL cannot store.
+/// A write that the database refuses fails alone, with the reason; the others of its batch happen.
+/// One of fifty bodies contains a character that PostgreSQL cannot store.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_member_fails_alone() {
+async fn a_refused_write_fails_alone() {
     let db = TestDb::new().await;
     let jobs = start(db.database(), db.schema(), options()).await;
     let mut adds = JoinSet::new();
@@ -38,7 +38,7 @@ async fn a_refused_member_fails_alone() {
             }
         }
     }
-    assert_eq!(Stranger::of(&db).await.jobs().await, 49);
+    assert_eq!(OtherProgram::of(&db).await.jobs().await, 49);
 }
 
 async fn some_jobs(jobs: &Jobs, count: usize) -> Vec<Job> {
@@ -56,15 +56,15 @@ async fn some_jobs(jobs: &Jobs, count: usize) -> Vec<Job> {
     some
 }
 
-/// A member whose row somebody else has locked waits for it alone; the others of its flight do not.
+/// A write whose row is locked waits for it alone; the others of its batch do not.
 /// Ten jobs are finished while another transaction holds one of them.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_locked_row_delays_its_own_member_only() {
+async fn a_locked_row_delays_only_its_own_write() {
     let db = TestDb::new().await;
     let jobs = start(db.database(), db.schema(), options()).await;
     let mut some = some_jobs(&jobs, 10).await;
     let locked = some.remove(4);
-    let mut holder = Stranger::of(&db).await;
+    let mut holder = OtherProgram::of(&db).await;
     holder.run(&format!("begin; select from {{schema}}.job where id = {} for update", locked.id)).await;
 
     let mut held = tokio::spawn({
@@ -76,12 +76,12 @@ async fn a_locked_row_delays_its_own_member_only() {
         let jobs = jobs.clone();
         free.spawn(async move { jobs.done("q", &job).await });
     }
-    let free = timeout(Duration::from_secs(5), free.join_all()).await.expect("nobody waits for the lock");
+    let free = timeout(Duration::from_secs(5), free.join_all()).await.expect("the others do not wait for the lock");
     assert!(free.into_iter().all(|done| done.expect("an outcome")));
     timeout(Duration::from_millis(300), &mut held).await.expect_err("it waits for the lock");
     holder.run("commit").await;
     assert!(held.await.expect("no panic").expect("an outcome"));
-    assert_eq!(Stranger::of(&db).await.jobs().await, 0);
+    assert_eq!(OtherProgram::of(&db).await.jobs().await, 0);
 }
 
 /// A write whose caller went away happens all the same.
@@ -96,15 +96,15 @@ async fn a_write_whose_caller_went_away_happens() {
             _ = jobs.enqueue("q", "", Duration::ZERO) => {}
             () = std::future::ready(()) => {}
         }
-        let mut stranger = Stranger::of(&db).await;
-        eventually("the job is there", async || stranger.jobs().await == expected).await;
+        let mut other = OtherProgram::of(&db).await;
+        eventually("the job is there", async || other.jobs().await == expected).await;
     }
 }
 
-/// Two processes that finish the same jobs in opposite order never wait for each other in a circle, and each token is good once.
+/// Two processes that finish the same jobs in opposite order never deadlock, and each token is valid once.
 /// Many rounds on a server of their own, whose count of deadlocks stays zero.
 #[tokio::test(flavor = "multi_thread")]
-async fn flights_over_the_same_rows_in_opposite_order_do_not_deadlock() {
+async fn batches_over_the_same_rows_in_opposite_order_do_not_deadlock() {
     const JOBS: usize = 200;
     let Some(cluster) = PrivateCluster::start().await else { return };
     let schema = Schema::new("jobs").expect("a name");
@@ -127,15 +127,14 @@ async fn flights_over_the_same_rows_in_opposite_order_do_not_deadlock() {
         all.sort_unstable();
         assert_eq!(finished, all, "exactly one call finishes each");
     }
-    let mut stranger = Stranger::connect(cluster.url(), &schema).await;
-    assert_eq!(stranger.jobs().await, 0);
-    // Whoever meets a deadlock reports it at once; other statistics may be late, this one is not.
-    let deadlocks: i64 =
-        stranger.ask("select deadlocks from pg_stat_database where datname = current_database()").await;
+    let mut other = OtherProgram::connect(cluster.url(), &schema).await;
+    assert_eq!(other.jobs().await, 0);
+    // A session reports a deadlock at once; other statistics may be late.
+    let deadlocks: i64 = other.ask("select deadlocks from pg_stat_database where datname = current_database()").await;
     assert_eq!(deadlocks, 0);
 }
 
-/// A number whose flight panics.
+/// A number whose batch panics.
 pub(crate) const PANICS: i64 = -1;
 
 /// Marks numbers, slowly.
@@ -161,7 +160,7 @@ impl BatchedWrite for Marks {
         batch: &WriteBatch<'_, i64>,
     ) -> pg::Result<BatchResult<Self::Outcome>> {
         let numbers: Vec<i64> = batch.writes.iter().map(|number| **number).collect();
-        assert!(!numbers.contains(&PANICS), "a flight of a test");
+        assert!(!numbers.contains(&PANICS), "a batch of a test");
         batch.result(self, &batch.query(&self.0).bind(numbers).fetch_one(conn).await?)
     }
 
@@ -170,11 +169,11 @@ impl BatchedWrite for Marks {
     }
 }
 
-/// Writer of marks, on `through`, which leads to the server of `db`.
+/// A writer of marks, on `through`, which connects to the server of `db`.
 pub(crate) async fn marks(db: &TestDb, through: &Database, options: WriterOptions) -> Writer<Marks> {
-    Migrator::new(db.schema(), vec![Wake::component()]).run(db.database()).await.expect("make the engine's tables");
+    Migrator::new(db.schema(), vec![Wake::component()]).run(db.database()).await.expect("create the tables");
     let wake = Wake::start(through, db.schema(), crate::fixture::options());
-    Stranger::of(db).await.run("create table {schema}.mark (number bigint primary key)").await;
+    OtherProgram::of(db).await.run("create table {schema}.mark (number bigint primary key)").await;
     let sql = "with slow as materialized (select pg_sleep(0.3)), marked as ( \
                  insert into {schema}.mark select number from slow, unnest($5::bigint[]) as n (number) returning number) \
                select outcomes, {schema}.finish_batch($1, outcomes, $2, $3) from ( \
@@ -182,57 +181,57 @@ pub(crate) async fn marks(db: &TestDb, through: &Database, options: WriterOption
     wake.writer("marks", Marks(db.schema().sql(sql)), options)
 }
 
-/// Waits until a flight of marks is being carried out.
-pub(crate) async fn under_way(db: &TestDb) {
+/// Waits until a batch of marks is running.
+pub(crate) async fn batch_is_running(db: &TestDb) {
     let sleeping = "select count(*) from pg_stat_activity where wait_event = 'PgSleep' and position($1 in query) > 0";
-    eventually("a flight is under way", async || {
+    eventually("a batch is running", async || {
         let asked = sqlx::query_scalar::<_, i64>(sleeping).bind(db.schema().name());
         asked.fetch_one(db.database().pool()).await.expect("ask") == 1
     })
     .await;
 }
 
-/// Closing lets everything underway come to its outcome, and nothing new in.
-/// Three slow flights are under way; when closing has returned, all their rows are there and all callers know.
+/// Closing waits for the outcome of every admitted write and rejects new ones.
+/// Three slow batches are in progress; when closing has returned, all their rows exist and all callers have their outcome.
 #[tokio::test(flavor = "multi_thread")]
 async fn closing_waits_for_every_outcome() {
     let db = TestDb::new().await;
     let marks = marks(&db, db.database(), WriterOptions { max_writes: 2, ..WriterOptions::default() }).await;
     let mut callers = JoinSet::new();
-    let aboard = Arc::new(Semaphore::new(0));
+    let admitted = Arc::new(Semaphore::new(0));
     for number in 0..6 {
-        let (marks, aboard) = (marks.clone(), aboard.clone());
+        let (marks, admitted) = (marks.clone(), admitted.clone());
         callers.spawn(async move {
             let mut submitted = pin!(marks.submit(number));
-            // It boards when it is first polled.
+            // It is admitted when it is first polled.
             let first = poll_fn(|cx| Poll::Ready(submitted.as_mut().poll(cx))).await;
-            aboard.add_permits(1);
+            admitted.add_permits(1);
             match first {
                 Poll::Ready(outcome) => outcome,
                 Poll::Pending => submitted.await,
             }
         });
     }
-    // The first is in the air, and the others have boarded behind it.
-    under_way(&db).await;
-    drop(aboard.acquire_many(6).await.expect("all aboard"));
+    // The first batch is running, and the other writes are admitted.
+    batch_is_running(&db).await;
+    drop(admitted.acquire_many(6).await.expect("all are admitted"));
     marks.close().await;
-    let marked: i64 = Stranger::of(&db).await.ask("select count(*) from {schema}.mark").await;
+    let marked: i64 = OtherProgram::of(&db).await.ask("select count(*) from {schema}.mark").await;
     assert_eq!(marked, 6);
-    let mut told = Vec::new();
+    let mut outcomes = Vec::new();
     for outcome in callers.join_all().await {
-        told.push(outcome.expect("an outcome"));
+        outcomes.push(outcome.expect("an outcome"));
     }
-    told.sort_unstable();
-    assert_eq!(told, [0, 1, 2, 3, 4, 5]);
+    outcomes.sort_unstable();
+    assert_eq!(outcomes, [0, 1, 2, 3, 4, 5]);
     let late = marks.submit(7).await.expect_err("closed");
     assert!(matches!(&late, Error::Closed { what } if &**what == "marks"), "{late}");
 }
 
-/// Whatever is submitted while a flight is in the air goes out with the next: many writes, few flights.
+/// Writes submitted while a batch is being sent go into the next: many writes, few batches.
 /// A hundred slow writes at once take the time of two or three.
 #[tokio::test(flavor = "multi_thread")]
-async fn writes_collect_while_a_flight_is_in_the_air() {
+async fn writes_are_collected_while_a_batch_is_sent() {
     let db = TestDb::new().await;
     let marks = marks(&db, db.database(), WriterOptions::default()).await;
     let mut callers = JoinSet::new();
@@ -243,11 +242,11 @@ async fn writes_collect_while_a_flight_is_in_the_air() {
     for outcome in callers.join_all().await {
         outcome.expect("an outcome");
     }
-    let writer: i64 = Stranger::of(&db).await.ask("select count(distinct xmin::text) from {schema}.mark").await;
-    assert!(writer <= 5, "a hundred writes took {writer} batches");
+    let batches: i64 = OtherProgram::of(&db).await.ask("select count(distinct xmin::text) from {schema}.mark").await;
+    assert!(batches <= 5, "a hundred writes took {batches} batches");
 }
 
-/// A job added where another waits is claimed and finished through flights and back, many at a time.
+/// Jobs are added, claimed and finished by many callers at a time.
 /// Two hundred round trips by twenty callers; nothing is left.
 #[tokio::test(flavor = "multi_thread")]
 async fn round_trips_of_many_callers_leave_nothing_behind() {
@@ -265,29 +264,29 @@ async fn round_trips_of_many_callers_leave_nothing_behind() {
         });
     }
     callers.join_all().await;
-    assert_eq!(Stranger::of(&db).await.jobs().await, 0);
+    assert_eq!(OtherProgram::of(&db).await.jobs().await, 0);
 }
 
-/// A connection makes its plans anew when a table has grown to twice its size, and not while none has.
-/// What plans were made for is what the connection keeps; the time to look is always over here.
+/// A connection discards its plans when a table has grown to twice its size, and not before.
+/// Compares the sizes that the plans were made for, with a check at every call.
 #[tokio::test]
-async fn plans_are_made_anew_for_tables_that_have_grown() {
+async fn plans_are_discarded_when_a_table_has_grown() {
     let db = TestDb::new().await;
     start(db.database(), db.schema(), options()).await;
-    let mut stranger = Stranger::of(&db).await;
-    let poll =
-        db.schema().sql("select set_config('reveille.plans_good_until', '0', false), {schema}.age_plans()::text");
+    let mut other = OtherProgram::of(&db).await;
+    let age = db.schema().sql("select set_config('reveille.plans_good_until', '0', false), {schema}.age_plans()::text");
     let mut made_for = async || -> String {
-        sqlx::query(&poll).execute(&mut stranger.conn).await.expect("a look");
-        let kept = sqlx::query_scalar("select current_setting('reveille.plans_made_for')");
-        kept.fetch_one(&mut stranger.conn).await.expect("what is kept")
+        sqlx::query(&age).execute(&mut other.conn).await.expect("a check");
+        let sizes = sqlx::query_scalar("select current_setting('reveille.plans_made_for')");
+        sizes.fetch_one(&mut other.conn).await.expect("the sizes")
     };
     let small = made_for().await;
     assert_eq!(made_for().await, small);
     let grow = db.schema().sql(
-        "insert into {schema}.write_batch (id, outcomes) select gen_random_uuid(), array[repeat('x', 1000)] from generate_series(1, 100)",
+        "insert into {schema}.write_batch (id, outcomes) \
+         select gen_random_uuid(), array[repeat('x', 1000)] from generate_series(1, 100)",
     );
-    sqlx::query(&grow).execute(db.database().pool()).await.expect("it grows");
+    sqlx::query(&grow).execute(db.database().pool()).await.expect("the table grows");
     let grown = made_for().await;
     assert_ne!(grown, small);
     assert_eq!(made_for().await, grown);
