@@ -1,5 +1,79 @@
 -- What the migrations and functions lead to, as the server describes it. Made by a test: do not edit.
 
+create type {schema}.finished_activity as (
+    instance_id text,
+    id bigint,
+    lock_token uuid,
+    repeated boolean,
+    receiver text,
+    work_item text
+);
+
+create type {schema}.finished_turn as (
+    instance_id text,
+    lock_token uuid,
+    repeated boolean,
+    execution_id bigint,
+    first_event_id bigint,
+    orchestration_name text,
+    orchestration_version text,
+    parent_instance_id text,
+    pinned_version bigint,
+    status text,
+    output text,
+    changes_custom_status boolean,
+    custom_status text,
+    clears_keys boolean
+);
+
+create type {schema}.orchestration_message as (
+    instance_id text,
+    delay_ms bigint,
+    work_item text
+);
+
+create type {schema}.turn_activity as (
+    turn integer,
+    instance_id text,
+    execution_id bigint,
+    activity_id bigint,
+    tag_queue text,
+    session_id text,
+    work_item text
+);
+
+create type {schema}.turn_cancellation as (
+    turn integer,
+    instance_id text,
+    execution_id bigint,
+    activity_id bigint
+);
+
+create type {schema}.turn_events as (
+    turn integer,
+    instance_id text,
+    execution_id bigint,
+    event_id bigint,
+    last_event_id bigint,
+    event_count integer,
+    events text
+);
+
+create type {schema}.turn_key_change as (
+    turn integer,
+    instance_id text,
+    key text,
+    value text,
+    last_updated_at_ms bigint
+);
+
+create type {schema}.turn_message as (
+    turn integer,
+    instance_id text,
+    delay_ms bigint,
+    work_item text
+);
+
 create sequence {schema}.generation as bigint increment 1 minvalue 1 maxvalue 9223372036854775807 start 1 cache 1;
 
 create table {schema}.executions (
@@ -84,11 +158,11 @@ create table {schema}.orchestrator_queue (
     instance_id text not null,
     visible_at timestamp with time zone not null default now(),
     attempt_count integer not null default 0,
-    kind "char" not null generated always as (
+    kind text not null generated always as (
 CASE
-    WHEN ("left"(work_item, 40) ~ '^\s*{\s*"(StartOrchestration|ContinueAsNew)"'::text) THEN 's'::"char"
-    WHEN ("left"(work_item, 40) ~ '^\s*{\s*"QueueMessage"'::text) THEN 'q'::"char"
-    ELSE 'm'::"char"
+    WHEN ("left"(work_item, 40) ~ '^\s*{\s*"(StartOrchestration|ContinueAsNew)"'::text) THEN 'start'::text
+    WHEN ("left"(work_item, 40) ~ '^\s*{\s*"QueueMessage"'::text) THEN 'queue_message'::text
+    ELSE 'message'::text
 END) stored,
     work_item text not null,
     constraint orchestrator_queue_pkey PRIMARY KEY (instance_id, visible_at, id)
@@ -113,13 +187,13 @@ create table {schema}.worker_queue (
     execution_id bigint not null,
     activity_id bigint not null,
     attempt_count integer not null default 0,
-    lane text not null default ''::text,
+    tag_queue text not null default ''::text,
     instance_id text not null,
     session_id text,
     work_item text not null,
     constraint worker_queue_pkey PRIMARY KEY (instance_id, id)
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, fillfactor=60, vacuum_truncate=off);
-CREATE INDEX worker_queue_due ON {schema}.worker_queue USING btree (lane, visible_at);
+CREATE INDEX worker_queue_due ON {schema}.worker_queue USING btree (tag_queue, visible_at);
 CREATE INDEX worker_queue_session ON {schema}.worker_queue USING btree (session_id) WHERE (session_id IS NOT NULL);
 CREATE TRIGGER trg_worker_notify AFTER INSERT OR UPDATE OF visible_at ON {schema}.worker_queue FOR EACH STATEMENT WHEN ((current_setting('search_path'::text) <> 'reveille_own'::text)) EXECUTE FUNCTION {schema}.notify_by_trigger('{schema}_worker_work', '');
 
@@ -130,7 +204,7 @@ create table {schema}.write_batch (
     constraint write_batch_pkey PRIMARY KEY (id)
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, vacuum_truncate=off);
 
-CREATE OR REPLACE FUNCTION {schema}.abandon_instances(flight uuid, channels text[], payloads text[], patient boolean, instances text[], tokens uuid[], again boolean[], delays_ms bigint[], uncounted boolean[])
+CREATE OR REPLACE FUNCTION {schema}.abandon_instances(batch_id uuid, channels text[], payloads text[], patient boolean, instances text[], tokens uuid[], repeated boolean[], delays_ms bigint[], uncounted boolean[])
  RETURNS TABLE(outcomes text[], backend integer)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -140,7 +214,7 @@ CREATE OR REPLACE FUNCTION {schema}.abandon_instances(flight uuid, channels text
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off';
 
-CREATE OR REPLACE FUNCTION {schema}.abandon_work(flight uuid, channels text[], payloads text[], patient boolean, instances text[], ids bigint[], tokens uuid[], again boolean[], delays_ms bigint[], uncounted boolean[])
+CREATE OR REPLACE FUNCTION {schema}.abandon_work(batch_id uuid, channels text[], payloads text[], patient boolean, instances text[], ids bigint[], tokens uuid[], repeated boolean[], delays_ms bigint[], uncounted boolean[])
  RETURNS TABLE(outcomes text[], backend integer)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -150,11 +224,11 @@ CREATE OR REPLACE FUNCTION {schema}.abandon_work(flight uuid, channels text[], p
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off';
 
-CREATE OR REPLACE FUNCTION {schema}.ack_instances(patient boolean, instances text[], tokens uuid[], again boolean[], executions bigint[], first_events bigint[], last_events bigint[], event_counts integer[], events text[], names text[], versions text[], parents text[], pinned bigint[], statuses text[], outputs text[], status_changes boolean[], custom_statuses text[], work_turns integer[], work_instances text[], work_executions bigint[], work_activities bigint[], work_lanes text[], work_sessions text[], work_items text[], cancel_turns integer[], cancel_instances text[], cancel_executions bigint[], cancel_activities bigint[], message_turns integer[], message_instances text[], message_delays bigint[], message_items text[], clear_turns integer[], key_turns integer[], key_names text[], key_values text[], key_times bigint[])
+CREATE OR REPLACE FUNCTION {schema}.ack_instances(patient boolean, turns {schema}.finished_turn[], events {schema}.turn_events[], activities {schema}.turn_activity[], cancellations {schema}.turn_cancellation[], messages {schema}.turn_message[], key_changes {schema}.turn_key_change[])
  RETURNS text[]
  LANGUAGE plpgsql;
 
-CREATE OR REPLACE FUNCTION {schema}.ack_work(patient boolean, instances text[], ids bigint[], tokens uuid[], again boolean[], receivers text[], items text[])
+CREATE OR REPLACE FUNCTION {schema}.ack_work(patient boolean, finished_activities {schema}.finished_activity[])
  RETURNS text[]
  LANGUAGE plpgsql;
 
@@ -162,7 +236,7 @@ CREATE OR REPLACE FUNCTION {schema}.age_plans()
  RETURNS void
  LANGUAGE plpgsql;
 
-CREATE OR REPLACE FUNCTION {schema}.claim_instances(wanted integer, lease_ms bigint, min_version bigint, max_version bigint, bound_us bigint)
+CREATE OR REPLACE FUNCTION {schema}.claim_instances(max_instances integer, lease_ms bigint, min_version bigint, max_version bigint, bound_us bigint)
  RETURNS TABLE(next_due_ms double precision, due_us bigint, instance_id text, lock_token uuid, attempt integer, messages text[], orchestration_name text, orchestration_version text, execution_id bigint, generation bigint, last_event_id bigint, had_executions boolean, blocked boolean)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -172,8 +246,8 @@ CREATE OR REPLACE FUNCTION {schema}.claim_instances(wanted integer, lease_ms big
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off';
 
-CREATE OR REPLACE FUNCTION {schema}.claim_work(lanes text[], lease_ms bigint, owners text[], session_ms bigint[], ahead integer, bound_us bigint)
- RETURNS TABLE(next_due_ms double precision, due_us bigint, seat integer, instance_id text, id bigint, lock_token uuid, attempt integer, work_item text)
+CREATE OR REPLACE FUNCTION {schema}.claim_work(tag_queues text[], lease_ms bigint, owners text[], session_ms bigint[], prefetch integer, bound_us bigint)
+ RETURNS TABLE(next_due_ms double precision, due_us bigint, waiter integer, instance_id text, id bigint, lock_token uuid, attempt integer, work_item text)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
@@ -182,7 +256,7 @@ CREATE OR REPLACE FUNCTION {schema}.claim_work(lanes text[], lease_ms bigint, ow
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off';
 
-CREATE OR REPLACE FUNCTION {schema}.commit(flight uuid, channels text[], payloads text[], patient boolean, instances text[], tokens uuid[], again boolean[], executions bigint[], first_events bigint[], last_events bigint[], event_counts integer[], events text[], names text[], versions text[], parents text[], pinned bigint[], statuses text[], outputs text[], status_changes boolean[], custom_statuses text[], work_turns integer[], work_instances text[], work_executions bigint[], work_activities bigint[], work_lanes text[], work_sessions text[], work_items text[], cancel_turns integer[], cancel_instances text[], cancel_executions bigint[], cancel_activities bigint[], message_turns integer[], message_instances text[], message_delays bigint[], message_items text[], clear_turns integer[], key_turns integer[], key_names text[], key_values text[], key_times bigint[], done_instances text[], done_ids bigint[], done_tokens uuid[], done_again boolean[], done_receivers text[], done_items text[], sent_instances text[], sent_delays bigint[], sent_items text[])
+CREATE OR REPLACE FUNCTION {schema}.commit(batch_id uuid, channels text[], payloads text[], patient boolean, turns {schema}.finished_turn[], events {schema}.turn_events[], activities {schema}.turn_activity[], cancellations {schema}.turn_cancellation[], turn_messages {schema}.turn_message[], key_changes {schema}.turn_key_change[], finished_activities {schema}.finished_activity[], messages {schema}.orchestration_message[])
  RETURNS TABLE(outcomes text[], backend integer)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -197,12 +271,12 @@ CREATE OR REPLACE FUNCTION {schema}.delete_instances(ids text[], force boolean, 
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own';
 
-CREATE OR REPLACE FUNCTION {schema}.enqueue(instances text[], delays_ms bigint[], items text[])
+CREATE OR REPLACE FUNCTION {schema}.enqueue(messages {schema}.orchestration_message[])
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own';
 
-CREATE OR REPLACE FUNCTION {schema}.enqueue_work(flight uuid, channels text[], payloads text[], patient boolean, instances text[], executions bigint[], activities bigint[], lanes text[], sessions text[], items text[])
+CREATE OR REPLACE FUNCTION {schema}.enqueue_work(batch_id uuid, channels text[], payloads text[], patient boolean, instances text[], executions bigint[], activities bigint[], tag_queues text[], sessions text[], work_items text[])
  RETURNS TABLE(outcomes text[], backend integer)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own';
@@ -221,14 +295,6 @@ CREATE OR REPLACE FUNCTION {schema}.history_changed()
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own';
 
-CREATE OR REPLACE FUNCTION {schema}.look_up(names text[], wants_events boolean[], known_executions bigint[], known_generations bigint[], known_last bigint[], seen_versions bigint[])
- RETURNS TABLE(outcomes text[], backend integer)
- LANGUAGE plpgsql
- SET search_path TO 'reveille_own'
- SET plan_cache_mode TO 'force_generic_plan'
- SET enable_seqscan TO 'off'
- SET enable_bitmapscan TO 'off';
-
 CREATE OR REPLACE FUNCTION {schema}.notify(channels text[], payloads text[])
  RETURNS void
  LANGUAGE plpgsql;
@@ -241,3 +307,13 @@ CREATE OR REPLACE FUNCTION {schema}.prune_executions(ids text[], keep_last bigin
  RETURNS record
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own';
+
+CREATE OR REPLACE FUNCTION {schema}.read_instances(instances text[], want_events boolean[], cached_executions bigint[], cached_generations bigint[], cached_last_events bigint[], seen_versions bigint[])
+ RETURNS TABLE(outcomes text[], backend integer)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off';

@@ -1,4 +1,4 @@
-//! Everything that can be set about a provider, with its default.
+//! The options of a provider and their defaults.
 
 use std::time::Duration;
 
@@ -6,28 +6,28 @@ pub use wake::{AggressiveOn, Strategy};
 
 /// How fetches wait for work.
 ///
-/// The fields and defaults are those of the long-polling design for duroxide; `strategy` and `aggressive_on` choose between its variants.
+/// Fields and defaults follow the long-polling design for duroxide; `strategy` and `aggressive_on` choose its variants.
 #[derive(Debug, Clone)]
 pub struct LongPollConfig {
-    /// Whether a fetch that finds nothing waits. Without it a fetch returns at once and nothing listens.
+    /// Whether a fetch that finds nothing waits. If not, it returns at once and the provider does not listen.
     pub enabled: bool,
-    /// How often everybody looks although nothing rang: the net under a lost notification.
+    /// How often waiters poll without a notification: the fallback for a lost one.
     pub fallback_poll_interval: Duration,
-    /// The longest a single fetch waits, whatever `poll_timeout` it was given.
+    /// The longest wait of a single fetch, whatever its `poll_timeout`.
     pub max_wait_time: Duration,
-    /// How much earlier than its due time a timer wakes; only under [`AggressiveOn::EveryWake`].
+    /// How long before its due time a timer wakes a waiter; only with [`AggressiveOn::EveryWake`].
     pub timer_grace_period: Duration,
-    /// The least time of polling once it began.
+    /// The least duration of aggressive polling once it has begun.
     pub aggressive_poll_duration: Duration,
-    /// Consecutive empty looks without error that must have passed before polling ends.
+    /// Consecutive empty polls without an error before aggressive polling ends.
     pub aggressive_exit_threshold: u32,
-    /// A rung waiter that has not looked after this long is a fault.
+    /// A woken waiter that has not polled after this time counts as a fault.
     pub notify_delivery_timeout: Duration,
-    /// The pace of polling.
+    /// The interval of aggressive polling.
     pub aggressive_poll_interval: Duration,
-    /// How waiters are woken: one look for all of them, or one each.
+    /// How waiters are woken: one poll for all of them, or one each.
     pub strategy: Strategy,
-    /// What makes a provider poll for a while: only faults, or every wake.
+    /// What starts aggressive polling: only faults, or every wake-up.
     pub aggressive_on: AggressiveOn,
 }
 
@@ -49,7 +49,7 @@ impl Default for LongPollConfig {
 }
 
 impl LongPollConfig {
-    /// The defaults, waiting.
+    /// The defaults with long polling.
     pub fn enabled() -> LongPollConfig {
         LongPollConfig { enabled: true, ..LongPollConfig::default() }
     }
@@ -70,32 +70,33 @@ impl LongPollConfig {
     }
 }
 
-/// What happens to the schema when a provider starts.
+/// Whether a provider migrates its schema at start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Migrations {
-    /// What is missing is applied, whoever starts first.
+    /// Applies missing migrations. Any number of processes may start at once.
     #[default]
     Apply,
-    /// Nothing is changed; a schema that is behind is an error. For processes whose role may not change it.
+    /// Changes nothing; a missing migration is an error. For processes whose role may not change the schema.
     Verify,
 }
 
-/// Everything beside the URL. [`PostgresProvider::connect`](crate::PostgresProvider::connect) takes it.
+/// The options of [`PostgresProvider::connect`](crate::PostgresProvider::connect).
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// The schema; `None` means `public`. Any name PostgreSQL can keep.
+    /// The schema; `None` means `public`. Any name that PostgreSQL accepts.
     pub schema: Option<String>,
     /// How fetches wait for work.
     pub long_poll: LongPollConfig,
     /// How the pool connects. Not used with an existing pool.
     pub pool: pg::Options,
-    /// What happens to the schema at start.
+    /// Whether to migrate the schema at start.
     pub migrations: Migrations,
-    /// How many bytes of histories are remembered; `None` means 64 MiB, zero none.
+    /// The size of the history cache in bytes; `None` means 64 MiB, zero disables it.
     pub history_cache_bytes: Option<usize>,
-    /// How long instances are kept after they ended, completed or failed; `None` means for ever. An instance goes with all below it; one that has a parent goes with that.
+    /// How long instances are kept after they completed or failed; `None` means forever. An instance is deleted with all
+    /// its descendants; an instance with a parent is deleted with the parent.
     pub retention: Option<Duration>,
 }
 
-/// The default of `history_cache_bytes`: some thousand histories of some hundred events.
+/// The default of `history_cache_bytes`: some thousand histories of a hundred events.
 pub(crate) const HISTORY_CACHE_BYTES: usize = 64 << 20;

@@ -1,4 +1,4 @@
-//! duroxide's `Provider`: each method in the words of its contract, measured and traced; the work is done where its kind is.
+//! duroxide's `Provider`: adds metrics and spans to the methods of `claim`, `write` and `read`.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,19 +10,18 @@ use duroxide::providers::{
 };
 use duroxide::{Event, SystemStats};
 
-use crate::ack::Outcome;
-use crate::message::receiver;
 use crate::observe::Operation;
 use crate::provider::PostgresProvider;
-use crate::token::{TurnToken, WorkToken};
+use crate::token::{ActivityToken, TurnToken};
+use crate::write::{TurnChanges, receiver};
 
-/// The instance a token is about, for a span; `None` for what is no token.
+/// The instance of a token, for a span; `None` if the token is invalid.
 fn turn_instance(token: &str) -> Option<String> {
     TurnToken::parse(token).map(|token| token.instance)
 }
 
-fn work_instance(token: &str) -> Option<String> {
-    WorkToken::parse(token).map(|token| token.instance)
+fn activity_instance(token: &str) -> Option<String> {
+    ActivityToken::parse(token).map(|token| token.instance)
 }
 
 type Fetched<T> = Result<Option<(T, String, u32)>, ProviderError>;
@@ -67,15 +66,15 @@ impl Provider for PostgresProvider {
         cancelled_activities: Vec<ScheduledActivityIdentifier>,
     ) -> Result<(), ProviderError> {
         let since = Instant::now();
-        let outcome = Outcome {
+        let changes = TurnChanges {
             execution: execution_id,
             events: history_delta,
-            work: worker_items,
+            activities: worker_items,
             messages: orchestrator_items,
             metadata,
             cancelled: cancelled_activities,
         };
-        let acked = self.ack_turn(lock_token, outcome).await;
+        let acked = self.ack_turn(lock_token, changes).await;
         Operation::AckOrch.record(since, &acked);
         acked.map_err(|failure| failure.error)
     }
@@ -112,7 +111,7 @@ impl Provider for PostgresProvider {
 
     #[tracing::instrument(level = "debug", skip_all, fields(instance_id = receiver(&item)))]
     async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
-        self.send_work(&item).await
+        self.enqueue_activity(&item).await
     }
 
     #[tracing::instrument(level = "debug", skip_all, fields(instance_id))]
@@ -124,7 +123,7 @@ impl Provider for PostgresProvider {
         tag_filter: &TagFilter,
     ) -> Fetched<WorkItem> {
         let since = Instant::now();
-        let fetched = self.fetch_work(lock_timeout, poll_timeout, session, tag_filter).await;
+        let fetched = self.fetch_activity(lock_timeout, poll_timeout, session, tag_filter).await;
         Operation::Dequeue.record(since, &fetched);
         let fetched = fetched.map_err(|failure| failure.error)?;
         Ok(fetched.map(|(item, token, attempt)| {
@@ -134,17 +133,17 @@ impl Provider for PostgresProvider {
         }))
     }
 
-    #[tracing::instrument(level = "debug", skip_all, fields(instance_id = work_instance(token)))]
+    #[tracing::instrument(level = "debug", skip_all, fields(instance_id = activity_instance(token)))]
     async fn ack_work_item(&self, token: &str, completion: Option<WorkItem>) -> Result<(), ProviderError> {
         let since = Instant::now();
-        let acked = self.ack_work(token, completion.as_ref()).await;
+        let acked = self.ack_activity(token, completion.as_ref()).await;
         Operation::AckWorker.record(since, &acked);
         acked.map_err(|failure| failure.error)
     }
 
-    #[tracing::instrument(level = "debug", skip_all, fields(instance_id = work_instance(token)))]
+    #[tracing::instrument(level = "debug", skip_all, fields(instance_id = activity_instance(token)))]
     async fn renew_work_item_lock(&self, token: &str, extend_for: Duration) -> Result<(), ProviderError> {
-        self.renew_work(token, extend_for).await
+        self.renew_activity(token, extend_for).await
     }
 
     #[tracing::instrument(level = "debug", skip_all)]
@@ -162,14 +161,14 @@ impl Provider for PostgresProvider {
         self.clean_sessions().await
     }
 
-    #[tracing::instrument(level = "debug", skip_all, fields(instance_id = work_instance(token)))]
+    #[tracing::instrument(level = "debug", skip_all, fields(instance_id = activity_instance(token)))]
     async fn abandon_work_item(
         &self,
         token: &str,
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        self.abandon_work(token, delay, ignore_attempt).await
+        self.abandon_activity(token, delay, ignore_attempt).await
     }
 
     #[tracing::instrument(level = "debug", skip_all, fields(instance_id = turn_instance(token)))]
@@ -180,7 +179,7 @@ impl Provider for PostgresProvider {
     #[tracing::instrument(level = "debug", skip_all, fields(instance_id = receiver(&item)))]
     async fn enqueue_for_orchestrator(&self, item: WorkItem, delay: Option<Duration>) -> Result<(), ProviderError> {
         let since = Instant::now();
-        let sent = self.send(&item, delay).await;
+        let sent = self.enqueue_message(&item, delay).await;
         Operation::Enqueue.record(since, &sent);
         sent.map_err(|failure| failure.error)
     }

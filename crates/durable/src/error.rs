@@ -1,31 +1,31 @@
-//! Errors, as duroxide and as applications see them.
+//! Errors.
 
 use duroxide::providers::ProviderError;
 
-/// What keeps a provider from starting, or a call of its own (beyond duroxide's trait) from succeeding.
+/// An error of starting a provider, or of a call beyond duroxide's trait.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The database: its address, its schema, or a statement. The source says which, and whether to try again.
+    /// The database: its address, its schema, or a statement.
     #[error(transparent)]
     Database(#[from] pg::Error),
 
-    /// The engine could not carry out a wait or a write.
+    /// A wait or a write failed.
     #[error(transparent)]
     Wake(#[from] wake::Error),
 
-    /// An environment variable holds something it cannot mean. Correct or remove it.
-    #[error("{name} is {value:?}: it must be {expected}")]
+    /// An environment variable has an invalid value. Correct or remove it.
+    #[error("invalid environment variable {name}: must be {expected}, got {value:?}")]
     Environment {
         /// The variable.
         name: &'static str,
-        /// What it holds.
+        /// Its value.
         value: String,
-        /// What it may hold.
+        /// What is allowed.
         expected: &'static str,
     },
 
-    /// The argument cannot be stored or sent. Nothing was changed.
-    #[error("{what}: {reason}")]
+    /// An argument is invalid. Nothing was changed.
+    #[error("invalid parameter `{what}`: {reason}")]
     Invalid {
         /// The argument.
         what: &'static str,
@@ -33,19 +33,17 @@ pub enum Error {
         reason: String,
     },
 
-    /// What is stored of an instance cannot be read: another version has written it, or somebody has changed it.
+    /// The stored data of an instance cannot be decoded: written by another version, or changed by other means.
     #[error("instance {instance:?} cannot be read: {reason}")]
     Unreadable {
         /// The instance.
         instance: String,
-        /// What is wrong with it, without a word of it.
+        /// What is wrong with it, without the data.
         reason: String,
     },
 
-    /// What was waited for has happened, and could not be read in time. Ask again.
-    #[error(
-        "instance {instance:?}: what was waited for has happened, and the database did not answer in time what it is"
-    )]
+    /// The instance has ended or changed, but its status could not be read in time. Retry.
+    #[error("instance {instance:?} has ended or changed, but the database did not return its status in time")]
     Late {
         /// The instance.
         instance: String,
@@ -53,7 +51,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same call may succeed later without anybody correcting anything.
+    /// Whether the same call may succeed later without any correction.
     pub fn is_transient(&self) -> bool {
         match self {
             Error::Database(error) => error.is_transient(),
@@ -67,7 +65,7 @@ impl Error {
         Error::Unreadable { instance: instance.into(), reason: reason.into() }
     }
 
-    /// As duroxide sees it.
+    /// As an error of duroxide.
     pub(crate) fn of(&self, operation: &'static str) -> ProviderError {
         ProviderError { operation: operation.into(), message: pg::causes(self), retryable: self.is_transient() }
     }
@@ -76,12 +74,12 @@ impl Error {
 /// The result of this crate's own functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A failure of the database, as duroxide sees it.
+/// An error of the database, as an error of duroxide.
 pub(crate) fn database(operation: &'static str, error: &pg::Error) -> ProviderError {
     ProviderError { operation: operation.into(), message: pg::causes(error), retryable: error.is_transient() }
 }
 
-/// A failure of the engine, as duroxide sees it.
+/// An error of the engine, as an error of duroxide.
 pub(crate) fn engine(operation: &'static str, error: &wake::Error) -> ProviderError {
     ProviderError { operation: operation.into(), message: pg::causes(error), retryable: error.is_transient() }
 }

@@ -1,6 +1,6 @@
-//! What a provider tells about itself: durations, errors and retries under the names of duroxide's provider guide, through the `metrics` facade.
+//! Metrics: durations, errors and retries under the names of duroxide's provider guide, through the `metrics` facade.
 //!
-//! Nothing here ever sees a payload, a URL or a password: operations are named by constants, errors by their kind.
+//! No payload, URL or password appears here: operations are named by constants, errors by their kind.
 
 use std::time::Instant;
 
@@ -16,13 +16,13 @@ macro_rules! metrics {
 }
 
 metrics! {
-    FETCH = "provider.fetch_orchestration_item_duration_ms", "histogram", "time of a fetch of a turn, waiting included";
-    ACK = "provider.ack_orchestration_item_duration_ms", "histogram", "time of an ack of a turn";
-    DEQUEUE = "provider.dequeue_worker_duration_ms", "histogram", "time of a fetch of an activity, waiting included";
-    ACK_WORKER = "provider.ack_worker_duration_ms", "histogram", "time of an ack of an activity";
-    ENQUEUE = "provider.enqueue_orchestrator_duration_ms", "histogram", "time of sending a message to an instance";
+    FETCH = "provider.fetch_orchestration_item_duration_ms", "histogram", "duration of a fetch of a turn, including the wait";
+    ACK = "provider.ack_orchestration_item_duration_ms", "histogram", "duration of an ack of a turn";
+    DEQUEUE = "provider.dequeue_worker_duration_ms", "histogram", "duration of a fetch of an activity, including the wait";
+    ACK_WORKER = "provider.ack_worker_duration_ms", "histogram", "duration of an ack of an activity";
+    ENQUEUE = "provider.enqueue_orchestrator_duration_ms", "histogram", "duration of sending a message to an instance";
     ERRORS = "provider.infrastructure_errors", "counter", "failures, by operation (fetch, ack_orch, ack_worker, enqueue) and error_type (transaction_failed, lock_timeout, serialization_error, unknown)";
-    RETRIES = "provider.ack_orchestration_retries", "counter", "acks of a turn sent once more because an attempt failed";
+    RETRIES = "provider.ack_orchestration_retries", "counter", "acks of a turn that were sent again after a failed attempt";
 }
 
 /// An operation that is measured.
@@ -55,31 +55,31 @@ impl Operation {
         }
     }
 
-    /// Records how long it took, and, if it failed by the database's doing, that it did.
+    /// Records the duration, and the error if the database caused it.
     pub(crate) fn record<T>(self, since: Instant, result: &Result<T, Failure>) {
         ::metrics::histogram!(self.histogram()).record(since.elapsed().as_secs_f64() * 1_000.0);
         if let Err(Failure { error_type: Some(error_type), error }) = result {
             ::metrics::counter!(ERRORS, "operation" => self.label(), "error_type" => *error_type).increment(1);
-            tracing::error!(operation = self.label(), error_type, error = %error.message, "the database failed an operation");
+            tracing::error!(operation = self.label(), error_type, error = %error.message, "database error");
         }
     }
 }
 
-/// An error on its way to the runtime, and whether the infrastructure is to blame.
+/// An error for the runtime, and whether the infrastructure caused it.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) error: ProviderError,
-    /// `None`: the call itself was wrong, or came too late.
+    /// `None`: the call was invalid, or came too late.
     error_type: Option<&'static str>,
 }
 
 impl Failure {
-    /// The call was wrong, or came too late.
+    /// The call was invalid, or came too late.
     pub(crate) fn own(error: ProviderError) -> Failure {
         Failure { error, error_type: None }
     }
 
-    /// The database did not answer.
+    /// The database did not answer in time.
     pub(crate) fn late(error: ProviderError) -> Failure {
         Failure { error, error_type: Some("unknown") }
     }
@@ -96,7 +96,7 @@ impl Failure {
     }
 }
 
-/// The kind of a failure, as the guide names them.
+/// The kind of an error, as the provider guide names them.
 fn error_type(error: &pg::Error) -> &'static str {
     match error {
         error if error.is_lock_timeout() => "lock_timeout",
@@ -106,7 +106,7 @@ fn error_type(error: &pg::Error) -> &'static str {
     }
 }
 
-/// Acks were sent once more.
+/// Counts acks that were sent again.
 pub(crate) fn retried(acks: usize) {
     if acks > 0 {
         ::metrics::counter!(RETRIES).increment(acks as u64);

@@ -1,4 +1,4 @@
-//! The provider itself: how it is made, and what it holds.
+//! The provider: constructors, parts, schema.
 
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,30 +11,24 @@ use pg::{Component, Database, Function, Migration, Migrator, Schema};
 use sqlx::PgPool;
 use wake::{Channel, Consumer, Payload, Wake, Writer, WriterOptions};
 
-use crate::blocked::Blocked;
+use crate::admin::{Activity, Cached, Retention};
+use crate::claim::{ActivityClaim, Blocked, Leases, Sessions, TurnClaim};
 use crate::config::{HISTORY_CACHE_BYTES, LongPollConfig, Migrations, Options};
 use crate::error::{Error, Result};
-use crate::gauge::{Gauge, Stir};
-use crate::history::Histories;
-use crate::lease::Leases;
 use crate::queries::Queries;
-use crate::retention::Retention;
-use crate::session::Sessions;
-use crate::turn::TurnClaim;
-use crate::wait::Watch;
-use crate::work::WorkClaim;
-use crate::write::{Abandon, Commit, LookUp, SendWork};
+use crate::read::{HistoryCache, ReadInstances, Watch};
+use crate::write::{Abandon, Commit, EnqueueActivities};
 
-/// The schema if none is named.
+/// The schema if none is given.
 const DEFAULT_SCHEMA: &str = "public";
 /// The variable that sets the size of the pool.
 const POOL_MAX: &str = "DUROXIDE_PG_POOL_MAX";
-/// Connections by default: one for each kind of statement that may be in the air, and some for the application.
+/// The default size: one connection for each kind of statement that may run at once, and some for the application.
 const POOL_DEFAULT: u32 = 10;
-/// How long a write is tried before it is told that the database is away; acks go on by themselves.
+/// How long a write is retried while the database is unavailable; acks continue to retry.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(10);
 
-/// A provider for duroxide on PostgreSQL. Cheap to clone; all clones are one.
+/// A duroxide provider on PostgreSQL. Cheap to clone; clones share everything.
 ///
 /// ```no_run
 /// # async fn example() -> durable::Result<()> {
@@ -59,33 +53,33 @@ pub(crate) struct Inner {
     pub(crate) wake: Wake,
     pub(crate) channels: Channels,
     pub(crate) turns: Consumer<TurnClaim>,
-    pub(crate) work: Consumer<WorkClaim>,
+    pub(crate) activities: Consumer<ActivityClaim>,
     pub(crate) watch: Consumer<Watch>,
     pub(crate) commits: Writer<Commit>,
-    pub(crate) work_sends: Writer<SendWork>,
-    pub(crate) abandons: Writer<Abandon>,
-    pub(crate) work_abandons: Writer<Abandon>,
-    pub(crate) look_ups: Writer<LookUp>,
-    pub(crate) histories: Arc<Histories>,
+    pub(crate) enqueued_activities: Writer<EnqueueActivities>,
+    pub(crate) turn_abandons: Writer<Abandon>,
+    pub(crate) activity_abandons: Writer<Abandon>,
+    pub(crate) instance_reads: Writer<ReadInstances>,
+    pub(crate) histories: Arc<HistoryCache>,
     pub(crate) leases: Arc<Leases>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) queries: Queries,
-    pub(crate) system_metrics: Gauge<SystemMetrics>,
-    pub(crate) queue_depths: Gauge<QueueDepths>,
-    /// Writes begun here.
+    pub(crate) system_metrics: Cached<SystemMetrics>,
+    pub(crate) queue_depths: Cached<QueueDepths>,
+    /// The number of writes of this process.
     writes: AtomicU64,
-    /// Deletes instances that ended long ago, if it is asked for.
+    /// Set if [`Options::retention`] is.
     retention: OnceLock<Retention>,
 }
 
-/// Where rings go.
+/// The channels of wake-ups.
 #[derive(Clone)]
 pub(crate) struct Channels {
-    /// Messages for instances, with their due times.
+    /// Messages to instances, with their due times.
     pub(crate) orchestrations: Channel,
     /// Activities.
     pub(crate) workers: Channel,
-    /// Instances whose status or custom status changed, by name.
+    /// Instances whose status or custom status has changed, by name.
     pub(crate) instances: Channel,
 }
 
@@ -102,16 +96,16 @@ impl Channels {
 impl PostgresProvider {
     /// Connects without long polling: a fetch that finds nothing returns at once. The schema is `public`.
     ///
-    /// Like every constructor that takes a URL, it brings the schema up to date and reads the size of its pool from the environment variable
-    /// `DUROXIDE_PG_POOL_MAX`.
+    /// Like every constructor with a URL, it migrates the schema and reads the size of its pool from the environment
+    /// variable `DUROXIDE_PG_POOL_MAX`.
     ///
     /// # Errors
-    /// If the database cannot be reached or the schema not brought up to date; the message says what to do.
+    /// If the database cannot be reached or the schema cannot be migrated.
     pub async fn new(url: &str) -> Result<PostgresProvider> {
         Self::new_with_options(url, None, LongPollConfig::default()).await
     }
 
-    /// Like [`new`](Self::new), in a schema of its own.
+    /// Like [`new`](Self::new), with a schema.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -119,7 +113,7 @@ impl PostgresProvider {
         Self::new_with_options(url, schema, LongPollConfig::default()).await
     }
 
-    /// Connects with long polling and its defaults: what you want. The schema is `public`.
+    /// Connects with long polling and its defaults: recommended. The schema is `public`.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -127,7 +121,7 @@ impl PostgresProvider {
         Self::new_with_options(url, None, LongPollConfig::enabled()).await
     }
 
-    /// Like [`new_with_long_poll`](Self::new_with_long_poll), in a schema of its own.
+    /// Like [`new_with_long_poll`](Self::new_with_long_poll), with a schema.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -135,7 +129,7 @@ impl PostgresProvider {
         Self::new_with_options(url, schema, LongPollConfig::enabled()).await
     }
 
-    /// Connects with everything that can be set about waiting.
+    /// Connects with all options of waiting.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -149,7 +143,7 @@ impl PostgresProvider {
         Self::connect(url, options).await
     }
 
-    /// Connects with everything that can be set. Reads no environment.
+    /// Connects with all options. Reads no environment variables.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -158,7 +152,7 @@ impl PostgresProvider {
         Self::with_database(db, options).await
     }
 
-    /// Uses the application's own pool: there is no second set of connections, only one more for listening.
+    /// Uses the application's own pool; opens only one more connection, for listening.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -166,10 +160,10 @@ impl PostgresProvider {
         Self::with_database(Database::from_pool(pool), options).await
     }
 
-    /// Uses a database that is connected already.
+    /// Uses an existing connection pool of `pg`.
     ///
     /// # Errors
-    /// If the schema cannot be brought up to date; the message says what to do.
+    /// If the schema cannot be migrated.
     pub async fn with_database(db: Database, options: Options) -> Result<PostgresProvider> {
         let schema = Schema::new(options.schema.as_deref().unwrap_or(DEFAULT_SCHEMA))?;
         let migrator = Migrator::new(&schema, Self::components(&schema));
@@ -184,32 +178,47 @@ impl PostgresProvider {
         let wake = Wake::start(&db, &schema, options.long_poll.engine());
         let channels = Channels::of(&wake);
         let Channels { orchestrations, workers, instances } = channels.clone();
-        let histories = Arc::new(Histories::new(options.history_cache_bytes.unwrap_or(HISTORY_CACHE_BYTES)));
+        let histories = Arc::new(HistoryCache::new(options.history_cache_bytes.unwrap_or(HISTORY_CACHE_BYTES)));
         let (leases, sessions) = (Arc::<Leases>::default(), Arc::<Sessions>::default());
         let blocked = Arc::<Blocked>::default();
         let turns = TurnClaim::new(&schema, orchestrations.clone(), histories.clone(), leases.clone(), blocked.clone());
-        let work = WorkClaim::new(&schema, workers.clone(), leases.clone(), sessions.clone());
-        let (turn_floors, work_floors) = (turns.bounds.clone(), work.bounds.clone());
-        let commit = Commit::new(&schema, channels.clone(), blocked, leases.clone(), turn_floors.clone());
-        let flying = || WriterOptions { give_up_after: GIVE_UP_AFTER, ..WriterOptions::default() };
+        let activities = ActivityClaim::new(&schema, workers.clone(), leases.clone(), sessions.clone());
+        let (turn_bounds, activity_bounds) = (turns.bounds.clone(), activities.bounds.clone());
+        let commit = Commit {
+            wake: wake.clone(),
+            channels: channels.clone(),
+            blocked,
+            leases: leases.clone(),
+            bounds: turn_bounds.clone(),
+            sql: Commit::statement(&schema),
+        };
+        let writing = || WriterOptions { give_up_after: GIVE_UP_AFTER, ..WriterOptions::default() };
         let keep = options.retention;
         let provider = PostgresProvider {
             inner: Arc::new(Inner {
                 turns: wake.consumer("orchestrations", turns),
-                work: wake.consumer("activities", work),
+                activities: wake.consumer("activities", activities),
                 watch: wake.consumer("instances", Watch::new(&schema, instances)),
-                commits: wake.writer("commit", commit, flying()),
-                work_sends: wake.writer("enqueue_for_worker", SendWork::new(&schema, workers.clone()), flying()),
-                abandons: wake.writer(
-                    "abandon_orchestration_item",
-                    Abandon::turns(&schema, orchestrations, turn_floors),
-                    flying(),
+                commits: wake.writer("commit", commit, writing()),
+                enqueued_activities: wake.writer(
+                    "enqueue_for_worker",
+                    EnqueueActivities::new(&schema, workers.clone()),
+                    writing(),
                 ),
-                work_abandons: wake.writer("abandon_work_item", Abandon::work(&schema, workers, work_floors), flying()),
-                look_ups: wake.writer("look_up", LookUp::new(&schema), flying()),
+                turn_abandons: wake.writer(
+                    "abandon_orchestration_item",
+                    Abandon::turns(&schema, orchestrations, turn_bounds),
+                    writing(),
+                ),
+                activity_abandons: wake.writer(
+                    "abandon_work_item",
+                    Abandon::activities(&schema, workers, activity_bounds),
+                    writing(),
+                ),
+                instance_reads: wake.writer("read_instances", ReadInstances::new(&schema), writing()),
                 queries: Queries::new(&schema),
-                system_metrics: Gauge::default(),
-                queue_depths: Gauge::default(),
+                system_metrics: Cached::default(),
+                queue_depths: Cached::default(),
                 writes: AtomicU64::new(0),
                 retention: OnceLock::new(),
                 config: options.long_poll,
@@ -228,7 +237,7 @@ impl PostgresProvider {
         provider
     }
 
-    /// What this crate and its engine need in a schema, in order.
+    /// The migrations and functions of this crate and its engine, in order.
     pub fn components(schema: &Schema) -> Vec<Component> {
         let literal = |suffix| format!("'{}'", wake::channel_name(schema.name(), suffix).replace('\'', "''"));
         let durable = Component {
@@ -238,43 +247,46 @@ impl PostgresProvider {
             vars: vec![
                 ("orch_channel".into(), literal("orch_work")),
                 ("worker_channel".into(), literal("worker_work")),
+                ("index_plans".into(), INDEX_PLANS.into()),
             ],
         };
         vec![Wake::component(), durable]
     }
 
-    /// The pool, for the application's own statements beside it.
+    /// The pool, for statements of the application.
     pub fn pool(&self) -> &PgPool {
         self.inner.db.pool()
     }
 
-    /// The schema's name as it was given, unquoted.
+    /// The name of the schema, unquoted.
     pub fn schema_name(&self) -> &str {
         self.inner.schema.name()
     }
 
-    /// How the engine is doing: whether it hears notifications, and who waits or polls.
+    /// The health of the engine: whether its listener is connected, and how many waiters wait or poll.
     pub fn health(&self) -> wake::Health {
         self.inner.wake.health()
     }
 
-    /// Returns when every ring for other processes has been sent. To be called before a process ends that has just started orchestrations:
-    /// without it others may notice a second later.
+    /// Returns when every notification for other processes has been sent. Call it before a process exits that has just
+    /// started orchestrations; otherwise other processes may notice them a second later.
     pub async fn flush(&self) {
         self.inner.wake.flush().await;
     }
 }
 
 impl Inner {
-    /// Something was written, or is about to be: an answer read before it was committed must not outlast it, so it counts when it has been.
-    pub(crate) fn writes(&self) {
+    /// Counts a write, which invalidates cached answers. Called after the write has committed, so that an answer read
+    /// before the commit is not used after it.
+    pub(crate) fn count_write(&self) {
         self.writes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How much has happened here, if everything is noticed: what others do makes a dispatcher look that waits, if it is heard.
-    pub(crate) fn stir(&self) -> Stir {
-        let waits = self.turns.health().waiters > 0 && self.work.health().waiters > 0;
-        let polls = self.turns.counts().polls + self.work.counts().polls;
+    /// The number of writes and polls so far. `None` if changes may go unnoticed: changes by other processes cause a poll
+    /// only while both kinds of waiters wait and the listener is connected.
+    pub(crate) fn activity(&self) -> Activity {
+        let waits = self.turns.health().waiters > 0 && self.activities.health().waiters > 0;
+        let polls = self.turns.counts().polls + self.activities.counts().polls;
         (waits && self.wake.health().is_connected()).then(|| polls + self.writes.load(Ordering::Relaxed))
     }
 }
@@ -287,8 +299,21 @@ impl std::fmt::Debug for PostgresProvider {
 
 const MIGRATIONS: &[Migration] = &[
     Migration { number: 1, name: "tables", sql: include_str!("../db/migrations/0001_tables.sql") },
-    Migration { number: 2, name: "ended_executions", sql: include_str!("../db/migrations/0002_ended_executions.sql") },
+    Migration { number: 2, name: "write_types", sql: include_str!("../db/migrations/0002_write_types.sql") },
 ];
+
+/// Planner settings of the functions that run often, as `{index_plans}`.
+///
+/// A function's plans are made once per connection and kept, perhaps while the tables are empty; they are used when the
+/// tables are full. So plans that are good only for small tables are switched off: scans of whole tables, bitmap scans
+/// (which read everything due to return a few rows), and hash and merge joins. What remains are lookups by index, the
+/// right plan for every statement of these functions. A custom plan per call would cost more than the call.
+const INDEX_PLANS: &str = "\
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off";
 
 const FUNCTIONS: &[Function] = &[
     Function { name: "history_changed", sql: include_str!("../db/functions/history_changed.sql") },
@@ -303,12 +328,12 @@ const FUNCTIONS: &[Function] = &[
     Function { name: "commit", sql: include_str!("../db/functions/commit.sql") },
     Function { name: "abandon_instances", sql: include_str!("../db/functions/abandon_instances.sql") },
     Function { name: "abandon_work", sql: include_str!("../db/functions/abandon_work.sql") },
-    Function { name: "look_up", sql: include_str!("../db/functions/look_up.sql") },
+    Function { name: "read_instances", sql: include_str!("../db/functions/read_instances.sql") },
     Function { name: "delete_instances", sql: include_str!("../db/functions/delete_instances.sql") },
     Function { name: "prune_executions", sql: include_str!("../db/functions/prune_executions.sql") },
 ];
 
-/// The size of the pool that the environment asks for.
+/// The size of the pool as the environment variable sets it.
 fn pool_max(value: Option<OsString>) -> Result<u32> {
     let Some(value) = value else { return Ok(POOL_DEFAULT) };
     match value.to_str().map(|value| value.trim().parse()) {
@@ -324,9 +349,9 @@ fn pool_max(value: Option<OsString>) -> Result<u32> {
 mod tests {
     use super::*;
 
-    /// A variable that cannot be meant must be said, not ignored.
+    /// An invalid value is an error, not ignored.
     #[test]
-    fn the_pool_size_is_a_number() {
+    fn an_invalid_pool_size_is_rejected() {
         assert_eq!(pool_max(None).expect("a default"), POOL_DEFAULT);
         assert_eq!(pool_max(Some(" 25 ".into())).expect("a number"), 25);
         for wrong in ["", "0", "-1", "many", "4294967296"] {

@@ -1,8 +1,8 @@
-//! Statements that are sent by themselves: neither a claim nor part of a flight.
+//! Statements that are sent on their own: neither a claim nor part of a write batch.
 //!
-//! Each is tried again while the database is away for a moment. Two ways differ in what they do if the connection breaks before the answer, when
-//! nobody knows whether the statement has happened: a question is asked again, a change is not made again, since a second answer would be about the
-//! second time.
+//! Each is retried while the database is unavailable for a moment. [`rows`](PostgresProvider::rows) and
+//! [`change`](PostgresProvider::change) differ in what they do if the connection breaks before the answer, when the
+//! outcome is unknown: a query is sent again, a change is not, since the second answer would describe the second change.
 
 use duroxide::providers::ProviderError;
 use pg::retry::{Policy, retry};
@@ -13,7 +13,7 @@ use sqlx::{Postgres, Row};
 
 use crate::provider::PostgresProvider;
 
-/// A statement with its arguments, or some of them.
+/// A statement with some or all of its arguments.
 pub(crate) type Bound<'q> = Query<'q, Postgres, PgArguments>;
 
 macro_rules! queries {
@@ -59,18 +59,18 @@ queries! {
 }
 
 impl PostgresProvider {
-    /// Sends what is harmless twice, until it is answered: a question, or a change whose repetition changes and answers the same.
+    /// Sends a query, or a change that may be repeated with the same effect and answer.
     ///
     /// # Errors
-    /// The last one, if the database is away for longer or refuses.
+    /// If the database is unavailable for longer, or rejects the statement.
     pub(crate) async fn rows<'q>(
         &self,
         operation: &'static str,
         sql: &Sql,
         bind: impl Fn(Bound<'q>) -> Bound<'q>,
     ) -> Result<Vec<PgRow>, ProviderError> {
-        let asked = retry(&Policy::default(), operation, |_| self.sent(bind(sqlx::query(sql)))).await;
-        asked.map_err(|error| crate::error::database(operation, &error))
+        let rows = retry(&Policy::default(), operation, |_| self.send(bind(sqlx::query(sql)))).await;
+        rows.map_err(|error| crate::error::database(operation, &error))
     }
 
     /// As [`rows`](Self::rows), for one row at most.
@@ -83,10 +83,10 @@ impl PostgresProvider {
         Ok(self.rows(operation, sql, bind).await?.into_iter().next())
     }
 
-    /// Sends a change that answers what it did, in one row at most: again only if it certainly has not happened.
+    /// Sends a change that returns what it did, in one row at most. Retried only if it has certainly not happened.
     ///
     /// # Errors
-    /// As [`rows`](Self::rows); and if the answer was lost, which the message says.
+    /// As [`rows`](Self::rows); also if the outcome is unknown.
     pub(crate) async fn change<'q>(
         &self,
         operation: &'static str,
@@ -95,19 +95,19 @@ impl PostgresProvider {
     ) -> Result<Option<PgRow>, ProviderError> {
         let policy = Policy::default();
         let changed = retry(&policy, operation, |_| async {
-            match self.sent(bind(sqlx::query(sql))).await {
-                // An outcome, so that it is not tried again.
+            match self.send(bind(sqlx::query(sql))).await {
+                // Wrapped in `Ok`, so that it is not retried.
                 Err(error) if error.is_ambiguous() => Ok(Err(error)),
-                sent => sent.map(Ok),
+                result => result.map(Ok),
             }
         });
         let changed = changed.await.flatten();
-        // Whatever it answers, it may have changed what gauges count.
-        self.inner.writes();
+        // Whatever the answer: it may have changed what cached answers count.
+        self.inner.count_write();
         changed.map(|rows| rows.into_iter().next()).map_err(|error| crate::error::database(operation, &error))
     }
 
-    async fn sent(&self, query: Bound<'_>) -> pg::Result<Vec<PgRow>> {
+    async fn send(&self, query: Bound<'_>) -> pg::Result<Vec<PgRow>> {
         let mut session = self.inner.db.session().await?;
         let rows = query.fetch_all(&mut *session).await?;
         session.finish().await?;
@@ -115,7 +115,7 @@ impl PostgresProvider {
     }
 }
 
-/// A column of an answer.
+/// A column of a row.
 pub(crate) fn column<'r, T>(operation: &'static str, row: &'r PgRow, at: usize) -> Result<T, ProviderError>
 where
     T: sqlx::Decode<'r, Postgres> + sqlx::Type<Postgres>,

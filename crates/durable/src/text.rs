@@ -1,13 +1,13 @@
-//! User text on its way into the database and back.
+//! Escapes user text for the database.
 //!
-//! A Rust string may hold U+0000 and PostgreSQL's `text` may not, so one such output or key would fail its whole turn for ever. Events and
-//! messages are JSON, which escapes it; what is stored as it is (names, outputs, statuses, keys and values) is escaped here. Text
+//! A Rust string may contain U+0000, PostgreSQL's `text` may not: one such output or key would fail its turn forever.
+//! Events and messages are JSON, which escapes it. Names, outputs, statuses, keys and values are escaped here. Text
 //! without U+0000 and U+0001 is stored unchanged.
 
 use std::borrow::Cow;
 
-/// As it is stored.
-pub(crate) fn stored(text: &str) -> Cow<'_, str> {
+/// The text as it is stored.
+pub(crate) fn escape(text: &str) -> Cow<'_, str> {
     if !text.bytes().any(|byte| byte <= 1) {
         return Cow::Borrowed(text);
     }
@@ -22,8 +22,8 @@ pub(crate) fn stored(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// As it was given.
-pub(crate) fn restored(text: String) -> String {
+/// The text as it was given.
+pub(crate) fn unescape(text: String) -> String {
     if !text.contains('\u{1}') {
         return text;
     }
@@ -46,19 +46,19 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whatever goes in comes out, and PostgreSQL can hold what is in between.
+        /// Every text is unescaped to itself, and PostgreSQL can store the escaped form.
         #[test]
-        fn every_text_survives(text in "[\u{0}\u{1}01ab\u{e9}]{0,20}") {
-            let kept = stored(&text).into_owned();
-            let storable = !kept.contains('\u{0}');
+        fn escaping_is_reversible(text in "[\u{0}\u{1}01ab\u{e9}]{0,20}") {
+            let escaped = escape(&text).into_owned();
+            let storable = !escaped.contains('\u{0}');
             prop_assert!(storable);
-            prop_assert_eq!(restored(kept), text);
+            prop_assert_eq!(unescape(escaped), text);
         }
     }
 
-    /// Common text is not touched, so that it can be read and searched in the database.
+    /// Ordinary text is stored unchanged, so that it can be read and searched in the database.
     #[test]
-    fn common_text_is_stored_as_it_is() {
-        assert!(matches!(stored("order/42 \"é\" \u{2}"), Cow::Borrowed(_)));
+    fn ordinary_text_is_not_escaped() {
+        assert!(matches!(escape("order/42 \"é\" \u{2}"), Cow::Borrowed(_)));
     }
 }

@@ -1,7 +1,7 @@
 //! Lock tokens as duroxide passes them around.
 //!
-//! A token is an opaque string to the runtime. Here it carries what it locks beside the fence itself, so that an ack finds its row by primary
-//! key, in any process, and no index on tokens has to be kept.
+//! To the runtime a token is an opaque string. It contains the key of the locked row beside the fence, so that an ack in
+//! any process finds the row by primary key and no index on tokens is needed.
 
 use std::fmt;
 
@@ -11,37 +11,37 @@ use uuid::Uuid;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TurnToken {
     pub(crate) fence: Uuid,
-    /// As it is stored.
+    /// Escaped.
     pub(crate) instance: String,
 }
 
 /// The lease of an activity: `<fence>:<id>:<instance>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct WorkToken {
+pub(crate) struct ActivityToken {
     pub(crate) fence: Uuid,
     pub(crate) id: i64,
-    /// As it is stored.
+    /// Escaped.
     pub(crate) instance: String,
 }
 
 impl TurnToken {
-    /// `None` if it is no token of ours.
+    /// `None` if it is not a token of this provider.
     pub(crate) fn parse(text: &str) -> Option<TurnToken> {
         let (fence, instance) = text.split_once(':')?;
         Some(TurnToken { fence: Uuid::try_parse(fence).ok()?, instance: storable(instance)? })
     }
 }
 
-impl WorkToken {
-    /// `None` if it is no token of ours.
-    pub(crate) fn parse(text: &str) -> Option<WorkToken> {
+impl ActivityToken {
+    /// `None` if it is not a token of this provider.
+    pub(crate) fn parse(text: &str) -> Option<ActivityToken> {
         let (fence, rest) = text.split_once(':')?;
         let (id, instance) = rest.split_once(':')?;
-        Some(WorkToken { fence: Uuid::try_parse(fence).ok()?, id: id.parse().ok()?, instance: storable(instance)? })
+        Some(ActivityToken { fence: Uuid::try_parse(fence).ok()?, id: id.parse().ok()?, instance: storable(instance)? })
     }
 }
 
-/// A token comes from outside: one that PostgreSQL could not even read is none.
+/// A token comes from outside: one with U+0000, which PostgreSQL cannot read, is invalid.
 fn storable(instance: &str) -> Option<String> {
     (!instance.contains('\0')).then(|| instance.to_owned())
 }
@@ -52,7 +52,7 @@ impl fmt::Display for TurnToken {
     }
 }
 
-impl fmt::Display for WorkToken {
+impl fmt::Display for ActivityToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.fence.simple(), self.id, self.instance)
     }
@@ -62,25 +62,25 @@ impl fmt::Display for WorkToken {
 mod tests {
     use super::*;
 
-    /// An instance may be called anything, colons included.
+    /// The instance may be any text, with colons.
     #[test]
-    fn tokens_survive_odd_instances() {
+    fn tokens_of_any_instance_name_are_read_back() {
         for instance in ["", "a", "a:b::1", "\u{1}0", "🦀 / \"x\""] {
             let turn = TurnToken { fence: Uuid::from_u128(7), instance: instance.into() };
             assert_eq!(TurnToken::parse(&turn.to_string()), Some(turn));
-            let work = WorkToken { fence: Uuid::from_u128(8), id: -1, instance: instance.into() };
-            assert_eq!(WorkToken::parse(&work.to_string()), Some(work));
+            let work = ActivityToken { fence: Uuid::from_u128(8), id: -1, instance: instance.into() };
+            assert_eq!(ActivityToken::parse(&work.to_string()), Some(work));
         }
     }
 
-    /// What is no token must be told from one that has ended: neither may reach the database as something else.
+    /// Any text that is not a token is rejected before it reaches the database.
     #[test]
-    fn what_is_no_token_is_refused() {
+    fn invalid_tokens_are_rejected() {
         for text in ["", "invalid-token", "x:y", "00000000-0000-0000-0000-000000000000"] {
             assert_eq!(TurnToken::parse(text), None, "{text}");
-            assert_eq!(WorkToken::parse(text), None, "{text}");
+            assert_eq!(ActivityToken::parse(text), None, "{text}");
         }
-        assert_eq!(WorkToken::parse("00000000000000000000000000000000:x:y"), None);
+        assert_eq!(ActivityToken::parse("00000000000000000000000000000000:x:y"), None);
         assert_eq!(TurnToken::parse("00000000000000000000000000000000:a\0b"), None);
     }
 }

@@ -1,148 +1,273 @@
--- Lease the instances whose messages have been due longest, with all their due messages, and say when the next is due.
--- Rows:  one per instance, then one of nulls but for next_due_ms, whether something due waits for a lease to end (blocked), and, if nothing was left that
---        is due, the time in due_us.
--- Locks: an advisory lock per instance, tried and never waited for: claims of other processes pass by. What was read before it is read
---        again after it by a later snapshot, so what another claim did to the instance is seen.
--- floor: messages that were due before it are left to a look without one: what has been claimed and deleted in front of the live
---        rows stays in the index while any transaction is old enough to see it.
--- Plans: made once, perhaps while the tables were empty, and used when they are full. So the due are ordered by their time alone, which the index
---        gives; with the id as well they are all read and sorted. Lookups by key are lateral subqueries with `offset 0`, which keeps the
---        direction, and whole-table scans and joins are off. The messages of an instance are bounded by a pair, (instance_id, visible_at), which only the primary
---        key can serve: by the time alone, the planner takes an empty table's orchestrator_queue_due, and then reads what is due for everybody.
--- Index: orchestrator_queue_due forwards from the floor; primary keys of instance_locks and instances for each message read; the primary key of
---        orchestrator_queue for each instance taken; that of history backwards for its last row.
--- Cost:  with a million instances, ten million rows of history and a million future timers: 4 of 5 000 due in 0.6 ms and 244 buffers (0.3 ms to find,
---        0.3 ms to read and lease), none due in 0.05 ms and 10 buffers. `order by visible_at, id` read and sorted all 20 000 due: 25 ms.
+-- Leases the instances whose messages have been due longest, each with all its due messages.
+-- Rows:  one per leased instance. Then one row of nulls except next_due_ms: in how long the next message is due;
+--        due_us: the current time, if nothing due is left; blocked: a due message waits for the end of a lease.
+-- bound_us: messages that were due before it are not scanned. Rows that were claimed and deleted before the live ones
+--        stay in the index while any transaction is old enough to see them, and every claim would skip them again.
+-- Locks: an advisory lock per instance, tried and never waited for: concurrent claims skip the instance. What was read
+--        before the lock is read again after it with a later snapshot, which sees what another claim did.
+-- Plans: the due messages are ordered by time alone, as the index returns them; with the id as well, all of them would
+--        be read and sorted. Lookups by key are lateral subqueries with `offset 0`, which fixes the join order. The
+--        messages of an instance are bounded by the pair (instance_id, visible_at), which only the primary key serves:
+--        for the time alone, a plan made on an empty table uses orchestrator_queue_due and later reads everything due.
+-- Index: orchestrator_queue_due forwards from the bound; primary keys of instance_locks and instances for each message
+--        read; primary key of orchestrator_queue for each instance; that of history backwards for its last row.
+-- Cost:  with a million instances, ten million rows of history and a million future timers: 4 of 5 000 due in 0.6 ms
+--        and 244 buffers, none due in 0.05 ms and 10 buffers. `order by visible_at, id` read and sorted all 20 000
+--        due: 25 ms.
 create or replace function {schema}.claim_instances(
-    wanted integer, lease_ms bigint, min_version bigint, max_version bigint, bound_us bigint
+    max_instances integer, lease_ms bigint, min_version bigint, max_version bigint, bound_us bigint
 ) returns table (
-    next_due_ms float8, due_us bigint, instance_id text, lock_token uuid, attempt integer, messages text[],
-    orchestration_name text, orchestration_version text, execution_id bigint, generation bigint, last_event_id bigint, had_executions boolean, blocked boolean
+    next_due_ms           float8,
+    due_us                bigint,
+    instance_id           text,
+    lock_token            uuid,
+    attempt               integer,
+    messages              text[],
+    orchestration_name    text,
+    orchestration_version text,
+    execution_id          bigint,
+    generation            bigint,
+    last_event_id         bigint,
+    had_executions        boolean,
+    blocked               boolean
 )
-language plpgsql set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+language plpgsql
+set search_path = reveille_own
+{index_plans}
 as $$
 #variable_conflict use_column
 declare
-    bound   timestamptz := coalesce(to_timestamp(bound_us / 1000000.0), '-infinity');
-    mine    text[];
-    stale   boolean;
-    taken   integer;
-    soonest timestamptz;
-    freed   timestamptz;
+    bound          timestamptz := coalesce(to_timestamp(bound_us / 1000000.0), '-infinity');
+    -- Several messages of one instance are often adjacent, so more messages than instances are read.
+    max_messages   integer := max_instances * 8;
+    candidates     text[];
+    any_expired    boolean;
+    leased         integer;
+    next_due       timestamptz;
+    next_lease_end timestamptz;
 begin
     perform {schema}.age_plans();
-    -- A claim lost in a crash of the server is a turn taken twice, of which one is acked: its commit need not be flushed.
+    -- A claim lost in a server crash is a turn that runs twice, and only one is acked: no need to wait for the flush.
     perform set_config('synchronous_commit', 'off', true);
 
-    -- Several messages of one instance lie side by side, so a few times as many as wanted are read. What is due and not taken is wanted by
-    -- nobody, or in somebody's hands this moment: then the next is due now. Otherwise it is a message of the future, or one whose
-    -- instance is leased to somebody until then.
+    -- 1. Choose instances and lock them. If due messages remain, the next one is due now. Otherwise the next one is in
+    --    the future, or its instance is leased until then.
     with due as materialized (
-        select q.instance_id, q.visible_at, q.id, l.locked_until is not null as stale from {schema}.orchestrator_queue q
-        left join lateral (select l.locked_until from {schema}.instance_locks l where l.instance_id = q.instance_id offset 0) l on true
-        left join lateral (select i.pinned_version from {schema}.instances i where i.instance_id = q.instance_id offset 0) i on true
-        where q.visible_at <= now() and q.visible_at >= bound and coalesce(l.locked_until <= now(), true)
-          and (min_version is null or coalesce(i.pinned_version between min_version and max_version, true))
-        order by q.visible_at limit wanted * 8
+        select message.instance_id, message.visible_at, message.id, lease.locked_until is not null as expired_lease
+        from {schema}.orchestrator_queue message
+        left join lateral (
+            select lease.locked_until from {schema}.instance_locks lease
+            where lease.instance_id = message.instance_id
+            offset 0
+        ) as lease on true
+        left join lateral (
+            select instance.pinned_version from {schema}.instances instance
+            where instance.instance_id = message.instance_id
+            offset 0
+        ) as instance on true
+        where message.visible_at <= now()
+          and message.visible_at >= bound
+          and coalesce(lease.locked_until <= now(), true)
+          and (min_version is null or coalesce(instance.pinned_version between min_version and max_version, true))
+        order by message.visible_at
+        limit max_messages
     ), ranked as materialized (
-        select d.instance_id, bool_or(d.stale) as stale from due d group by d.instance_id order by min(d.visible_at), min(d.id)
+        select due.instance_id, bool_or(due.expired_lease) as expired_lease
+        from due
+        group by due.instance_id
+        order by min(due.visible_at), min(due.id)
     ), locked as materialized (
-        select r.instance_id, r.stale from ranked r
-        where pg_try_advisory_xact_lock(hashtextextended({schema_text} || '/' || r.instance_id, 1))
-          -- An ended lease that somebody has locked, itself or a message of it, must not take the place of an instance that is free.
-          and (not r.stale or (
-               exists (select from {schema}.instance_locks l where l.instance_id = r.instance_id for update skip locked)
-               and cardinality(array(select 1 from {schema}.orchestrator_queue q
-                                     where q.instance_id = r.instance_id and (q.instance_id, q.visible_at) <= (r.instance_id, now()) for update skip locked))
-                   = (select count(*) from {schema}.orchestrator_queue q
-                      where q.instance_id = r.instance_id and (q.instance_id, q.visible_at) <= (r.instance_id, now()))))
-        limit wanted
-    ), counted as materialized (
-        select array_agg(k.instance_id) as mine, bool_or(k.stale) as stale, count(*) as taken from locked k
+        select ranked.instance_id, ranked.expired_lease
+        from ranked
+        where pg_try_advisory_xact_lock(hashtextextended({schema_text} || '/' || ranked.instance_id, 1))
+          -- If another transaction has locked the expired lease or one of its messages, skip it for a free instance.
+          and (not ranked.expired_lease or (
+              exists (
+                  select from {schema}.instance_locks lease
+                  where lease.instance_id = ranked.instance_id
+                  for update skip locked
+              )
+              and cardinality(array(
+                  select 1 from {schema}.orchestrator_queue message
+                  where message.instance_id = ranked.instance_id
+                    and (message.instance_id, message.visible_at) <= (ranked.instance_id, now())
+                  for update skip locked
+              )) = (
+                  select count(*) from {schema}.orchestrator_queue message
+                  where message.instance_id = ranked.instance_id
+                    and (message.instance_id, message.visible_at) <= (ranked.instance_id, now())
+              )
+          ))
+        limit max_instances
+    ), chosen as materialized (
+        select array_agg(locked.instance_id) as instances,
+               bool_or(locked.expired_lease) as any_expired,
+               (select count(*) from ranked) > count(*) or (select count(*) from due) >= max_messages as more_due
+        from locked
     )
-    select c.mine, c.stale,
-           case when (select count(*) from ranked) > c.taken or (select count(*) from due) >= wanted * 8 then now()
-                else (select q.visible_at from {schema}.orchestrator_queue q
-                      where q.visible_at > now() and q.visible_at < 'infinity' order by q.visible_at limit 1) end,
-           case when (select count(*) from ranked) <= c.taken and (select count(*) from due) < wanted * 8 then
-               (select min(l.locked_until) from {schema}.orchestrator_queue q
-                cross join lateral (select l.locked_until from {schema}.instance_locks l
-                                    where l.instance_id = q.instance_id and l.locked_until > now() offset 0) l
-                where q.visible_at <= now() and q.visible_at >= bound) end
-    into mine, stale, soonest, freed from counted c;
-    blocked := freed is not null;
-    soonest := least(soonest, freed);
+    select chosen.instances,
+           chosen.any_expired,
+           case when chosen.more_due then now() else (
+               select message.visible_at from {schema}.orchestrator_queue message
+               where message.visible_at > now() and message.visible_at < 'infinity'
+               order by message.visible_at
+               limit 1
+           ) end,
+           case when not chosen.more_due then (
+               select min(lease.locked_until)
+               from {schema}.orchestrator_queue message
+               cross join lateral (
+                   select lease.locked_until from {schema}.instance_locks lease
+                   where lease.instance_id = message.instance_id and lease.locked_until > now()
+                   offset 0
+               ) as lease
+               where message.visible_at <= now() and message.visible_at >= bound
+           ) end
+    into candidates, any_expired, next_due, next_lease_end
+    from chosen;
+    blocked := next_lease_end is not null;
+    next_due := least(next_due, next_lease_end);
 
-    if mine is not null then
-        if stale then
-            -- Leases that have ended: their attempts count now.
-            with over as (
-                delete from {schema}.instance_locks l where l.instance_id = any (mine) and l.locked_until <= now()
-                returning l.instance_id, l.message_ids
+    if candidates is not null then
+        -- 2. Remove expired leases, and count their attempts.
+        if any_expired then
+            with expired as (
+                delete from {schema}.instance_locks lease
+                where lease.instance_id = any (candidates) and lease.locked_until <= now()
+                returning lease.instance_id, lease.message_ids
             )
-            update {schema}.orchestrator_queue q set attempt_count = q.attempt_count + 1 where q.ctid = any (array(
-                select q.tid from over o cross join lateral (
-                    select q.ctid as tid from {schema}.orchestrator_queue q
-                    where q.instance_id = o.instance_id and (q.instance_id, q.visible_at) <= (o.instance_id, now()) and q.id = any (o.message_ids) offset 0) q));
+            update {schema}.orchestrator_queue message set attempt_count = message.attempt_count + 1
+            where message.ctid = any (array(
+                select covered.tid
+                from expired
+                cross join lateral (
+                    select covered.ctid as tid from {schema}.orchestrator_queue covered
+                    where covered.instance_id = expired.instance_id
+                      and (covered.instance_id, covered.visible_at) <= (expired.instance_id, now())
+                      and covered.id = any (expired.message_ids)
+                    offset 0
+                ) as covered
+            ));
         end if;
 
+        -- 3. Lease the instances that exist or have a start among their messages.
         return query
         with batch as materialized (
-            select m.instance_id, b.* from unnest(mine) as m (instance_id)
+            select candidate.instance_id, due.*
+            from unnest(candidates) as candidate (instance_id)
             cross join lateral (
-                select min(q.visible_at) as due, max(q.attempt_count) + 1 as attempt, array_agg(q.id) as ids,
-                       array_agg(q.work_item order by q.visible_at, q.id) as items, bool_or(q.kind = 's') as starts
-                from {schema}.orchestrator_queue q where q.instance_id = m.instance_id and (q.instance_id, q.visible_at) <= (m.instance_id, now())) b
-            where b.due is not null
-        ), known as materialized (
-            select b.*, i.orchestration_name, i.orchestration_version, i.generation, i.current_execution_id > 1 or i.status <> 'Running' as had_executions,
-                   coalesce(i.current_execution_id, (select max(e.execution_id) from {schema}.executions e
-                                                     where e.instance_id = b.instance_id)) as execution_id
-            from batch b
-            left join lateral (select * from {schema}.instances i where i.instance_id = b.instance_id offset 0) i on true
-            -- A lease that this statement sees counts, although its ack may commit before the insert: then the messages seen are gone too.
-            left join lateral (select l.instance_id from {schema}.instance_locks l where l.instance_id = b.instance_id offset 0) l on true
-            where l.instance_id is null
-        ), taken as (
+                select min(message.visible_at) as oldest_due,
+                       max(message.attempt_count) + 1 as attempt,
+                       array_agg(message.id) as message_ids,
+                       array_agg(message.work_item order by message.visible_at, message.id) as messages,
+                       bool_or(message.kind = 'start') as has_start
+                from {schema}.orchestrator_queue message
+                where message.instance_id = candidate.instance_id
+                  and (message.instance_id, message.visible_at) <= (candidate.instance_id, now())
+            ) as due
+            where due.oldest_due is not null
+        ), described as materialized (
+            select batch.*,
+                   instance.orchestration_name,
+                   instance.orchestration_version,
+                   instance.generation,
+                   instance.current_execution_id > 1 or instance.status <> 'Running' as had_executions,
+                   coalesce(instance.current_execution_id, (
+                       select max(execution.execution_id) from {schema}.executions execution
+                       where execution.instance_id = batch.instance_id
+                   )) as execution_id
+            from batch
+            left join lateral (
+                select * from {schema}.instances instance
+                where instance.instance_id = batch.instance_id
+                offset 0
+            ) as instance on true
+            -- A lease that this snapshot sees counts although its ack may commit before the insert: the messages that
+            -- this snapshot sees are then gone as well.
+            left join lateral (
+                select lease.instance_id from {schema}.instance_locks lease
+                where lease.instance_id = batch.instance_id
+                offset 0
+            ) as lease on true
+            where lease.instance_id is null
+        ), leased as (
             insert into {schema}.instance_locks (instance_id, lock_token, locked_until, message_ids)
-            select k.instance_id, gen_random_uuid(), now() + lease_ms * interval '1 ms', k.ids
-            from known k where k.starts or k.execution_id is not null
+            select described.instance_id, gen_random_uuid(), now() + lease_ms * interval '1 ms', described.message_ids
+            from described
+            where described.has_start or described.execution_id is not null
             on conflict (instance_id) do nothing
             returning instance_locks.instance_id, instance_locks.lock_token
         )
-        select null::float8, (extract(epoch from greatest(k.due, 'epoch')) * 1000000)::bigint, k.instance_id, t.lock_token, k.attempt, k.items,
-               k.orchestration_name, k.orchestration_version, k.execution_id, k.generation,
-               (select h.last_event_id from {schema}.history h
-                where h.instance_id = k.instance_id and h.execution_id = k.execution_id order by h.event_id desc limit 1), k.had_executions, null::boolean
-        from taken t join known k on k.instance_id = t.instance_id order by k.due;
-        get diagnostics taken = row_count;
+        select null::float8,
+               (extract(epoch from greatest(described.oldest_due, 'epoch')) * 1000000)::bigint,
+               described.instance_id,
+               leased.lock_token,
+               described.attempt,
+               described.messages,
+               described.orchestration_name,
+               described.orchestration_version,
+               described.execution_id,
+               described.generation,
+               (
+                   select history.last_event_id from {schema}.history
+                   where history.instance_id = described.instance_id
+                     and history.execution_id = described.execution_id
+                   order by history.event_id desc
+                   limit 1
+               ),
+               described.had_executions,
+               null::boolean
+        from leased
+        join described on described.instance_id = leased.instance_id
+        order by described.oldest_due;
+        get diagnostics leased = row_count;
 
-        if taken < cardinality(mine) then
-            -- Messages to instances that nobody has started yet: they wait for the start, out of the way. If all that are due are to a queue, and nobody is
-            -- going to start the instance, they are dropped.
-            with lost as materialized (
-                select q.instance_id, bool_and(q.kind = 'q' or q.kind = 'm' and q.visible_at > now()) as droppable,
-                       array_agg(q.tid) filter (where q.visible_at <= now()) as tids
-                from unnest(mine) as m (instance_id)
-                cross join lateral (select q.instance_id, q.kind, q.visible_at, q.ctid as tid from {schema}.orchestrator_queue q
-                                    where q.instance_id = m.instance_id and (q.instance_id, q.visible_at) < (m.instance_id, 'infinity') offset 0) q
-                where not exists (select from {schema}.instances i where i.instance_id = m.instance_id)
-                  and not exists (select from {schema}.executions e where e.instance_id = m.instance_id)
-                  -- Nor those that somebody has leased with the start, which has come since this claim began.
-                  and not exists (select from {schema}.instance_locks l where l.instance_id = m.instance_id)
-                group by q.instance_id having not bool_or(q.kind = 's' and q.visible_at <= now())
+        -- 4. Messages to an instance that has not been started wait for the start, with `visible_at = infinity`. If all
+        --    due ones are queue messages and no start is on its way, they are dropped.
+        if leased < cardinality(candidates) then
+            with not_started as materialized (
+                select message.instance_id,
+                       bool_and(message.kind = 'queue_message'
+                                or message.kind = 'message' and message.visible_at > now()) as droppable,
+                       array_agg(message.tid) filter (where message.visible_at <= now()) as tids
+                from unnest(candidates) as candidate (instance_id)
+                cross join lateral (
+                    select message.instance_id, message.kind, message.visible_at, message.ctid as tid
+                    from {schema}.orchestrator_queue message
+                    where message.instance_id = candidate.instance_id
+                      and (message.instance_id, message.visible_at) < (candidate.instance_id, 'infinity')
+                    offset 0
+                ) as message
+                where not exists (
+                    select from {schema}.instances instance where instance.instance_id = candidate.instance_id
+                )
+                  and not exists (
+                    select from {schema}.executions execution where execution.instance_id = candidate.instance_id
+                )
+                  -- Another claim may have leased them with a start that came after this claim began.
+                  and not exists (
+                    select from {schema}.instance_locks lease where lease.instance_id = candidate.instance_id
+                )
+                group by message.instance_id
+                having not bool_or(message.kind = 'start' and message.visible_at <= now())
             ), dropped as (
-                delete from {schema}.orchestrator_queue q
-                where q.ctid = any (array(select t.tid from lost, unnest(lost.tids) as t (tid) where lost.droppable))
+                delete from {schema}.orchestrator_queue message
+                where message.ctid = any (array(
+                    select due.tid from not_started, unnest(not_started.tids) as due (tid) where not_started.droppable
+                ))
             )
-            update {schema}.orchestrator_queue q set visible_at = 'infinity'
-            where q.ctid = any (array(select t.tid from lost, unnest(lost.tids) as t (tid) where not lost.droppable));
-            soonest := now();
+            update {schema}.orchestrator_queue message set visible_at = 'infinity'
+            where message.ctid = any (array(
+                select due.tid from not_started, unnest(not_started.tids) as due (tid) where not not_started.droppable
+            ));
+            next_due := now();
         end if;
     end if;
-    next_due_ms := extract(epoch from soonest - now()) * 1000;
-    due_us := case when soonest is null or soonest > now() then (extract(epoch from now()) * 1000000)::bigint end;
+
+    next_due_ms := extract(epoch from next_due - now()) * 1000;
+    due_us := case
+        when next_due is null or next_due > now() then (extract(epoch from now()) * 1000000)::bigint
+    end;
     return next;
 end
 $$;

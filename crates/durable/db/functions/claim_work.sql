@@ -1,139 +1,234 @@
--- Lease the activities that have been due longest to the seats that ask, in order of waiting time, and say when the next is due.
--- Seats: one of `owners` (null: takes no session) and `session_ms` each. An activity without a session goes to any seat; one of a session to a
---        seat of the session's owner, or, if nobody has the session, to the first seat that may take one, which has it from then on.
--- ahead: how many more to lease for seats that are about to ask; they are the seats after the last. None while an activity of a session is queued:
---        who never waits would never see that its session has one.
--- lanes: which tags; null: all there are.
--- Rows:  one per activity, then one of nulls but for next_due_ms and, if nothing was left that is due, the time in due_us.
--- Locks: the rows claimed, skip locked; an advisory lock per session and then its row, both tried and never waited for: acks take rows of sessions
---        while they have others, so who waits here may wait in a circle.
--- floor, plans: as for claim_instances.
--- Index: worker_queue_due forwards from the floor in each lane; primary key to lock; rows are changed in place by their tuple id.
--- Cost:  4 of 5 000 due in 0.19 ms and 36 buffers, one in 0.16 ms and 12, none due in 0.08 ms. With a bitmap scan, which the planner prefers for an
---        empty table, 20 000 due cost 20 ms; joined by key instead of tuple id, 140 ms.
+-- Leases the activities that have been due longest to the waiters, which are given in order of waiting time.
+-- Waiters: `owners` and `session_ms` have one element per waiter. An activity without a session goes to any waiter. One
+--        with a session goes to a waiter of the session's owner; if the session has no owner, to the first waiter that
+--        accepts sessions (owner not null), which then owns it for its session_ms.
+-- prefetch: how many more to lease for waiters that will come soon; their numbers follow the last waiter. None while an
+--        activity with a session is queued: a worker that never waits would never get the activities of its session.
+-- tag_queues: the tag queues to claim from; null: all.
+-- Rows:  one per leased activity, `waiter` from zero. Then one row of nulls except next_due_ms: in how long the next
+--        activity is due; due_us: the current time, if nothing due is left.
+-- Locks: the claimed rows, skip locked. An advisory lock per session and then its row, both tried and never waited for:
+--        acks lock sessions while they hold other locks, so waiting here could deadlock.
+-- bound_us, plans: as in claim_instances.
+-- Index: worker_queue_due forwards from the bound in each tag queue; primary key to lock; rows are updated by ctid.
+-- Cost:  4 of 5 000 due in 0.19 ms and 36 buffers, one in 0.16 ms and 12, none due in 0.08 ms. With a bitmap scan,
+--        which the planner prefers for an empty table, 20 000 due cost 20 ms; joined by key instead of ctid, 140 ms.
 create or replace function {schema}.claim_work(
-    lanes text[], lease_ms bigint, owners text[], session_ms bigint[], ahead integer, bound_us bigint
+    tag_queues text[], lease_ms bigint, owners text[], session_ms bigint[], prefetch integer, bound_us bigint
 ) returns table (
-    next_due_ms float8, due_us bigint, seat integer, instance_id text, id bigint, lock_token uuid, attempt integer, work_item text
+    next_due_ms float8,
+    due_us      bigint,
+    waiter      integer,
+    instance_id text,
+    id          bigint,
+    lock_token  uuid,
+    attempt     integer,
+    work_item   text
 )
-language plpgsql set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+language plpgsql
+set search_path = reveille_own
+{index_plans}
 as $$
 #variable_conflict use_column
 declare
-    bound     timestamptz := coalesce(to_timestamp(bound_us / 1000000.0), '-infinity');
-    takers    text[] := array_remove(owners, null);
-    wanted    integer := cardinality(owners);
-    ids       bigint[];
-    tids      tid[];
-    sessions  text[];
-    seats     integer[];
-    found     record;
-    place     integer;
-    free      boolean[];
-    holder    text;
-    soonest   timestamptz;
+    bound           timestamptz := coalesce(to_timestamp(bound_us / 1000000.0), '-infinity');
+    session_owners  text[] := array_remove(owners, null);
+    max_activities  integer := cardinality(owners);
+    -- The locked activities, oldest first; waiters from 1, null for an activity that no waiter may take.
+    ids             bigint[];
+    tids            tid[];
+    sessions        text[];
+    waiters         integer[];
+    candidate       record;
+    chosen_waiter   integer;
+    is_free         boolean[];
+    session_owner   text;
+    next_due        timestamptz;
 begin
     perform {schema}.age_plans();
-    -- A claim lost in a crash of the server is an activity executed twice, which is allowed: its commit need not be flushed.
+    -- A claim lost in a server crash is an activity that runs twice, which is allowed: no need to wait for the flush.
     perform set_config('synchronous_commit', 'off', true);
-    -- Who may take an activity of a session changes from look to look, so what one passes by is not for another to pass by.
-    if (bound_us is not null or ahead > 0) and exists (select from {schema}.worker_queue q where q.session_id is not null) then
+
+    -- 1. Where to scan. Each poll may take the activities of other sessions, so a bound that one poll has found does
+    --    not hold for the next while activities with sessions are queued.
+    if (bound_us is not null or prefetch > 0)
+       and exists (select from {schema}.worker_queue activity where activity.session_id is not null) then
         bound := '-infinity';
     else
-        wanted := wanted + ahead;
+        max_activities := max_activities + prefetch;
     end if;
-    if lanes is null then
-        with recursive lane as (
-            (select q.lane from {schema}.worker_queue q order by q.lane limit 1)
+    if tag_queues is null then
+        -- Skips from one tag queue to the next in the index.
+        with recursive existing as (
+            (select activity.tag_queue from {schema}.worker_queue activity order by activity.tag_queue limit 1)
             union all
-            select (select q.lane from {schema}.worker_queue q where q.lane > lane.lane order by q.lane limit 1)
-            from lane where lane.lane is not null
+            select (
+                select activity.tag_queue from {schema}.worker_queue activity
+                where activity.tag_queue > existing.tag_queue
+                order by activity.tag_queue
+                limit 1
+            )
+            from existing
+            where existing.tag_queue is not null
         )
-        select coalesce(array_agg(lane.lane), '{}') into lanes from lane where lane.lane is not null;
+        select coalesce(array_agg(existing.tag_queue), '{}') into tag_queues
+        from existing
+        where existing.tag_queue is not null;
     end if;
 
-    -- What may be taken, oldest first, and whether that is all that may be. More is read than wanted, because others may have the first in their hands
-    -- this moment. What is due and not locked here is wanted by nobody, or in such hands: then the next is due now. Otherwise it is one of the future,
-    -- or one that is leased until then, itself or its session: the later of both.
+    -- 2. Lock activities, oldest first. More are read than claimed, because other claims may have locked the first
+    --    ones. If due activities remain, the next one is due now. Otherwise it is in the future, or leased until then,
+    --    itself or its session: the later of both.
     with due as materialized (
-        select c.* from unnest(lanes) as l (lane) cross join lateral (
-            select q.instance_id, q.id, q.visible_at, q.session_id from {schema}.worker_queue q
-            where q.lane = l.lane and q.visible_at <= now() and q.visible_at >= bound
-              and (q.locked_until is null or q.locked_until <= now())
-              and (q.session_id is null
-                   or takers <> '{}' and coalesce((select s.worker_id = any (takers) from {schema}.sessions s
-                                                   where s.session_id = q.session_id and s.locked_until > now()), true))
-            order by q.visible_at limit wanted * 2 + 16) c
-        order by c.visible_at, c.id limit wanted * 2 + 16
-    ), mine as materialized (
-        -- No more than wanted are locked: in the order in which they come, because sorting or numbering them here would lock them all first.
-        select d.id, d.session_id, d.visible_at, q.tid from due d
-        cross join lateral (select q.ctid as tid from {schema}.worker_queue q where q.instance_id = d.instance_id and q.id = d.id
-                            and (q.locked_until is null or q.locked_until <= now()) for update skip locked) q
-        limit wanted
-    ), counted as materialized (
-        select array_agg(m.id order by m.place) as ids, array_agg(m.tid order by m.place) as tids,
-               array_agg(m.session_id order by m.place) as sessions, array_agg(m.place::int order by m.place) as seats,
-               count(m.session_id) > 0 as sessionful, count(*) as taken
-        from (select m.*, row_number() over (order by m.visible_at, m.id) as place from mine m) m
+        select oldest.*
+        from unnest(tag_queues) as queue (tag_queue)
+        cross join lateral (
+            select activity.instance_id, activity.id, activity.visible_at, activity.session_id
+            from {schema}.worker_queue activity
+            where activity.tag_queue = queue.tag_queue
+              and activity.visible_at <= now()
+              and activity.visible_at >= bound
+              and (activity.locked_until is null or activity.locked_until <= now())
+              and (activity.session_id is null
+                   or session_owners <> '{}' and coalesce((
+                       select session.worker_id = any (session_owners) from {schema}.sessions session
+                       where session.session_id = activity.session_id and session.locked_until > now()
+                   ), true))
+            order by activity.visible_at
+            limit max_activities * 2 + 16
+        ) as oldest
+        order by oldest.visible_at, oldest.id
+        limit max_activities * 2 + 16
+    ), locked as materialized (
+        -- Locked one by one up to the limit. Sorting or numbering them here would lock all of them first.
+        select due.id, due.session_id, due.visible_at, activity.tid
+        from due
+        cross join lateral (
+            select activity.ctid as tid from {schema}.worker_queue activity
+            where activity.instance_id = due.instance_id
+              and activity.id = due.id
+              and (activity.locked_until is null or activity.locked_until <= now())
+            for update skip locked
+        ) as activity
+        limit max_activities
+    ), collected as materialized (
+        select array_agg(numbered.id order by numbered.position) as ids,
+               array_agg(numbered.tid order by numbered.position) as tids,
+               array_agg(numbered.session_id order by numbered.position) as sessions,
+               array_agg(numbered.position::int order by numbered.position) as positions,
+               count(numbered.session_id) > 0 as has_sessions,
+               count(*) as locked
+        from (
+            select locked.*, row_number() over (order by locked.visible_at, locked.id) as position from locked
+        ) as numbered
     )
-    select c.ids, c.tids, c.sessions, case when not c.sessionful then c.seats end,
-           case when (select count(*) from due) > c.taken then now()
-                else (select min(least(future.visible_at, leased.until)) from unnest(lanes) as l (lane)
-                      left join lateral (
-                          select q.visible_at from {schema}.worker_queue q
-                          where q.lane = l.lane and q.visible_at > now() order by q.visible_at limit 1) future on true
-                      left join lateral (
-                          select min(greatest(q.locked_until, (select s.locked_until from {schema}.sessions s
-                                                               where s.session_id = q.session_id and s.worker_id <> all (takers)))) as until
-                          from {schema}.worker_queue q
-                          where q.lane = l.lane and q.visible_at <= now() and q.visible_at >= bound
-                            and (q.session_id is null or takers <> '{}')
-                            and (q.locked_until > now()
-                                 or exists (select from {schema}.sessions s where s.session_id = q.session_id
-                                            and s.locked_until > now() and s.worker_id <> all (takers)))) leased on true) end
-    into ids, tids, sessions, seats, soonest from counted c;
+    select collected.ids,
+           collected.tids,
+           collected.sessions,
+           case when not collected.has_sessions then collected.positions end,
+           case when (select count(*) from due) > collected.locked then now() else (
+               select min(least(future.visible_at, leased.until))
+               from unnest(tag_queues) as queue (tag_queue)
+               left join lateral (
+                   select activity.visible_at from {schema}.worker_queue activity
+                   where activity.tag_queue = queue.tag_queue and activity.visible_at > now()
+                   order by activity.visible_at
+                   limit 1
+               ) as future on true
+               left join lateral (
+                   select min(greatest(activity.locked_until, (
+                              select session.locked_until from {schema}.sessions session
+                              where session.session_id = activity.session_id
+                                and session.worker_id <> all (session_owners)
+                          ))) as until
+                   from {schema}.worker_queue activity
+                   where activity.tag_queue = queue.tag_queue
+                     and activity.visible_at <= now()
+                     and activity.visible_at >= bound
+                     and (activity.session_id is null or session_owners <> '{}')
+                     and (activity.locked_until > now() or exists (
+                         select from {schema}.sessions session
+                         where session.session_id = activity.session_id
+                           and session.locked_until > now()
+                           and session.worker_id <> all (session_owners)
+                     ))
+               ) as leased on true
+           ) end
+    into ids, tids, sessions, waiters, next_due
+    from collected;
 
-    if ids is not null and seats is null then
-        -- With sessions, who gets what is decided one by one.
-        free := array_fill(true, array[wanted]);
-        seats := array_fill(null::integer, array[cardinality(ids)]);
-        for found in select m.place::int, m.session_id from unnest(sessions) with ordinality as m (session_id, place) loop
-            if found.session_id is null then
-                place := array_position(free, true);
+    -- 3. Assign activities to waiters. Without sessions each goes to the next waiter. With sessions they are assigned
+    --    one by one.
+    if ids is not null and waiters is null then
+        is_free := array_fill(true, array[max_activities]);
+        waiters := array_fill(null::integer, array[cardinality(ids)]);
+        for candidate in
+            select given.position::int, given.session_id
+            from unnest(sessions) with ordinality as given (session_id, position)
+        loop
+            if candidate.session_id is null then
+                chosen_waiter := array_position(is_free, true);
             else
-                -- Lock first, decide next: whoever had this lock before may have taken the session.
-                soonest := now();
-                continue when not pg_try_advisory_xact_lock(hashtextextended({schema_text} || '/' || found.session_id, 2));
-                continue when not exists (select from {schema}.sessions s where s.session_id = found.session_id for update skip locked)
-                    and exists (select from {schema}.sessions s where s.session_id = found.session_id);
-                holder := (select s.worker_id from {schema}.sessions s where s.session_id = found.session_id and s.locked_until > now());
-                place := (select min(s.place) from unnest(owners, free) with ordinality as s (owner, free, place)
-                          where s.free and s.owner is not null and (holder is null or s.owner = holder));
-                continue when place is null;
-                insert into {schema}.sessions as s (session_id, worker_id, locked_until, last_activity_at)
-                values (found.session_id, owners[place], now() + session_ms[place] * interval '1 ms', now())
+                -- Lock, then read the owner: the transaction that held the lock before may have claimed the session.
+                next_due := now();
+                continue when not pg_try_advisory_xact_lock(
+                    hashtextextended({schema_text} || '/' || candidate.session_id, 2));
+                continue when not exists (
+                        select from {schema}.sessions session
+                        where session.session_id = candidate.session_id
+                        for update skip locked
+                    )
+                    and exists (select from {schema}.sessions session where session.session_id = candidate.session_id);
+                session_owner := (
+                    select session.worker_id from {schema}.sessions session
+                    where session.session_id = candidate.session_id and session.locked_until > now()
+                );
+                chosen_waiter := (
+                    select min(given.position)
+                    from unnest(owners, is_free) with ordinality as given (owner, is_free, position)
+                    where given.is_free
+                      and given.owner is not null
+                      and (session_owner is null or given.owner = session_owner)
+                );
+                continue when chosen_waiter is null;
+                insert into {schema}.sessions (session_id, worker_id, locked_until, last_activity_at)
+                values (
+                    candidate.session_id,
+                    owners[chosen_waiter],
+                    now() + session_ms[chosen_waiter] * interval '1 ms',
+                    now()
+                )
                 on conflict (session_id) do update
                 set worker_id = excluded.worker_id, locked_until = excluded.locked_until, last_activity_at = now();
             end if;
-            exit when place is null;
-            free[place] := false;
-            seats[found.place] := place;
+            exit when chosen_waiter is null;
+            is_free[chosen_waiter] := false;
+            waiters[candidate.position] := chosen_waiter;
         end loop;
     end if;
 
+    -- 4. Lease them.
     if ids is not null then
         return query
-        -- By their place in the table, which cannot change while they are locked.
-        update {schema}.worker_queue q
-        set lock_token = gen_random_uuid(), locked_until = now() + lease_ms * interval '1 ms', attempt_count = q.attempt_count + 1
-        where q.ctid = any (tids) and seats[array_position(ids, q.id)] is not null
-        returning null::float8, (extract(epoch from greatest(q.visible_at, 'epoch')) * 1000000)::bigint, seats[array_position(ids, q.id)] - 1, q.instance_id, q.id,
-                  q.lock_token, q.attempt_count, q.work_item;
+        update {schema}.worker_queue activity
+        set lock_token = gen_random_uuid(),
+            locked_until = now() + lease_ms * interval '1 ms',
+            attempt_count = activity.attempt_count + 1
+        where activity.ctid = any (tids) and waiters[array_position(ids, activity.id)] is not null
+        returning null::float8,
+                  (extract(epoch from greatest(activity.visible_at, 'epoch')) * 1000000)::bigint,
+                  waiters[array_position(ids, activity.id)] - 1,
+                  activity.instance_id,
+                  activity.id,
+                  activity.lock_token,
+                  activity.attempt_count,
+                  activity.work_item;
     end if;
-    next_due_ms := extract(epoch from soonest - now()) * 1000;
-    due_us := case when soonest is null or soonest > now() then (extract(epoch from now()) * 1000000)::bigint end;
+
+    next_due_ms := extract(epoch from next_due - now()) * 1000;
+    due_us := case
+        when next_due is null or next_due > now() then (extract(epoch from now()) * 1000000)::bigint
+    end;
     return next;
 end
 $$;

@@ -1,14 +1,15 @@
--- History is only appended. Should rows be changed or removed all the same, by psql or by pruning, whoever remembers the history of those
--- instances must notice: their generation changes in the same transaction.
+-- History is append-only. If rows are updated or deleted all the same, by psql or by pruning, processes that have
+-- cached the history must notice: the generation of those instances changes in the same transaction.
 create or replace function {schema}.history_changed() returns trigger
-language plpgsql set search_path = reveille_own
+language plpgsql
+set search_path = reveille_own
 as $$
 begin
     if tg_op = 'TRUNCATE' then
         update {schema}.instances set generation = nextval('{schema}.generation');
     else
-        update {schema}.instances i set generation = nextval('{schema}.generation')
-        where i.instance_id in (select o.instance_id from changed o);
+        update {schema}.instances instance set generation = nextval('{schema}.generation')
+        where instance.instance_id in (select changed.instance_id from changed);
     end if;
     return null;
 end

@@ -1,5 +1,5 @@
--- An orchestration instance: what it is, and where its current execution stands. Written when an execution begins or ends and when
--- its custom status changes, not at every turn. Made by the first ack that names it, never by an enqueue.
+-- An orchestration instance and the state of its current execution. Written when an execution begins or ends and when
+-- its custom status changes, not at every turn. Created by the first ack that names it, never by an enqueue.
 create sequence {schema}.generation;
 create table {schema}.instances (
     instance_id           text        primary key,
@@ -7,11 +7,12 @@ create table {schema}.instances (
     orchestration_version text,
     parent_instance_id    text,
     current_execution_id  bigint      not null,
+    -- As duroxide names it: Running, Completed, Failed, ContinuedAsNew.
     status                text        not null default 'Running',
     -- The duroxide version that began the current execution, as one number; null: any version may continue it.
     pinned_version        bigint,
-    -- Changes when rows of the history are changed or removed: whoever remembers the history remembers it under this number. From a
-    -- sequence, so that an instance that is deleted and made again has another.
+    -- Changes when rows of the history are updated or deleted. A cached history is valid only under its generation.
+    -- Taken from a sequence, so that an instance that is deleted and created again has a different one.
     generation            bigint      not null default nextval('{schema}.generation'),
     custom_status_version bigint      not null default 0,
     created_at            timestamptz not null default now(),
@@ -20,20 +21,25 @@ create table {schema}.instances (
 ) with (fillfactor = 70);
 create index instances_parent on {schema}.instances (parent_instance_id) where parent_instance_id is not null;
 
+-- One run of an instance; each continue-as-new begins another.
 create table {schema}.executions (
     instance_id  text        not null,
     execution_id bigint      not null,
     status       text        not null default 'Running',
-    -- How many events it has; null until it ends.
+    -- The number of its events; null until it ends.
     event_count  bigint,
     started_at   timestamptz not null default now(),
     completed_at timestamptz,
     output       text,
     primary key (instance_id, execution_id)
 ) with (fillfactor = 80);
+-- For retention: the executions that ended first. Continuing as new does not end an instance.
+create index executions_ended on {schema}.executions (completed_at)
+    where completed_at is not null and status <> 'ContinuedAsNew';
 
--- What happened, only ever appended: a row per turn, with its events as the text of a JSON array. A row per event costs three times the
--- WAL; and text, because jsonb refuses \u0000 and reorders keys. `events(instance)` answers a row per event.
+-- The events of executions, append-only: one row per turn, its events as the text of a JSON array. One row per event
+-- would cost three times the WAL. Text, because jsonb rejects \u0000 and reorders keys. `events(instance)` returns one
+-- row per event.
 create table {schema}.history (
     instance_id   text    not null,
     execution_id  bigint  not null,
@@ -44,38 +50,44 @@ create table {schema}.history (
     events        text    not null,
     primary key (instance_id, execution_id, event_id)
 ) with (toast_tuple_target = 256, autovacuum_vacuum_insert_scale_factor = 0.05);
--- Compressed in place as soon as it is worth it: the events of a turn repeat their keys.
+-- Compressed in place when it pays off: the events of a turn repeat their keys.
 alter table {schema}.history alter column events set storage main;
 
--- Messages to instances. A row is inserted once and deleted once; claiming an instance leaves it alone. It is rewritten only off the usual way: when an
--- attempt ended without an ack, when it is put off, and when it waits for a start. `visible_at` is when it is due: a timer's in the future,
--- `infinity` for a message to an instance nobody has started yet.
+-- Messages to instances. A row is usually inserted once and deleted once; claiming its instance does not touch it. It
+-- is updated only when an attempt ended without an ack, when it is delayed, and when it waits for a start.
 create table {schema}.orchestrator_queue (
     id            bigint      generated always as identity,
     instance_id   text        not null,
+    -- When the message is due: in the future for a timer, `infinity` while its instance has not been started.
     visible_at    timestamptz not null default now(),
-    -- Attempts that ended without an ack. One that is under way is in `instance_locks`.
+    -- Attempts that ended without an ack. An attempt that is running is in `instance_locks`.
     attempt_count integer     not null default 0,
-    -- s: begins an execution; q: means nothing to an instance that does not exist; m: any other.
-    kind          "char"      not null generated always as (
-                      case when left(work_item, 40) ~ '^\s*{\s*"(StartOrchestration|ContinueAsNew)"' then 's'::"char"
-                           when left(work_item, 40) ~ '^\s*{\s*"QueueMessage"' then 'q'::"char"
-                           else 'm'::"char" end) stored,
+    -- start: begins an execution; queue_message: meaningless to an instance that does not exist; message: any other.
+    kind          text        not null generated always as (
+        case
+            when left(work_item, 40) ~ '^\s*{\s*"(StartOrchestration|ContinueAsNew)"' then 'start'
+            when left(work_item, 40) ~ '^\s*{\s*"QueueMessage"' then 'queue_message'
+            else 'message'
+        end) stored,
     work_item     text        not null,
     primary key (instance_id, visible_at, id)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, vacuum_truncate = off);
--- Nothing but the due time: with the id in it, a table that was empty when it was analysed has its rows deleted by a scan of this index.
+-- Only the due time. With the id as a second column, the planner would choose this index to delete rows by id if the
+-- table was empty when it was analyzed.
 create index orchestrator_queue_due on {schema}.orchestrator_queue (visible_at);
 
--- Instances that are being worked on: the lease, and which messages it covers.
+-- Instances with a running turn: the lease and the messages that it covers.
 create table {schema}.instance_locks (
     instance_id  text        primary key,
     lock_token   uuid        not null,
     locked_until timestamptz not null,
     message_ids  bigint[]    not null
-) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, vacuum_truncate = off);
+) with (
+    fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, vacuum_truncate = off
+);
 
--- Activities to execute. The lease is in columns without an index, before the payload: claiming and renewing rewrite a few bytes in place.
+-- Activities to execute. The columns of the lease have no index and come before the payload: claims and renewals are
+-- HOT updates that leave the payload alone.
 create table {schema}.worker_queue (
     id            bigint      generated always as identity,
     visible_at    timestamptz not null default now(),
@@ -84,17 +96,19 @@ create table {schema}.worker_queue (
     execution_id  bigint      not null,
     activity_id   bigint      not null,
     attempt_count integer     not null default 0,
-    -- '' for an activity without a tag, '#' and the tag for one with.
-    lane          text        not null default '',
+    -- Activities with the same tag wait in one queue: '' for those without a tag, '#' and the tag for those with one.
+    tag_queue     text        not null default '',
     instance_id   text        not null,
     session_id    text,
     work_item     text        not null,
     primary key (instance_id, id)
-) with (fillfactor = 60, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, vacuum_truncate = off);
-create index worker_queue_due on {schema}.worker_queue (lane, visible_at);
+) with (
+    fillfactor = 60, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, vacuum_truncate = off
+);
+create index worker_queue_due on {schema}.worker_queue (tag_queue, visible_at);
 create index worker_queue_session on {schema}.worker_queue (session_id) where session_id is not null;
 
--- Which worker has which session, and until when.
+-- Which worker owns which session, and until when.
 create table {schema}.sessions (
     session_id       text        primary key,
     worker_id        text        not null,
@@ -103,7 +117,7 @@ create table {schema}.sessions (
 ) with (fillfactor = 70);
 create index sessions_worker on {schema}.sessions (worker_id);
 
--- Keys and values of an instance: of executions that have ended, and what the current one has changed (null: removed).
+-- Keys and values of an instance, as its ended executions left them.
 create table {schema}.kv_store (
     instance_id        text   not null,
     key                text   not null,
@@ -111,6 +125,7 @@ create table {schema}.kv_store (
     last_updated_at_ms bigint not null,
     primary key (instance_id, key)
 );
+-- Changes made by the current execution; a null value: the key is removed.
 create table {schema}.kv_delta (
     instance_id        text   not null,
     key                text   not null,

@@ -1,4 +1,8 @@
 /* enqueue_in_transaction */
--- Sends messages inside the caller's transaction, which rings exactly if it commits. $1 channels text[]  $2 payloads text[]
--- $3 instances text[]  $4 delays_ms bigint[]  $5 items text[]
-select {schema}.enqueue($3::text[], $4::bigint[], $5::text[]), {schema}.notify($1::text[], $2::text[])
+-- Sends messages inside the caller's transaction, which notifies exactly if it commits. $1 channels text[]
+-- $2 payloads text[]  $3 instances text[]  $4 delays_ms bigint[]  $5 work items text[]
+select {schema}.enqueue(array(
+           select row(message.*)::{schema}.orchestration_message
+           from unnest($3::text[], $4::bigint[], $5::text[]) as message
+       )),
+       {schema}.notify($1::text[], $2::text[])

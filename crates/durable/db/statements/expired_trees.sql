@@ -1,24 +1,27 @@
 /* expired_trees */
--- Instances without a parent that ended longer ago than $1 (milliseconds bigint), those that ended first, $2 at most;
--- and all below them.
--- Index: executions_ended forwards; then primary keys and instances_parent. Instances with a parent are passed over:
---        they go with it.
+-- Instances without a parent that ended longer than $1 (milliseconds bigint) ago, the first that ended first, at most
+-- $2 (bigint); and all their descendants.
+-- Index: executions_ended forwards; then primary keys and instances_parent. Instances with a parent are skipped: they
+--        are deleted with their parent.
 with recursive roots as materialized (
-    select i.instance_id
-    from {schema}.executions e
+    select instance.instance_id
+    from {schema}.executions execution
     cross join lateral (
-        select i.instance_id from {schema}.instances i
-        where i.instance_id = e.instance_id and i.current_execution_id = e.execution_id
-          and i.parent_instance_id is null and i.status in ('Completed', 'Failed')
+        select instance.instance_id from {schema}.instances instance
+        where instance.instance_id = execution.instance_id
+          and instance.current_execution_id = execution.execution_id
+          and instance.parent_instance_id is null
+          and instance.status in ('Completed', 'Failed')
         offset 0
-    ) i
-    where e.completed_at is not null and e.status <> 'ContinuedAsNew'
-      and e.completed_at <= now() - $1::bigint * interval '1 ms'
-    order by e.completed_at
+    ) as instance
+    where execution.completed_at is not null
+      and execution.status <> 'ContinuedAsNew'
+      and execution.completed_at <= now() - $1::bigint * interval '1 ms'
+    order by execution.completed_at
     limit $2
 ), tree as (
-    select r.instance_id from roots r
+    select roots.instance_id from roots
     union
-    select i.instance_id from tree t join {schema}.instances i on i.parent_instance_id = t.instance_id
+    select child.instance_id from tree join {schema}.instances child on child.parent_instance_id = tree.instance_id
 )
-select t.instance_id from tree t
+select tree.instance_id from tree

@@ -1,19 +1,33 @@
 /* get_instance_stats */
--- How large an instance is. $1 instance text
--- Rows:  one, or none if there is no such instance: events and their bytes of the current execution, its first turn, keys and bytes of their values.
+-- The size of an instance. $1 instance text
+-- Rows:  one, or none if there is no such instance: events of the current execution and their bytes, the events of its
+--        first turn, keys and the bytes of their values.
 -- Index: primary keys.
-select h.events, h.bytes, first.events as first_turn, kv.keys, kv.bytes as value_bytes
-from {schema}.instances i
+select current_events.events, current_events.bytes, first_turn.events, keys.keys, keys.bytes
+from {schema}.instances instance
 cross join lateral (
-    select coalesce(sum(h.event_count), 0)::bigint as events, coalesce(sum(octet_length(h.events)), 0)::bigint as bytes
-    from {schema}.history h where h.instance_id = i.instance_id and h.execution_id = i.current_execution_id) h
+    select coalesce(sum(history.event_count), 0)::bigint as events,
+           coalesce(sum(octet_length(history.events)), 0)::bigint as bytes
+    from {schema}.history
+    where history.instance_id = instance.instance_id and history.execution_id = instance.current_execution_id
+) as current_events
 left join lateral (
-    select h.events from {schema}.history h
-    where h.instance_id = i.instance_id and h.execution_id = i.current_execution_id order by h.event_id limit 1) first on true
+    select history.events from {schema}.history
+    where history.instance_id = instance.instance_id and history.execution_id = instance.current_execution_id
+    order by history.event_id
+    limit 1
+) as first_turn on true
 cross join lateral (
-    select count(*) as keys, coalesce(sum(length(merged.value)), 0)::bigint as bytes from (
-        select case when d.key is not null then d.value else s.value end as value
-        from (select k.key, k.value from {schema}.kv_store k where k.instance_id = i.instance_id) s
-        full join (select k.key, k.value from {schema}.kv_delta k where k.instance_id = i.instance_id) d on d.key = s.key) merged
-    where merged.value is not null) kv
-where i.instance_id = $1
+    select count(*) as keys, coalesce(sum(length(merged.value)), 0)::bigint as bytes
+    from (
+        select case when changed.key is not null then changed.value else stored.value end as value
+        from (
+            select entry.key, entry.value from {schema}.kv_store entry where entry.instance_id = instance.instance_id
+        ) as stored
+        full join (
+            select entry.key, entry.value from {schema}.kv_delta entry where entry.instance_id = instance.instance_id
+        ) as changed on changed.key = stored.key
+    ) as merged
+    where merged.value is not null
+) as keys
+where instance.instance_id = $1

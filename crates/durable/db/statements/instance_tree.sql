@@ -1,8 +1,9 @@
 /* get_instance_tree */
--- An instance and all below it. $1 instance text
+-- An instance and all its descendants. $1 instance text
 -- Index: instances_parent.
 with recursive tree as (
     select $1::text as instance_id
     union
-    select i.instance_id from tree t join {schema}.instances i on i.parent_instance_id = t.instance_id)
-select instance_id from tree
+    select child.instance_id from tree join {schema}.instances child on child.parent_instance_id = tree.instance_id
+)
+select tree.instance_id from tree

@@ -1,7 +1,10 @@
 /* get_kv_value */
--- A key's value. $1 instance text  $2 key text
+-- The value of a key. $1 instance text  $2 key text
 -- Rows:  one: null if there is no such key, or it was removed.
 -- Index: primary keys.
-select case when d.instance_id is not null then d.value
-            else (select s.value from {schema}.kv_store s where s.instance_id = $1 and s.key = $2) end
-from (select) one left join {schema}.kv_delta d on d.instance_id = $1 and d.key = $2
+select case
+           when changed.instance_id is not null then changed.value
+           else (select stored.value from {schema}.kv_store stored where stored.instance_id = $1 and stored.key = $2)
+       end
+from (select) as one_row
+left join {schema}.kv_delta changed on changed.instance_id = $1 and changed.key = $2

@@ -1,9 +1,16 @@
 /* load_history */
--- The events of executions that are not remembered. $1 instances text[]  $2 executions bigint[]  $3 after which event bigint[]
--- Rows:  place from zero, the events of a turn as JSON text; in order.
+-- The events of executions that are not cached. $1 instances text[]  $2 executions bigint[]
+-- $3 after these events bigint[]
+-- Rows:  position of the instance from zero, the events of a turn as JSON text; in order.
 -- Index: primary key of history, one range per execution.
-select (k.place - 1)::int, h.events
-from unnest($1::text[], $2::bigint[], $3::bigint[]) with ordinality as k (instance_id, execution_id, after, place)
-cross join lateral (select h.event_id, h.events from {schema}.history h
-                    where h.instance_id = k.instance_id and h.execution_id = k.execution_id and h.event_id > k.after offset 0) h
-order by k.place, h.event_id
+select (requested.position - 1)::int, turn.events
+from unnest($1::text[], $2::bigint[], $3::bigint[]) with ordinality
+     as requested (instance_id, execution_id, after_event, position)
+cross join lateral (
+    select history.event_id, history.events from {schema}.history
+    where history.instance_id = requested.instance_id
+      and history.execution_id = requested.execution_id
+      and history.event_id > requested.after_event
+    offset 0
+) as turn
+order by requested.position, turn.event_id

@@ -1,16 +1,19 @@
 /* next_expiry */
--- In how many milliseconds the next instance may have ended longer ago than $1 (milliseconds bigint). Where none has
--- ended yet, none is due before one that would end now.
+-- In how many milliseconds the next instance will have ended longer than $1 (milliseconds bigint) ago. If none has
+-- ended yet: as if one ended now.
 -- Index: executions_ended forwards, up to the first instance without a parent; then primary keys.
-select greatest(extract(epoch from coalesce((
-    select e.completed_at
-    from {schema}.executions e
+select greatest(0, extract(epoch from coalesce((
+    select execution.completed_at
+    from {schema}.executions execution
     cross join lateral (
-        select from {schema}.instances i
-        where i.instance_id = e.instance_id and i.current_execution_id = e.execution_id
-          and i.parent_instance_id is null and i.status in ('Completed', 'Failed')
+        select from {schema}.instances instance
+        where instance.instance_id = execution.instance_id
+          and instance.current_execution_id = execution.execution_id
+          and instance.parent_instance_id is null
+          and instance.status in ('Completed', 'Failed')
         offset 0
-    ) i
-    where e.completed_at is not null and e.status <> 'ContinuedAsNew'
-    order by e.completed_at
-    limit 1), now()) + $1::bigint * interval '1 ms' - now()) * 1000, 0)::float8
+    ) as instance
+    where execution.completed_at is not null and execution.status <> 'ContinuedAsNew'
+    order by execution.completed_at
+    limit 1
+), now()) + $1::bigint * interval '1 ms' - now()) * 1000)::float8

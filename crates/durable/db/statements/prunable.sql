@@ -1,7 +1,11 @@
 /* prune_executions_bulk */
--- Instances whose old executions may be pruned. $1 among which text[]; null: all  $2 whose current execution ended before which millisecond
--- bigint; null: any  $3 how many at most bigint
-select i.instance_id from {schema}.instances i
-left join {schema}.executions e on e.instance_id = i.instance_id and e.execution_id = i.current_execution_id
-where ($1::text[] is null or i.instance_id = any ($1)) and ($2::bigint is null or e.completed_at < to_timestamp($2 / 1000.0))
-order by i.created_at limit $3
+-- Instances whose old executions may be pruned. $1 only these text[]; null: all  $2 whose current execution ended
+-- before this millisecond bigint; null: any  $3 at most bigint
+select instance.instance_id
+from {schema}.instances instance
+left join {schema}.executions execution
+    on execution.instance_id = instance.instance_id and execution.execution_id = instance.current_execution_id
+where ($1::text[] is null or instance.instance_id = any ($1))
+  and ($2::bigint is null or execution.completed_at < to_timestamp($2 / 1000.0))
+order by instance.created_at
+limit $3

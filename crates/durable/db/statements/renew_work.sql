@@ -1,12 +1,22 @@
 /* renew_work_item_lock */
--- Extends a lease that has not ended, and says that its session is in use. $1 instance text  $2 id bigint  $3 token uuid
+-- Extends a lease that has not expired, and marks its session as in use. $1 instance text  $2 id bigint  $3 token uuid
 -- $4 milliseconds from now bigint
--- Rows:  how many: 1 or 0. As for renew_orchestration_item_lock, its commit need not be flushed.
--- Index: primary key; the row is rewritten in place.
-with quick as materialized (select set_config('synchronous_commit', 'off', true)),
-renewed as (
-    update {schema}.worker_queue q set locked_until = now() + $4 * interval '1 ms' from quick
-    where q.instance_id = $1 and q.id = $2 and q.lock_token = $3 and q.locked_until > now() returning q.session_id),
-used as (
-    update {schema}.sessions s set last_activity_at = now() from renewed r where s.session_id = r.session_id and s.locked_until > now())
+-- Rows:  how many: 1 or 0.
+-- Commit: synchronous_commit = off, as in renew_instance.
+-- Index: primary key; a HOT update.
+with asynchronous as materialized (
+    select set_config('synchronous_commit', 'off', true)
+), renewed as (
+    update {schema}.worker_queue activity set locked_until = now() + $4 * interval '1 ms'
+    from asynchronous
+    where activity.instance_id = $1
+      and activity.id = $2
+      and activity.lock_token = $3
+      and activity.locked_until > now()
+    returning activity.session_id
+), used as (
+    update {schema}.sessions session set last_activity_at = now()
+    from renewed
+    where session.session_id = renewed.session_id and session.locked_until > now()
+)
 select count(*) from renewed

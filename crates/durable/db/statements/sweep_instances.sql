@@ -1,7 +1,10 @@
 /* sweep_instances */
--- Whether any instance has something due that nobody works on.
--- Index: orchestrator_queue_due; one probe of instance_locks per message in somebody's hands.
+-- Whether any instance has a due message and no lease.
+-- Index: orchestrator_queue_due; one lookup in instance_locks per due message of a leased instance.
 select exists (
-    select from {schema}.orchestrator_queue q
-    where q.visible_at <= now()
-      and coalesce((select l.locked_until from {schema}.instance_locks l where l.instance_id = q.instance_id), '-infinity') <= now())
+    select from {schema}.orchestrator_queue message
+    where message.visible_at <= now()
+      and coalesce((
+          select lease.locked_until from {schema}.instance_locks lease where lease.instance_id = message.instance_id
+      ), '-infinity') <= now()
+)

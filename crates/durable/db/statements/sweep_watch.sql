@@ -1,6 +1,7 @@
 /* sweep_instances_watched */
--- Which instances have anything to tell. $1 instances text[]  Rows: their places, from zero.
--- Index: primary key, one probe each.
-select (k.place - 1)::int from unnest($1::text[]) with ordinality as k (instance_id, place)
-join {schema}.instances i on i.instance_id = k.instance_id
-where i.status in ('Completed', 'Failed') or i.custom_status_version > 0
+-- Which instances have ended or have a custom status. $1 instances text[]  Rows: their positions, from zero.
+-- Index: primary key, one lookup each.
+select (watched.position - 1)::int
+from unnest($1::text[]) with ordinality as watched (instance_id, position)
+join {schema}.instances instance on instance.instance_id = watched.instance_id
+where instance.status in ('Completed', 'Failed') or instance.custom_status_version > 0

@@ -2,4 +2,6 @@
 -- Whether an instance has ended, and the version of its custom status. $1 instance text
 -- Rows:  one; none if there is no such instance.
 -- Index: primary key.
-select i.status in ('Completed', 'Failed'), i.custom_status_version from {schema}.instances i where i.instance_id = $1
+select instance.status in ('Completed', 'Failed'), instance.custom_status_version
+from {schema}.instances instance
+where instance.instance_id = $1

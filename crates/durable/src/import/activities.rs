@@ -1,17 +1,17 @@
-//! Activities: read by the program, because only their work items say in every version whose they are.
+//! Activities. The process reads them, because in some versions only the work item contains the instance.
 
 use duroxide::providers::WorkItem;
 use pg::{Schema, Sql};
 use sqlx::{PgConnection, Row};
 
 use super::error::{Error, Result};
-use crate::message::Work;
+use crate::write::ScheduledActivity;
 
-/// How activities are carried over, for one source and one target.
+/// Copies activities, for one source and one target.
 pub(super) struct Activities {
     source: String,
     read: Sql,
-    carry: Sql,
+    copy: Sql,
 }
 
 impl Activities {
@@ -20,36 +20,36 @@ impl Activities {
         Activities {
             source: source.name().to_owned(),
             read: both(pg::statement!("import/read_activities")),
-            carry: both(pg::statement!("import/carry_activities")),
+            copy: both(pg::statement!("import/copy_activities")),
         }
     }
 
-    /// Carries over those from one number to another. Answers how many.
-    pub(super) async fn carry(&self, conn: &mut PgConnection, first: &str, last: &str) -> Result<u64> {
+    /// Copies the activities from one id to another. Returns how many.
+    pub(super) async fn copy(&self, conn: &mut PgConnection, first: &str, last: &str) -> Result<u64> {
         let query = sqlx::query(&self.read).bind(first).bind(last);
         let rows = query.fetch_all(&mut *conn).await.map_err(pg::Error::from)?;
         let mut ids: Vec<i64> = Vec::with_capacity(rows.len());
-        let mut all: Vec<Work> = Vec::with_capacity(rows.len());
+        let mut all: Vec<ScheduledActivity> = Vec::with_capacity(rows.len());
         for row in &rows {
             let id = row.try_get(0).map_err(pg::Error::from)?;
             all.push(self.activity(id, row.try_get(1).map_err(pg::Error::from)?)?);
             ids.push(id);
         }
-        let query = sqlx::query_scalar::<_, i64>(&self.carry)
+        let query = sqlx::query_scalar::<_, i64>(&self.copy)
             .bind(ids)
-            .bind(all.iter().map(|work| work.instance.as_str()).collect::<Vec<_>>())
-            .bind(all.iter().map(|work| work.execution).collect::<Vec<_>>())
-            .bind(all.iter().map(|work| work.activity).collect::<Vec<_>>())
-            .bind(all.iter().map(|work| work.lane.as_str()).collect::<Vec<_>>())
-            .bind(all.iter().map(|work| work.session.as_deref()).collect::<Vec<_>>());
+            .bind(all.iter().map(|activity| activity.instance.as_str()).collect::<Vec<_>>())
+            .bind(all.iter().map(|activity| activity.execution).collect::<Vec<_>>())
+            .bind(all.iter().map(|activity| activity.activity).collect::<Vec<_>>())
+            .bind(all.iter().map(|activity| activity.tag_queue.as_str()).collect::<Vec<_>>())
+            .bind(all.iter().map(|activity| activity.session.as_deref()).collect::<Vec<_>>());
         Ok(query.fetch_one(conn).await.map_err(pg::Error::from)?.unsigned_abs())
     }
 
-    fn activity(&self, id: i64, text: &str) -> Result<Work> {
+    fn activity(&self, id: i64, text: &str) -> Result<ScheduledActivity> {
         let unreadable = |reason| Error::Unreadable { schema: self.source.clone(), id, reason };
-        // The reason quotes what it stumbles over, which is the user's.
+        // The message of serde may quote user data, so only the column is used.
         let item: WorkItem =
             serde_json::from_str(text).map_err(|error| unreadable(format!("at column {}", error.column())))?;
-        Work::new("import", &item).map_err(|error| unreadable(error.message))
+        ScheduledActivity::new("import", &item).map_err(|error| unreadable(error.message))
     }
 }

@@ -1,13 +1,12 @@
-//! Why nothing, or not everything, was imported.
+//! Errors of imports.
 //!
-//! Apart from [`crate::Error`]: an import is done once, by a person who reads why it was refused and what to do. Whoever only runs a provider
-//! should not have to think of a source that is leased.
+//! Separate from [`crate::Error`]: an import runs once, and its errors concern only that.
 
-/// What keeps an import from beginning or going on. Nothing in the source has been changed, whatever it is.
+/// Why an import was rejected or stopped. The source has not been changed in any case.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The database: a statement failed, or the connection. What was committed stays; import again to go on from there.
+    /// A statement or the connection failed. Import again to continue from the last committed batch.
     #[error(transparent)]
     Database(#[from] pg::Error),
 
@@ -18,17 +17,17 @@ pub enum Error {
         schema: String,
     },
 
-    /// The schema is something else.
+    /// The schema is not one of duroxide-pg.
     #[error("schema {schema:?} is not duroxide-pg's: it has no table _duroxide_migrations")]
     Foreign {
         /// The source.
         schema: String,
     },
 
-    /// The schema is an older duroxide-pg's. Start a current one on it once, which brings it up to date.
+    /// The schema is of an older duroxide-pg. Start a current one on it once, which migrates it.
     #[error(
-        "schema {schema:?} was made by an older duroxide-pg and lacks {}: start duroxide-pg 0.1.38 or newer on it once, \
-         which brings it up to date, and import then", missing.join(", ")
+        "schema {schema:?} was created by an older duroxide-pg and lacks {}: start duroxide-pg 0.1.38 or newer on it \
+         once, which migrates it, and import then", missing.join(", ")
     )]
     Old {
         /// The source.
@@ -38,54 +37,54 @@ pub enum Error {
     },
 
     /// A schema cannot be imported into itself.
-    #[error("schema {schema:?} is the source and the target: import into a schema of its own")]
+    #[error("schema {schema:?} is both the source and the target: import into another schema")]
     Itself {
         /// Both.
         schema: String,
     },
 
-    /// The target is a schema of duroxide-pg as well, whose tables have the names of ours. Choose another.
-    #[error("the target, schema {schema:?}, is one of duroxide-pg: import into a new schema, or one of Reveille's")]
+    /// The target is a schema of duroxide-pg, whose tables have the same names. Choose another.
+    #[error("the target, schema {schema:?}, is one of duroxide-pg: import into a new schema, or one of Reveille")]
     Occupied {
         /// The target.
         schema: String,
     },
 
-    /// Somebody works on the source. Stop all its runtimes and import when the leases they left have ended.
+    /// The source is in use. Stop all its runtimes and import when their leases have expired.
     #[error(
-        "somebody works on schema {schema:?}: {turns} turns, {activities} activities and {sessions} sessions are leased, the last \
-         until {until} ({seconds} s from now): stop every runtime that uses it, and import when that time has passed"
+        "schema {schema:?} is in use: {turns} turns, {activities} activities and {sessions} sessions are leased, the last \
+         until {until} ({seconds} s from now): stop every runtime that uses it, and import after that time"
     )]
     Leased {
         /// The source.
         schema: String,
-        /// Instances that are being worked on.
+        /// Leased turns.
         turns: u64,
-        /// Activities that are being executed.
+        /// Leased activities.
         activities: u64,
-        /// Sessions that a worker has.
+        /// Leased sessions.
         sessions: u64,
-        /// When the last of these leases ends, if nobody renews it.
+        /// When the last of these leases expires.
         until: String,
-        /// How long that takes.
+        /// In how many seconds that is.
         seconds: u64,
     },
 
-    /// An activity is written in a way that this version of duroxide does not read. Let the old runtime execute it, or delete it there.
+    /// An activity cannot be decoded by this version of duroxide. Let the old runtime execute it, or delete it there.
     #[error(
-        "row {id} of worker_queue in schema {schema:?} is no activity that this version of duroxide can read ({reason}): let the old \
-         runtime execute it first, or delete it"
+        "row {id} of worker_queue in schema {schema:?} is not an activity that this version of duroxide can decode ({reason}): let \
+         the old runtime execute it first, or delete it"
     )]
     Unreadable {
         /// The source.
         schema: String,
-        /// Its number.
+        /// Its id.
         id: i64,
-        /// What is wrong with it, without a word of it.
+        /// What is wrong with it, without the data.
         reason: String,
     },
 
-    /// The target has instances of the same names, which are somebody's own. Delete them there or here, or choose another target.
+    /// The target already has instances with the same names. Delete them in one of the two, or choose another target.
     #[error(
         "{instances} instances of schema {schema:?} exist in the target already, the first is {first:?}: delete them in one of the \
          two, or import into another schema"
@@ -99,26 +98,26 @@ pub enum Error {
         first: String,
     },
 
-    /// Everything was carried over, and it is not what the source holds now. Somebody has worked on the source between two runs of the import,
-    /// or since: what was carried over is older than what is there. Remove the target and begin anew, or leave the source alone for good.
+    /// The source has changed since the import began: the copied data is older than the source. Drop the target schema
+    /// and import again.
     #[error(
-        "{carried} {what} were carried over and schema {schema:?} holds {held}: it was changed since the import began; drop the \
-         target schema and import anew"
+        "{copied} {what} were copied and schema {schema:?} holds {held}: it has changed since the import began; drop the \
+         target schema and import again"
     )]
     Changed {
         /// The source.
         schema: String,
         /// Of what.
         what: &'static str,
-        /// How many were carried over.
-        carried: u64,
-        /// How many the source holds.
+        /// How many were copied.
+        copied: u64,
+        /// How many the source has.
         held: u64,
     },
 }
 
 impl Error {
-    /// Whether the same call may succeed later without anybody correcting anything.
+    /// Whether the same call may succeed later without any correction.
     pub fn is_transient(&self) -> bool {
         match self {
             Error::Database(error) => error.is_transient(),

@@ -1,27 +1,28 @@
-//! From duroxide-pg to here: a schema of duroxide-pg or duroxide-pg-opt, read and carried over within one database.
+//! Imports a schema of duroxide-pg or duroxide-pg-opt within one database.
 //!
-//! Carried over are instances, executions, histories, messages, activities, sessions, keys and values; afterwards runtimes on this provider
-//! go on where the others stopped. Nothing in the source is changed. The dangers, and what is done about them:
+//! Instances, executions, histories, messages, activities, sessions, keys and values are copied; afterwards runtimes with
+//! this provider continue where the old ones stopped. The source is not changed. The dangers, and what prevents them:
 //!
-//! - *Somebody still works on the source*, and the same orchestration would go on in two places: leases that have not ended are a refusal, and
-//!   while an import runs nobody can write to the source.
-//! - *It takes long and breaks off*: it goes by batches, each committed together with how far that is, so the next run goes on from there.
-//! - *Somebody works on the target meanwhile*: messages come last, when everything they may lead to is there.
-//! - *Something is left behind*: what was carried over is counted and compared with the source before an import is done.
+//! - *The source is still in use*, and the same orchestration would run in two places: an import is rejected while any
+//!   lease of the source has not expired, and blocks writes to the source while it runs.
+//! - *The import is interrupted*: it copies in batches, and each commits together with its progress, so the next run
+//!   continues from there.
+//! - *The target is in use*: messages are copied last, when everything they may lead to exists.
+//! - *Something is missing*: counts are compared with those of the source before an import is done.
 //!
 //! ```no_run
 //! # async fn example(provider: durable::PostgresProvider) -> Result<(), durable::import::Error> {
 //! let source = durable::import::Source::new("duroxide")?;
 //! let imported = provider.import_from(&source).await?;
-//! tracing::info!(%imported, "orchestrations go on here");
+//! tracing::info!(%imported, "orchestrations continue here");
 //! # Ok(()) }
 //! ```
 
 mod activities;
+mod check;
 mod count;
 mod error;
-mod inspect;
-mod ledger;
+mod progress;
 mod stage;
 
 use std::time::{Duration, Instant};
@@ -32,16 +33,17 @@ pub use count::Imported;
 pub use error::{Error, Result};
 
 use crate::provider::PostgresProvider;
-use inspect::Looking;
-use ledger::{Ledger, Position};
+use check::Checks;
+use progress::{Position, Progress};
 use stage::Stages;
 
-/// Instances, or rows of a queue, per transaction: enough to pay for its commit, and few enough that a break costs a second's work.
+/// Instances or queue rows per transaction: enough to make the commit cheap, and few enough that an interruption costs
+/// about a second of work.
 const BATCH: u32 = 500;
 /// How often progress is logged.
 const LOG_EVERY: Duration = Duration::from_secs(5);
 
-/// A schema to import from: duroxide-pg's or duroxide-pg-opt's, in the target's own database.
+/// A schema of duroxide-pg or duroxide-pg-opt to import from, in the same database as the target.
 #[derive(Debug, Clone)]
 pub struct Source {
     schema: Schema,
@@ -49,37 +51,38 @@ pub struct Source {
 }
 
 impl Source {
-    /// The schema's name, unquoted.
+    /// `schema` is the name of the schema, unquoted.
     ///
     /// # Errors
-    /// [`Error::Database`] for a name that no schema can have.
+    /// [`Error::Database`] if the name is invalid.
     pub fn new(schema: &str) -> Result<Source> {
         Ok(Source { schema: Schema::new(schema)?, batch: BATCH })
     }
 
-    /// How many instances are carried over in one transaction: 500 unless this says otherwise.
+    /// Sets how many instances are copied in one transaction; the default is 500.
     #[must_use]
     pub fn batch(self, instances: u32) -> Source {
         Source { batch: instances.max(1), ..self }
     }
 
-    /// The dry run: how much there is to carry over, and whether anything stands in the way. Changes nothing; the target need not exist yet.
+    /// A dry run: checks the source and the target, and counts what would be copied. Changes nothing; the target need not
+    /// exist yet.
     ///
     /// # Errors
-    /// What an import would be refused for.
+    /// Those for which an import would be rejected.
     pub async fn survey(&self, database: &Database, target: &Schema) -> Result<Imported> {
-        let looking = Looking::new(&self.schema, target)?;
-        let mut transaction = looking.begin(database).await?;
-        looking.shape(&mut transaction).await?;
-        looking.leases(&mut transaction).await?;
-        let held = looking.count(&mut transaction).await?;
-        let target_holds = looking.target(&mut transaction).await?;
+        let checks = Checks::new(&self.schema, target)?;
+        let mut transaction = checks.begin(database).await?;
+        checks.shape(&mut transaction).await?;
+        checks.leases(&mut transaction).await?;
+        let held = checks.count(&mut transaction).await?;
+        let target_holds = checks.target(&mut transaction).await?;
         let position = match target_holds.imports {
-            true => Ledger::new(&self.schema, target).position(&mut transaction).await?,
+            true => Progress::new(&self.schema, target).position(&mut transaction).await?,
             false => None,
         };
         if target_holds.instances {
-            looking.conflicts(&mut transaction, position.as_ref()).await?;
+            checks.conflicts(&mut transaction, position.as_ref()).await?;
         }
         transaction.rollback().await.map_err(pg::Error::from)?;
         Ok(held)
@@ -87,55 +90,55 @@ impl Source {
 }
 
 impl PostgresProvider {
-    /// Carries everything over from a schema of duroxide-pg. Answers how much that was, in all its runs.
+    /// Copies everything from a schema of duroxide-pg. Returns how much, over all runs.
     ///
-    /// It takes two connections of the pool. Progress is logged. If it fails after it has begun, what is committed stays, and a further call
-    /// goes on from there; after it is done, a further call compares the counts and carries nothing.
+    /// Uses two connections of the pool and logs its progress. If it fails halfway, another call continues from the last
+    /// committed batch; after it is done, another call only compares the counts.
     ///
     /// # Errors
     /// Every variant of [`Error`] says what to do.
     ///
     /// # Cancel safety
-    /// Dropping the future ends the import between two batches; call it again to go on.
+    /// Dropping the future ends the import between two batches; call it again to continue.
     pub async fn import_from(&self, source: &Source) -> Result<Imported> {
         let (database, target) = (&self.inner.db, &self.inner.schema);
-        let looking = Looking::new(&source.schema, target)?;
-        // Until it ends, the source stays as it is counted here.
-        let mut guard = looking.begin(database).await?;
-        looking.shape(&mut guard).await?;
-        looking.lock(&mut guard).await?;
-        looking.leases(&mut guard).await?;
-        let held = looking.count(&mut guard).await?;
+        let checks = Checks::new(&source.schema, target)?;
+        // Blocks writes to the source until it ends, so that the counts stay valid.
+        let mut guard = checks.begin(database).await?;
+        checks.shape(&mut guard).await?;
+        checks.lock(&mut guard).await?;
+        checks.leases(&mut guard).await?;
+        let held = checks.count(&mut guard).await?;
 
-        let ledger = Ledger::new(&source.schema, target);
-        let mut transaction = looking.begin(database).await?;
-        ledger.open(&mut transaction, stage::FIRST).await?;
-        let mut position = ledger.stand(&mut transaction).await?;
-        looking.conflicts(&mut transaction, Some(&position)).await?;
+        let progress = Progress::new(&source.schema, target);
+        let mut transaction = checks.begin(database).await?;
+        progress.open(&mut transaction, stage::FIRST).await?;
+        let mut position = progress.current(&mut transaction).await?;
+        checks.conflicts(&mut transaction, Some(&position)).await?;
         transaction.commit().await.map_err(pg::Error::from)?;
 
         let stages = Stages::new(&source.schema, target, source.batch);
         let mut logged = Instant::now();
         loop {
-            let before = stage::carried_before(&position.stage);
-            position.carried.compare(&held, before, source.schema.name())?;
+            let before = stage::copied_before(&position.stage);
+            position.copied.compare(&held, before, source.schema.name())?;
             if position.stage == stage::DONE {
                 break;
             }
-            // Without the guard the source may change: what follows is for another run then.
-            looking.still_locked(&mut guard).await?;
-            let mut transaction = looking.begin(database).await?;
-            position = ledger.stand(&mut transaction).await?;
-            position = stages.carry(&mut transaction, position).await?;
-            ledger.advance(&mut transaction, &position).await?;
+            // If the lock is lost, the source may change: stop here.
+            checks.still_locked(&mut guard).await?;
+            let mut transaction = checks.begin(database).await?;
+            position = progress.current(&mut transaction).await?;
+            position = stages.copy(&mut transaction, position).await?;
+            progress.advance(&mut transaction, &position).await?;
             transaction.commit().await.map_err(pg::Error::from)?;
             if logged.elapsed() >= LOG_EVERY {
                 logged = Instant::now();
-                let Position { stage, carried, .. } = &position;
-                tracing::info!(stage, %carried, of = %held, "importing");
+                let Position { stage, copied, .. } = &position;
+                tracing::info!(stage, %copied, of = %held, "importing");
             }
         }
         guard.rollback().await.map_err(pg::Error::from)?;
-        Ok(position.carried)
+        Ok(position.copied)
     }
 }

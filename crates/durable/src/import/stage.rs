@@ -1,7 +1,7 @@
-//! What is carried over, in which order, and how a batch of it is.
+//! The stages of an import, and how a batch is copied.
 //!
-//! Nothing happens in the target before activities and messages are there, so everything they may lead to comes before them; and activities
-//! come before messages, because a turn may cancel them.
+//! Nothing runs in the target before activities and messages exist, so everything they may lead to is copied first; and
+//! activities are copied before messages, because a turn may cancel them.
 
 use pg::{Schema, Sql};
 use sqlx::{PgConnection, Row};
@@ -9,9 +9,9 @@ use sqlx::{PgConnection, Row};
 use super::activities::Activities;
 use super::count::Imported;
 use super::error::Result;
-use super::ledger::Position;
+use super::progress::Position;
 
-/// The stages in order, by the names they have in the ledger, and what is carried over in each, as it is called where it is counted.
+/// The stages in order, by their names in the table `imports`, and the counts that belong to each.
 const STAGES: [(&str, &[&str]); 4] = [
     ("instances", &["instances", "executions", "events", "keys"]),
     ("sessions", &["sessions"]),
@@ -23,38 +23,37 @@ pub(super) const FIRST: &str = STAGES[0].0;
 /// After the last.
 pub(super) const DONE: &str = "done";
 
-/// What has been carried over before a stage begins.
-pub(super) fn carried_before(stage: &str) -> impl Iterator<Item = &'static str> {
-    STAGES.iter().take_while(move |(name, _)| *name != stage).flat_map(|(_, carried)| carried.iter().copied())
+/// The counts that are complete before a stage begins.
+pub(super) fn copied_before(stage: &str) -> impl Iterator<Item = &'static str> {
+    STAGES.iter().take_while(move |(name, _)| *name != stage).flat_map(|(_, copied)| copied.iter().copied())
 }
 
-/// Events per row of history. Ours are a row per turn; those of another provider come without turns, and this many are read and compressed well
-/// together.
+/// Events per row of history. The source does not record turns; this many are read and compressed well together.
 const EVENTS_PER_ROW: &str = "50";
-/// Bytes per row of history, as a rule: larger rows would only be harder to read in part. A larger event has a row for itself.
+/// Bytes per row of history; a larger event has a row of its own.
 const BYTES_PER_ROW: &str = "65536";
-/// Bytes of work items in memory, but for the last of them.
+/// Bytes of work items in memory, except for the last one.
 const BYTES_PER_READ: &str = "16777216";
 
-/// Where a count belongs.
+/// The count that a statement adds to.
 type Field = fn(&mut Imported) -> &mut u64;
 
-/// Something that is carried over by batches.
+/// A stage, copied in batches.
 struct Stage {
     name: &'static str,
-    /// The next batch: its first and last.
+    /// Selects the first and last name or id of the next batch.
     next: Sql,
-    carry: Carry,
+    copy: Copy,
 }
 
-/// How a batch is carried over.
-enum Carry {
-    /// From table to table, within the database.
+/// How a batch is copied.
+enum Copy {
+    /// By statements, from table to table.
     Statements(Vec<(Sql, Field)>),
     Activities(Activities),
 }
 
-/// All of them, for one source and one target.
+/// All stages, for one source and one target.
 pub(super) struct Stages {
     stages: [Stage; STAGES.len()],
     batch: i64,
@@ -74,35 +73,35 @@ impl Stages {
             Stage {
                 name: instances,
                 next: both(pg::statement!("import/next_instances")),
-                carry: Carry::Statements(vec![
-                    (both(pg::statement!("import/carry_instances")), |to| &mut to.instances),
-                    (both(pg::statement!("import/carry_executions")), |to| &mut to.executions),
-                    (both(pg::statement!("import/carry_history")), |to| &mut to.events),
-                    (both(pg::statement!("import/carry_keys")), |to| &mut to.keys),
-                    (both(pg::statement!("import/carry_key_changes")), |to| &mut to.keys),
+                copy: Copy::Statements(vec![
+                    (both(pg::statement!("import/copy_instances")), |to| &mut to.instances),
+                    (both(pg::statement!("import/copy_executions")), |to| &mut to.executions),
+                    (both(pg::statement!("import/copy_history")), |to| &mut to.events),
+                    (both(pg::statement!("import/copy_keys")), |to| &mut to.keys),
+                    (both(pg::statement!("import/copy_key_changes")), |to| &mut to.keys),
                 ]),
             },
             Stage {
                 name: sessions,
                 next: both(pg::statement!("import/next_sessions")),
-                carry: Carry::Statements(vec![(both(pg::statement!("import/carry_sessions")), |to| &mut to.sessions)]),
+                copy: Copy::Statements(vec![(both(pg::statement!("import/copy_sessions")), |to| &mut to.sessions)]),
             },
             Stage {
                 name: activities,
                 next: both(pg::statement!("import/next_activities")),
-                carry: Carry::Activities(Activities::new(source, target)),
+                copy: Copy::Activities(Activities::new(source, target)),
             },
             Stage {
                 name: messages,
                 next: both(pg::statement!("import/next_messages")),
-                carry: Carry::Statements(vec![(both(pg::statement!("import/carry_messages")), |to| &mut to.messages)]),
+                copy: Copy::Statements(vec![(both(pg::statement!("import/copy_messages")), |to| &mut to.messages)]),
             },
         ];
         Stages { stages, batch: i64::from(batch) }
     }
 
-    /// Carries over what comes next, and says where the import stands then.
-    pub(super) async fn carry(&self, conn: &mut PgConnection, position: Position) -> Result<Position> {
+    /// Copies the next batch, and returns the position after it.
+    pub(super) async fn copy(&self, conn: &mut PgConnection, position: Position) -> Result<Position> {
         let Some(at) = self.stages.iter().position(|stage| stage.name == position.stage) else { return Ok(position) };
         let stage = &self.stages[at];
         let (after, from) = position.after();
@@ -112,18 +111,18 @@ impl Stages {
         let last: Option<String> = row.try_get(1).map_err(pg::Error::from)?;
         let (Some(first), Some(last)) = (first, last) else {
             let next = self.stages.get(at + 1).map_or(DONE, |stage| stage.name);
-            return Ok(Position { stage: next.to_owned(), through: None, ..position });
+            return Ok(Position { stage: next.to_owned(), copied_through: None, ..position });
         };
-        let mut carried = position.carried;
-        match &stage.carry {
-            Carry::Activities(activities) => carried.activities += activities.carry(conn, &first, &last).await?,
-            Carry::Statements(statements) => {
+        let mut copied = position.copied;
+        match &stage.copy {
+            Copy::Activities(activities) => copied.activities += activities.copy(conn, &first, &last).await?,
+            Copy::Statements(statements) => {
                 for (sql, field) in statements {
                     let query = sqlx::query_scalar::<_, i64>(sql).bind(&first).bind(&last);
-                    *field(&mut carried) += query.fetch_one(&mut *conn).await.map_err(pg::Error::from)?.unsigned_abs();
+                    *field(&mut copied) += query.fetch_one(&mut *conn).await.map_err(pg::Error::from)?.unsigned_abs();
                 }
             }
         }
-        Ok(Position { stage: position.stage, through: Some(last), carried })
+        Ok(Position { stage: position.stage, copied_through: Some(last), copied })
     }
 }

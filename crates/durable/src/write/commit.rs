@@ -1,142 +1,202 @@
-//! What a process has finished, committed together.
+//! Commits what a process has finished: turns, activities and messages in one batch.
 //!
-//! Turns, activities and messages end in one transaction each in the contract. Nothing speaks against one transaction for all that are finished at
-//! the same moment: it costs one round trip, one flush and one kept outcome instead of one for each kind. Each keeps its own fence and outcome.
+//! The contract wants one transaction per turn, activity and message. One transaction for all that are finished at the
+//! same moment satisfies it too, and costs one round trip, one WAL flush and one recorded row instead of one per kind.
+//! Each write keeps its own fence and outcome.
 
 use std::sync::Arc;
 
 use pg::{Schema, Sql};
 use sqlx::PgConnection;
-use wake::{BatchResult, BatchedWrite, RECENT, ScanBounds, WakeUp, WriteBatch};
+use wake::{BatchResult, BatchedWrite, RECENT, ScanBounds, Wake, WakeUp, WriteBatch};
 
+use super::finished_turn::{self, FinishedTurn};
+use super::message::{Message, millis};
 use super::repeated;
-use super::turn::{self, Acked, Ended};
-use crate::blocked::Blocked;
-use crate::lease::Leases;
-use crate::message::{Message, millis};
+use crate::claim::{Blocked, Leases, TurnKey};
 use crate::provider::Channels;
-use crate::token::WorkToken;
-use crate::turn::TurnKey;
+use crate::token::ActivityToken;
 
-/// Commits what is finished. A token presented a second time must fail although the first answer was lost, and a message must not arrive twice,
-/// so outcomes are kept.
+/// Sends the statement `commit`. A second ack with the same token must fail even if the first answer was lost, and a
+/// message must not arrive twice, so outcomes are recorded.
 pub(crate) struct Commit {
-    channels: Channels,
-    blocked: Arc<Blocked>,
-    leases: Arc<Leases>,
-    bounds: Arc<ScanBounds<TurnKey>>,
-    sql: Sql,
+    pub(crate) wake: Wake,
+    pub(crate) channels: Channels,
+    pub(crate) blocked: Arc<Blocked>,
+    pub(crate) leases: Arc<Leases>,
+    pub(crate) bounds: Arc<ScanBounds<TurnKey>>,
+    pub(crate) sql: Sql,
 }
 
-/// Something finished.
+/// One write of the batch.
 #[derive(Debug, Clone)]
-pub(crate) enum Finished {
-    Turn(Arc<Ended>),
-    Work(Arc<Done>),
+pub(crate) enum CommitWrite {
+    Turn(Arc<FinishedTurn>),
+    Activity(Arc<FinishedActivity>),
     Message(Arc<Message>),
 }
 
-/// An activity that has ended.
+/// An activity to ack.
 #[derive(Debug)]
-pub(crate) struct Done {
-    pub(crate) token: WorkToken,
-    /// `None`: nobody is told.
+pub(crate) struct FinishedActivity {
+    pub(crate) token: ActivityToken,
+    /// The message with the result to the instance, if any.
     pub(crate) completion: Option<Message>,
 }
 
-impl Commit {
-    pub(crate) fn new(
-        schema: &Schema,
-        channels: Channels,
-        blocked: Arc<Blocked>,
-        leases: Arc<Leases>,
-        bounds: Arc<ScanBounds<TurnKey>>,
-    ) -> Commit {
-        Commit { channels, blocked, leases, bounds, sql: schema.sql(pg::statement!("commit")) }
+/// The result of a [`CommitWrite`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AckOutcome {
+    Applied {
+        /// The generation of the instance, if the write is a turn that began an execution.
+        generation: Option<i64>,
+        /// Messages that waited for the start of the instance are now due.
+        messages_due: bool,
+    },
+    /// The token is not that of the lease: acked before, claimed again, or never valid.
+    Gone,
+    /// The lease has expired.
+    Expired,
+    /// The history has an event with such an id.
+    Duplicate,
+}
+
+impl AckOutcome {
+    fn decode(text: &str) -> Option<AckOutcome> {
+        let (word, generation) = match text.split_once(' ') {
+            Some((word, generation)) => (word, Some(generation.parse().ok()?)),
+            None => (text, None),
+        };
+        match (word, generation) {
+            ("ok", generation) => Some(AckOutcome::Applied { generation, messages_due: false }),
+            ("ok_messages_due", Some(_)) => Some(AckOutcome::Applied { generation, messages_due: true }),
+            ("gone", None) => Some(AckOutcome::Gone),
+            ("expired", None) => Some(AckOutcome::Expired),
+            ("duplicate", None) => Some(AckOutcome::Duplicate),
+            _ => None,
+        }
     }
 
-    /// A turn has ended. Whether somebody here must look for messages to its instance that came meanwhile.
-    fn frees(&self, ended: &Ended, acked: &Acked) -> bool {
-        // However it ended, its lease is out of the way of whoever has seen one wait.
-        let waited_for = self.blocked.ended();
-        let &Acked::Done { more, .. } = acked else { return waited_for };
-        // After a long turn one may lie before the floor by now, where no look has seen it wait.
-        let long = self.leases.age(ended.token.fence).is_some_and(|age| age > RECENT);
-        if long {
-            self.bounds.forget();
-        }
-        waited_for || more || long
+    fn is_applied(self) -> bool {
+        matches!(self, AckOutcome::Applied { .. })
+    }
+}
+
+impl Commit {
+    pub(crate) fn statement(schema: &Schema) -> Sql {
+        schema.sql(pg::statement!("commit"))
     }
 }
 
 impl BatchedWrite for Commit {
-    type Write = Finished;
-    /// Turns come first, then activities, then messages: so does their part of the statement, and so do the outcomes.
+    type Write = CommitWrite;
+    /// Turns, then activities, then messages: the order of the parts of the statement and of its outcomes.
     type Key = (u8, String, i64);
-    type Outcome = Acked;
+    type Outcome = AckOutcome;
     const RECORDS_OUTCOMES: bool = true;
 
-    fn key(&self, finished: &Finished) -> (u8, String, i64) {
-        match finished {
-            Finished::Turn(ended) => (0, ended.token.instance.clone(), 0),
-            Finished::Work(done) => (1, done.token.instance.clone(), done.token.id),
+    fn key(&self, write: &CommitWrite) -> (u8, String, i64) {
+        match write {
+            CommitWrite::Turn(turn) => (0, turn.token.instance.clone(), 0),
+            CommitWrite::Activity(activity) => (1, activity.token.instance.clone(), activity.token.id),
             // In the order in which they were sent.
-            Finished::Message(_) => (2, String::new(), 0),
+            CommitWrite::Message(_) => (2, String::new(), 0),
         }
     }
 
-    fn bytes(&self, finished: &Finished) -> usize {
-        match finished {
-            Finished::Turn(ended) => ended.bytes(),
-            Finished::Work(done) => done.token.instance.len() + done.completion.as_ref().map_or(0, Message::bytes),
-            Finished::Message(message) => message.bytes(),
-        }
-    }
-
-    fn wake_ups(&self, finished: &Finished, outcome: Option<&Acked>) -> Vec<WakeUp> {
-        let orchestrations = &self.channels.orchestrations;
-        match (finished, outcome) {
-            (Finished::Turn(ended), Some(acked)) => {
-                let mut wake_ups = ended.wake_ups(&self.channels, Some(acked));
-                // Not known before the commit, so it rings only here, where the dispatcher of this turn is free for it.
-                wake_ups.extend(self.frees(ended, acked).then(|| orchestrations.wake_up()));
-                wake_ups
+    fn bytes(&self, write: &CommitWrite) -> usize {
+        match write {
+            CommitWrite::Turn(turn) => turn.bytes(),
+            CommitWrite::Activity(activity) => {
+                activity.token.instance.len() + activity.completion.as_ref().map_or(0, Message::bytes)
             }
-            (Finished::Turn(ended), None) => ended.wake_ups(&self.channels, None),
-            (Finished::Work(_), Some(Acked::Gone | Acked::Expired | Acked::Duplicate)) => Vec::new(),
-            (Finished::Work(done), _) => done.completion.iter().map(|_| orchestrations.wake_up()).collect(),
-            (Finished::Message(message), _) => vec![orchestrations.wake_up().after(message.due.delay())],
+            CommitWrite::Message(message) => message.bytes(),
+        }
+    }
+
+    fn wake_ups(&self, write: &CommitWrite, outcome: Option<&AckOutcome>) -> Vec<WakeUp> {
+        if outcome.is_some_and(|outcome| !outcome.is_applied()) {
+            return Vec::new();
+        }
+        let orchestrations = &self.channels.orchestrations;
+        match write {
+            CommitWrite::Turn(turn) => turn.wake_ups(&self.channels),
+            CommitWrite::Activity(activity) => activity.completion.iter().map(|_| orchestrations.wake_up()).collect(),
+            CommitWrite::Message(message) => vec![orchestrations.wake_up().after(message.due.delay())],
         }
     }
 
     async fn send(
         &self,
         conn: &mut PgConnection,
-        batch: &WriteBatch<'_, Finished>,
+        batch: &WriteBatch<'_, CommitWrite>,
     ) -> pg::Result<BatchResult<Self::Outcome>> {
-        let (mut turns, mut works, mut messages): (Vec<&Ended>, Vec<&Done>, Vec<&Message>) = Default::default();
-        for finished in &batch.writes {
-            match finished {
-                Finished::Turn(ended) => turns.push(ended),
-                Finished::Work(done) => works.push(done),
-                Finished::Message(message) => messages.push(message),
+        let (mut turns, mut activities, mut messages): (Vec<&FinishedTurn>, Vec<&FinishedActivity>, Vec<&Message>) =
+            Default::default();
+        for write in &batch.writes {
+            match write {
+                CommitWrite::Turn(turn) => turns.push(turn),
+                CommitWrite::Activity(activity) => activities.push(activity),
+                CommitWrite::Message(message) => messages.push(message),
             }
         }
-        let completions = || works.iter().map(|done| done.completion.as_ref());
-        let query = turn::bind(batch.query(&self.sql), &turns)
-            .bind(works.iter().map(|done| done.token.instance.as_str()).collect::<Vec<_>>())
-            .bind(works.iter().map(|done| done.token.id).collect::<Vec<_>>())
-            .bind(works.iter().map(|done| done.token.fence).collect::<Vec<_>>())
-            .bind(repeated(works.iter().map(|done| done.token.fence)))
-            .bind(completions().map(|told| told.map(|told| told.instance.as_str())).collect::<Vec<_>>())
-            .bind(completions().map(|told| told.map(|told| told.item.as_str())).collect::<Vec<_>>())
+        let tokens = || activities.iter().map(|activity| &activity.token);
+        let completions = || activities.iter().map(|activity| activity.completion.as_ref());
+        let query = finished_turn::bind(batch.query(&self.sql), &turns)
+            // finished_activities
+            .bind(tokens().map(|token| token.instance.as_str()).collect::<Vec<_>>())
+            .bind(tokens().map(|token| token.id).collect::<Vec<_>>())
+            .bind(tokens().map(|token| token.fence).collect::<Vec<_>>())
+            .bind(repeated(tokens().map(|token| token.fence)))
+            .bind(completions().map(|message| message.map(|it| it.instance.as_str())).collect::<Vec<_>>())
+            .bind(completions().map(|message| message.map(|it| it.item.as_str())).collect::<Vec<_>>())
+            // messages
             .bind(messages.iter().map(|message| message.instance.as_str()).collect::<Vec<_>>())
             .bind(messages.iter().map(|message| millis(message.due.delay())).collect::<Vec<_>>())
             .bind(messages.iter().map(|message| message.item.as_str()).collect::<Vec<_>>());
         batch.result(self, &query.fetch_one(conn).await?)
     }
 
-    fn decode(&self, _: &Finished, text: &str) -> Option<Acked> {
-        Acked::decode(text)
+    fn decode(&self, _: &CommitWrite, text: &str) -> Option<AckOutcome> {
+        AckOutcome::decode(text)
+    }
+
+    /// The lease of a turn no longer blocks messages that came during the turn. Wakes the waiters of this process if
+    /// there may be any; other processes poll when their claims say that the lease ends.
+    fn committed(&self, write: &CommitWrite, outcome: &AckOutcome) {
+        let CommitWrite::Turn(turn) = write else { return };
+        // Whatever the outcome: the lease is over.
+        let mut wakes = self.blocked.turn_ended();
+        if let AckOutcome::Applied { messages_due, .. } = *outcome {
+            // A message that came during a long turn may lie below the scan bound by now, where no poll has seen it.
+            let was_long = self.leases.age(turn.token.fence).is_some_and(|age| age > RECENT);
+            if was_long {
+                self.bounds.forget();
+            }
+            wakes |= messages_due || was_long;
+        }
+        if wakes {
+            self.wake.wake_local(&[self.channels.orchestrations.wake_up()]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A recorded outcome is read exactly; any other text is unknown, not a default.
+    #[test]
+    fn unknown_outcomes_are_rejected() {
+        let applied = |generation, messages_due| Some(AckOutcome::Applied { generation, messages_due });
+        assert_eq!(AckOutcome::decode("ok"), applied(None, false));
+        assert_eq!(AckOutcome::decode("ok 7"), applied(Some(7), false));
+        assert_eq!(AckOutcome::decode("ok_messages_due 7"), applied(Some(7), true));
+        assert_eq!(AckOutcome::decode("gone"), Some(AckOutcome::Gone));
+        assert_eq!(AckOutcome::decode("expired"), Some(AckOutcome::Expired));
+        assert_eq!(AckOutcome::decode("duplicate"), Some(AckOutcome::Duplicate));
+        for text in ["", "ok x", "ok ", "ok_messages_due", "gone 7", "OK", "more 7"] {
+            assert_eq!(AckOutcome::decode(text), None, "{text:?}");
+        }
     }
 }

@@ -243,7 +243,7 @@ async fn runtimes_go_on_where_the_others_stopped() {
 async fn queues_keep_their_order_and_their_attempts() {
     let it = Move::prepare().await;
     it.import().await.expect("import");
-    let order = "select string_agg(activity_id || lane || coalesce(session_id, ''), ' ' order by id) from {schema}.worker_queue";
+    let order = "select string_agg(activity_id || tag_queue || coalesce(session_id, ''), ' ' order by id) from {schema}.worker_queue";
     let sql = it.new.db.schema().sql(order);
     let order: String = sqlx::query_scalar(&sql).fetch_one(it.provider().pool()).await.expect("read");
     assert_eq!(order, "2desk 3#polite");
@@ -303,14 +303,14 @@ async fn a_source_that_changed_meanwhile_is_noticed_before_anything_runs() {
     it.in_old("insert into {schema}.history values ('mail', 1, 3, 'KeyValuesCleared', '{}', now())").await;
     it.in_new("alter table {schema}.sessions drop constraint refuse").await;
     let said = it.import().await.expect_err("it has changed");
-    assert!(matches!(said, Error::Changed { what: "events", carried: 146, held: 147, .. }), "{said}");
+    assert!(matches!(said, Error::Changed { what: "events", copied: 146, held: 147, .. }), "{said}");
     assert_eq!(it.count("select count(*) from {schema}.orchestrator_queue").await, 0);
 
     it.in_old("delete from {schema}.history where instance_id = 'mail' and event_id = 3").await;
     assert_eq!(it.import().await.expect("as it was"), HELD);
     it.in_old("delete from {schema}.orchestrator_queue where instance_id = 'rest'").await;
     let said = it.import().await.expect_err("somebody worked on it since");
-    assert!(matches!(said, Error::Changed { what: "messages", carried: 6, held: 5, .. }), "{said}");
+    assert!(matches!(said, Error::Changed { what: "messages", copied: 6, held: 5, .. }), "{said}");
 }
 
 /// While an import runs, nobody can write to the source, and everybody can read it.
@@ -402,7 +402,7 @@ async fn activities_say_themselves_whose_they_are() {
     it.in_old("delete from {schema}.worker_queue where id = 2").await;
     assert_eq!(it.import().await.expect("the other"), Imported { activities: 1, ..HELD });
     let whose = "select count(*) from {schema}.worker_queue where instance_id = 'parent::sub::2' and execution_id = 1
-                 and activity_id = 2 and session_id = 'desk' and lane = ''";
+                 and activity_id = 2 and session_id = 'desk' and tag_queue = ''";
     assert_eq!(it.count(whose).await, 1);
 }
 
@@ -441,7 +441,7 @@ async fn a_dry_run_changes_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_statement_fits_both_schemas() {
     let it = Move::prepare().await;
-    it.in_new(include_str!("../../db/statements/import/ledger.sql")).await;
+    it.in_new(include_str!("../../db/statements/import/create_progress.sql")).await;
     let files = sql_files(concat!(env!("CARGO_MANIFEST_DIR"), "/db/statements/import"));
     let source = it.old.schema().quoted();
     let render = |text: &str| {

@@ -1,6 +1,10 @@
 /* import_next_sessions */
--- The next sessions. $1 after which text  $2 or from it on boolean  $3 how many bigint
+-- The next batch of sessions. $1 after this one text  $2 or from it on boolean  $3 at most bigint
 -- Rows:  one: the first and the last of them; nulls if there are no more.
-select min(b.session_id), max(b.session_id)
-from (select s.session_id from {source}.sessions s
-      where s.session_id >= $1 and (s.session_id > $1 or $2) order by s.session_id limit $3) b
+select min(batch.session_id), max(batch.session_id)
+from (
+    select session.session_id from {source}.sessions session
+    where session.session_id >= $1 and (session.session_id > $1 or $2)
+    order by session.session_id
+    limit $3
+) as batch

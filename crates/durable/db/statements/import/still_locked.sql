@@ -1,3 +1,4 @@
 /* import_still_locked */
--- Whether the transaction that holds the lock is still there. Asked often enough to keep a server from ending it for idling.
+-- Fails if the transaction that holds the locks has ended. Sent often enough that idle_in_transaction_session_timeout
+-- does not end it.
 select 1

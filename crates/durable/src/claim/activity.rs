@@ -1,0 +1,205 @@
+//! Claims activities.
+//!
+//! Waiters with the same lease time and the same tags share a poll. They differ in the sessions that they accept, so the
+//! claim takes the session owner of each waiter: activities without a session go to any of them, those of a session to
+//! its owner.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::providers::{SessionFetchConfig, TagFilter, WorkItem};
+use pg::{Schema, Sql};
+use sqlx::{PgConnection, Row};
+use tokio::time::Instant;
+use uuid::Uuid;
+use wake::{Channel, Claim, PollRequest, PollResult, ScanBounds, Topic};
+
+use super::lease::Leases;
+use super::session::Sessions;
+use super::turn::poll_result;
+use crate::text::{escape, unescape};
+use crate::token::ActivityToken;
+use crate::write::{millis, read_work_item, tag_queue};
+
+/// Waiters with the same key share a poll.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct ActivityKey {
+    pub(crate) lease: Duration,
+    /// The tag queues to claim from, sorted; `None`: all.
+    pub(crate) tag_queues: Option<Vec<String>>,
+}
+
+impl ActivityKey {
+    /// `None` for a filter that accepts nothing.
+    pub(crate) fn new(lease: Duration, tags: &TagFilter) -> Option<ActivityKey> {
+        let mut tag_queues: Vec<String> = match tags {
+            TagFilter::None => return None,
+            TagFilter::Any => return Some(ActivityKey { lease, tag_queues: None }),
+            TagFilter::DefaultOnly => vec![tag_queue(None)],
+            TagFilter::Tags(tags) => tags.iter().map(|tag| tag_queue(Some(tag))).collect(),
+            TagFilter::DefaultAnd(tags) => {
+                tags.iter().map(|tag| tag_queue(Some(tag))).chain([tag_queue(None)]).collect()
+            }
+        };
+        tag_queues.sort_unstable();
+        Some(ActivityKey { lease, tag_queues: Some(tag_queues) })
+    }
+}
+
+/// The owner of the sessions that a waiter accepts, escaped, and for how long it claims one. `None`: no sessions.
+pub(crate) type SessionOwner = Option<(String, Duration)>;
+
+pub(crate) fn session_owner(session: Option<&SessionFetchConfig>) -> SessionOwner {
+    session.map(|session| (escape(&session.owner_id).into_owned(), session.lock_timeout))
+}
+
+/// A leased activity.
+#[derive(Debug)]
+pub(crate) struct Activity {
+    /// `None`: the stored text is not a work item.
+    pub(crate) item: Option<WorkItem>,
+    pub(crate) token: ActivityToken,
+    pub(crate) attempt: u32,
+}
+
+/// The claim of activities.
+pub(crate) struct ActivityClaim {
+    pub(crate) channel: Channel,
+    pub(crate) bounds: Arc<ScanBounds<ActivityKey>>,
+    pub(crate) leases: Arc<Leases>,
+    pub(crate) sessions: Arc<Sessions>,
+    claim: Sql,
+    give_back: Sql,
+    sweep: Sql,
+}
+
+impl ActivityClaim {
+    pub(crate) fn new(
+        schema: &Schema,
+        channel: Channel,
+        leases: Arc<Leases>,
+        sessions: Arc<Sessions>,
+    ) -> ActivityClaim {
+        ActivityClaim {
+            channel,
+            bounds: Arc::new(ScanBounds::new()),
+            leases,
+            sessions,
+            claim: schema.sql(pg::statement!("claim_work")),
+            give_back: schema.sql(pg::statement!("give_back_work")),
+            sweep: schema.sql(pg::statement!("sweep_work")),
+        }
+    }
+}
+
+impl Claim for ActivityClaim {
+    type Key = ActivityKey;
+    type Args = SessionOwner;
+    type Item = Activity;
+
+    fn topics(&self, _: &ActivityKey) -> Vec<Topic> {
+        vec![self.channel.topic()]
+    }
+
+    fn visibility_key(&self, args: &SessionOwner) -> Option<Box<str>> {
+        args.as_ref().map(|(owner, _)| owner.as_str().into())
+    }
+
+    async fn poll(
+        &self,
+        conn: &mut PgConnection,
+        poll: &PollRequest<ActivityKey, SessionOwner>,
+    ) -> pg::Result<PollResult<Activity>> {
+        let key = &poll.key;
+        let waiters = &poll.waiters;
+        let owners: Vec<Option<&str>> =
+            waiters.iter().map(|waiter| waiter.args.as_ref().as_ref().map(|(owner, _)| owner.as_str())).collect();
+        let session_ms: Vec<i64> =
+            waiters.iter().map(|waiter| waiter.args.as_ref().as_ref().map_or(0, |(_, lease)| millis(*lease))).collect();
+        let scan = self.bounds.begin(key, Instant::now());
+        let query = sqlx::query(&self.claim)
+            .bind(key.tag_queues.as_deref())
+            .bind(millis(key.lease))
+            .bind(&owners)
+            .bind(session_ms)
+            .bind(poll.prefetch as i32)
+            .bind(scan.bound_us);
+        let rows = query.fetch_all(conn).await?;
+        let (mut claimed, mut next_due_ms, mut now_us, mut oldest) = (Vec::new(), None, None, None);
+        for row in &rows {
+            let Some(instance) = row.try_get::<Option<String>, _>("instance_id")? else {
+                (next_due_ms, now_us) = (row.try_get("next_due_ms")?, row.try_get("due_us")?);
+                continue;
+            };
+            let waiter: i32 = row.try_get("waiter")?;
+            let due_us: i64 = row.try_get("due_us")?;
+            oldest = Some(oldest.map_or(due_us, |oldest: i64| oldest.min(due_us)));
+            let token = ActivityToken { fence: row.try_get("lock_token")?, id: row.try_get("id")?, instance };
+            self.leases.granted(token.fence, key.lease, scan.since());
+            let text: &str = row.try_get("work_item")?;
+            let item: Option<WorkItem> = read_work_item(text, &unescape(token.instance.clone())).ok();
+            if let Some(WorkItem::ActivityExecute { session_id: Some(_), .. }) = item
+                && let Some(Some(owner)) = owners.get(waiter as usize)
+            {
+                self.sessions.claimed(owner);
+            }
+            claimed
+                .push((waiter as usize, Activity { item, token, attempt: row.try_get::<i32, _>("attempt")? as u32 }));
+        }
+        let sweep = self.bounds.end(key, scan, oldest, now_us, Instant::now());
+        let mut result = poll_result(next_due_ms, sweep);
+        for (waiter, activity) in claimed {
+            result.give(waiter, activity, Some(key.lease));
+        }
+        Ok(result)
+    }
+
+    async fn give_back(&self, conn: &mut PgConnection, activities: &[Activity]) -> pg::Result<()> {
+        let tokens = activities.iter().map(|activity| &activity.token);
+        let instances: Vec<&str> = tokens.clone().map(|token| token.instance.as_str()).collect();
+        let ids: Vec<i64> = tokens.clone().map(|token| token.id).collect();
+        let fences: Vec<Uuid> = tokens.map(|token| token.fence).collect();
+        sqlx::query(&self.give_back).bind(instances).bind(ids).bind(fences).execute(conn).await?;
+        Ok(())
+    }
+
+    fn given_back(&self) {
+        self.bounds.forget();
+    }
+
+    fn fits(&self, activity: &Activity, _: &SessionOwner) -> bool {
+        matches!(activity.item, Some(WorkItem::ActivityExecute { session_id: None, .. }))
+    }
+
+    fn prefetches(&self) -> bool {
+        true
+    }
+
+    async fn sweep(&self, conn: &mut PgConnection, keys: &[ActivityKey]) -> pg::Result<Vec<usize>> {
+        let tag_queues: Option<Vec<&str>> =
+            keys.iter().map(|key| key.tag_queues.as_ref()).collect::<Option<Vec<_>>>().map(|tag_queues| {
+                let mut tag_queues: Vec<&str> = tag_queues.into_iter().flatten().map(String::as_str).collect();
+                tag_queues.sort_unstable();
+                tag_queues.dedup();
+                tag_queues
+            });
+        let any: bool = sqlx::query_scalar(&self.sweep).bind(tag_queues).fetch_one(conn).await?;
+        Ok(if any { (0..keys.len()).collect() } else { Vec::new() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The order of tags does not matter, and an empty tag is different from no tag.
+    #[test]
+    fn filters_select_tag_queues() {
+        let queues = |filter: &TagFilter| ActivityKey::new(Duration::ZERO, filter).map(|key| key.tag_queues);
+        assert_eq!(queues(&TagFilter::None), None);
+        assert_eq!(queues(&TagFilter::Any), Some(None));
+        assert_eq!(queues(&TagFilter::DefaultOnly), Some(Some(vec![String::new()])));
+        assert_eq!(queues(&TagFilter::tags(["b", "a"])), queues(&TagFilter::tags(["a", "b"])));
+        assert_eq!(queues(&TagFilter::default_and([""])), Some(Some(vec![String::new(), "#".to_owned()])));
+    }
+}

@@ -1,0 +1,14 @@
+//! Claims: turns and activities, their leases, and the sessions of workers.
+
+mod activity;
+mod blocked;
+mod fetch;
+mod lease;
+mod session;
+mod turn;
+
+pub(crate) use activity::{ActivityClaim, ActivityKey};
+pub(crate) use blocked::Blocked;
+pub(crate) use lease::Leases;
+pub(crate) use session::Sessions;
+pub(crate) use turn::{TurnClaim, TurnKey, packed_version};
