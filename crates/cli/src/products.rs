@@ -74,7 +74,7 @@ impl Products {
         if let Some(key) = queues.encryption_keys().first() {
             tracing::info!(%key, keys = queues.encryption_keys().len(), "encrypted queues are written with this key");
         }
-        let _house = queues.keep_house(&settings.retention);
+        let _house = queues.start_housekeeping(&settings.retention);
         let flow = Flow::start(database, schema, settings.flow);
         let orchestrator = Arc::new(flow.orchestrate());
         Self { queues, _house, flow, orchestrations, orchestrator }
@@ -153,7 +153,7 @@ impl Check for Encryption {
     }
 
     fn check(&self) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
-        Box::pin(async { self.0.encryption_trouble().map_or(Verdict::Good, Verdict::Degraded) })
+        Box::pin(async { self.0.encryption_failure().map_or(Verdict::Good, Verdict::Degraded) })
     }
 }
 

@@ -14,7 +14,7 @@ const DEFAULT_LISTEN: &str = "127.0.0.1:6632";
 const MAX_BODY_MB: i64 = 128;
 
 /// A time series per queue and group is kept by the scraper: more than this is a slip.
-const MAX_METRICS_TOP: i64 = queue::TALLIED_MAX as i64;
+const MAX_METRICS_TOP: i64 = queue::COUNTED_MAX as i64;
 
 /// Where and how the HTTP server listens.
 #[derive(Clone, Debug, Args)]

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use web::{Body, Failure, Moment, Path, Refusal};
 
 use super::ack::lease;
-use crate::pop::LONGEST;
+use crate::consume::pop::LONGEST;
 use crate::queues::Queues;
 
 /// For how long.
