@@ -74,7 +74,7 @@ impl Products {
         if let Some(key) = queues.encryption_keys().first() {
             tracing::info!(%key, keys = queues.encryption_keys().len(), "encrypting queues with this key");
         }
-        let _retention_task = queues.keep_house(&settings.retention);
+        let _retention_task = queues.start_housekeeping(&settings.retention);
         let flow = Flow::start(database, schema, settings.flow);
         let orchestrator = Arc::new(flow.orchestrate());
         Self { queues, _retention_task, flow, orchestrations, orchestrator }
@@ -152,7 +152,7 @@ impl Check for EncryptionCheck {
     }
 
     fn check(&self) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
-        Box::pin(async { self.0.encryption_trouble().map_or(Verdict::Good, Verdict::Degraded) })
+        Box::pin(async { self.0.encryption_failure().map_or(Verdict::Good, Verdict::Degraded) })
     }
 }
 

@@ -110,7 +110,7 @@ impl Statistics {
             errors.add([("kind", kind)], count as f64);
         }
         let mut families = vec![connections, limit, errors];
-        families.extend(queue::counted(&self.queues.tallies(self.top)));
+        families.extend(queue::counted(&self.queues.message_counts(self.top)));
         families
     }
 }

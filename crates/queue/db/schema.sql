@@ -1,5 +1,25 @@
 -- What the migrations and functions lead to, as the server describes it. Made by a test: do not edit.
 
+create type {schema}.acked_cursor as (
+    problem text,
+    partition_id bigint,
+    consumer_id integer,
+    version bigint,
+    due_at timestamp with time zone,
+    "position" bigint,
+    lease_id uuid,
+    lease_end bigint,
+    last_lease uuid,
+    retries integer,
+    suspect_until bigint,
+    consumer text,
+    queue_id integer,
+    retry_limit integer,
+    retry_delay_ms integer,
+    delayed_processing_seconds integer,
+    window_buffer_seconds integer
+);
+
 create table {schema}.buffered (
     id bigint not null generated always as identity,
     queue text not null,
@@ -21,6 +41,7 @@ create table {schema}.consumer (
     mode text not null,
     since timestamp with time zone,
     created_at timestamp with time zone not null default now(),
+    constraint consumer_mode_check CHECK ((mode = ANY (ARRAY['all'::text, 'new'::text, 'timestamp'::text]))),
     constraint consumer_pkey PRIMARY KEY (id),
     constraint consumer_queue_id_fkey FOREIGN KEY (queue_id) REFERENCES {schema}.queue(id) ON DELETE CASCADE
 );
@@ -70,6 +91,7 @@ CREATE INDEX dead_letter_queue ON {schema}.dead_letter USING btree (queue_id, id
 create table {schema}.maintenance (
     name text not null,
     enabled boolean not null,
+    constraint maintenance_name_check CHECK ((name = ANY (ARRAY['push'::text, 'pop'::text]))),
     constraint maintenance_pkey PRIMARY KEY (name)
 );
 
@@ -113,12 +135,12 @@ create table {schema}.queue (
     retention_seconds integer not null default 0,
     completed_retention_seconds integer not null default 0,
     retention_enabled boolean not null default false,
+    consumed_retention_seconds integer not null default 86400,
     encryption_enabled boolean not null default false,
     max_wait_time_seconds integer not null default 0,
+    charge_expired_leases boolean not null default true,
     revision integer not null default 0,
     created_at timestamp with time zone not null default now(),
-    charge_expired_leases boolean not null default true,
-    consumed_retention_seconds integer not null default 86400,
     constraint queue_pkey PRIMARY KEY (id)
 );
 CREATE UNIQUE INDEX queue_name ON {schema}.queue USING btree (md5(name));
@@ -175,8 +197,8 @@ create table {schema}.write_batch (
     constraint write_batch_pkey PRIMARY KEY (id)
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, vacuum_truncate=off);
 
-CREATE OR REPLACE FUNCTION {schema}.ack(flight uuid, channels text[], payloads text[], patient boolean, partitions bigint[], groups text[], leases uuid[], lasts integer[], hashes bigint[], statuses text[], errors text[])
- RETURNS TABLE(outcomes text[], backend integer)
+CREATE OR REPLACE FUNCTION {schema}.ack(batch_id uuid, channels text[], payloads text[], patient boolean, partitions bigint[], group_names text[], lease_ids uuid[], last_messages integer[], hashes bigint[], statuses text[], errors text[])
+ RETURNS TABLE(status text, has_more boolean, consumer text, messages text[], backend integer)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
@@ -185,21 +207,8 @@ CREATE OR REPLACE FUNCTION {schema}.ack(flight uuid, channels text[], payloads t
  SET enable_mergejoin TO 'off'
  SET jit TO 'off';
 
-CREATE OR REPLACE FUNCTION {schema}.age_plans()
- RETURNS void
- LANGUAGE plpgsql;
-
-CREATE OR REPLACE FUNCTION {schema}.backlog(partitions bigint[])
- RETURNS integer[]
- LANGUAGE sql
- STABLE;
-
-CREATE OR REPLACE FUNCTION {schema}.bury(queue_id integer, partition_id bigint, consumer text, message_offset bigint, error text, retries integer)
- RETURNS void
- LANGUAGE plpgsql;
-
-CREATE OR REPLACE FUNCTION {schema}.claim(source_queue text, source_partition text, group_name text, mode text, since timestamp with time zone, waited_ms bigint, leases uuid[], leases_ms bigint[], batches integer[], most integer, room integer, widths integer[], bound_us bigint)
- RETURNS TABLE(next_due_ms double precision, due_us bigint, seat integer, lease_ms bigint, partition_id bigint, partition_name text, first_offset bigint, created_at timestamp with time zone, encrypted boolean, retries integer, ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[])
+CREATE OR REPLACE FUNCTION {schema}.ack_leases(batch_id uuid, channels text[], payloads text[], patient boolean, partitions bigint[], lease_ids uuid[])
+ RETURNS TABLE(number integer, has_more boolean, backend integer)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
@@ -209,17 +218,43 @@ CREATE OR REPLACE FUNCTION {schema}.claim(source_queue text, source_partition te
  SET enable_mergejoin TO 'off'
  SET jit TO 'off';
 
-CREATE OR REPLACE FUNCTION {schema}.configure(queue text, namespace text, task text, own_namespace text, own_task text, lease_seconds integer, retry_limit integer, retry_delay_ms integer, max_size bigint, ttl_seconds integer, dead_letter_queue boolean, dlq_after_max_retries boolean, priority integer, delayed_processing_seconds integer, window_buffer_seconds integer, retention_seconds integer, completed_retention_seconds integer, retention_enabled boolean, encryption_enabled boolean, max_wait_time_seconds integer, charge_expired_leases boolean, consumed_retention_seconds integer)
+CREATE OR REPLACE FUNCTION {schema}.add_dead_letter(queue_id integer, partition_id bigint, consumer text, message_offset bigint, error text, retries integer)
+ RETURNS void
+ LANGUAGE plpgsql;
+
+CREATE OR REPLACE FUNCTION {schema}.age_plans()
+ RETURNS void
+ LANGUAGE plpgsql;
+
+CREATE OR REPLACE FUNCTION {schema}.buffer_messages(queue text, partition text, encrypted boolean, ids uuid[], transaction_ids text[], trace_ids text[], producers text[], bodies bytea[])
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own';
+
+CREATE OR REPLACE FUNCTION {schema}.claim(source_queue text, source_partition text, group_name text, start_mode text, start_at timestamp with time zone, waited_ms bigint, lease_ids uuid[], lease_times_ms bigint[], max_messages integer[], max_partitions integer[], max_bytes integer, bound_us bigint)
+ RETURNS TABLE(waiter integer, lease_ms bigint, due_us bigint, partition_id bigint, partition_name text, first_offset bigint, created_at timestamp with time zone, encrypted boolean, retries integer, ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[], next_due_ms double precision, dead_lettered integer, now_us bigint)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET jit TO 'off';
+
+CREATE OR REPLACE FUNCTION {schema}.configure(change {schema}.queue, default_namespace text, default_task text)
  RETURNS SETOF {schema}.queue
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own';
 
-CREATE OR REPLACE FUNCTION {schema}.counts(queue_id integer)
- RETURNS TABLE(partitions bigint, total bigint, unfinished bigint, processing bigint)
- LANGUAGE sql
- STABLE;
+CREATE OR REPLACE FUNCTION {schema}.delete_removed(max_rows integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off';
 
-CREATE OR REPLACE FUNCTION {schema}.due_after(partition_id bigint, place bigint, delayed_seconds integer, window_seconds integer)
+CREATE OR REPLACE FUNCTION {schema}.due_after(partition_id bigint, "position" bigint, delayed_seconds integer, window_seconds integer)
  RETURNS timestamp with time zone
  LANGUAGE plpgsql;
 
@@ -233,12 +268,12 @@ CREATE OR REPLACE FUNCTION {schema}.evict(partitions bigint[], consumers integer
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off';
 
-CREATE OR REPLACE FUNCTION {schema}.expire_lease(own integer, partition_id bigint)
+CREATE OR REPLACE FUNCTION {schema}.expire_lease(own_consumer_id integer, partition_id bigint)
  RETURNS {schema}.cursor
  LANGUAGE plpgsql;
 
-CREATE OR REPLACE FUNCTION {schema}.extend(lease uuid, lease_ms bigint)
- RETURNS TABLE(partition_id bigint, until timestamp with time zone)
+CREATE OR REPLACE FUNCTION {schema}.extend_lease(lease uuid, lease_ms bigint)
+ RETURNS TABLE(partition_id bigint, expires_at timestamp with time zone)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own';
 
@@ -251,42 +286,45 @@ CREATE OR REPLACE FUNCTION {schema}.figures(top bigint, counted bigint)
  SET enable_bitmapscan TO 'off'
  SET jit TO 'off';
 
-CREATE OR REPLACE FUNCTION {schema}.finish(flight uuid, channels text[], payloads text[], patient boolean, partitions bigint[], leases uuid[])
- RETURNS text[]
+CREATE OR REPLACE FUNCTION {schema}.find_offsets(partition_id bigint, from_offset bigint, to_offset bigint, hashes bigint[])
+ RETURNS bigint[]
  LANGUAGE plpgsql
- SET search_path TO 'reveille_own'
- SET plan_cache_mode TO 'force_generic_plan'
- SET enable_seqscan TO 'off'
- SET enable_bitmapscan TO 'off'
- SET enable_hashjoin TO 'off'
- SET enable_mergejoin TO 'off'
- SET jit TO 'off';
+ STABLE
+ SET enable_nestloop TO 'off';
 
 CREATE OR REPLACE FUNCTION {schema}.finish_batch(batch_id uuid, outcomes text[], channels text[], payloads text[])
  RETURNS integer
  LANGUAGE plpgsql;
 
-CREATE OR REPLACE FUNCTION {schema}.first_live(partition_id bigint, place bigint)
+CREATE OR REPLACE FUNCTION {schema}.first_undeleted(partition_id bigint, from_offset bigint)
  RETURNS bigint
  LANGUAGE plpgsql
  STABLE;
 
-CREATE OR REPLACE FUNCTION {schema}.lease_partitions(own integer, source_id integer, source_partition text, leases uuid[], leases_ms bigint[], batches integer[], room integer, overhead bigint, turns integer[], bound timestamp with time zone)
- RETURNS TABLE(next_due_ms double precision, due_us bigint, seat integer, lease_ms bigint, partition_id bigint, partition_name text, first_offset bigint, created_at timestamp with time zone, encrypted boolean, retries integer, ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[])
+CREATE OR REPLACE FUNCTION {schema}.full_queues(partitions bigint[])
+ RETURNS integer[]
+ LANGUAGE sql
+ STABLE;
+
+CREATE OR REPLACE FUNCTION {schema}.lease_partitions(own_consumer_id integer, source_id integer, source_partition text, lease_ids uuid[], lease_times_ms bigint[], max_messages integer[], max_bytes integer, overhead bigint, waiters integer[], bound timestamp with time zone)
+ RETURNS TABLE(waiter integer, lease_ms bigint, due_us bigint, partition_id bigint, partition_name text, first_offset bigint, created_at timestamp with time zone, encrypted boolean, retries integer, ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[], next_due_ms double precision, dead_lettered integer, now_us bigint)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
  SET enable_hashjoin TO 'off'
- SET enable_mergejoin TO 'off'
- SET jit TO 'off';
+ SET enable_mergejoin TO 'off';
 
-CREATE OR REPLACE FUNCTION {schema}.locate(partition_id bigint, low bigint, high bigint, hashes bigint[])
- RETURNS bigint[]
- LANGUAGE plpgsql
- STABLE
- SET enable_nestloop TO 'off';
+CREATE OR REPLACE FUNCTION {schema}.lock_acked_cursor(partition_id bigint, group_name text, lease_id uuid, patient boolean)
+ RETURNS {schema}.acked_cursor
+ LANGUAGE plpgsql;
+
+CREATE OR REPLACE FUNCTION {schema}.message_counts(queue_id integer)
+ RETURNS TABLE(partitions bigint, total bigint, unfinished bigint, processing bigint)
+ LANGUAGE sql
+ STABLE;
 
 CREATE OR REPLACE FUNCTION {schema}.notify(channels text[], payloads text[])
  RETURNS void
@@ -302,42 +340,42 @@ CREATE OR REPLACE FUNCTION {schema}.offset_at(partition_id bigint, since timesta
  STABLE;
 
 CREATE OR REPLACE FUNCTION {schema}.open_partitions(queues text[], partitions text[], namespaces text[], tasks text[])
- RETURNS TABLE(place integer, partition_id bigint, namespace text, task text, encrypted boolean, revision integer, made boolean)
+ RETURNS TABLE(number integer, partition_id bigint, namespace text, task text, encrypted boolean, revision integer, is_new boolean)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own';
 
-CREATE OR REPLACE FUNCTION {schema}.push(flight uuid, channels text[], payloads text[], patient boolean, partitions bigint[], known bigint[], revisions integer[], lasts integer[], cuts integer[], ids uuid[], transaction_ids text[], hashes bigint[], bodies bytea[], trace_ids text[], producers text[], drains boolean)
- RETURNS TABLE(place integer, verdict text, first_offset bigint, unseen bigint[], unseen_from bigint, begins bigint, backend integer)
- LANGUAGE plpgsql
- SET search_path TO 'reveille_own'
- SET plan_cache_mode TO 'force_generic_plan'
- SET enable_seqscan TO 'off'
- SET enable_bitmapscan TO 'off'
- SET enable_hashjoin TO 'off'
- SET enable_mergejoin TO 'off'
- SET jit TO 'off';
-
-CREATE OR REPLACE FUNCTION {schema}.put_off(own integer, partitions bigint[], delayed_seconds integer, window_seconds integer)
+CREATE OR REPLACE FUNCTION {schema}.postpone(own_consumer_id integer, partitions bigint[], delayed_seconds integer, window_seconds integer)
  RETURNS timestamp with time zone
  LANGUAGE plpgsql;
 
-CREATE OR REPLACE FUNCTION {schema}.release(leases uuid[])
+CREATE OR REPLACE FUNCTION {schema}.push(batch_id uuid, channels text[], payloads text[], patient boolean, partitions bigint[], cached_until bigint[], revisions integer[], last_segments integer[], segment_ends integer[], ids uuid[], transaction_ids text[], hashes bigint[], bodies bytea[], trace_ids text[], producers text[], ignore_max_size boolean)
+ RETURNS TABLE(number integer, status text, first_offset bigint, new_hashes bigint[], new_hashes_from bigint, retained_from bigint, backend integer)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off';
+
+CREATE OR REPLACE FUNCTION {schema}.release_leases(lease_ids uuid[])
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
+ SET jit TO 'off'
  SET enable_seqscan TO 'off'
  SET enable_bitmapscan TO 'off'
  SET enable_hashjoin TO 'off'
- SET enable_mergejoin TO 'off'
- SET jit TO 'off';
+ SET enable_mergejoin TO 'off';
 
 CREATE OR REPLACE FUNCTION {schema}.remove_queue(queue text)
  RETURNS bigint[]
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own';
 
-CREATE OR REPLACE FUNCTION {schema}.seek(partitions bigint[], group_name text, place text, since timestamp with time zone)
+CREATE OR REPLACE FUNCTION {schema}.seek(partitions bigint[], group_name text, target text, since timestamp with time zone)
  RETURNS TABLE(partition_id bigint, consumer text, due boolean)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -347,24 +385,12 @@ CREATE OR REPLACE FUNCTION {schema}.seek(partitions bigint[], group_name text, p
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off';
 
-CREATE OR REPLACE FUNCTION {schema}.shelve(queue text, partition text, encrypted boolean, ids uuid[], transaction_ids text[], trace_ids text[], producers text[], bodies bytea[])
- RETURNS boolean
- LANGUAGE plpgsql
- SET search_path TO 'reveille_own';
-
 CREATE OR REPLACE FUNCTION {schema}.subscribe(queue_id integer, group_name text, mode text, since timestamp with time zone, waited_ms bigint)
  RETURNS integer
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own';
 
-CREATE OR REPLACE FUNCTION {schema}.sweep_removed(budget integer)
- RETURNS integer
- LANGUAGE plpgsql
- SET search_path TO 'reveille_own'
- SET plan_cache_mode TO 'force_generic_plan'
- SET enable_seqscan TO 'off';
-
-CREATE OR REPLACE FUNCTION {schema}."trim"(partitions bigint[], uptos bigint[], segments integer, patient boolean)
+CREATE OR REPLACE FUNCTION {schema}."trim"(partitions bigint[], end_offsets bigint[], max_segments integer, patient boolean)
  RETURNS TABLE(partition_id bigint, messages bigint, more boolean)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'

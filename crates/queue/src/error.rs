@@ -1,6 +1,6 @@
 //! What can go wrong, as a decision of the caller.
 
-use crate::seal::KeyId;
+use crate::storage::encryption::KeyId;
 
 /// The error of this crate.
 #[derive(Debug, thiserror::Error)]

@@ -33,14 +33,14 @@ impl NewMessage {
     }
 
     /// The partition, whether it is named or not.
-    pub(crate) fn lane(&self) -> &str {
+    pub(crate) fn batch(&self) -> &str {
         self.partition.as_deref().unwrap_or(DEFAULT_PARTITION)
     }
 
     /// Refuses what cannot be stored.
     pub(crate) fn check(&self) -> Result<()> {
         check("queue", &self.queue)?;
-        check("partition", self.lane())?;
+        check("partition", self.batch())?;
         check_text("transactionId", self.transaction_id.as_deref().unwrap_or_default())?;
         check_text("traceId", self.trace_id.as_deref().unwrap_or_default())
     }

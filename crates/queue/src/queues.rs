@@ -1,24 +1,25 @@
 //! The queues of one database and schema: how they are opened, and what they hold.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use pg::{Component, Database, Migrator, Schema};
 use wake::{Channel, Consumer, Payload, Wake, Writer, WriterOptions};
 
-use crate::ack::Acks;
-use crate::balance::Balance;
-use crate::claim::Pops;
+use crate::admin::figures::Figures;
+use crate::admin::message_counters::MessageCounters;
+use crate::consume::ack::Acks;
+use crate::consume::claim::Pops;
+use crate::consume::lease_cache::LeaseCache;
 use crate::error::Result;
-use crate::figures::Figures;
-use crate::held::Held;
 use crate::id::Ids;
-use crate::place::Places;
-use crate::push::Push;
-use crate::queries::{FUNCTIONS, MIGRATIONS, Queries};
-use crate::seal::{KeyId, Seal};
-use crate::seen::Seen;
-use crate::tally::Tally;
+use crate::produce::append::Push;
+use crate::produce::balance::Balance;
+use crate::produce::dedup_cache::DedupCache;
+use crate::storage::encryption::{Encryption, KeyId};
+use crate::storage::partition_ref::PartitionCache;
+use crate::storage::statements::{FUNCTIONS, MIGRATIONS, Statements};
 
 /// Everything that can be set. `Options::default()` is what to start with.
 #[derive(Clone)]
@@ -81,19 +82,19 @@ pub(crate) struct Inner {
     pub(crate) wake: Wake,
     pub(crate) channel: Channel,
     pub(crate) ids: Ids,
-    pub(crate) seal: Arc<Seal>,
-    pub(crate) places: Places,
-    seen: Arc<Mutex<Seen>>,
+    pub(crate) encryption: Arc<Encryption>,
+    pub(crate) partitions: PartitionCache,
+    dedup_cache: Arc<Mutex<DedupCache>>,
     pub(crate) balance: Arc<Balance>,
     pub(crate) push: Push,
     pub(crate) pushes: Writer<Push>,
     pub(crate) pops: Consumer<Pops>,
     pub(crate) ack: Acks,
     pub(crate) acks: Writer<Acks>,
-    pub(crate) sql: Queries,
+    pub(crate) sql: Statements,
     pub(crate) started: Instant,
     pub(crate) figures: wake::Snapshot<Figures>,
-    pub(crate) tally: Arc<Tally>,
+    pub(crate) counters: Arc<MessageCounters>,
 }
 
 impl Queues {
@@ -113,32 +114,32 @@ impl Queues {
     pub fn start(db: &Database, schema: &Schema, options: Options) -> Queues {
         let wake = Wake::start(db, schema, options.wake);
         let channel = wake.channel("queue", Payload::Keys);
-        let seen = Arc::new(Mutex::new(Seen::new(options.dedup_cache_bytes)));
-        let flying = WriterOptions { give_up_after: options.give_up_after, ..WriterOptions::default() };
-        let held: Arc<Mutex<Held>> = Arc::default();
+        let dedup_cache = Arc::new(Mutex::new(DedupCache::new(options.dedup_cache_bytes)));
+        let writer = WriterOptions { give_up_after: options.give_up_after, ..WriterOptions::default() };
+        let lease_cache: Arc<Mutex<LeaseCache>> = Arc::default();
         let balance: Arc<Balance> = Arc::default();
-        let tally: Arc<Tally> = Arc::default();
-        let ack = || Acks::new(schema, channel.clone(), held.clone(), balance.clone(), tally.clone());
-        let push = || Push::new(db, schema, channel.clone(), seen.clone(), balance.clone(), tally.clone());
+        let counters: Arc<MessageCounters> = Arc::default();
+        let ack = || Acks::new(schema, channel.clone(), lease_cache.clone(), balance.clone(), counters.clone());
+        let push = || Push::new(db, schema, channel.clone(), dedup_cache.clone(), balance.clone(), counters.clone());
         let inner = Inner {
             ids: Ids::of(schema.name()),
-            seal: Arc::new(Seal::new(&options.encryption_keys)),
-            places: Places::default(),
-            pushes: wake.writer("push", push(), flying.clone()),
-            pops: wake.consumer("pop", Pops::new(schema, channel.clone(), held.clone(), tally.clone())),
-            acks: wake.writer("ack", ack(), flying),
+            encryption: Arc::new(Encryption::new(&options.encryption_keys)),
+            partitions: PartitionCache::default(),
+            pushes: wake.writer("push", push(), writer.clone()),
+            pops: wake.consumer("pop", Pops::new(schema, channel.clone(), lease_cache.clone(), counters.clone())),
+            acks: wake.writer("ack", ack(), writer),
             ack: ack(),
             push: push(),
             balance: balance.clone(),
-            sql: Queries::new(schema),
+            sql: Statements::new(schema),
             started: Instant::now(),
             figures: wake::Snapshot::default(),
-            tally,
+            counters,
             db: db.clone(),
             schema: schema.clone(),
             wake,
             channel,
-            seen,
+            dedup_cache,
         };
         Queues { inner: Arc::new(inner) }
     }
@@ -156,12 +157,12 @@ impl Queues {
 
     /// The ids of the keys of encrypted queues, the one that encrypts first.
     pub fn encryption_keys(&self) -> Vec<KeyId> {
-        self.inner.seal.ids()
+        self.inner.encryption.ids()
     }
 
     /// What could not be encrypted or decrypted within the last five minutes, as a sentence without any secret. `None`: nothing failed.
-    pub fn encryption_trouble(&self) -> Option<String> {
-        self.inner.seal.trouble.current()
+    pub fn encryption_failure(&self) -> Option<String> {
+        self.inner.encryption.failures.current()
     }
 
     /// Push batches since the start that had to wait because consumers were behind.
@@ -186,8 +187,8 @@ impl Queues {
 }
 
 impl Inner {
-    pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn dedup_cache(&self) -> MutexGuard<'_, DedupCache> {
+        self.dedup_cache.lock()
     }
 }
 

@@ -9,11 +9,13 @@ use pg::retry::{Policy, retry};
 use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
 use uuid::Uuid;
+use wake::BatchedWrite as _;
 
-use crate::ack::{Ack, Acked, Ended};
+use crate::consume::ack::{Ack, Acked, Write};
+use crate::consume::ack_outcome::AckOutcome;
 use crate::error::{Error, Result};
 use crate::message::{NewMessage, PushStatus, Pushed};
-use crate::push::Lessons;
+use crate::produce::append::PendingHashes;
 use crate::queues::Queues;
 
 /// A part of a transaction.
@@ -35,7 +37,7 @@ pub enum Done {
 }
 
 /// A lease that lasts, and what it is on.
-struct Held {
+struct ActiveLease {
     lease: Uuid,
     partition: i64,
     group: String,
@@ -74,7 +76,7 @@ impl Queues {
         let mut names: Vec<(&str, &str)> = Vec::new();
         for message in messages {
             message.check()?;
-            names.push((&message.queue, message.lane()));
+            names.push((&message.queue, message.batch()));
         }
         names.sort_unstable();
         names.dedup();
@@ -83,8 +85,8 @@ impl Queues {
 
     async fn attempt(&self, parts: &Parts<'_>) -> Result<Vec<Done>> {
         let mut transaction = self.inner.db.begin().await?;
-        let mut lessons = Lessons::default();
-        let (id, done, ended) = self.inside(&mut transaction, parts, &mut lessons).await?;
+        let mut pending = PendingHashes::default();
+        let (id, done, acked) = self.inside(&mut transaction, parts, &mut pending).await?;
         match transaction.commit().await.map_err(pg::Error::from) {
             Ok(()) => {}
             Err(error) if error.is_ambiguous() => match self.has_committed(&id).await {
@@ -94,8 +96,8 @@ impl Queues {
             },
             Err(error) => return Err(error.into()),
         }
-        self.inner.push.learn(lessons);
-        self.inner.ack.count_all(&ended);
+        self.inner.push.learn(pending);
+        acked.iter().for_each(|(write, outcome)| self.inner.ack.committed(write, outcome));
         Ok(done)
     }
 
@@ -104,11 +106,11 @@ impl Queues {
         &self,
         conn: &mut PgConnection,
         parts: &Parts<'_>,
-        lessons: &mut Lessons,
-    ) -> Result<(String, Vec<Done>, Vec<Ended>)> {
+        pending: &mut PendingHashes,
+    ) -> Result<(String, Vec<Done>, Vec<(Write, AckOutcome)>)> {
         let pushed = match parts.messages.is_empty() {
             true => Vec::new(),
-            false => self.push_within(conn, &parts.messages, lessons).await?,
+            false => self.push_uncommitted(conn, &parts.messages, pending).await?,
         };
         for pushed in &pushed {
             if let PushStatus::Failed(reason) = &pushed.status {
@@ -116,13 +118,15 @@ impl Queues {
                 return Err(Error::RolledBack { reason });
             }
         }
-        let (id, held) = self.held(conn, parts.leases).await?;
-        if let Some(over) = parts.leases.iter().find(|lease| held.iter().all(|held| held.lease != **lease)) {
+        let (id, leases_held) = self.leases_held(conn, parts.leases).await?;
+        if let Some(over) =
+            parts.leases.iter().find(|lease| leases_held.iter().all(|leases_held| leases_held.lease != **lease))
+        {
             return Err(Error::RolledBack { reason: format!("lease {over} is over") });
         }
-        let (acked, ended) = match parts.acks.is_empty() {
+        let (acked, uncommitted) = match parts.acks.is_empty() {
             true => (Vec::new(), Vec::new()),
-            false => self.ack_within(conn, &self.resolved(&parts.acks, &held)).await?,
+            false => self.ack_uncommitted(conn, &self.resolved(&parts.acks, &leases_held)).await?,
         };
         for (ack, acked) in parts.acks.iter().zip(&acked) {
             if let Err(refusal) = acked.outcome {
@@ -130,27 +134,29 @@ impl Queues {
                 return Err(Error::RolledBack { reason });
             }
         }
-        Ok((id, parts.told(pushed, acked), ended))
+        Ok((id, parts.done(pushed, acked), uncommitted))
     }
 
     /// The transaction's id, and those of these leases that last.
-    async fn held(&self, conn: &mut PgConnection, leases: &[Uuid]) -> Result<(String, Vec<Held>)> {
+    async fn leases_held(&self, conn: &mut PgConnection, leases: &[Uuid]) -> Result<(String, Vec<ActiveLease>)> {
         let row = sqlx::query(&self.inner.sql.required_leases).bind(leases).fetch_one(conn).await?;
         let (leases, partitions): (Vec<Uuid>, Vec<i64>) = (row.try_get(1)?, row.try_get(2)?);
         let groups: Vec<String> = row.try_get(3)?;
         let each = leases.into_iter().zip(partitions).zip(groups);
-        let held = each.map(|((lease, partition), group)| Held { lease, partition, group }).collect();
-        Ok((row.try_get(0)?, held))
+        let leases_held = each.map(|((lease, partition), group)| ActiveLease { lease, partition, group }).collect();
+        Ok((row.try_get(0)?, leases_held))
     }
 
     /// The acks, those without a lease with the one that is required on their partition.
-    fn resolved(&self, acks: &[Ack], held: &[Held]) -> Vec<Ack> {
+    fn resolved(&self, acks: &[Ack], leases_held: &[ActiveLease]) -> Vec<Ack> {
         let resolve = |ack: &Ack| {
             let partition = self.inner.ids.number(ack.partition_id);
-            let is_its = |held: &&Held| {
-                Some(held.partition) == partition && ack.group.as_ref().is_none_or(|group| *group == held.group)
+            let is_its = |leases_held: &&ActiveLease| {
+                Some(leases_held.partition) == partition
+                    && ack.group.as_ref().is_none_or(|group| *group == leases_held.group)
             };
-            let lease_id = ack.lease_id.or_else(|| held.iter().find(is_its).map(|held| held.lease));
+            let lease_id =
+                ack.lease_id.or_else(|| leases_held.iter().find(is_its).map(|leases_held| leases_held.lease));
             Ack { lease_id, ..ack.clone() }
         };
         acks.iter().map(resolve).collect()
@@ -195,7 +201,7 @@ impl<'a> Parts<'a> {
     }
 
     /// The answers, in the order of the operations.
-    fn told(&self, pushed: Vec<Pushed>, acked: Vec<Acked>) -> Vec<Done> {
+    fn done(&self, pushed: Vec<Pushed>, acked: Vec<Acked>) -> Vec<Done> {
         let (mut pushed, mut acked) = (pushed.into_iter(), acked.into_iter());
         let mut done = Vec::new();
         for operation in self.operations {

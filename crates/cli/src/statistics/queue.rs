@@ -30,20 +30,20 @@ pub(super) fn families(statistics: &queue::Figures, age: Duration) -> Vec<Metric
 }
 
 /// The counters of this process.
-pub(super) fn counted(tallies: &queue::Tallies) -> Vec<MetricFamily> {
+pub(super) fn counted(counts: &queue::MessageCounts) -> Vec<MetricFamily> {
     let mut pushed = MetricFamily::new(PUSHED);
-    for one in &tallies.queues {
+    for one in &counts.queues {
         pushed.add([("queue", one.queue.as_deref().unwrap_or_default())], one.pushed as f64);
     }
     let [mut delivered, mut acked, mut failed, mut dead_lettered] =
         [DELIVERED, ACKED, FAILED, DEAD_LETTERED].map(MetricFamily::new);
-    for one in &tallies.groups {
+    for one in &counts.groups {
         let (queue, group) = one.group.as_ref().map_or(("", ""), |(queue, group)| (queue, group));
         let labels = [("queue", queue), ("group", group)];
-        delivered.add(labels, one.moved.delivered as f64);
-        acked.add(labels, one.moved.acked as f64);
-        failed.add(labels, one.moved.failed as f64);
-        dead_lettered.add(labels, one.moved.dead_lettered as f64);
+        delivered.add(labels, one.counts.delivered as f64);
+        acked.add(labels, one.counts.acked as f64);
+        failed.add(labels, one.counts.failed as f64);
+        dead_lettered.add(labels, one.counts.dead_lettered as f64);
     }
     vec![pushed, delivered, acked, failed, dead_lettered]
 }

@@ -1,178 +1,200 @@
--- Ends messages, or refuses them: one member per partition, consumer group and lease, with its messages by the hashes
--- of their transaction ids.
--- groups:   null: whose the lease is. leases: null: not fenced.
--- lasts:    the place of each member's last message in `hashes`, `statuses` and `errors`.
--- statuses: c: completed, with everything before it; f: failed; d: to the dead letters; r: to be read again.
--- Outcomes: null: somebody else has the cursor. Otherwise a letter for the partition (R: released, with something to
---           read; r: released; k: still leased, or as it was;
---           p: no such partition; g: no such group) and one for each message: o: done; d: it went to the dead letters;
---           b: an earlier one was not completed; u: not among what
---           the lease has, or the group can have; l: the lease is over. Then the group's name.
--- Locks: a cursor each, skip locked; `patient` waits. Of a partition that was read to its end its row, skip locked.
--- Index: cursor_lease, for which the partition's number is hidden from the planner: see functions/finish.sql.
--- Decided only from columns of the locked row, and from segments, which do not change.
--- Cost:  100 us a member, 6 us more for each ten messages. Ending all members together by a few large statements was as
---        slow for four and a third faster for fifty.
+-- Acks messages. Each ack is for one partition, consumer group and lease.
+-- Per ack:     partitions; group_names and lease_ids, see functions/lock_acked_cursor.sql; last_messages: the index of
+--              its last message in the three arrays that follow.
+-- Per message: hashes of the transaction ids; statuses: `completed` (with all messages before it), `failed`,
+--              `dead_letter`, or `retry` (deliver again, not charged); errors.
+-- Rows:  one per ack, in order.
+--        status:   `released`: the partition is free for the group. `kept`: it is still leased, or nothing changed.
+--                  `lease_over`. `no_partition`. `no_group`. `busy`: the cursor is locked, and nothing was done.
+--        has_more: the group has something to read, now or at a known time.
+--        messages: `acked`, `dead_lettered`, `behind_failure` (an earlier message of this ack was not completed),
+--                  `not_delivered` (not among the messages of the lease, or that the group can read), or `lease_over`.
+-- Locks: one cursor per ack, skip locked; `patient` waits. If a partition was read to its end, its row, skip locked.
+--        Everything is decided from the locked row and from segments, which do not change.
+-- Cost:  100 us per ack, 6 us more for each ten messages. A few large statements for all acks together were as slow for
+--        four acks and a third faster for fifty.
 create or replace function {schema}.ack(
-    flight uuid, channels text[], payloads text[], patient boolean,
-    partitions bigint[], groups text[], leases uuid[], lasts integer[], hashes bigint[], statuses text[], errors text[]
-) returns table (outcomes text[], backend integer)
+    batch_id uuid, channels text[], payloads text[], patient boolean,
+    partitions bigint[], group_names text[], lease_ids uuid[], last_messages integer[],
+    hashes bigint[], statuses text[], errors text[]
+) returns table (status text, has_more boolean, consumer text, messages text[], backend integer)
 language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
     set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off
 as $$
 #variable_conflict use_column
 declare
-    member   record;
-    mine     record;
-    message  record;
-    verdicts text[];
-    low      bigint;
-    place    bigint;
-    charged  integer;
-    stopped  text;
-    done     boolean;
-    due      timestamptz;
+    request      record;
+    reader       {schema}.acked_cursor;
+    message      record;
+    -- The ack names a lease that the cursor no longer has.
+    is_over      boolean;
+    -- The cursor after this ack.
+    new_position bigint;
+    new_retries  integer;
+    new_due_at   timestamptz;
+    -- The status that stopped the ack: `failed` or `retry`.
+    stopped_by   text;
+    first_kept   bigint;
+    -- The longest batch: no ack is for messages further from the cursor.
+    batch_max    constant bigint := 10000;
 begin
-    outcomes := array_fill(null::text, array[cardinality(partitions)]);
-    for member in
-        select m.*, coalesce(lag(m.last) over (order by m.place), 0) + 1 as first
-        from unnest(partitions, groups, leases, lasts) with ordinality as m (partition_id, group_name, lease_id, last, place) order by m.place
+    backend := pg_backend_pid();
+    for request in
+        select a.*, coalesce(lag(a.last_message) over (order by a.number), 0) + 1 as first_message
+        from unnest(partitions, group_names, lease_ids, last_messages) with ordinality
+            as a (partition_id, group_name, lease_id, last_message, number)
+        order by a.number
     loop
-        if patient and member.lease_id is not null then
-            perform from {schema}.cursor c where c.lease_id = member.lease_id and c.partition_id + 0 = member.partition_id for update;
+        -- Lock the cursor.
+        reader := {schema}.lock_acked_cursor(request.partition_id, request.group_name, request.lease_id, patient);
+        consumer := reader.consumer;
+        has_more := false;
+        messages := array_fill(
+            case when reader.problem = 'lease_over' then 'lease_over' else 'not_delivered' end,
+            array[request.last_message - request.first_message + 1]);
+        if reader.problem is not null then
+            status := reader.problem;
+            return next;
+            continue;
         end if;
-        -- A lease says itself whose it is, while it lasts.
-        select c.*, k.name, q.id as queue_id, q.retry_limit, q.retry_delay_ms, q.delayed_processing_seconds, q.window_buffer_seconds into mine
-        from {schema}.cursor c
-        join {schema}.consumer k on k.id = c.consumer_id
-        join {schema}.queue q on q.id = k.queue_id
-        where c.lease_id = member.lease_id and c.partition_id + 0 = member.partition_id for update of c skip locked;
-        if not found then
-            continue when not patient and exists (
-                select from {schema}.cursor c join {schema}.consumer k on k.id = c.consumer_id
-                where c.lease_id = member.lease_id and c.partition_id + 0 = member.partition_id);
-            select p.queue_id, k.id, k.name, q.retry_limit, q.retry_delay_ms, q.delayed_processing_seconds, q.window_buffer_seconds into message
-            from {schema}.partition p
-            join {schema}.queue q on q.id = p.queue_id
-            left join {schema}.consumer k on k.queue_id = q.id and case
-                -- A lease that was the last says whose it was.
-                when member.group_name is null and member.lease_id is not null then k.id = (
-                    select c.consumer_id from {schema}.cursor c where c.partition_id = p.id and c.last_lease = member.lease_id order by c.version desc limit 1)
-                else md5(k.name) = md5(coalesce(member.group_name, '__QUEUE_MODE__')) and k.name = coalesce(member.group_name, '__QUEUE_MODE__') end
-            where p.id = member.partition_id;
-            if message.id is null then
-                outcomes[member.place] := case when not found then 'p' when member.lease_id is null then 'g'
-                                               else 'l' || repeat('l', member.last - member.first + 1) end;
-                continue;
-            end if;
-            if patient then
-                perform from {schema}.cursor c
-                where c.partition_id = member.partition_id and c.consumer_id = message.id order by c.version desc limit 1 for update;
-            end if;
-            select c.*, message.name, message.queue_id, message.retry_limit, message.retry_delay_ms, message.delayed_processing_seconds,
-                   message.window_buffer_seconds into mine
-            from {schema}.cursor c
-            where c.partition_id = member.partition_id and c.consumer_id = message.id order by c.version desc limit 1 for update skip locked;
-            if not found then
-                outcomes[member.place] := case when patient then 'g' end;
-                continue;
-            end if;
-        end if;
-        outcomes[member.place] := mine.name;
-        place := mine.position;
-        charged := mine.retries;
-        stopped := null;
-        done := member.lease_id is not null and member.lease_id is distinct from mine.lease_id;
-        verdicts := array_fill('u'::text, array[member.last - member.first + 1]);
-        -- From where the messages can be: of a lease that is over, up to a batch before.
-        low := case when done then mine.position - 10000 else mine.position end;
+        is_over := request.lease_id is not null and request.lease_id is distinct from reader.lease_id;
+        new_position := reader.position;
+        new_retries := reader.retries;
+        stopped_by := null;
+
+        -- Decide about each message that is found, in order of offsets.
         for message in
-            select m.* from unnest(
-                statuses[member.first:member.last], errors[member.first:member.last],
-                {schema}.locate(member.partition_id, low,
-                                case when mine.lease_id is null then mine.position + 10000 when done then mine.position else mine.lease_end end,
-                                hashes[member.first:member.last])) with ordinality as m (status, error, message_offset, place)
-            where m.message_offset is not null order by m.message_offset
+            select m.*
+            from unnest(
+                statuses[request.first_message : request.last_message],
+                errors[request.first_message : request.last_message],
+                {schema}.find_offsets(
+                    request.partition_id,
+                    case when is_over then reader.position - batch_max else reader.position end,
+                    case when reader.lease_id is null then reader.position + batch_max
+                         when is_over then reader.position
+                         else reader.lease_end end,
+                    hashes[request.first_message : request.last_message])
+            ) with ordinality as m (status, error, message_offset, number)
+            where m.message_offset is not null
+            order by m.message_offset
         loop
-            verdicts[message.place] := case
-                -- An ack that was heard before, or that a later one covered.
-                when message.message_offset < mine.position and case when done then mine.last_lease = member.lease_id
-                                                                     else message.status in ('c', 'd') end then 'o'
-                -- Or one that let the messages come again, which nobody has read since.
-                when done and message.status in ('f', 'r') and mine.last_lease = member.lease_id and mine.lease_id is null then 'o'
-                when done then 'l'
-                when message.message_offset < mine.position or mine.lease_id is not null and message.message_offset >= mine.lease_end then 'u'
-                when stopped is not null and message.status in ('c', 'd') then 'b'
-                else 'o' end;
-            continue when verdicts[message.place] <> 'o' or done or stopped is not null or message.message_offset < mine.position;
-            if message.status = 'f' and charged >= mine.retry_limit and {schema}.first_live(member.partition_id, place) >= message.message_offset then
-                verdicts[message.place] := 'd';
-            elsif message.status = 'd' then
-                verdicts[message.place] := 'd';
-            elsif message.status in ('f', 'r') then
-                stopped := message.status;
-                if message.status = 'f' then
-                    charged := charged + 1;
-                    -- Not at what was deleted before it: what is charged is charged to the first that is read.
-                    place := greatest(place, least({schema}.first_live(member.partition_id, place), message.message_offset));
+            messages[message.number] := case
+                -- Acked before, or covered by a later ack.
+                when message.message_offset < reader.position
+                     and case when is_over then reader.last_lease = request.lease_id
+                              else message.status in ('completed', 'dead_letter') end then 'acked'
+                -- The same ack released the messages before, and they were not delivered since.
+                when is_over and message.status in ('failed', 'retry')
+                     and reader.last_lease = request.lease_id and reader.lease_id is null then 'acked'
+                when is_over then 'lease_over'
+                when message.message_offset < reader.position
+                     or reader.lease_id is not null and message.message_offset >= reader.lease_end then 'not_delivered'
+                when stopped_by is not null and message.status in ('completed', 'dead_letter') then 'behind_failure'
+                else 'acked' end;
+            continue when messages[message.number] <> 'acked'
+                or is_over or stopped_by is not null or message.message_offset < reader.position;
+            if message.status = 'dead_letter'
+               or message.status = 'failed' and new_retries >= reader.retry_limit
+                  and {schema}.first_undeleted(request.partition_id, new_position) >= message.message_offset then
+                messages[message.number] := 'dead_lettered';
+                perform {schema}.add_dead_letter(reader.queue_id, request.partition_id, reader.consumer,
+                                                 message.message_offset, message.error, new_retries);
+            elsif message.status in ('failed', 'retry') then
+                stopped_by := message.status;
+                if message.status = 'failed' then
+                    new_retries := new_retries + 1;
+                    -- Skip deleted messages before it: the charge is to the first message that is delivered again.
+                    new_position := greatest(new_position, least(
+                        {schema}.first_undeleted(request.partition_id, new_position), message.message_offset));
                 end if;
                 continue;
             end if;
-            if verdicts[message.place] = 'd' then
-                perform {schema}.bury(mine.queue_id, member.partition_id, outcomes[member.place], message.message_offset, message.error, charged);
-            end if;
-            place := message.message_offset + 1;
-            -- What lay in a lease that expired was delivered once, see functions/expire_lease.sql.
-            charged := (place < mine.suspect_until)::integer;
+            new_position := message.message_offset + 1;
+            -- A message from an expired lease was delivered once: see functions/expire_lease.sql.
+            new_retries := (new_position < reader.suspect_until)::integer;
         end loop;
-        if done then
-            outcomes[member.place] := 'l' || array_to_string(verdicts, '') || outcomes[member.place];
+
+        if is_over then
+            status := 'lease_over';
+            messages := array_replace(messages, 'not_delivered', 'lease_over');
+            -- The wake-up of the ack that counted may have been lost with its answer.
+            has_more := 'acked' = any (messages);
+            return next;
             continue;
         end if;
-        if 'u' = any (verdicts) then
-            -- Said again because the answer was lost: what is done is done. The segments before are read only for such.
-            select array_agg(case when m.verdict = 'u' and m.status in ('c', 'd') and m.message_offset < mine.position then 'o' else m.verdict end order by m.place)
-            into verdicts
-            from unnest(verdicts, statuses[member.first:member.last],
-                        {schema}.locate(member.partition_id, mine.position - 10000, mine.position, hashes[member.first:member.last]))
-                 with ordinality as m (verdict, status, message_offset, place);
+        if 'not_delivered' = any (messages) then
+            -- An ack sent again finds its messages before the cursor. Only then are the segments there read.
+            select array_agg(
+                case when m.outcome = 'not_delivered' and m.status in ('completed', 'dead_letter')
+                          and m.message_offset < reader.position then 'acked'
+                     else m.outcome end
+                order by m.number)
+            into messages
+            from unnest(
+                messages,
+                statuses[request.first_message : request.last_message],
+                {schema}.find_offsets(request.partition_id, reader.position - batch_max, reader.position,
+                                      hashes[request.first_message : request.last_message])
+            ) with ordinality as m (outcome, status, message_offset, number);
         end if;
-        if mine.lease_id = member.lease_id and 'u' = any (verdicts) then
-            select p.first_offset into low from {schema}.partition p where p.id = member.partition_id;
-            if low > mine.position then
-                -- They were removed while somebody had them: they are done.
-                verdicts := array_replace(verdicts, 'u', 'o');
-                place := case when stopped is null then greatest(place, least(low, mine.lease_end)) else place end;
+        if reader.lease_id = request.lease_id and 'not_delivered' = any (messages) then
+            select p.first_offset into first_kept from {schema}.partition p where p.id = request.partition_id;
+            if first_kept > reader.position then
+                -- Retention removed them during the lease: they count as acked.
+                messages := array_replace(messages, 'not_delivered', 'acked');
+                if stopped_by is null then
+                    new_position := greatest(new_position, least(first_kept, reader.lease_end));
+                end if;
             end if;
         end if;
-        if mine.lease_id is null and stopped is null and place = mine.position then
-            -- Nothing changes. A cursor that has read everything must not be touched without the partition's lock.
-            outcomes[member.place] := 'k' || array_to_string(verdicts, '') || outcomes[member.place];
+
+        -- Move the cursor.
+        if reader.lease_id is null and stopped_by is null and new_position = reader.position then
+            -- Nothing changes. A cursor with everything read must not be updated without the partition's lock.
+            status := 'kept';
+            return next;
             continue;
         end if;
-        if stopped is null and place > mine.position and place < mine.lease_end and {schema}.first_live(member.partition_id, place) >= mine.lease_end then
-            -- What is left of the lease was deleted.
-            place := mine.lease_end;
+        if stopped_by is null and new_position > reader.position and new_position < reader.lease_end
+           and {schema}.first_undeleted(request.partition_id, new_position) >= reader.lease_end then
+            -- The rest of the lease was deleted.
+            new_position := reader.lease_end;
         end if;
-        if stopped is not null or mine.lease_id is null or place >= mine.lease_end then
-            due := case when mine.lease_id is null and stopped is null and mine.due_at > now() then mine.due_at
-                        when stopped = 'f' then now() + coalesce(mine.retry_delay_ms, 0) * interval '1 ms'
-                        when stopped = 'r' then now()
-                        else {schema}.due_after(member.partition_id, place, mine.delayed_processing_seconds, mine.window_buffer_seconds) end;
+        if stopped_by is not null or reader.lease_id is null or new_position >= reader.lease_end then
+            new_due_at := case
+                when reader.lease_id is null and stopped_by is null and reader.due_at > now() then reader.due_at
+                when stopped_by = 'failed' then now() + coalesce(reader.retry_delay_ms, 0) * interval '1 ms'
+                when stopped_by = 'retry' then now()
+                else {schema}.due_after(request.partition_id, new_position,
+                                        reader.delayed_processing_seconds, reader.window_buffer_seconds) end;
             update {schema}.cursor c
-            set version = c.version + 1, position = place, retries = charged, due_at = due, lease_id = null, lease_end = null,
-                last_lease = coalesce(mine.lease_id, mine.last_lease)
-            where c.partition_id = mine.partition_id and c.consumer_id = mine.consumer_id and c.version = mine.version;
-            outcomes[member.place] := case when due < 'infinity' then 'R' else 'r' end || array_to_string(verdicts, '') || outcomes[member.place];
+            set version = c.version + 1,
+                position = new_position,
+                retries = new_retries,
+                due_at = new_due_at,
+                lease_id = null,
+                lease_end = null,
+                last_lease = coalesce(reader.lease_id, reader.last_lease)
+            where c.partition_id = reader.partition_id
+              and c.consumer_id = reader.consumer_id
+              and c.version = reader.version;
+            status := 'released';
+            has_more := new_due_at < 'infinity';
         else
-            if place > mine.position then
-                update {schema}.cursor c set version = c.version + 1, position = place, retries = charged
-                where c.partition_id = mine.partition_id and c.consumer_id = mine.consumer_id and c.version = mine.version;
+            if new_position > reader.position then
+                update {schema}.cursor c
+                set version = c.version + 1,
+                    position = new_position,
+                    retries = new_retries
+                where c.partition_id = reader.partition_id
+                  and c.consumer_id = reader.consumer_id
+                  and c.version = reader.version;
             end if;
-            outcomes[member.place] := 'k' || array_to_string(verdicts, '') || outcomes[member.place];
+            status := 'kept';
         end if;
+        return next;
     end loop;
-    backend := {schema}.finish_batch(flight, outcomes, channels, payloads);
-    return next;
+    perform {schema}.finish_batch(batch_id, array[]::text[], channels, payloads);
 end
 $$;

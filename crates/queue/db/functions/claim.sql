@@ -1,75 +1,79 @@
--- Leases the partitions that have been due longest to the seats that ask, and says when the next is due.
--- Source: a queue, and one partition of it or any.
--- Seats:  `leases`: what each lease is called; `leases_ms`: for how long, null for what the queue says; `batches`:
---         messages at most, `most` by the greediest, and not more than so many
---         segments of a partition; `widths`: partitions at most. Each seat gets a partition before any gets a second.
--- Room:   bytes of the answer to each seat: payloads and everything else that is told of each message. A segment that
---         does not fit is left for the next claim, unless it is the first: a
---         segment has 256 kB or one message. Sizes are read from the segments' rows; the payloads of what is left are
---         not read.
--- Group:  `mode`, `since`: where it begins if it does not exist yet; `waited_ms`: for how long it has been waited for,
---         see functions/subscribe.sql.
--- ScanBound:  what was due before it is not read, and neither is what is due later than now, where the leases lie that
---         ended early: see crates/wake/src/floor.rs. Both are bounds of the index.
--- Rows:   one per segment and seat, in order, with the messages of the seat and when they became due; then one of nulls
---         but for next_due_ms, how many messages became dead letters in `retries` (lease_partitions has a row of its
---         own for that) and, if nothing was left that is due, the time in due_us. None at all: there is no such queue.
--- Locks:  cursors by cursor_due forwards, skip locked; of a partition that turns out to be empty its row, skip locked.
---         Everything else is found by primary keys.
--- Commit: is not waited for to be on disk, unless a group is made. A crash of the database may forget the newest
---         leases, and their messages come again, as if the leases had ended: an ack of
---         them is refused. Nothing that anybody was told to be stored or done depends on it: a push or an ack that
---         comes later takes all before it to the disk.
--- Expiry: a cursor that is due and has a lease was not acked in time: see functions/expire_lease.sql. What such a lease
---         held is leased one message at a time, and a seat that gets such
---         a message gets nothing else.
--- Cost:   80 us, and 10 us a seat. The usual case is here, as a loop of small statements: half of what a statement
---         costs is making its plan ready, and one for all seats needs 40 us
---         more for that. Everything else is in lease_partitions.
+-- Leases the partitions of a queue that have been due longest to waiting pops, and says when the next one is due.
+-- Source:  source_partition: null: any partition of the queue.
+-- Group:   start_mode, start_at, waited_ms: where it starts to read if it does not exist: see functions/subscribe.sql.
+-- Waiters: one array element each. lease_ids: the id of each lease. lease_times_ms: null: as the queue says.
+--          max_messages; max_partitions. Each waiter gets one partition before any gets a second.
+-- max_bytes: of the answer to each waiter: payloads and everything else that is sent per message. A segment that does
+--          not fit is left for the next claim, unless it is the first: a segment has 256 kB or one message. Sizes are
+--          read from the rows of the segments; the payloads of what is left are not read.
+-- bound_us: cursors that were due before it are not read, and neither are those that are due later than now, where the
+--          leases are that ended early: see crates/wake, ScanBounds. Both bound the index scan. null: no bound.
+-- Rows:    one per segment and waiter, in order: the messages, and when their cursor became due. The last row has null
+--          for `waiter`: next_due_ms; dead_lettered, the number of messages that became dead letters; now_us, the time,
+--          if nothing that is due was left. lease_partitions may add such a row with dead_lettered alone.
+--          No row: there is no such queue.
+-- Locks:   cursors by cursor_due forwards, skip locked; of a partition that is empty its row, skip locked.
+-- Commit:  with synchronous_commit = off, unless a group is created. A crash of the database may forget the newest
+--          leases: their messages are delivered again, and an ack of them is refused, as if the leases had expired.
+--          Nothing that was reported as stored or acked depends on it.
+-- Expiry:  a cursor that is due and has a lease was not acked in time: see functions/expire_lease.sql. Messages of such
+--          a lease are leased one at a time, and a waiter that gets one gets nothing else.
+-- Cost:    80 us, and 10 us per waiter. The usual case is here, as a loop of small statements: one statement for all
+--          waiters takes 40 us more to start. Everything else is in lease_partitions.
 create or replace function {schema}.claim(
     source_queue text, source_partition text, group_name text,
-    mode text, since timestamptz, waited_ms bigint, leases uuid[], leases_ms bigint[], batches integer[], most integer, room integer, widths integer[], bound_us bigint
+    start_mode text, start_at timestamptz, waited_ms bigint,
+    lease_ids uuid[], lease_times_ms bigint[], max_messages integer[], max_partitions integer[],
+    max_bytes integer, bound_us bigint
 ) returns table (
-    next_due_ms float8, due_us bigint, seat integer, lease_ms bigint, partition_id bigint, partition_name text, first_offset bigint,
+    waiter integer, lease_ms bigint, due_us bigint, partition_id bigint, partition_name text, first_offset bigint,
     created_at timestamptz, encrypted boolean, retries integer,
-    ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[]
+    ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[],
+    next_due_ms float8, dead_lettered integer, now_us bigint
 )
 language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+    set jit = off
 as $$
 #variable_conflict use_column
 declare
-    bound   timestamptz := coalesce(to_timestamp(bound_us / 1000000.0), '-infinity');
-    soonest timestamptz;
-    reached timestamptz;
-    own     integer;
-    source  record;
-    mine    record;
-    part    record;
-    place   bigint;
-    last    bigint;
-    upto    bigint;
-    charged integer;
-    -- Messages that became dead letters.
-    buried  integer := 0;
-    suspects bigint;
-    found_version bigint;
-    -- Whether the next message is delivered alone.
-    single  boolean;
-    bytes   bigint;
-    -- Bytes of the answer per message beside its payload, its partition's name and the ids that clients give: other names, numbers and keys.
-    overhead bigint := 400 + octet_length(source_queue) + octet_length(group_name);
-    low     bigint;
-    high    bigint;
-    -- Seats that have something.
-    chair   integer := 0;
-    served  boolean := false;
-    ignored text;
+    source          record;
+    own_consumer_id integer;
+    bound           timestamptz := coalesce(to_timestamp(bound_us / 1000000.0), '-infinity');
+    -- Bytes of the answer per message beside its payload, its partition's name and its ids.
+    overhead        bigint := 400 + octet_length(source_queue) + octet_length(group_name);
+    -- Segments of a partition for one waiter.
+    segments_max    constant integer := 256;
+    -- Waiters that have something.
+    served          integer := 0;
+    expired         integer := 0;
+    is_done         boolean := false;
+    -- One cursor: as it was found, and where its messages start and end.
+    reader          record;
+    lease_version   bigint;
+    start_offset    bigint;
+    start_retries   integer;
+    suspects_end    bigint;
+    is_single       boolean;
+    end_offset      bigint;
+    taken_until     bigint;
+    taken_bytes     bigint;
+    part            record;
+    low             bigint;
+    high            bigint;
+    last_due_at     timestamptz;
+    next_due_at     timestamptz;
+    ignored         text;
 begin
+    -- The queue and the consumer group.
     perform {schema}.age_plans();
-    select q.id, q.lease_seconds * 1000::bigint as lease_ms, q.delayed_processing_seconds = 0 and q.window_buffer_seconds = 0 as plain, k.id as consumer_id,
-           q.charge_expired_leases as charges,
-           (select m.enabled from {schema}.maintenance m where m.name = 'pop') as closed into source
+    select q.id,
+           q.lease_seconds * 1000::bigint as lease_ms,
+           q.delayed_processing_seconds = 0 and q.window_buffer_seconds = 0 as is_plain,
+           q.charge_expired_leases,
+           k.id as consumer_id,
+           (select m.enabled from {schema}.maintenance m where m.name = 'pop') as in_maintenance
+    into source
     from {schema}.queue q
     left join {schema}.consumer k on k.queue_id = q.id and md5(k.name) = md5(group_name) and k.name = group_name
     where md5(q.name) = md5(source_queue) and q.name = source_queue;
@@ -79,123 +83,187 @@ begin
     if source.consumer_id is not null then
         ignored := set_config('synchronous_commit', 'off', true);
     end if;
-    if not source.closed then
-        own := coalesce(source.consumer_id, {schema}.subscribe(source.id, group_name, mode, since, waited_ms));
-        if 1 = all (widths) and source_partition is null and source.plain then
-            for mine in
-                select c.*, p.name, p.first_offset
-                from (select c.partition_id, c.version, c.position, c.retries, c.due_at, c.lease_id, c.suspect_until from {schema}.cursor c
-                      where c.consumer_id = own and c.due_at <= now() and c.due_at >= bound and c.due_at < 'infinity' order by c.due_at
-                      limit cardinality(widths) for update skip locked) c
-                join {schema}.partition p on p.id = c.partition_id
-            loop
-                found_version := mine.version;
-                place := mine.position;
-                charged := mine.retries;
-                suspects := mine.suspect_until;
-                if mine.lease_id is not null and source.charges then
-                    select e.version, e.position, e.retries, e.suspect_until,
-                           buried + (e.lease_id is null and e.last_lease is null)::integer
-                    into found_version, place, charged, suspects, buried
-                    from {schema}.expire_lease(own, mine.partition_id) e;
-                end if;
-                if place < mine.first_offset then
-                    -- What lies before the partition's first message was removed.
-                    place := mine.first_offset;
-                    charged := (place < suspects)::integer;
-                end if;
-                last := place + batches[chair + 1];
-                single := source.charges and place < suspects;
-                if single then
-                    last := {schema}.first_live(mine.partition_id, place) + 1;
-                end if;
-                upto := place;
-                bytes := 0;
-                for part in
-                    select s.first_offset, s.next_offset, s.created_at, s.encrypted, s.ids, s.transaction_ids, s.trace_ids, s.producers, s.payloads,
-                           pg_column_size(s.payloads) + pg_column_size(s.transaction_ids) + coalesce(pg_column_size(s.trace_ids), 0)
-                           + coalesce(pg_column_size(s.producers), 0) + (s.next_offset - s.first_offset) * (overhead + octet_length(mine.name)) as size
-                    from {schema}.segment s
-                    where s.partition_id = mine.partition_id and s.first_offset < last and s.first_offset >= coalesce(
-                        (select f.first_offset from {schema}.segment f
-                         where f.partition_id = mine.partition_id and f.first_offset <= place order by f.first_offset desc limit 1), place)
-                    order by s.first_offset limit most
-                loop
-                    exit when part.next_offset <= place or upto > place and bytes + part.size > room;
-                    seat := chair;
-                    due_us := (extract(epoch from greatest(mine.due_at, 'epoch')) * 1000000)::bigint;
-                    lease_ms := coalesce(leases_ms[chair + 1], source.lease_ms);
-                    partition_id := mine.partition_id;
-                    partition_name := mine.name;
-                    first_offset := greatest(part.first_offset, place);
-                    created_at := part.created_at;
-                    encrypted := part.encrypted;
-                    retries := charged;
-                    if part.first_offset >= place and part.next_offset <= last then
-                        ids := part.ids;
-                        transaction_ids := part.transaction_ids;
-                        trace_ids := part.trace_ids;
-                        producers := part.producers;
-                        payloads := part.payloads;
-                    else
-                        -- In its arrays.
-                        low := greatest(place - part.first_offset, 0) + 1;
-                        high := last - part.first_offset;
-                        ids := part.ids[low:high];
-                        transaction_ids := part.transaction_ids[low:high];
-                        trace_ids := part.trace_ids[low:high];
-                        producers := part.producers[low:high];
-                        payloads := part.payloads[low:high];
-                    end if;
-                    return next;
-                    upto := least(part.next_offset, last);
-                    bytes := bytes + part.size;
-                end loop;
-                if upto = place then
-                    perform {schema}.put_off(own, array[mine.partition_id], 0, 0);
-                    continue;
-                end if;
-                chair := chair + 1;
-                reached := mine.due_at;
-                update {schema}.cursor c
-                set version = c.version + 1, read_at = now(), position = place, retries = charged, lease_is_single = single or upto = place + 1,
-                    due_at = now() + coalesce(leases_ms[chair], source.lease_ms) * interval '1 ms',
-                    lease_id = leases[chair], lease_end = upto, last_lease = coalesce(c.lease_id, c.last_lease)
-                where c.partition_id = mine.partition_id and c.consumer_id = own and c.version = found_version;
-            end loop;
-            served := chair > 0;
-            -- If everybody has something, little of interest lies before the last of it: what somebody else has locked is found by the next look without a floor.
-            bound := greatest(bound, case when bound_us is not null and chair = cardinality(widths) then reached end);
-        end if;
-        for attempt in 1..2 loop
-            if source_partition is null then
-                soonest := (select c.due_at from {schema}.cursor c
-                            where c.consumer_id = own and c.due_at >= bound and c.due_at < 'infinity' and c.due_at <= case when bound_us is null then 'infinity' else now() end
-                            order by c.due_at limit 1);
-            else
-                soonest := (select n.due_at from {schema}.partition p
-                            cross join lateral (select c.due_at from {schema}.cursor c
-                                                where c.partition_id = p.id and c.consumer_id = own order by c.version desc limit 1) n
-                            where p.queue_id = source.id and md5(p.name) = md5(source_partition) and p.name = source_partition);
-            end if;
-            exit when served or soonest is null or soonest > now();
-            served := true;
-            return query select * from {schema}.lease_partitions(
-                own, source.id, source_partition, leases, leases_ms, batches, room, overhead,
-                -- Whose turn it is to get a partition: everybody once, then who wants a second.
-                array(select w.seat::integer from unnest(widths) with ordinality as w (width, seat), generate_series(1, w.width) as round order by round, w.seat), bound);
-        end loop;
+    if source.in_maintenance then
+        now_us := (extract(epoch from now()) * 1000000)::bigint;
+        dead_lettered := 0;
+        return next;
+        return;
     end if;
-    seat := null;
-    retries := buried;
-    -- What the last segment has left in them would be sent a second time.
+    own_consumer_id := coalesce(
+        source.consumer_id,
+        {schema}.subscribe(source.id, group_name, start_mode, start_at, waited_ms));
+
+    -- The usual case: one partition per waiter, any partition, no delay and no window.
+    if 1 = all (max_partitions) and source_partition is null and source.is_plain then
+        for reader in
+            select c.*, p.name, p.first_offset
+            from (
+                select c.partition_id, c.version, c.position, c.retries, c.due_at, c.lease_id, c.suspect_until
+                from {schema}.cursor c
+                where c.consumer_id = own_consumer_id
+                  and c.due_at <= now() and c.due_at >= bound and c.due_at < 'infinity'
+                order by c.due_at
+                limit cardinality(max_partitions)
+                for update skip locked
+            ) c
+            join {schema}.partition p on p.id = c.partition_id
+        loop
+            -- Where to start.
+            lease_version := reader.version;
+            start_offset := reader.position;
+            start_retries := reader.retries;
+            suspects_end := reader.suspect_until;
+            if reader.lease_id is not null and source.charge_expired_leases then
+                select e.version, e.position, e.retries, e.suspect_until,
+                       expired + (e.lease_id is null and e.last_lease is null)::integer
+                into lease_version, start_offset, start_retries, suspects_end, expired
+                from {schema}.expire_lease(own_consumer_id, reader.partition_id) e;
+            end if;
+            if start_offset < reader.first_offset then
+                -- Retention removed what lies before.
+                start_offset := reader.first_offset;
+                start_retries := (start_offset < suspects_end)::integer;
+            end if;
+            is_single := source.charge_expired_leases and start_offset < suspects_end;
+            end_offset := case
+                when is_single then {schema}.first_undeleted(reader.partition_id, start_offset) + 1
+                else start_offset + max_messages[served + 1] end;
+
+            -- Read up to there, as far as there is room.
+            taken_until := start_offset;
+            taken_bytes := 0;
+            for part in
+                select s.first_offset, s.next_offset, s.created_at, s.encrypted,
+                       s.ids, s.transaction_ids, s.trace_ids, s.producers, s.payloads,
+                       pg_column_size(s.payloads) + pg_column_size(s.transaction_ids)
+                           + coalesce(pg_column_size(s.trace_ids), 0) + coalesce(pg_column_size(s.producers), 0)
+                           + (s.next_offset - s.first_offset) * (overhead + octet_length(reader.name)) as bytes
+                from {schema}.segment s
+                where s.partition_id = reader.partition_id
+                  and s.first_offset < end_offset
+                  and s.first_offset >= coalesce(
+                      (select containing.first_offset
+                       from {schema}.segment containing
+                       where containing.partition_id = reader.partition_id and containing.first_offset <= start_offset
+                       order by containing.first_offset desc
+                       limit 1),
+                      start_offset)
+                order by s.first_offset
+                limit least(max_messages[served + 1], segments_max)
+            loop
+                exit when part.next_offset <= start_offset
+                    or taken_until > start_offset and taken_bytes + part.bytes > max_bytes;
+                waiter := served;
+                lease_ms := coalesce(lease_times_ms[served + 1], source.lease_ms);
+                due_us := (extract(epoch from greatest(reader.due_at, 'epoch')) * 1000000)::bigint;
+                partition_id := reader.partition_id;
+                partition_name := reader.name;
+                first_offset := greatest(part.first_offset, start_offset);
+                created_at := part.created_at;
+                encrypted := part.encrypted;
+                retries := start_retries;
+                if part.first_offset >= start_offset and part.next_offset <= end_offset then
+                    ids := part.ids;
+                    transaction_ids := part.transaction_ids;
+                    trace_ids := part.trace_ids;
+                    producers := part.producers;
+                    payloads := part.payloads;
+                else
+                    low := greatest(start_offset - part.first_offset, 0) + 1;
+                    high := end_offset - part.first_offset;
+                    ids := part.ids[low:high];
+                    transaction_ids := part.transaction_ids[low:high];
+                    trace_ids := part.trace_ids[low:high];
+                    producers := part.producers[low:high];
+                    payloads := part.payloads[low:high];
+                end if;
+                return next;
+                taken_until := least(part.next_offset, end_offset);
+                taken_bytes := taken_bytes + part.bytes;
+            end loop;
+            if taken_until = start_offset then
+                perform {schema}.postpone(own_consumer_id, array[reader.partition_id], 0, 0);
+                continue;
+            end if;
+
+            -- Lease what was read.
+            served := served + 1;
+            last_due_at := reader.due_at;
+            update {schema}.cursor c
+            set version = c.version + 1,
+                read_at = now(),
+                position = start_offset,
+                retries = start_retries,
+                due_at = now() + lease_ms * interval '1 ms',
+                lease_id = lease_ids[served],
+                lease_end = taken_until,
+                lease_is_single = is_single or taken_until = start_offset + 1,
+                last_lease = coalesce(c.lease_id, c.last_lease)
+            where c.partition_id = reader.partition_id
+              and c.consumer_id = own_consumer_id
+              and c.version = lease_version;
+        end loop;
+        is_done := served > 0;
+        -- If every waiter has something, what is due before the last of it is locked by others: the next scan without a
+        -- bound finds it.
+        if bound_us is not null and served = cardinality(max_partitions) then
+            bound := greatest(bound, last_due_at);
+        end if;
+    end if;
+
+    -- When the next cursor is due; if that is now and nothing was leased, everything but the usual case.
+    for attempt in 1..2 loop
+        if source_partition is null then
+            next_due_at := (
+                select c.due_at
+                from {schema}.cursor c
+                where c.consumer_id = own_consumer_id
+                  and c.due_at >= bound and c.due_at < 'infinity'
+                  and c.due_at <= case when bound_us is null then 'infinity' else now() end
+                order by c.due_at
+                limit 1);
+        else
+            next_due_at := (
+                select newest.due_at
+                from {schema}.partition p
+                cross join lateral (
+                    select c.due_at
+                    from {schema}.cursor c
+                    where c.partition_id = p.id and c.consumer_id = own_consumer_id
+                    order by c.version desc
+                    limit 1
+                ) newest
+                where p.queue_id = source.id and md5(p.name) = md5(source_partition) and p.name = source_partition);
+        end if;
+        exit when is_done or next_due_at is null or next_due_at > now();
+        is_done := true;
+        return query
+        select *
+        from {schema}.lease_partitions(
+            own_consumer_id, source.id, source_partition, lease_ids, lease_times_ms, max_messages, max_bytes, overhead,
+            -- The waiter of each partition: all of them once, then those that want a second.
+            array(
+                select w.number::integer
+                from unnest(max_partitions) with ordinality as w (partitions, number),
+                     generate_series(1, w.partitions) as turn
+                order by turn, w.number),
+            bound);
+    end loop;
+
+    -- The last row. The arrays still hold the last segment, and must not be sent twice.
+    waiter := null;
     ids := null;
     transaction_ids := null;
     trace_ids := null;
     producers := null;
     payloads := null;
-    due_us := case when soonest is null or soonest > now() then (extract(epoch from now()) * 1000000)::bigint end;
-    next_due_ms := case when soonest < 'infinity' then greatest(extract(epoch from soonest - now()) * 1000, 0) end;
+    dead_lettered := expired;
+    if next_due_at is null or next_due_at > now() then
+        now_us := (extract(epoch from now()) * 1000000)::bigint;
+    end if;
+    if next_due_at < 'infinity' then
+        next_due_ms := greatest(extract(epoch from next_due_at - now()) * 1000, 0);
+    end if;
     return next;
 end
 $$;

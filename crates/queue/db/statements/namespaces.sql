@@ -1,10 +1,10 @@
 /* namespaces */
 -- The namespaces that queues have, in order of their names, with what those queues hold.
--- Index: see functions/counts.sql, for every queue.
+-- Index: see functions/message_counts.sql, for every queue.
 select q.namespace as name, count(*) as queues, sum(c.partitions)::bigint as partitions, sum(c.total)::bigint as total,
        sum(c.unfinished)::bigint as unfinished, sum(c.processing)::bigint as processing
 from {schema}.queue q
-cross join lateral {schema}.counts(q.id) c
+cross join lateral {schema}.message_counts(q.id) c
 where q.namespace <> ''
 group by q.namespace
 order by q.namespace

@@ -9,10 +9,10 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 use web::{ApiError, Body, Failure, Id, List, RawBody};
 
+use super::api_error::at;
 use super::field::{self, Raw};
-use super::form::{ELEMENTS_MAX, Name, Verdict};
-use super::refusal::at;
-use crate::ack::{Ack, AckStatus, Acked};
+use super::schema::{ELEMENTS_MAX, Name, Verdict};
+use crate::consume::ack::{Ack, AckStatus, Acked};
 use crate::queues::Queues;
 
 /// An ack of one message.

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use web::{ApiError, Body, Failure, Path, Timestamp};
 
 use super::ack::lease;
-use crate::pop::LONGEST;
+use crate::consume::pop::LONGEST;
 use crate::queues::Queues;
 
 /// For how long.

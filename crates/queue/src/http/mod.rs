@@ -8,13 +8,13 @@
 
 mod ack;
 mod admin;
+mod api_error;
 mod field;
-mod form;
 mod lease;
 mod openapi;
 mod pop;
 mod push;
-mod refusal;
+mod schema;
 mod transaction;
 
 use axum::routing::get;

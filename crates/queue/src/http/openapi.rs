@@ -2,7 +2,7 @@
 
 use utoipa::OpenApi;
 
-use super::form::Stage;
+use super::schema::Stage;
 
 #[derive(OpenApi)]
 #[openapi(

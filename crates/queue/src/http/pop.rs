@@ -12,10 +12,10 @@ use tokio::time::Instant;
 use utoipa::{IntoParams, ToSchema};
 use web::{ApiError, Failure, Path, Query, Timestamp};
 
-use super::form::Name;
+use super::schema::Name;
+use crate::consume::pop::{BATCH_MAX, Batch, LONGEST, PARTITIONS_MAX, Pop, Source, Subscription};
 use crate::error::Error;
 use crate::message::Message;
-use crate::pop::{BATCH_MAX, Batch, LONGEST, PARTITIONS_MAX, Pop, Source, Subscription};
 use crate::queues::Queues;
 
 /// Messages for a client that leaves the number to the server: enough for a round trip to be worth it, few enough to be done within a lease.

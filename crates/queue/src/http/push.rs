@@ -10,9 +10,9 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use web::{ApiError, Body, Failure, List, RawBody};
 
+use super::api_error::at;
 use super::field::{self, Raw};
-use super::form::{ELEMENTS_MAX, Name};
-use super::refusal::at;
+use super::schema::{ELEMENTS_MAX, Name};
 use crate::message::{NewMessage, PushStatus, Pushed};
 use crate::queues::Queues;
 

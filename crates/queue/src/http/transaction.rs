@@ -9,7 +9,7 @@ use uuid::Uuid;
 use web::{ApiError, Body, Failure, List, RawBody};
 
 use super::field::{self, Raw};
-use super::form::ELEMENTS_MAX;
+use super::schema::ELEMENTS_MAX;
 use super::{ack, push};
 use crate::error::Error;
 use crate::queues::Queues;

@@ -177,7 +177,7 @@ async fn a_queue_is_counted_once() {
     }
     queues.set("sized", "max_size = 1000").await;
     let sql = queues.db.schema().sql(
-        "create sequence {schema}.counted; create or replace function {schema}.backlog(partitions bigint[]) returns integer[]
+        "create sequence {schema}.counted; create or replace function {schema}.full_queues(partitions bigint[]) returns integer[]
          language sql volatile as $$ select array[-nextval('{schema}.counted')::integer] $$",
     );
     sqlx::raw_sql(&sql).execute(queues.db.database().pool()).await.expect("replaced");

@@ -60,15 +60,15 @@ async fn a_missing_key_is_an_error_that_names_it() {
     encrypted(&queues, "q").await;
     push(&queues, "q", "p", &["1"]).await;
     let wrong = Elsewhere::with(&queues.db, keys(&[2])).await;
-    assert_eq!(wrong.queues.encryption_trouble(), None);
+    assert_eq!(wrong.queues.encryption_failure(), None);
     let failed = wrong.queues.pop(of("q", "g", 1), None).await.expect_err("another key");
     let id = KeyId::of(&[1; 32]);
     assert!(matches!(&failed, Error::WrongKey { key: Some(key), .. } if *key == id), "{failed}");
-    let trouble = wrong.queues.encryption_trouble().expect("known to the health check");
+    let trouble = wrong.queues.encryption_failure().expect("known to the health check");
     assert!(trouble.contains(&id.to_string()) && trouble.contains("\"q\""), "{trouble}");
     assert!(failed.to_string().contains(&id.to_string()), "{failed}");
     assert_eq!(transactions(&soon(&queues, of("q", "g", 1)).await), ["1"]);
-    assert_eq!(queues.encryption_trouble(), None);
+    assert_eq!(queues.encryption_failure(), None);
     assert_eq!(queues.count("select count(*) from {schema}.dead_letter").await, 0);
 }
 
@@ -80,7 +80,7 @@ async fn a_push_without_a_key_is_known_to_the_health_check() {
     let without = Elsewhere::start(&queues.db).await;
     let refused = without.queues.push(vec![message("q", "p", "1")]).await;
     assert!(matches!(refused, Err(Error::NoKey { .. })), "{refused:?}");
-    assert!(without.queues.encryption_trouble().expect("known").contains("no key"));
+    assert!(without.queues.encryption_failure().expect("known").contains("no key"));
 }
 
 /// A ciphertext that was copied to another message, and one that was changed, are not delivered and do not block their partition: they become dead letters,
@@ -116,7 +116,7 @@ async fn moved_and_changed_ciphertexts_become_dead_letters() {
         "{:?}",
         letters.rows[0].error
     );
-    assert!(queues.encryption_trouble().expect("known").contains("changed or moved"));
+    assert!(queues.encryption_failure().expect("known").contains("changed or moved"));
 }
 
 /// A pop that needs no ack consumes nothing damaged either, and a transaction id that was changed in the database does not hide the message from the dead letters.

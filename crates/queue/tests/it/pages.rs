@@ -25,7 +25,7 @@ async fn counted_with(options: Options) -> Option<(TestDb, Queues, CountingRole)
 async fn through(queues: &Queues, role: &CountingRole, partitions: Range<usize>) -> [i64; 3] {
     let read = async || {
         let pages = async |statement: &str| role.pages_matching(statement).await;
-        [pages(".push(").await, pages(".claim(").await, pages(".finish(").await]
+        [pages(".push(").await, pages(".claim(").await, pages(".ack_leases(").await]
     };
     let before = read().await;
     let one = |number: usize| message("q", &number.to_string(), &Uuid::now_v7().to_string());

@@ -153,7 +153,7 @@ async fn housekeeping_removes_consumed_messages_by_default() {
     end(&queues, &soon(&queues, of("q", "g", 1)).await, AckStatus::Completed).await;
     age(&queues, 2 * 86_400).await;
     let often = Duration::from_millis(20);
-    let _house = queues.keep_house(&RetentionOptions { retention_interval: often, eviction_interval: often });
+    let _house = queues.start_housekeeping(&RetentionOptions { retention_interval: often, eviction_interval: often });
     pg::testing::eventually("it goes", async || stored(&queues).await == 0).await;
 }
 
@@ -289,7 +289,7 @@ async fn keeping_house_against_reading() {
     let there = Elsewhere::start(&here.db).await;
     configure(&here, "q", kept(0, 1)).await;
     assert!(now(&here, of("q", "g", 1)).await.is_none());
-    let _house = here.keep_house(&RetentionOptions {
+    let _house = here.start_housekeeping(&RetentionOptions {
         retention_interval: Duration::from_millis(20),
         eviction_interval: Duration::from_millis(20),
     });
@@ -335,7 +335,7 @@ async fn house_is_kept_until_it_is_dropped() {
         retention_interval: Duration::from_millis(10),
         eviction_interval: Duration::from_secs(3_600),
     };
-    let house = queues.keep_house(&often);
+    let house = queues.start_housekeeping(&often);
     push(&queues, "q", "p", &["1"]).await;
     age(&queues, 100).await;
     // A clock that jumps is not noticed by itself; whatever else this process does is.
@@ -358,7 +358,7 @@ async fn what_becomes_too_old_while_nothing_happens_goes_on_time() {
     let queues = Queues::open(role.database().clone(), db.schema().clone(), Options::default()).await.expect("opened");
     queues.configure("q", None, None, &Change { ttl_seconds: Some(2), ..kept(2, 0) }).await.expect("configured");
     push(&queues, "q", "p", &["1"]).await;
-    let _house = queues.keep_house(&RetentionOptions {
+    let _house = queues.start_housekeeping(&RetentionOptions {
         retention_interval: Duration::from_millis(20),
         eviction_interval: Duration::from_millis(20),
     });

@@ -12,10 +12,10 @@ use utoipa_axum::routes;
 use web::{ApiError, Body, Failure, Query, Time, Timestamp};
 
 use super::page;
-use crate::dead_letter::{DeadLetter, DeadLetterFilter};
-use crate::http::form::Name;
+use crate::admin::dead_letters::{DeadLetter, DeadLetterFilter};
+use crate::admin::resources::Page;
+use crate::http::schema::Name;
 use crate::queues::Queues;
-use crate::resources::Page;
 
 /// Dead letters of a page that does not say how many.
 const LETTERS: u32 = 100;

@@ -13,10 +13,10 @@ use utoipa_axum::routes;
 use web::{ApiError, Body, Failure, Path, Query, Time, Timestamp};
 
 use super::seek::moved;
-use crate::group as engine;
+use crate::consume::pop::Subscription;
+use crate::groups::group as engine;
 use crate::http::field::{self, Raw};
-use crate::http::form::Name;
-use crate::pop::Subscription;
+use crate::http::schema::Name;
 use crate::queues::Queues;
 
 /// Partitions of an answer at most.

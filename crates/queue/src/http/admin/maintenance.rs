@@ -8,8 +8,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use web::{ApiError, Body, Failure, Timestamp};
 
+use crate::admin::maintenance::Maintenance;
 use crate::error::Error;
-use crate::maintenance::Maintenance;
 use crate::queues::Queues;
 
 pub(super) fn routes() -> OpenApiRouter<Queues> {

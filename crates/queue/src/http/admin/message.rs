@@ -15,9 +15,9 @@ use web::{ApiError, Failure, Id, Path, Timestamp};
 use super::dead_letters::Letter;
 use super::messages::{BusStatus, Shown};
 use super::partition;
-use crate::dead_letter::DeadLetterFilter;
-use crate::http::form::Name;
-use crate::messages::{MessageStatus, Retried};
+use crate::admin::dead_letters::DeadLetterFilter;
+use crate::admin::messages::{MessageStatus, Retried};
+use crate::http::schema::Name;
 use crate::queues::Queues;
 
 pub(super) fn routes() -> OpenApiRouter<Queues> {
@@ -93,7 +93,7 @@ async fn one(
         let leased_until = detail.readers.iter().filter_map(|reader| reader.leased_until).max().map(Timestamp);
         let consumed_by = detail.readers.iter().filter(|it| it.status == MessageStatus::Completed).count() as u64;
         let total_groups = detail.readers.len() as u64;
-        let reader = |reader: crate::messages::Reader| Reader {
+        let reader = |reader: crate::admin::messages::Reader| Reader {
             name: reader.group,
             status: reader.status.name(),
             lease_expires_at: reader.leased_until.map(Timestamp),

@@ -10,9 +10,9 @@ use web::{ApiError, Failure, Query, Time, Timestamp};
 
 use super::dead_letters::Letter;
 use super::page;
-use crate::dead_letter::DeadLetterFilter;
-use crate::http::form::{Name, Stage};
-use crate::messages::{ListedMessage, MessageFilter, MessageState, MessageStatus, ReadingMode};
+use crate::admin::dead_letters::DeadLetterFilter;
+use crate::admin::messages::{ListedMessage, MessageFilter, MessageState, MessageStatus, ReadingMode};
+use crate::http::schema::{Name, Stage};
 use crate::queues::Queues;
 
 /// Messages of a page that does not say how many.

@@ -10,9 +10,9 @@ use web::{ApiError, Failure, Path, Query, Timestamp};
 
 use super::page;
 use super::resources::{PARTITIONS, none};
-use crate::http::form::Name;
+use crate::admin::resources as engine;
+use crate::http::schema::Name;
 use crate::queues::Queues;
-use crate::resources as engine;
 
 pub(super) fn routes() -> OpenApiRouter<Queues> {
     OpenApiRouter::new().routes(routes!(partitions)).routes(routes!(depth))

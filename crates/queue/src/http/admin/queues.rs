@@ -12,11 +12,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use web::{ApiError, Body, Failure, Path, Query};
 
-use super::given::Given;
-use crate::configure::{Change, Settings};
+use super::queue_options::GivenOptions;
+use crate::admin::configure::{Change, Settings};
 use crate::error::Error;
 use crate::http::field::{self, Raw};
-use crate::http::form::Name;
+use crate::http::schema::Name;
 use crate::queues::Queues;
 
 pub(super) fn configuration() -> OpenApiRouter<Queues> {
@@ -45,7 +45,7 @@ struct Wish<'a> {
     task: Raw<'a>,
     /// What to set. What is not there, or null, stays as it is.
     #[serde(borrow, default)]
-    #[schema(value_type = Option<Given>)]
+    #[schema(value_type = Option<GivenOptions>)]
     options: Option<HashMap<String, &'a RawValue>>,
 }
 
@@ -308,7 +308,7 @@ mod tests {
     /// Each number that has limits in the document, at its limits and one beyond.
     #[test]
     fn options_have_the_limits_that_are_described() {
-        let described = serde_json::to_value(Given::schema()).expect("JSON");
+        let described = serde_json::to_value(GivenOptions::schema()).expect("JSON");
         let taken = |name: &str, number: i64| {
             let number = raw(&number.to_string());
             let options = HashMap::from([(name.to_owned(), &*number)]);

@@ -14,9 +14,9 @@ use super::groups::GroupState;
 use super::page;
 use super::partitions::{Part, PartitionState, depth};
 use super::queues::{self, Set, delete_slashed};
-use crate::http::form::Name;
+use crate::admin::resources as engine;
+use crate::http::schema::Name;
 use crate::queues::Queues;
-use crate::resources as engine;
 
 /// Queues of a page that does not say how many.
 const QUEUES: u32 = 1_000;

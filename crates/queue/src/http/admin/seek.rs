@@ -8,9 +8,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use web::{ApiError, Body, Failure, Path, Time, True};
 
-use crate::group::Seek;
+use crate::groups::group::Seek;
 use crate::http::field::{self, Raw};
-use crate::http::form::Name;
+use crate::http::schema::Name;
 use crate::queues::Queues;
 
 pub(super) fn routes() -> OpenApiRouter<Queues> {
@@ -32,14 +32,14 @@ enum Wish {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Place<'a> {
+struct PartitionRef<'a> {
     #[serde(borrow, default)]
     timestamp: Raw<'a>,
     #[serde(default)]
     to_end: Option<bool>,
 }
 
-impl Place<'_> {
+impl PartitionRef<'_> {
     fn seek(&self) -> Result<Seek, ApiError> {
         match (field::name(self.timestamp, "timestamp")?, self.to_end.unwrap_or(false)) {
             (None, true) => Ok(Seek::End),
@@ -115,7 +115,7 @@ pub(super) async fn moved(
     partition: Option<String>,
     body: &Body,
 ) -> Result<Json<Moved>, ApiError> {
-    let to = body.json::<Place<'_>>()?.seek()?;
+    let to = body.json::<PartitionRef<'_>>()?.seek()?;
     match (queues.seek(&group, &queue, partition.as_deref(), to).await?, &partition) {
         (None, _) => Err(ApiError::not_found(format!("queue {queue:?} has no consumer group {group:?}"))),
         (Some(0), Some(partition)) => {

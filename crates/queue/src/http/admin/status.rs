@@ -16,9 +16,9 @@ use super::groups::GroupState;
 use super::maintenance::Shown as MaintenanceState;
 use super::partitions::Part;
 use super::resources::{Overview, QueueDetail, QueueList, Search, detail};
-use crate::http::form::Name;
+use crate::admin::status as engine;
+use crate::http::schema::Name;
 use crate::queues::Queues;
-use crate::status as engine;
 
 pub(super) fn routes() -> OpenApiRouter<Queues> {
     OpenApiRouter::new()

@@ -12,11 +12,11 @@ use utoipa_axum::routes;
 use web::{ApiError, Body, Failure, Id, Path, Query, Time, Timestamp};
 
 use super::{page, partition};
+use crate::admin::resources::Listed;
+use crate::admin::traces::{NewTrace, Period, Trace, TraceName};
 use crate::http::field::{self, Raw};
-use crate::http::form::Name;
+use crate::http::schema::Name;
 use crate::queues::Queues;
-use crate::resources::Listed;
-use crate::trace::{NewTrace, Period, Trace, TraceName};
 
 /// Traces of a page that does not say how many.
 const TRACES: u32 = 100;

@@ -1,0 +1,113 @@
+//! Removing queues, and the messages of queues.
+//!
+//! A queue may hold millions of messages, and nobody should wait for all of them to go. So a queue is gone with one short transaction, and what it has left is removed in small steps,
+//! by who asked for it and, if that process ends before it is done, by whoever keeps house.
+
+use sqlx::Row;
+
+use crate::error::Result;
+use crate::groups::group::Target;
+use crate::name::check;
+use crate::queues::{Inner, Queues};
+
+/// Rows of one step: some milliseconds.
+const STEP: i32 = 1_000;
+/// Segments of one partition in one step, as long as nobody can push to it.
+pub(crate) const SEGMENTS: i32 = 200;
+/// Partitions of one step, all of which are locked until it ends.
+pub(crate) const PARTITIONS: usize = 20;
+
+impl Queues {
+    /// Deletes a queue with all it has. `false`: there was none. Whoever pushes to it afterwards makes it anew.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`](crate::Error::Invalid) for what is no name; else the database's.
+    pub async fn delete_queue(&self, queue: &str) -> Result<bool> {
+        check("queue", queue)?;
+        let inner = &self.inner;
+        let rows = inner.db.ask("delete a queue", || sqlx::query(&inner.sql.remove_queue).bind(queue)).await?;
+        let gone: Option<Vec<i64>> = rows.first().map(|row| row.try_get(0)).transpose()?.flatten();
+        inner.partitions.forget(queue);
+        let Some(gone) = gone else { return Ok(false) };
+        {
+            let mut dedup_cache = inner.dedup_cache();
+            gone.iter().for_each(|partition| dedup_cache.forget(*partition));
+        }
+        let queues = self.clone();
+        tokio::spawn(async move {
+            if let Err(error) = queues.inner.delete_removed().await {
+                tracing::warn!(error = pg::causes(&error), "a deleted queue has left something; it is removed later");
+            }
+        });
+        Ok(true)
+    }
+
+    /// Removes all messages that a queue, or one of its partitions, has now. Consumer groups go on with what comes next. How many there were; `None`: there is no such queue.
+    ///
+    /// # Errors
+    /// As [`delete_queue`](Self::delete_queue).
+    pub async fn clear(&self, queue: &str, partition: Option<&str>) -> Result<Option<u64>> {
+        check("queue", queue)?;
+        partition.map_or(Ok(()), |partition| check("partition", partition))?;
+        let inner = &self.inner;
+        let Some(id) = inner.queue_id(queue).await? else { return Ok(None) };
+        let heads = inner.heads(id, partition).await?;
+        let mut cleared = 0;
+        for few in heads.chunks(PARTITIONS) {
+            cleared += inner.trim(few.iter().map(|head| (head.partition, head.next)).collect()).await?;
+            let partitions: Vec<i64> = few.iter().map(|head| head.partition).collect();
+            self.seek_partitions(queue, &partitions, None, Target::First).await?;
+        }
+        Ok(Some(cleared))
+    }
+}
+
+/// Where a partition begins and ends.
+pub(crate) struct Head {
+    pub(crate) partition: i64,
+    pub(crate) next: i64,
+}
+
+impl Inner {
+    /// The number of a queue.
+    pub(crate) async fn queue_id(&self, queue: &str) -> Result<Option<i32>> {
+        let rows = self.db.ask("find a queue", || sqlx::query(&self.sql.find_queue).bind(queue)).await?;
+        Ok(rows.first().map(|row| row.try_get("id")).transpose()?)
+    }
+
+    /// The partitions of a queue, or one of them.
+    pub(crate) async fn heads(&self, queue: i32, partition: Option<&str>) -> Result<Vec<Head>> {
+        let query = || sqlx::query(&self.sql.heads).bind(queue).bind(partition);
+        let rows = self.db.ask("find partitions", query).await?;
+        rows.iter().map(|row| Ok(Head { partition: row.try_get(0)?, next: row.try_get(2)? })).collect()
+    }
+
+    /// Removes what partitions have before an offset, step by step; how many messages. Who is pushing there is waited for.
+    pub(crate) async fn trim(&self, mut tasks: Vec<(i64, i64)>) -> Result<u64> {
+        let mut removed = 0;
+        while !tasks.is_empty() {
+            let (partitions, uptos): (Vec<i64>, Vec<i64>) = tasks.iter().copied().unzip();
+            let query = || sqlx::query(&self.sql.trim).bind(&partitions).bind(&uptos).bind(SEGMENTS).bind(true);
+            let rows = self.db.ask("remove messages", query).await?;
+            let mut unfinished = Vec::new();
+            for row in rows {
+                removed += row.try_get::<i64, _>(1)? as u64;
+                if row.try_get(2)? {
+                    unfinished.push(row.try_get::<i64, _>(0)?);
+                }
+            }
+            tasks.retain(|(partition, _)| unfinished.contains(partition));
+        }
+        Ok(removed)
+    }
+
+    /// Removes what deleted queues have left, until nothing is, or others are at it.
+    pub(crate) async fn delete_removed(&self) -> Result<()> {
+        loop {
+            let rows = self.db.ask("sweep", || sqlx::query(&self.sql.delete_removed).bind(STEP)).await?;
+            if rows.first().map(|row| row.try_get::<Option<i32>, _>(0)).transpose()?.flatten().is_none() {
+                return Ok(());
+            }
+        }
+    }
+}

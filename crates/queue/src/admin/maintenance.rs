@@ -1,0 +1,199 @@
+//! Maintenance: pushes that are kept aside, and pops that find nothing.
+//!
+//! While pushes are under maintenance messages are kept in a table of their own, in order, and nothing touches the log. Its end drains them into their partitions. Three things could go
+//! wrong: a message is lost or comes twice when the process ends in between, so each step is one transaction, in which messages are pushed and no longer kept; a new message overtakes
+//! those that wait, so the switch is turned only when none waits any more, under a lock that nobody can keep another message against; and a producer that is faster than the drain
+//! would make it last for ever, so the last step is done under that lock, too.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use sqlx::postgres::PgRow;
+use sqlx::{PgTransaction, Row};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::name::hash;
+use crate::produce::append::{PendingHashes, PushWrite, StoredMessage};
+use crate::produce::push_outcome::PushOutcome;
+use crate::queues::Queues;
+use crate::storage::encryption::Label;
+use crate::storage::partition_ref::PartitionRef;
+
+/// Messages of one step of a drain.
+const STEP: i64 = 500;
+/// And their bytes.
+const STEP_BYTES: i64 = 4 << 20;
+/// How often a step is tried whose partitions are not what they were.
+const REOPENED_MAX: usize = 5;
+
+/// What is under maintenance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Maintenance {
+    /// Pushes are kept aside.
+    pub push: bool,
+    /// Pops find nothing.
+    pub pop: bool,
+    /// How many messages are kept aside.
+    pub buffered: u64,
+    /// How many bytes their payloads have.
+    pub buffered_bytes: u64,
+    /// Since when the oldest of them is.
+    pub oldest_at: Option<OffsetDateTime>,
+}
+
+impl Queues {
+    /// What is under maintenance, on all servers of this schema.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn maintenance(&self) -> Result<Maintenance> {
+        let inner = &self.inner;
+        let rows = inner.db.ask("ask for maintenance", || sqlx::query(&inner.sql.maintenance)).await?;
+        let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+        Ok(Maintenance {
+            push: row.try_get("push")?,
+            pop: row.try_get("pop")?,
+            buffered: row.try_get::<i64, _>("buffered")? as u64,
+            buffered_bytes: row.try_get::<i64, _>("bytes")? as u64,
+            oldest_at: row.try_get("oldest_at")?,
+        })
+    }
+
+    /// Begins or ends the maintenance of pops, for all servers of this schema: while it lasts nobody gets anything. When it ends everybody looks again.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn set_pop_maintenance(&self, on: bool) -> Result<()> {
+        let inner = &self.inner;
+        inner.db.ask("maintain pops", || sqlx::query(&inner.sql.set_maintenance).bind("pop").bind(on)).await?;
+        if !on {
+            inner.wake.wake_up(&[inner.channel.wake_up()]);
+        }
+        Ok(())
+    }
+
+    /// Begins or ends the maintenance of pushes, for all servers of this schema: while it lasts messages are kept aside. Its end pushes them, in their order, and then returns; messages
+    /// that come meanwhile are kept aside, too, behind those.
+    ///
+    /// # Errors
+    /// [`Error::NoKey`] or [`Error::WrongKey`] if one of them cannot be sealed as its queue wants it now: the maintenance goes on, and nothing is lost. Else the database's, likewise.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not end the drain.
+    pub async fn set_push_maintenance(&self, on: bool) -> Result<()> {
+        let inner = &self.inner;
+        if on {
+            inner.db.ask("maintain pushes", || sqlx::query(&inner.sql.set_maintenance).bind("push").bind(on)).await?;
+            return Ok(());
+        }
+        let queues = self.clone();
+        let drained = tokio::spawn(async move { queues.drain().await }).await;
+        drained.unwrap_or_else(|_| Err(Error::RolledBack { reason: "the process is stopping".to_owned() }))
+    }
+
+    async fn drain(&self) -> Result<()> {
+        let mut failures = 0;
+        // First what there is, step by step; then what has come since, and the end.
+        let mut last = false;
+        loop {
+            match self.drain_step(last).await {
+                Ok(_) if last => return Ok(()),
+                Ok(all) => last = all,
+                Err(error) if failures < REOPENED_MAX && matches!(error, Error::RolledBack { .. }) => failures += 1,
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Pushes some of what is kept aside; whether that was all there was. The last step pushes all, which cannot become more meanwhile, and turns the switch.
+    async fn drain_step(&self, last: bool) -> Result<bool> {
+        let inner = &self.inner;
+        let mut transaction = inner.db.begin().await?;
+        sqlx::query(&inner.sql.lock_drain).execute(&mut *transaction).await?;
+        if last {
+            sqlx::query(&inner.sql.lock_switch).execute(&mut *transaction).await?;
+        }
+        let mut pending = PendingHashes::default();
+        loop {
+            let query = sqlx::query(&inner.sql.take_buffered).bind(STEP).bind(STEP_BYTES);
+            let rows = query.fetch_all(&mut *transaction).await?;
+            let bytes: usize = self.push_buffered(&mut transaction, &rows, &mut pending).await?;
+            let all = (rows.len() as i64) < STEP && (bytes as i64) < STEP_BYTES;
+            if last && all {
+                let query = sqlx::query(&inner.sql.set_maintenance).bind("push").bind(false);
+                query.execute(&mut *transaction).await?;
+            }
+            if all || !last {
+                transaction.commit().await?;
+                inner.push.learn(pending);
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Pushes messages that were kept aside, and keeps them no longer; how many bytes their payloads have.
+    async fn push_buffered(
+        &self,
+        transaction: &mut PgTransaction<'_>,
+        rows: &[PgRow],
+        pending: &mut PendingHashes,
+    ) -> Result<usize> {
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        let inner = &self.inner;
+        let mut by_partition: HashMap<(&str, &str), Vec<&PgRow>> = HashMap::new();
+        let mut ids: Vec<i64> = Vec::with_capacity(rows.len());
+        for row in rows {
+            by_partition.entry((row.try_get("queue")?, row.try_get("partition")?)).or_default().push(row);
+            ids.push(row.try_get("id")?);
+        }
+        let names: Vec<(&str, &str)> = by_partition.keys().copied().collect();
+        let partitions = inner.open(&names).await?;
+        let mut writes = Vec::with_capacity(names.len());
+        for (name, partition) in names.iter().zip(partitions) {
+            let messages =
+                by_partition[name].iter().map(|row| self.stored_message(row, &partition)).collect::<Result<_>>()?;
+            writes.push(PushWrite { partition, messages, drains: true });
+        }
+        writes.sort_by_key(|write| write.partition.id);
+        let wake_ups: Vec<wake::WakeUp> = writes.iter().map(|write| write.partition.pushed(&inner.channel)).collect();
+        let wake_ups = wake::Wake::notifications(&wake_ups);
+        let writes: Vec<&PushWrite> = writes.iter().collect();
+        let outcomes = inner.push.append_uncommitted(transaction, &writes, &wake_ups, pending).await?;
+        if !outcomes.iter().all(|outcome| matches!(outcome, PushOutcome::Stored(_))) {
+            names.iter().for_each(|(queue, _)| inner.partitions.forget(queue));
+            writes.iter().for_each(|write| inner.dedup_cache().forget(write.partition.id));
+            return Err(Error::RolledBack { reason: "a queue was changed by somebody else meanwhile".to_owned() });
+        }
+        sqlx::query(&inner.sql.delete_buffered).bind(ids).execute(&mut **transaction).await?;
+        Ok(writes.iter().flat_map(|write| &write.messages).map(|message| message.payload.len()).sum())
+    }
+
+    /// A message that was kept aside, sealed as its queue wants it now.
+    fn stored_message(&self, row: &PgRow, partition: &Arc<PartitionRef>) -> Result<StoredMessage> {
+        let encryption = &self.inner.encryption;
+        let (encrypted, mut payload): (bool, Vec<u8>) = (row.try_get("encrypted")?, row.try_get("payload")?);
+        let (id, transaction_id): (Uuid, String) = (row.try_get("message_id")?, row.try_get("transaction_id")?);
+        if encrypted != partition.encrypted {
+            let label =
+                Label { queue: &partition.queue, partition: &partition.name, transaction_id: &transaction_id, id };
+            let plain = encryption.open(encrypted, &label, payload).map_err(|why| {
+                encryption.failures.unopened(&partition.queue, why);
+                why.of(&partition.queue)
+            })?;
+            let plain = plain.ok_or_else(|| Error::Damaged { queue: partition.queue.clone() })?;
+            payload = encryption.close(partition.encrypted, &label, plain.get())?;
+        }
+        Ok(StoredMessage {
+            id,
+            hash: hash(&transaction_id),
+            transaction_id,
+            payload,
+            trace_id: row.try_get("trace_id")?,
+            producer: row.try_get("producer")?,
+        })
+    }
+}

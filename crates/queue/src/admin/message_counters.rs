@@ -1,0 +1,206 @@
+//! How many messages this process has counts, by queue and consumer group.
+//!
+//! Alerts on rates need counters that never fall, and reading them must cost no statement: they are counted here, where outcomes become known. The names are users', so their number has a
+//! bound: those that came first have counts of their own, and the others one together. First come, because a counter falls when its name moves from one to the other.
+//!
+//! What a program does in a transaction of its own (`push_in`, `ack_in`) is not counted: whether it commits is not heard here.
+
+use std::collections::HashMap;
+
+use crate::queues::Queues;
+use parking_lot::{Mutex, MutexGuard};
+
+/// Queues with counts of their own, and consumer groups: the most that monitoring may ask for, about 200 bytes each and their names.
+pub const COUNTED_MAX: usize = 1_000;
+
+/// What was counted since the start of the process.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MessageCounts {
+    /// The queues that came first, and at last the others as one.
+    pub queues: Vec<QueueCounts>,
+    /// The consumer groups that came first, and at last the others as one.
+    pub groups: Vec<GroupMessageCounts>,
+}
+
+/// What was counted of a queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueCounts {
+    /// Its name; `None`: the others.
+    pub queue: Option<String>,
+    /// Messages that were stored. A duplicate is not.
+    pub pushed: u64,
+}
+
+/// What was counted of a consumer group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupMessageCounts {
+    /// Its queue and its name; `None`: the others.
+    pub group: Option<(String, String)>,
+    /// What became of messages.
+    pub counts: GroupCounts,
+}
+
+/// What became of messages of a consumer group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GroupCounts {
+    /// Given to a consumer; one that comes again counts again.
+    pub delivered: u64,
+    /// Completed, those that a later ack or `autoAck` ended included.
+    pub acked: u64,
+    /// Refused by a consumer as failed, to come again.
+    pub failed: u64,
+    /// Made dead letters.
+    pub dead_lettered: u64,
+}
+
+impl GroupCounts {
+    fn add(&mut self, more: GroupCounts) {
+        self.delivered += more.delivered;
+        self.acked += more.acked;
+        self.failed += more.failed;
+        self.dead_lettered += more.dead_lettered;
+    }
+}
+
+/// The counts of a process.
+#[derive(Debug, Default)]
+pub(crate) struct MessageCounters(Mutex<Counted>);
+
+#[derive(Debug, Default)]
+struct Counted {
+    /// In the order in which they came.
+    queues: Vec<(String, u64)>,
+    groups: Vec<((String, String), GroupCounts)>,
+    /// Where they are, by queue; groups by their names.
+    queue_at: HashMap<String, usize>,
+    group_at: HashMap<String, HashMap<String, usize>>,
+    /// Of those beyond the bound. `None`: there are none.
+    other_queues: Option<u64>,
+    other_groups: Option<GroupCounts>,
+}
+
+impl MessageCounters {
+    fn counted(&self) -> MutexGuard<'_, Counted> {
+        self.0.lock()
+    }
+
+    /// Messages of a queue were stored.
+    pub(crate) fn pushed(&self, queue: &str, messages: usize) {
+        if messages > 0 {
+            self.counted().add_to_queue(queue, messages as u64);
+        }
+    }
+
+    /// Something became of messages of a consumer group.
+    pub(crate) fn add(&self, queue: &str, group: &str, counts: GroupCounts) {
+        if counts != GroupCounts::default() {
+            self.counted().add_to_group(queue, group, counts);
+        }
+    }
+
+    /// Messages became dead letters of a consumer group.
+    pub(crate) fn dead_lettered(&self, queue: &str, group: &str, messages: usize) {
+        self.add(queue, group, GroupCounts { dead_lettered: messages as u64, ..GroupCounts::default() });
+    }
+
+    /// The first `top` of each by themselves, and the others as one.
+    fn read(&self, top: usize) -> MessageCounts {
+        let counted = self.counted();
+        let (queues, more_queues) = counted.queues.split_at(top.min(counted.queues.len()));
+        let (groups, more_groups) = counted.groups.split_at(top.min(counted.groups.len()));
+        let mut message_counts = MessageCounts {
+            queues: queues
+                .iter()
+                .map(|(queue, pushed)| QueueCounts { queue: Some(queue.clone()), pushed: *pushed })
+                .collect(),
+            groups: groups
+                .iter()
+                .map(|(group, counts)| GroupMessageCounts { group: Some(group.clone()), counts: *counts })
+                .collect(),
+        };
+        let pushed =
+            more_queues.iter().map(|(_, pushed)| *pushed).chain(counted.other_queues).reduce(|one, other| one + other);
+        message_counts.queues.extend(pushed.map(|pushed| QueueCounts { queue: None, pushed }));
+        let counts =
+            more_groups.iter().map(|(_, counts)| *counts).chain(counted.other_groups).reduce(|mut one, other| {
+                one.add(other);
+                one
+            });
+        message_counts.groups.extend(counts.map(|counts| GroupMessageCounts { group: None, counts }));
+        message_counts
+    }
+}
+
+impl Counted {
+    fn add_to_queue(&mut self, queue: &str, messages: u64) {
+        match self.queue_at.get(queue) {
+            Some(at) => self.queues[*at].1 += messages,
+            None if self.queues.len() < COUNTED_MAX => {
+                self.queue_at.insert(queue.to_owned(), self.queues.len());
+                self.queues.push((queue.to_owned(), messages));
+            }
+            None => *self.other_queues.get_or_insert_default() += messages,
+        }
+    }
+
+    fn add_to_group(&mut self, queue: &str, group: &str, counts: GroupCounts) {
+        match self.group_at.get(queue).and_then(|groups| groups.get(group)) {
+            Some(at) => self.groups[*at].1.add(counts),
+            None if self.groups.len() < COUNTED_MAX => {
+                let groups = self.group_at.entry(queue.to_owned()).or_default();
+                groups.insert(group.to_owned(), self.groups.len());
+                self.groups.push(((queue.to_owned(), group.to_owned()), counts));
+            }
+            None => self.other_groups.get_or_insert_default().add(counts),
+        }
+    }
+}
+
+impl Queues {
+    /// What was counted since the start of the process: the first `top` queues and groups by themselves, the others summed up. It sends no statement.
+    pub fn message_counts(&self, top: u32) -> MessageCounts {
+        self.inner.counters.read(top as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sum over all samples is the whole, and no sample falls: neither beyond the bound of names nor beyond those that are asked for.
+    /// More queues and groups than the bound are counted twice, and read with several limits in between.
+    #[test]
+    fn names_beyond_the_bound_are_counted_together() {
+        let counters = MessageCounters::default();
+        let names: Vec<String> = (0..COUNTED_MAX + 5).map(|n| format!("q{n}")).collect();
+        let mut last: HashMap<(usize, Option<String>), u64> = HashMap::new();
+        for round in 1..=2 {
+            for name in &names {
+                counters.pushed(name, 2);
+                counters.dead_lettered(name, "g", 1);
+            }
+            for top in [0, 1, COUNTED_MAX] {
+                let message_counts = counters.read(top);
+                assert_eq!((message_counts.queues.len(), message_counts.groups.len()), (top + 1, top + 1));
+                assert_eq!(
+                    message_counts.queues.iter().map(|it| it.pushed).sum::<u64>(),
+                    round * 2 * names.len() as u64
+                );
+                let dead: u64 = message_counts.groups.iter().map(|it| it.counts.dead_lettered).sum();
+                assert_eq!(dead, round * names.len() as u64);
+                for QueueCounts { queue, pushed } in message_counts.queues {
+                    assert!(last.insert((top, queue), pushed).is_none_or(|last| last <= pushed));
+                }
+            }
+        }
+    }
+
+    /// Nothing is counted under a name that nothing happened to.
+    #[test]
+    fn what_is_nothing_has_no_sample() {
+        let counters = MessageCounters::default();
+        counters.pushed("q", 0);
+        counters.add("q", "g", GroupCounts::default());
+        assert_eq!(counters.read(10), MessageCounts::default());
+    }
+}

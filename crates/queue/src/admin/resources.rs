@@ -1,0 +1,368 @@
+//! What there is, and how it is doing.
+//!
+//! The questions users ask most: what waits, for whom, since when, and who has it. A count over the messages would answer them and take the database down with it, so every number here is
+//! a difference of offsets: one lookup per partition and cursor, whatever lies between. What they leave out: a deleted message counts until its segment goes.
+
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::admin::configure::Settings;
+use crate::error::Result;
+use crate::groups::group::Group;
+use crate::id::{Ids, PartitionId};
+use crate::name::{QUEUE_MODE, check};
+use crate::queues::Queues;
+
+/// Rows of one page at most.
+pub const PAGE_MAX: u32 = 10_000;
+/// Bytes of one page of a list with payloads, unless its first row alone has more. A client has to hold the page in memory, and so has the server.
+pub(crate) const PAGE_BYTES_MAX: i64 = 16 << 20;
+
+/// Which part of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    /// Rows at most, up to [`PAGE_MAX`].
+    pub limit: u32,
+    /// How many to pass over.
+    pub offset: u32,
+}
+
+impl Page {
+    pub(crate) fn limit(self) -> i64 {
+        i64::from(self.limit.min(PAGE_MAX))
+    }
+
+    pub(crate) fn offset(self) -> i64 {
+        i64::from(self.offset)
+    }
+}
+
+/// A page, and how many rows there are in all.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listed<T> {
+    /// The rows of the page.
+    pub rows: Vec<T>,
+    /// How many there are in all; 0 for a page behind the end.
+    pub total: u64,
+}
+
+/// How many messages there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// All of them.
+    pub total: u64,
+    /// Those that wait: some consumer group, or where there is none anybody, has still to read them.
+    pub pending: u64,
+    /// Those somebody has a lease on.
+    pub processing: u64,
+    /// Those that every consumer group has ended.
+    pub completed: u64,
+}
+
+impl Counts {
+    fn of(row: &PgRow) -> sqlx::Result<Counts> {
+        let count = |name| row.try_get::<i64, _>(name).map(|count| count as u64);
+        let (total, unfinished, processing) = (count("total")?, count("unfinished")?, count("processing")?);
+        Ok(Counts {
+            total,
+            pending: unfinished.saturating_sub(processing),
+            processing,
+            completed: total.saturating_sub(unfinished),
+        })
+    }
+}
+
+/// Everything there is, in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Overview {
+    /// Queues.
+    pub queues: u64,
+    /// Namespaces of them.
+    pub namespaces: u64,
+    /// Tasks of them.
+    pub tasks: u64,
+    /// Partitions.
+    pub partitions: u64,
+    /// Names of consumer groups.
+    pub groups: u64,
+    /// Partitions that somebody reads.
+    pub leases: u64,
+    /// Messages.
+    pub messages: Counts,
+    /// Dead letters.
+    pub dead_letters: u64,
+}
+
+/// A queue, and what it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueState {
+    /// Its id.
+    pub id: Uuid,
+    /// Its name.
+    pub name: String,
+    /// Its namespace; empty: none.
+    pub namespace: String,
+    /// Its task; empty: none.
+    pub task: String,
+    /// When it was made.
+    pub created_at: OffsetDateTime,
+    /// What is set of it.
+    pub settings: Settings,
+    /// How many partitions it has.
+    pub partitions: u64,
+    /// How many messages.
+    pub messages: Counts,
+}
+
+impl QueueState {
+    fn of(row: &PgRow, ids: Ids) -> sqlx::Result<QueueState> {
+        Ok(QueueState {
+            id: ids.uuid(i64::from(row.try_get::<i32, _>("id")?)),
+            name: row.try_get("name")?,
+            namespace: row.try_get("namespace")?,
+            task: row.try_get("task")?,
+            created_at: row.try_get("created_at")?,
+            settings: Settings::of(row)?,
+            partitions: row.try_get::<i64, _>("partitions")? as u64,
+            messages: Counts::of(row)?,
+        })
+    }
+}
+
+/// A queue, and who reads it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueueDetail {
+    /// The queue.
+    pub queue: QueueState,
+    /// Its consumer groups.
+    pub groups: Vec<Group>,
+    /// How many dead letters it has.
+    pub dead_letters: u64,
+    /// Partitions of it.
+    pub partitions: Listed<PartitionState>,
+}
+
+/// A partition, and who reads it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PartitionState {
+    /// Its id.
+    pub id: PartitionId,
+    /// Its queue.
+    pub queue: String,
+    /// Its name.
+    pub name: String,
+    /// When it was made.
+    pub created_at: OffsetDateTime,
+    /// The offset of its first message.
+    pub first_offset: i64,
+    /// The offset of the next message to be pushed.
+    pub head: i64,
+    /// When something was last pushed to it.
+    pub pushed_at: Option<OffsetDateTime>,
+    /// How far each consumer group has come, in order of their names.
+    pub cursors: Vec<CursorState>,
+}
+
+/// How far a consumer group has come in a partition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CursorState {
+    /// The group.
+    pub group: String,
+    /// The offset of the first message it has not ended.
+    pub position: i64,
+    /// How many messages it has not ended.
+    pub lag: u64,
+    /// How long the oldest of them has waited.
+    pub lag_seconds: f64,
+    /// The lease somebody has, if it lasts.
+    pub lease_id: Option<Uuid>,
+    /// How many messages that has.
+    pub leased: u64,
+    /// When there is something to do: the end of the lease, or when a delayed or refused message comes. `None`: when something is pushed.
+    pub due_at: Option<OffsetDateTime>,
+    /// How often the first message was refused.
+    pub retries: u32,
+    /// When it was last given something.
+    pub read_at: Option<OffsetDateTime>,
+}
+
+impl CursorState {
+    /// `None`: no group reads the partition of this row.
+    fn of(row: &PgRow, head: i64) -> sqlx::Result<Option<CursorState>> {
+        let Some(group) = row.try_get("consumer")? else { return Ok(None) };
+        let (position, lease_id): (i64, Option<Uuid>) = (row.try_get("position")?, row.try_get("lease_id")?);
+        let lease_end: Option<i64> = row.try_get("lease_end")?;
+        Ok(Some(CursorState {
+            group,
+            position,
+            lag: (head - position) as u64,
+            lag_seconds: row.try_get::<Option<f64>, _>("lag_seconds")?.unwrap_or_default(),
+            leased: lease_id.and(lease_end).map_or(0, |end| (end - position).max(0) as u64),
+            lease_id,
+            due_at: row.try_get("due_at")?,
+            retries: row.try_get::<i32, _>("retries")? as u32,
+            read_at: row.try_get("read_at")?,
+        }))
+    }
+}
+
+/// A namespace, or a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Space {
+    /// Its name.
+    pub name: String,
+    /// Queues in it.
+    pub queues: u64,
+    /// Their partitions.
+    pub partitions: u64,
+    /// Their messages.
+    pub messages: Counts,
+}
+
+/// What waits for a consumer group in a queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Depth {
+    /// The group.
+    pub group: String,
+    /// How many messages.
+    pub pending: u64,
+    /// The partitions where something waits, with how many messages each.
+    pub partitions: Vec<(String, u64)>,
+}
+
+impl Queues {
+    /// Everything there is, in numbers.
+    ///
+    /// # Errors
+    /// The database's; so have all questions here.
+    pub async fn overview(&self) -> Result<Overview> {
+        let inner = &self.inner;
+        let rows = inner.db.ask("count everything", || sqlx::query(&inner.sql.overview)).await?;
+        let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+        let count = |name| row.try_get::<i64, _>(name).map(|count| count as u64);
+        Ok(Overview {
+            queues: count("queues")?,
+            namespaces: count("namespaces")?,
+            tasks: count("tasks")?,
+            partitions: count("partitions")?,
+            groups: count("groups")?,
+            leases: count("leases")?,
+            messages: Counts::of(row)?,
+            dead_letters: count("dead_letters")?,
+        })
+    }
+
+    /// Queues whose name contains `search`, in order of their names.
+    pub async fn queues(&self, search: Option<&str>, page: Page) -> Result<Listed<QueueState>> {
+        // Nothing has a NUL in its name, and PostgreSQL would not hear of it.
+        if search.is_some_and(|search| search.contains('\0')) {
+            return Ok(Listed { rows: Vec::new(), total: 0 });
+        }
+        self.found(None, search, page).await
+    }
+
+    /// A queue with its consumer groups and some of its partitions, or the one named. `None`: there is no such queue.
+    pub async fn queue(&self, queue: &str, partition: Option<&str>, page: Page) -> Result<Option<QueueDetail>> {
+        check("queue", queue)?;
+        let inner = &self.inner;
+        let Some(state) = self.found(Some(queue), None, Page { limit: 1, offset: 0 }).await?.rows.pop() else {
+            return Ok(None);
+        };
+        let query = || sqlx::query(&inner.sql.count_dead_letters).bind(queue);
+        let rows = inner.db.ask("count dead letters", query).await?;
+        let dead_letters: i64 = rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or_default();
+        Ok(Some(QueueDetail {
+            queue: state,
+            groups: self.groups(None, Some(queue)).await?,
+            dead_letters: dead_letters as u64,
+            partitions: self.partitions(Some(queue), partition, page).await?,
+        }))
+    }
+
+    /// Partitions of a queue, or of all, with the cursors of everybody who reads them, in the order in which they were made.
+    pub async fn partitions(
+        &self,
+        queue: Option<&str>,
+        partition: Option<&str>,
+        page: Page,
+    ) -> Result<Listed<PartitionState>> {
+        queue.map_or(Ok(()), |queue| check("queue", queue))?;
+        partition.map_or(Ok(()), |partition| check("partition", partition))?;
+        let inner = &self.inner;
+        let query = || {
+            let query = sqlx::query(&inner.sql.partition_states).bind(queue).bind(partition);
+            query.bind(page.limit()).bind(page.offset())
+        };
+        let rows = inner.db.ask("list partitions", query).await?;
+        let total = rows.first().map(|row| row.try_get::<i64, _>("found")).transpose()?.unwrap_or_default() as u64;
+        let mut partitions: Vec<PartitionState> = Vec::new();
+        for row in &rows {
+            let (id, head) = (inner.ids.partition(row.try_get("id")?), row.try_get("head")?);
+            if partitions.last().is_none_or(|last| last.id != id) {
+                partitions.push(PartitionState {
+                    id,
+                    queue: row.try_get("queue")?,
+                    name: row.try_get("name")?,
+                    created_at: row.try_get("created_at")?,
+                    first_offset: row.try_get("first_offset")?,
+                    head,
+                    pushed_at: row.try_get("pushed_at")?,
+                    cursors: Vec::new(),
+                });
+            }
+            let cursor = CursorState::of(row, head)?;
+            partitions.last_mut().into_iter().for_each(|last| last.cursors.extend(cursor.clone()));
+        }
+        Ok(Listed { rows: partitions, total })
+    }
+
+    /// The namespaces that queues have.
+    pub async fn namespaces(&self) -> Result<Vec<Space>> {
+        self.spaces(&self.inner.sql.namespaces).await
+    }
+
+    /// The tasks that queues have.
+    pub async fn tasks(&self) -> Result<Vec<Space>> {
+        self.spaces(&self.inner.sql.tasks).await
+    }
+
+    /// What waits for a consumer group, or for the queue itself, in a queue. `None`: there is no such queue.
+    pub async fn depth(&self, queue: &str, group: Option<&str>) -> Result<Option<Depth>> {
+        let group = group.unwrap_or(QUEUE_MODE);
+        check("queue", queue)?;
+        check("consumerGroup", group)?;
+        let inner = &self.inner;
+        let Some(id) = inner.queue_id(queue).await? else { return Ok(None) };
+        let rows = inner.db.ask("count what waits", || sqlx::query(&inner.sql.depth).bind(id).bind(group)).await?;
+        let each = |row: &PgRow| Ok((row.try_get(0)?, row.try_get::<i64, _>(1)? as u64));
+        let partitions = rows.iter().map(each).collect::<Result<Vec<(String, u64)>>>()?;
+        let pending = partitions.iter().map(|(_, pending)| pending).sum();
+        Ok(Some(Depth { group: group.to_owned(), pending, partitions }))
+    }
+
+    async fn found(&self, name: Option<&str>, search: Option<&str>, page: Page) -> Result<Listed<QueueState>> {
+        let inner = &self.inner;
+        let query = || {
+            let query = sqlx::query(&inner.sql.list_queues).bind(name).bind(search);
+            query.bind(page.limit()).bind(page.offset())
+        };
+        let rows = inner.db.ask("list queues", query).await?;
+        let total = rows.first().map(|row| row.try_get::<i64, _>("found")).transpose()?.unwrap_or_default() as u64;
+        let rows = rows.iter().map(|row| QueueState::of(row, inner.ids)).collect::<sqlx::Result<_>>()?;
+        Ok(Listed { rows, total })
+    }
+
+    async fn spaces(&self, sql: &pg::Sql) -> Result<Vec<Space>> {
+        let space = |row: &PgRow| {
+            Ok(Space {
+                name: row.try_get("name")?,
+                queues: row.try_get::<i64, _>("queues")? as u64,
+                partitions: row.try_get::<i64, _>("partitions")? as u64,
+                messages: Counts::of(row)?,
+            })
+        };
+        self.inner.db.ask("list spaces", || sqlx::query(sql)).await?.iter().map(space).collect()
+    }
+}

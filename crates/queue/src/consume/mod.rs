@@ -1,0 +1,8 @@
+//! Popping under a lease, and acking.
+
+pub(crate) mod ack;
+pub(crate) mod ack_outcome;
+pub(crate) mod claim;
+pub(crate) mod lease;
+pub(crate) mod lease_cache;
+pub(crate) mod pop;

@@ -1,0 +1,3 @@
+//! Consumer groups: lag, seek, delete.
+
+pub(crate) mod group;

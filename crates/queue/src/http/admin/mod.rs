@@ -1,0 +1,57 @@
+//! Everything about queues that is not moving messages.
+//!
+//! Clients write names into paths without escaping their slashes. So beside each route with a name there is one that takes whatever follows; what it means is decided by how it ends.
+
+mod dead_letters;
+mod groups;
+mod maintenance;
+mod message;
+mod messages;
+mod partitions;
+mod queue_options;
+mod queues;
+mod resources;
+mod seek;
+mod status;
+mod traces;
+
+use utoipa_axum::router::OpenApiRouter;
+use web::{ApiError, Query};
+
+use crate::admin::resources::{PAGE_MAX, Page};
+use crate::id::PartitionId;
+use crate::queues::Queues;
+
+/// What clients send before they push or pop.
+pub(crate) fn configuration() -> OpenApiRouter<Queues> {
+    queues::configuration()
+}
+
+/// The administrative routes.
+pub(crate) fn routes() -> OpenApiRouter<Queues> {
+    OpenApiRouter::new()
+        .merge(queues::routes())
+        .merge(resources::routes())
+        .merge(partitions::routes())
+        .merge(messages::routes())
+        .merge(message::routes())
+        .merge(dead_letters::routes())
+        .merge(traces::routes())
+        .merge(groups::routes())
+        .merge(seek::routes())
+        .merge(maintenance::routes())
+        .merge(status::routes())
+}
+
+/// Which part of a list is asked for: `limit` and `offset`.
+fn page(query: &Query, limit: u32) -> Result<Page, ApiError> {
+    Ok(Page {
+        limit: query.number("limit", 0..=u64::from(PAGE_MAX))?.map_or(limit, |limit| limit as u32),
+        offset: query.number("offset", 0..=u64::from(u32::MAX))?.map_or(0, |offset| offset as u32),
+    })
+}
+
+/// The id of a partition.
+fn partition(text: &str) -> Result<PartitionId, ApiError> {
+    text.parse().map_err(|_| ApiError::bad_request(format!("partitionId: {text:?} is not the id of a partition")))
+}

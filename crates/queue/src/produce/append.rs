@@ -1,0 +1,405 @@
+//! Appending messages: one statement for everything that waits to be pushed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+use pg::{Database, Schema, Sql};
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{PgConnection, Postgres, Row};
+use tokio::time::{Instant, sleep};
+use uuid::Uuid;
+use wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
+
+use crate::admin::message_counters::MessageCounters;
+use crate::produce::balance::Balance;
+use crate::produce::dedup_cache::{DedupCache, HashDelta};
+use crate::produce::partition_batch::{BatchProblem, DedupResult, PartitionBatch};
+use crate::produce::push_outcome::PushOutcome;
+use crate::storage::partition_ref::PartitionRef;
+use crate::storage::statements::unknown_word;
+
+/// How often a flight tries again because others appended what it was about to: each time it knows more.
+const ATTEMPTS_MAX: usize = 10;
+
+/// A message as it is stored.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredMessage {
+    pub(crate) id: Uuid,
+    pub(crate) transaction_id: String,
+    pub(crate) hash: i64,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) trace_id: Option<String>,
+    pub(crate) producer: Option<String>,
+}
+
+impl StoredMessage {
+    /// About what it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.payload.len() + self.transaction_id.len() + 64
+    }
+}
+
+/// Messages of one request for one partition.
+pub(crate) struct PushWrite {
+    pub(crate) partition: Arc<PartitionRef>,
+    pub(crate) messages: Vec<StoredMessage>,
+    /// They waited for the end of maintenance.
+    pub(crate) drains: bool,
+}
+
+/// What was learnt in a transaction, and is to be remembered when that is committed.
+#[derive(Default)]
+pub(crate) struct PendingHashes {
+    /// Of partitions.
+    pub(crate) deltas: HashMap<i64, HashDelta>,
+    /// How many messages were stored, by queue.
+    stored: HashMap<String, usize>,
+}
+
+/// Appends loads; dedups them.
+pub(crate) struct Push {
+    channel: Channel,
+    dedup_cache: Arc<Mutex<DedupCache>>,
+    balance: Arc<Balance>,
+    counters: Arc<MessageCounters>,
+    /// A flight's statement is its commit. Through a pooler that comes after it, and may fail.
+    commits: bool,
+    push: Sql,
+    hashes: Sql,
+    originals: Sql,
+}
+
+impl Push {
+    pub(crate) fn new(
+        db: &Database,
+        schema: &Schema,
+        channel: Channel,
+        dedup_cache: Arc<Mutex<DedupCache>>,
+        balance: Arc<Balance>,
+        counters: Arc<MessageCounters>,
+    ) -> Push {
+        Push {
+            channel,
+            dedup_cache,
+            balance,
+            counters,
+            commits: !db.has_pooler(),
+            push: schema.sql(pg::statement!("push")),
+            hashes: schema.sql(pg::statement!("hashes")),
+            originals: schema.sql(pg::statement!("originals")),
+        }
+    }
+
+    fn dedup_cache(&self) -> MutexGuard<'_, DedupCache> {
+        self.dedup_cache.lock()
+    }
+
+    /// Appends inside a transaction. What that has taught so far is used and added to; it is to be [remembered](Self::learn) when the transaction is committed, and not before.
+    pub(crate) async fn append_uncommitted(
+        &self,
+        conn: &mut PgConnection,
+        writes: &[&PushWrite],
+        wake_ups: &(Vec<String>, Vec<String>),
+        pending: &mut PendingHashes,
+    ) -> pg::Result<Vec<PushOutcome>> {
+        let (channels, payloads) = wake_ups;
+        let query = || sqlx::query(&self.push).bind(None::<Uuid>).bind(channels).bind(payloads).bind(true);
+        let mut batches = PartitionBatch::of(writes);
+        batches
+            .iter_mut()
+            .for_each(|batch| batch.delta = pending.deltas.remove(&batch.partition.id).unwrap_or_default());
+        self.append(conn, &mut batches, query, true).await?;
+        for batch in batches.iter_mut().filter(|batch| batch.problem.is_none()) {
+            pending.deltas.insert(batch.partition.id, std::mem::take(&mut batch.delta));
+        }
+        let outcomes: Vec<PushOutcome> =
+            outcomes_of(batches).into_iter().map(|outcome| outcome.unwrap_or(PushOutcome::Gone)).collect();
+        for (write, outcome) in writes.iter().zip(&outcomes) {
+            *pending.stored.entry(write.partition.queue.clone()).or_default() += stored(write, outcome);
+        }
+        Ok(outcomes)
+    }
+
+    /// Remembers what was learnt in a transaction that is committed.
+    pub(crate) fn learn(&self, pending: PendingHashes) {
+        pending.stored.iter().for_each(|(queue, messages)| self.counters.pushed(queue, *messages));
+        let mut dedup_cache = self.dedup_cache();
+        pending.deltas.into_iter().for_each(|(partition, delta)| dedup_cache.learn(partition, delta));
+    }
+
+    /// Remembers partitions that are not remembered, or of which others have appended much since: before they are appended to in a transaction of which nothing will be heard.
+    /// On a connection of its own, which sees nothing of that.
+    pub(crate) async fn catch_up(&self, conn: &mut PgConnection, behind: Vec<(i64, Option<i64>)>) -> pg::Result<()> {
+        let deltas = self.read(conn, behind).await?;
+        self.learn(PendingHashes { deltas, ..PendingHashes::default() });
+        Ok(())
+    }
+
+    /// Appends what lanes have. Answers the backend, if it has been asked to append anything. `lasts`: as in [`Lane::append`].
+    async fn append<'q>(
+        &self,
+        conn: &mut PgConnection,
+        batches: &mut [PartitionBatch<'q>],
+        query: impl Fn() -> Query<'q, Postgres, PgArguments>,
+        lasts: bool,
+    ) -> pg::Result<Option<i32>> {
+        let mut backend = None;
+        for _ in 0..ATTEMPTS_MAX {
+            self.prepare(conn, batches).await?;
+            let mut sent: Vec<&mut PartitionBatch<'_>> = batches.iter_mut().filter(|batch| batch.is_eager()).collect();
+            if sent.is_empty() {
+                break;
+            }
+            let rows = bind_batches(query(), &sent).fetch_all(&mut *conn).await?;
+            if rows.is_empty() {
+                sent.iter_mut().for_each(|batch| batch.problem = Some(BatchProblem::InMaintenance));
+            }
+            for row in rows {
+                let number: i32 = row.try_get("number")?;
+                let Some(batch) = sent.get_mut(number as usize - 1) else { continue };
+                if let Some(unseen) = row.try_get::<Option<Vec<Option<i64>>>, _>("new_hashes")? {
+                    batch.delta.skip_to(row.try_get("new_hashes_from")?);
+                    batch.delta.extend(unseen);
+                }
+                batch.delta.first = row.try_get::<Option<i64>, _>("retained_from")?.unwrap_or_default();
+                match row.try_get("status")? {
+                    "appended" => batch.append(row.try_get("first_offset")?, lasts),
+                    "stale" => {}
+                    "locked" => batch.problem = Some(BatchProblem::Locked),
+                    "full" => batch.problem = Some(BatchProblem::Full),
+                    "gone" => batch.problem = Some(BatchProblem::Gone),
+                    unknown => return Err(unknown_word("push status", unknown).into()),
+                }
+                backend = row.try_get("backend")?;
+            }
+        }
+        Ok(backend)
+    }
+
+    /// Finds out what of the lanes is stored already.
+    async fn prepare(&self, conn: &mut PgConnection, batches: &mut [PartitionBatch<'_>]) -> pg::Result<()> {
+        let possible_duplicates = loop {
+            self.read_cold(conn, batches).await?;
+            if let Some(possible_duplicates) = self.possible_duplicates(batches) {
+                break possible_duplicates;
+            }
+        };
+        if possible_duplicates.is_empty() {
+            return Ok(());
+        }
+        let partitions: Vec<i64> =
+            possible_duplicates.iter().map(|possible| batches[possible.batch].partition.id).collect();
+        let offsets: Vec<i64> = possible_duplicates.iter().map(|possible| possible.offset).collect();
+        let rows = sqlx::query(&self.originals).bind(partitions).bind(offsets).fetch_all(conn).await?;
+        let mut originals: HashMap<usize, (Uuid, String)> = HashMap::new();
+        for row in rows {
+            let number: i64 = row.try_get(0)?;
+            originals.insert(number as usize - 1, (row.try_get(1)?, row.try_get(2)?));
+        }
+        for (number, PossibleDuplicate { batch, index, .. }) in possible_duplicates.into_iter().enumerate() {
+            let batch = &mut batches[batch];
+            let message = batch.messages[index];
+            match originals.remove(&number) {
+                // Stored by an earlier attempt whose answer was lost.
+                Some((id, _)) if id == message.id => batch.results[index] = DedupResult::Stored,
+                Some((id, transaction)) if transaction == message.transaction_id => {
+                    batch.results[index] = DedupResult::DuplicateOf(id);
+                }
+                // What had the hash was removed, or was another; where it is stored now is learnt with that.
+                _ => batch.new_messages.push(index),
+            }
+        }
+        batches.iter_mut().for_each(|batch| batch.new_messages.sort_unstable());
+        Ok(())
+    }
+
+    /// Reads all hashes of the partitions of which none are remembered.
+    async fn read_cold(&self, conn: &mut PgConnection, batches: &mut [PartitionBatch<'_>]) -> pg::Result<()> {
+        let mut cold: Vec<&mut PartitionBatch<'_>> = Vec::new();
+        {
+            let mut dedup_cache = self.dedup_cache();
+            for batch in batches.iter_mut().filter(|batch| batch.is_open() && batch.delta.from.is_none()) {
+                match dedup_cache.upto(batch.partition.id) {
+                    Some(upto) => batch.delta = HashDelta { begins: false, ..HashDelta::from(upto) },
+                    None => cold.push(batch),
+                }
+            }
+        }
+        if cold.is_empty() {
+            return Ok(());
+        }
+        let mut read = self.read(conn, cold.iter().map(|batch| (batch.partition.id, None)).collect()).await?;
+        for batch in cold {
+            match read.remove(&batch.partition.id) {
+                Some(delta) => batch.delta = delta,
+                // There is no such partition any more.
+                None => batch.problem = Some(BatchProblem::Gone),
+            }
+        }
+        Ok(())
+    }
+
+    /// The hashes of partitions from an offset on up to which they are known, or from their beginning.
+    async fn read(
+        &self,
+        conn: &mut PgConnection,
+        partitions: Vec<(i64, Option<i64>)>,
+    ) -> pg::Result<HashMap<i64, HashDelta>> {
+        let known: HashMap<i64, Option<i64>> = partitions.iter().copied().collect();
+        let (ids, froms): (Vec<i64>, Vec<Option<i64>>) = partitions.into_iter().unzip();
+        let froms: Vec<i64> = froms.into_iter().map(Option::unwrap_or_default).collect();
+        let mut read: HashMap<i64, HashDelta> = HashMap::new();
+        let window = self.dedup_cache().window();
+        for row in sqlx::query(&self.hashes).bind(ids).bind(froms).bind(window).fetch_all(conn).await? {
+            let (id, first): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+            let delta = read.entry(id).or_insert_with(|| {
+                let from = known.get(&id).copied().flatten();
+                HashDelta { begins: from.is_none(), first, ..HashDelta::from(from.unwrap_or(first)) }
+            });
+            if let Some(hashes) = row.try_get::<Option<Vec<Option<i64>>>, _>(3)? {
+                delta.skip_to(row.try_get(2)?);
+                delta.extend(hashes);
+            }
+        }
+        Ok(read)
+    }
+
+    /// What of the lanes has a hash that is known. `None`: what was remembered a moment ago is forgotten by now, to make room for others or because it was wrong.
+    fn possible_duplicates(&self, batches: &mut [PartitionBatch<'_>]) -> Option<Vec<PossibleDuplicate>> {
+        let mut possible_duplicates = Vec::new();
+        let mut lost = false;
+        let dedup_cache = self.dedup_cache();
+        for (at, batch) in batches.iter_mut().enumerate().filter(|(_, batch)| batch.is_open()) {
+            let id = batch.partition.id;
+            if !batch.delta.begins && !batch.delta.from.is_some_and(|from| dedup_cache.covers(id, from)) {
+                batch.delta = HashDelta::default();
+                lost = true;
+                continue;
+            }
+            batch.new_messages.clear();
+            let mut own: HashMap<&str, usize> = HashMap::new();
+            for (index, message) in batch.messages.iter().enumerate() {
+                if let Some(first) = own.get(message.transaction_id.as_str()) {
+                    batch.results[index] = DedupResult::SameAs(*first);
+                    continue;
+                }
+                own.insert(&message.transaction_id, index);
+                let known = || dedup_cache.offset(id, message.hash);
+                match batch.delta.offsets.get(&message.hash).copied().or_else(known) {
+                    Some(offset) => possible_duplicates.push(PossibleDuplicate { batch: at, index, offset }),
+                    None => batch.new_messages.push(index),
+                }
+                batch.results[index] = DedupResult::New;
+            }
+        }
+        (!lost).then_some(possible_duplicates)
+    }
+}
+
+/// A message whose hash was seen at an offset.
+struct PossibleDuplicate {
+    batch: usize,
+    index: usize,
+    offset: i64,
+}
+
+/// What became of each load. `None`: somebody else has the partition.
+fn outcomes_of(batches: Vec<PartitionBatch<'_>>) -> Vec<Option<PushOutcome>> {
+    let mut outcomes = Vec::new();
+    batches.into_iter().for_each(|batch| batch.outcomes(&mut outcomes));
+    outcomes
+}
+
+/// How many messages of a load were stored, by this attempt or an earlier one.
+fn stored(write: &PushWrite, outcome: &PushOutcome) -> usize {
+    match outcome {
+        PushOutcome::Stored(originals) => originals.iter().filter(|original| original.is_none()).count(),
+        PushOutcome::Full(stored) => {
+            write.messages.iter().zip(stored).filter(|(message, stored)| **stored == Some(message.id)).count()
+        }
+        PushOutcome::InMaintenance | PushOutcome::Gone => 0,
+    }
+}
+
+fn bind_batches<'q>(
+    query: Query<'q, Postgres, PgArguments>,
+    batches: &[&mut PartitionBatch<'q>],
+) -> Query<'q, Postgres, PgArguments> {
+    let new_messages =
+        || batches.iter().flat_map(|batch| batch.new_messages.iter().map(|index| batch.messages[*index]));
+    let (mut last_segments, mut segment_ends, mut messages) =
+        (Vec::with_capacity(batches.len()), Vec::with_capacity(batches.len()), 0);
+    for batch in batches {
+        batch.split_into_segments(&mut messages, &mut segment_ends);
+        last_segments.push(segment_ends.len() as i32);
+    }
+    query
+        .bind(batches.iter().map(|batch| batch.partition.id).collect::<Vec<_>>())
+        .bind(batches.iter().map(|batch| batch.delta.upto).collect::<Vec<_>>())
+        .bind(batches.iter().map(|batch| batch.partition.revision).collect::<Vec<_>>())
+        .bind(last_segments)
+        .bind(segment_ends)
+        .bind(new_messages().map(|message| message.id).collect::<Vec<_>>())
+        .bind(new_messages().map(|message| message.transaction_id.as_str()).collect::<Vec<_>>())
+        .bind(new_messages().map(|message| message.hash).collect::<Vec<_>>())
+        .bind(new_messages().map(|message| message.payload.as_slice()).collect::<Vec<_>>())
+        .bind(new_messages().map(|message| message.trace_id.as_deref()).collect::<Vec<_>>())
+        .bind(new_messages().map(|message| message.producer.as_deref()).collect::<Vec<_>>())
+        .bind(batches.iter().all(|batch| batch.drains))
+}
+
+impl BatchedWrite for Push {
+    type Write = PushWrite;
+    type Key = i64;
+    type Outcome = PushOutcome;
+    // Sent again it finds its own messages, by their ids.
+    const RECORDS_OUTCOMES: bool = false;
+
+    fn key(&self, write: &PushWrite) -> i64 {
+        write.partition.id
+    }
+
+    fn bytes(&self, write: &PushWrite) -> usize {
+        write.messages.iter().map(StoredMessage::bytes).sum()
+    }
+
+    fn wake_ups(&self, write: &PushWrite, outcome: Option<&PushOutcome>) -> Vec<WakeUp> {
+        let wake_ups = match outcome {
+            None => true,
+            // Also what an earlier attempt stored, which may not have rung.
+            Some(outcome) => stored(write, outcome) > 0,
+        };
+        if wake_ups { vec![write.partition.pushed(&self.channel)] } else { Vec::new() }
+    }
+
+    async fn send(
+        &self,
+        conn: &mut PgConnection,
+        batch: &WriteBatch<'_, PushWrite>,
+    ) -> pg::Result<BatchResult<Self::Outcome>> {
+        // A member that travels alone waits for a lock, and keeps nothing busy.
+        let pause = if batch.patient { Duration::ZERO } else { self.balance.pause(Instant::now()) };
+        if !pause.is_zero() {
+            sleep(pause).await;
+        }
+        let began = Instant::now();
+        let mut batches = PartitionBatch::of(&batch.writes);
+        let messages = batches.iter().map(|batch| batch.messages.len()).sum();
+        let backend = self.append(conn, &mut batches, || batch.query(&self.push), self.commits).await?;
+        self.balance.pushed(messages, began, Instant::now());
+        {
+            let mut dedup_cache = self.dedup_cache();
+            batches
+                .iter_mut()
+                .for_each(|batch| dedup_cache.learn(batch.partition.id, std::mem::take(&mut batch.delta)));
+        }
+        Ok(BatchResult::new(outcomes_of(batches), backend))
+    }
+
+    fn committed(&self, write: &PushWrite, outcome: &PushOutcome) {
+        self.counters.pushed(&write.partition.queue, stored(write, outcome));
+    }
+}

@@ -1,0 +1,318 @@
+//! Pushing: from a request to loads and back.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use sqlx::PgConnection;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::message::{NewMessage, PushStatus, Pushed};
+use crate::name::hash;
+use crate::produce::append::{PendingHashes, PushWrite, StoredMessage};
+use crate::produce::push_outcome::PushOutcome;
+use crate::queues::Queues;
+use crate::storage::encryption::Label;
+use crate::storage::partition_ref::PartitionRef;
+
+/// Messages of one request that travel together for one partition; further ones follow when these have arrived.
+const WRITE_MAX: usize = 1_000;
+/// And their bytes.
+const WRITE_BYTES_MAX: usize = 1 << 20;
+/// How often a partition is asked for again that is not what it was.
+const REOPENED_MAX: usize = 5;
+/// How long a push in somebody's transaction waits for a connection that it can do without.
+const CONNECTION_WAIT: Duration = Duration::from_secs(2);
+
+/// A message of a request, with the ids it has whatever happens.
+struct Incoming<'a> {
+    message: &'a NewMessage,
+    id: Uuid,
+    transaction_id: String,
+}
+
+impl<'a> Incoming<'a> {
+    fn of(message: &'a NewMessage) -> Result<Incoming<'a>> {
+        message.check()?;
+        let id = Uuid::now_v7();
+        let given = message.transaction_id.clone().filter(|given| !given.is_empty());
+        Ok(Incoming { message, id, transaction_id: given.unwrap_or_else(|| Uuid::now_v7().to_string()) })
+    }
+
+    fn bytes(&self) -> usize {
+        self.message.payload.get().len() + self.transaction_id.len()
+    }
+}
+
+impl Queues {
+    /// Pushes messages, each to its partition; within a partition in order. Each has an answer of its own, in order.
+    ///
+    /// Pushing again what may have arrived is safe if the messages have transaction ids: what is there already is a duplicate.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for what cannot be meant, and then nothing was pushed; else the engine's, and then some may have been.
+    pub async fn push(&self, messages: Vec<NewMessage>) -> Result<Vec<Pushed>> {
+        let incoming = messages.iter().map(Incoming::of).collect::<Result<Vec<_>>>()?;
+        let by_partition = self.by_partition(&incoming).await?;
+        let mut answers: Vec<Option<Pushed>> = incoming.iter().map(|_| None).collect();
+        let sent = by_partition.into_iter().map(|(partition, indexes)| self.send(partition, indexes, &incoming));
+        for (index, pushed) in try_join_all(sent).await?.into_iter().flatten() {
+            answers[index] = Some(pushed);
+        }
+        Ok(answers.into_iter().flatten().collect())
+    }
+
+    /// Pushes inside the caller's own transaction: the messages are there, and whoever waits for them is woken, exactly if it commits. Until then nobody else can push to the
+    /// same partitions.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push). The transaction must be rolled back then.
+    pub async fn push_in(&self, conn: &mut PgConnection, messages: Vec<NewMessage>) -> Result<Vec<Pushed>> {
+        let incoming = messages.iter().map(Incoming::of).collect::<Result<Vec<_>>>()?;
+        self.catch_up(&incoming).await?;
+        let mut pending = PendingHashes::default();
+        let pushed = self.push_incoming(conn, &incoming, &mut pending).await?;
+        // Whether it commits is never heard here.
+        let mut dedup_cache = self.inner.dedup_cache();
+        pending.deltas.iter().for_each(|(partition, delta)| dedup_cache.missed(*partition, delta.offsets.len()));
+        Ok(pushed)
+    }
+
+    /// Learns what the partitions hold, as far as it would be read again and again.
+    async fn catch_up(&self, incoming: &[Incoming<'_>]) -> Result<()> {
+        let by_partition = self.by_partition(incoming).await?;
+        let behind: Vec<_> = {
+            let dedup_cache = self.inner.dedup_cache();
+            by_partition.iter().filter_map(|(partition, _)| dedup_cache.behind(partition.id)).collect()
+        };
+        if behind.is_empty() {
+            return Ok(());
+        }
+        // If all connections are in transactions that wait for this, it is read on the transaction's own.
+        let Ok(session) = timeout(CONNECTION_WAIT, self.inner.db.session()).await else { return Ok(()) };
+        let mut session = session?;
+        self.inner.push.catch_up(&mut session, behind).await?;
+        session.finish().await?;
+        Ok(())
+    }
+
+    /// As [`push_in`](Self::push_in), for who commits the transaction: what is to be remembered then is added to `lessons`.
+    pub(crate) async fn push_uncommitted(
+        &self,
+        conn: &mut PgConnection,
+        messages: &[NewMessage],
+        pending: &mut PendingHashes,
+    ) -> Result<Vec<Pushed>> {
+        let incoming = messages.iter().map(Incoming::of).collect::<Result<Vec<_>>>()?;
+        self.push_incoming(conn, &incoming, pending).await
+    }
+
+    async fn push_incoming(
+        &self,
+        conn: &mut PgConnection,
+        incoming: &[Incoming<'_>],
+        pending: &mut PendingHashes,
+    ) -> Result<Vec<Pushed>> {
+        let inner = &self.inner;
+        for _ in 0..REOPENED_MAX {
+            let mut by_partition: Vec<(Arc<PartitionRef>, Vec<usize>)> = self.by_partition(incoming).await?;
+            by_partition.sort_by_key(|(partition, _)| partition.id);
+            let writes = by_partition
+                .iter()
+                .map(|(partition, indexes)| self.push_write(partition, indexes, incoming))
+                .collect::<Result<Vec<PushWrite>>>()?;
+            let wake_ups: Vec<wake::WakeUp> =
+                by_partition.iter().map(|(partition, _)| partition.pushed(&inner.channel)).collect();
+            let wake_ups = wake::Wake::notifications(&wake_ups);
+            let outcomes =
+                inner.push.append_uncommitted(conn, &writes.iter().collect::<Vec<_>>(), &wake_ups, pending).await?;
+            if outcomes.contains(&PushOutcome::Gone) {
+                for ((partition, _), _) in
+                    by_partition.iter().zip(&outcomes).filter(|(_, outcome)| **outcome == PushOutcome::Gone)
+                {
+                    inner.partitions.forget(&partition.queue);
+                    inner.dedup_cache().forget(partition.id);
+                }
+                if outcomes.iter().all(|outcome| *outcome == PushOutcome::Gone) {
+                    continue;
+                }
+                return Err(Error::RolledBack { reason: "a queue was changed by somebody else meanwhile".to_owned() });
+            }
+            if outcomes.contains(&PushOutcome::InMaintenance) {
+                let reason = "pushes are under maintenance, and a transaction cannot wait for its end".to_owned();
+                return Err(Error::RolledBack { reason });
+            }
+            let mut answers: Vec<Option<Pushed>> = incoming.iter().map(|_| None).collect();
+            for ((partition, indexes), outcome) in by_partition.iter().zip(outcomes) {
+                for (index, pushed) in self.answers(partition, indexes, &outcome, incoming) {
+                    answers[index] = Some(pushed);
+                }
+            }
+            return Ok(answers.into_iter().flatten().collect());
+        }
+        Err(Error::RolledBack { reason: "a queue is being deleted".to_owned() })
+    }
+
+    /// The messages by partition.
+    async fn by_partition(&self, incoming: &[Incoming<'_>]) -> Result<Vec<(Arc<PartitionRef>, Vec<usize>)>> {
+        let mut names: Vec<(&str, &str)> = Vec::new();
+        let mut by_partition: Vec<Vec<usize>> = Vec::new();
+        let mut known: HashMap<(&str, &str), usize> = HashMap::new();
+        for (index, incoming_message) in incoming.iter().enumerate() {
+            let name = (incoming_message.message.queue.as_str(), incoming_message.message.batch());
+            let at = *known.entry(name).or_insert_with(|| {
+                names.push(name);
+                by_partition.push(Vec::new());
+                names.len() - 1
+            });
+            by_partition[at].push(index);
+        }
+        let partitions = self.inner.open(&names).await?;
+        Ok(partitions.into_iter().zip(by_partition).collect())
+    }
+
+    fn push_write(
+        &self,
+        partition: &Arc<PartitionRef>,
+        indexes: &[usize],
+        incoming: &[Incoming<'_>],
+    ) -> Result<PushWrite> {
+        let encryption = |index: &usize| {
+            let Incoming { message, id, transaction_id } = &incoming[*index];
+            Ok(StoredMessage {
+                id: *id,
+                transaction_id: transaction_id.clone(),
+                hash: hash(transaction_id),
+                payload: self.inner.encryption.close(
+                    partition.encrypted,
+                    &label(partition, &incoming[*index]),
+                    message.payload.get(),
+                )?,
+                trace_id: message.trace_id.clone(),
+                producer: message.producer.clone(),
+            })
+        };
+        let messages = indexes.iter().map(encryption).collect::<Result<Vec<_>>>()?;
+        Ok(PushWrite { partition: partition.clone(), messages, drains: false })
+    }
+
+    /// Sends the messages of one partition: in order, and so one load after another.
+    async fn send(
+        &self,
+        mut partition: Arc<PartitionRef>,
+        indexes: Vec<usize>,
+        incoming: &[Incoming<'_>],
+    ) -> Result<Vec<(usize, Pushed)>> {
+        let mut answers = Vec::with_capacity(indexes.len());
+        let mut rest = indexes.as_slice();
+        let mut reopened = 0;
+        while !rest.is_empty() {
+            let mut bytes = 0;
+            let fits = rest.iter().take(WRITE_MAX).take_while(|index| {
+                let before = bytes;
+                bytes += incoming[**index].bytes();
+                before == 0 || bytes <= WRITE_BYTES_MAX
+            });
+            let (write, later) = rest.split_at(fits.count());
+            let outcome = self.inner.pushes.submit(self.push_write(&partition, write, incoming)?).await?;
+            match outcome {
+                PushOutcome::Gone if reopened < REOPENED_MAX => {
+                    reopened += 1;
+                    self.inner.partitions.forget(&partition.queue);
+                    self.inner.dedup_cache().forget(partition.id);
+                    let name = (partition.queue.clone(), partition.name.clone());
+                    let reopened = self.inner.open(&[(&name.0, &name.1)]).await?;
+                    partition = reopened.into_iter().next().unwrap_or(partition);
+                }
+                PushOutcome::InMaintenance if !self.buffer_messages(&partition, write, incoming).await? => {}
+                outcome => {
+                    answers.extend(self.answers(&partition, write, &outcome, incoming));
+                    rest = later;
+                }
+            }
+        }
+        Ok(answers)
+    }
+
+    fn answers(
+        &self,
+        partition: &PartitionRef,
+        indexes: &[usize],
+        outcome: &PushOutcome,
+        incoming: &[Incoming<'_>],
+    ) -> Vec<(usize, Pushed)> {
+        let answer = |(at, index): (usize, &usize)| {
+            let incoming_message = &incoming[*index];
+            let (status, message_id) = match outcome {
+                PushOutcome::Stored(originals) => match originals.get(at).copied().flatten() {
+                    Some(original) => (PushStatus::Duplicate, original),
+                    None => (PushStatus::Queued, incoming_message.id),
+                },
+                PushOutcome::InMaintenance => (PushStatus::Buffered, incoming_message.id),
+                PushOutcome::Full(stored) => match stored.get(at).copied().flatten() {
+                    Some(id) if id == incoming_message.id => (PushStatus::Queued, id),
+                    Some(original) => (PushStatus::Duplicate, original),
+                    None => (
+                        PushStatus::Failed(format!("queue {:?} has its maxSize", partition.queue)),
+                        incoming_message.id,
+                    ),
+                },
+                PushOutcome::Gone => {
+                    (PushStatus::Failed(format!("queue {:?} is being deleted", partition.queue)), incoming_message.id)
+                }
+            };
+            let transaction_id = incoming_message.transaction_id.clone();
+            (
+                *index,
+                Pushed { status, message_id, transaction_id, partition_id: self.inner.ids.partition(partition.id) },
+            )
+        };
+        indexes.iter().enumerate().map(answer).collect()
+    }
+
+    /// Keeps messages until maintenance ends. `false`: it has.
+    async fn buffer_messages(
+        &self,
+        partition: &PartitionRef,
+        indexes: &[usize],
+        incoming: &[Incoming<'_>],
+    ) -> Result<bool> {
+        let mut payloads = Vec::with_capacity(indexes.len());
+        for index in indexes {
+            let incoming_message = &incoming[*index];
+            payloads.push(self.inner.encryption.close(
+                partition.encrypted,
+                &label(partition, incoming_message),
+                incoming_message.message.payload.get(),
+            )?);
+        }
+        let each = || indexes.iter().map(|index| &incoming[*index]);
+        let mut session = self.inner.db.session().await?;
+        let kept = sqlx::query_scalar(&self.inner.sql.buffer_messages)
+            .bind(&partition.queue)
+            .bind(&partition.name)
+            .bind(partition.encrypted)
+            .bind(each().map(|incoming_message| incoming_message.id).collect::<Vec<_>>())
+            .bind(each().map(|incoming_message| incoming_message.transaction_id.as_str()).collect::<Vec<_>>())
+            .bind(each().map(|incoming_message| incoming_message.message.trace_id.as_deref()).collect::<Vec<_>>())
+            .bind(each().map(|incoming_message| incoming_message.message.producer.as_deref()).collect::<Vec<_>>())
+            .bind(payloads)
+            .fetch_one(&mut *session)
+            .await?;
+        session.finish().await?;
+        Ok(kept)
+    }
+}
+
+/// What the payload of a draft is bound to.
+fn label<'a>(partition: &'a PartitionRef, incoming_message: &'a Incoming<'_>) -> Label<'a> {
+    Label {
+        queue: &partition.queue,
+        partition: &partition.name,
+        transaction_id: &incoming_message.transaction_id,
+        id: incoming_message.id,
+    }
+}

@@ -1,0 +1,7 @@
+//! What lies in the database and how long: statements, partitions, encryption, retention.
+
+pub(crate) mod encryption;
+pub(crate) mod partition_ref;
+pub(crate) mod retention;
+pub(crate) mod schedule;
+pub(crate) mod statements;
