@@ -21,6 +21,7 @@ use crate::flow::{Flow, Inner};
 use crate::list::counts;
 use crate::standing::{ExecutionStatus, HealthStatus, RecommendedAction, StepCounts};
 use crate::state::{StepState, TaskState};
+use crate::stored::{self, task_state, unknown};
 use crate::template::{StepKind, Template};
 
 /// Steps of a task that one answer has at most.
@@ -180,7 +181,7 @@ impl Flow {
         let (Some(detail), Some(head)) = (details.first(), rows.first()) else { return Ok(None) };
         let Some(kept) = self.inner.numbered(detail.try_get("template_id")?).await? else { return Ok(None) };
         let StepPage { steps, next: steps_next } = page(&rows, &kept.template)?;
-        let letter: String = head.try_get("task_state")?;
+        let stored: String = head.try_get("task_state")?;
         let summary = TaskSummary {
             task_uuid: task,
             name: kept.template.name.clone(),
@@ -188,7 +189,7 @@ impl Flow {
             version: kept.template.version.clone(),
             updated_at: head.try_get("updated_at")?,
             completed_at: head.try_get("task_ended_at")?,
-            ..TaskSummary::standing(detail, task, &letter, &counts(head)?)?
+            ..TaskSummary::standing(detail, task, &stored, &counts(head)?)?
         };
         let context = json(detail, "context")?.unwrap_or_else(|| RawValue::NULL.to_owned());
         Ok(Some(Task { summary, context, steps, steps_next }))
@@ -307,15 +308,15 @@ impl Place {
 }
 
 impl TaskSummary {
-    /// What a task is, from its detail, and how it stands, by the letter of its row and its steps. Its names and times are still missing.
+    /// What a task is, from its detail, and how it stands, by the state of its row and its steps. Its names and times are still missing.
     pub(crate) fn standing(
         detail: &PgRow,
         task_uuid: Uuid,
-        letter: &str,
+        stored: &str,
         counts: &StepCounts,
     ) -> sqlx::Result<TaskSummary> {
         let created_at = detail.try_get("created_at")?;
-        let ended = task_state(letter);
+        let ended = task_state(stored).ok_or_else(|| unknown("task state", stored))?;
         Ok(TaskSummary {
             task_uuid,
             status: ended.unwrap_or_else(|| counts.open_state()),
@@ -346,32 +347,13 @@ impl TaskSummary {
     }
 }
 
-/// The state of a task that has ended, by the letter of its row. `None`: it is open.
-pub(crate) fn task_state(letter: &str) -> Option<TaskState> {
-    match letter {
-        "c" => Some(TaskState::Complete),
-        "e" => Some(TaskState::Error),
-        "x" => Some(TaskState::Cancelled),
-        "m" => Some(TaskState::ResolvedManually),
-        _ => None,
-    }
-}
-
 /// The state of a row's step. `None`: the row has none.
 fn step_state(row: &PgRow) -> Result<Option<StepState>> {
-    let Some(letter) = row.try_get::<Option<String>, _>("state")? else { return Ok(None) };
-    Ok(Some(match letter.as_str() {
-        "r" => StepState::Enqueued,
-        "i" => StepState::InProgress,
-        // What waited for its next attempt can be claimed as soon as that is due.
-        "w" if row.try_get("due")? => StepState::Enqueued,
-        "w" => StepState::WaitingForRetry,
-        "c" => StepState::Complete,
-        "e" => StepState::Error,
-        "x" => StepState::Cancelled,
-        "m" => StepState::ResolvedManually,
-        _ => StepState::Pending,
-    }))
+    let Some(word) = row.try_get::<Option<&str>, _>("state")? else { return Ok(None) };
+    let state = stored::step_state(word).ok_or_else(|| unknown("step state", word))?;
+    // A step that waited for a retry can be claimed as soon as that is due.
+    let due = state == StepState::WaitingForRetry && row.try_get("due")?;
+    Ok(Some(if due { StepState::Enqueued } else { state }))
 }
 
 fn step(row: &PgRow, state: StepState, template: &Template) -> Result<TaskStep> {
