@@ -250,7 +250,7 @@ async fn idle_connections_keep_nobody_out() {
     let began = Instant::now();
     assert_eq!(get(address, "/health/live").await.status, 200);
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-    let warned = reveille.line("the limit of connections is reached").await;
+    let warned = reveille.line("connection limit reached").await;
     assert!(warned.contains("limit=64"), "{warned}");
 
     // One peer may have nine tenths of the places.
