@@ -72,7 +72,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// The wake engine: how soon waiters look, what waiting costs, what ringing costs.
+    /// The wake engine: how soon waiters poll, the cost of waiting, the cost of notifying.
     Wake(Run),
     /// The durable provider under duroxide's runtime: how fast, at what price, and against its peers.
     Durable(durable::DurableRun),

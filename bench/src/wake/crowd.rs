@@ -15,7 +15,7 @@ use crate::server::Server;
 pub(super) const NAME: &str = "ten thousand waiters";
 const WAITERS: usize = 10_000;
 const GROUPS: usize = 100;
-/// Without looks for this long the waiters have settled.
+/// Waiters without a poll for this long are idle.
 const CALM: Duration = Duration::from_millis(100);
 
 /// Parks them, then gives each a job.
@@ -65,7 +65,7 @@ pub(crate) async fn run(server: &Server, report: &mut Report) -> Result<()> {
         .perhaps("park_statements", parking_statements)
         .number("enqueue_ms", enqueued.as_secs_f64() * 1_000.0)
         .number("served_ms", served.as_secs_f64() * 1_000.0)
-        .number("looks", (jobs.claims.counts().polls - polls) as f64)
+        .number("polls", (jobs.claims.counts().polls - polls) as f64)
         .perhaps("serve_statements", statements);
     report.result(NAME, "reveille", figures);
     Ok(())

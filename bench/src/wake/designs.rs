@@ -1,7 +1,7 @@
 //! Three designs of waking side by side, with eight waiters of one queue.
 //!
-//! Competing (Reveille's): one ring, one look for the whole group. Polling after every wake: the same, and then ten looks
-//! a second for a minute. Broadcast: one ring, one look by everybody.
+//! Competing (Reveille's): one wake-up, one poll for the whole group. Polling after every wake-up: the same, and then ten
+//! polls a second for a minute. Broadcast: one wake-up, one poll by every waiter.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
@@ -23,7 +23,7 @@ pub(super) const NAME: &str = "designs of waking";
 const WAITERS: usize = 8;
 /// Between two jobs, or two bursts: all waiters are back, and the channel is quiet.
 const PACE: Duration = Duration::from_millis(30);
-/// Without looks for this long the waiters have settled.
+/// Waiters without a poll for this long are idle.
 const CALM: Duration = Duration::from_millis(20);
 
 /// How jobs arrive.
@@ -103,8 +103,8 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
             let these = &measured[&(*design, shape)];
             let per_item = |count: f64| count / these.claimed.len() as f64;
             let figures = latencies(Figures::default(), &these.claimed)
-                .number("looks_per_item", per_item(these.polls as f64))
-                .number("empty_looks_per_item", per_item(these.empty_polls as f64))
+                .number("polls_per_item", per_item(these.polls as f64))
+                .number("empty_polls_per_item", per_item(these.empty_polls as f64))
                 .perhaps("statements_per_item", these.statements.map(per_item));
             report.result(workload, design, figures);
         }

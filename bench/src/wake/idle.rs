@@ -17,7 +17,7 @@ const WAITERS: usize = 8;
 const QUEUES: [&str; 2] = ["idle a", "idle b"];
 /// How often each waiter comes back.
 const RETURN: Duration = Duration::from_secs(1);
-/// Without looks for this long the waiters have settled.
+/// Waiters without a poll for this long are idle.
 const CALM: Duration = Duration::from_millis(1_500);
 
 /// Eight waiters in two groups that come back every second.
@@ -42,7 +42,7 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
     let (statements, wal) = server.since(&mark).await?;
     let figures = Figures::default()
         .perhaps("statements", statements)
-        .number("looks", (jobs.claims.counts().polls - polls) as f64)
+        .number("polls", (jobs.claims.counts().polls - polls) as f64)
         .number("wal_bytes", wal)
         .count("waiters", WAITERS)
         .count("groups", QUEUES.len())

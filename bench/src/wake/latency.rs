@@ -64,7 +64,7 @@ pub(crate) async fn within_one_process(server: &Server, run: &Run, report: &mut 
     let figures = latencies(Figures::default(), &claimed)
         .number("submit_p50_ms", whole.quantile(0.5))
         .number("submit_p99_ms", whole.quantile(0.99))
-        .number("looks_per_item", (counts.polls - before.polls) as f64 / samples as f64);
+        .number("polls_per_item", (counts.polls - before.polls) as f64 / samples as f64);
     report.result(ONE, "reveille", figures);
     report.result(ONE, "the claim statement alone", latencies(Figures::default(), &alone));
     report.target("one-process wake p50 ms", Goal::AtMost(0.7), claimed.quantile(0.5));
@@ -113,7 +113,7 @@ pub(crate) async fn across_processes(server: &Server, run: &Run, report: &mut Re
             .number("submit_p99_ms", whole.quantile(0.99));
         let figures = match receiver {
             Receiver::ByHand => figures,
-            _ => figures.number("looks_per_item", *polls as f64 / claimed.len() as f64),
+            _ => figures.number("polls_per_item", *polls as f64 / claimed.len() as f64),
         };
         report.result(TWO, name, figures);
     }
@@ -162,7 +162,7 @@ async fn by_hand(
     let at = timeout(PATIENCE, claiming).await.map_err(|_| "jobs claimed by hand went missing")???;
     let (mut claimed, mut whole) = (Latencies::default(), Latencies::default());
     for (id, sent) in sent {
-        let at = *at.get(&id).ok_or("a job was claimed by nobody")?;
+        let at = *at.get(&id).ok_or("a job was not claimed")?;
         claimed.push(since(sent.committed, at));
         whole.push(since(sent.submitted, at));
     }
@@ -207,7 +207,7 @@ impl Claims {
         for _ in 0..waiters {
             let (jobs, tell) = (jobs.clone(), tell.clone());
             tasks.spawn(async move {
-                // It ends with its task, or with an engine that is closed: whoever waits for a job notices.
+                // Ends with its task or with the engine; a consumer that waits for a job notices.
                 while let Ok(Some(job)) = jobs.claim(QUEUE, LEASE, Instant::now() + LEASE).await {
                     if tell.send((job.id, SystemTime::now())).is_err() || jobs.done(QUEUE, &job).await.is_err() {
                         return;
@@ -225,7 +225,7 @@ impl Claims {
                 return Ok(at);
             }
             let told = timeout(PATIENCE, self.told.recv()).await.ok().flatten();
-            let (id, at) = told.ok_or("a job was claimed by nobody in time")?;
+            let (id, at) = told.ok_or("a job was not claimed in time")?;
             self.early.insert(id, at);
         }
     }

@@ -1,8 +1,8 @@
-//! The wake engine: how soon waiters look, what waiting costs, what ringing costs.
+//! The wake engine: how soon waiters poll, the cost of waiting, the cost of notifying.
 //!
-//! Most workloads run the example product of the wake crate, a job queue, so that what is measured is what a reader can
-//! read. The peers are the ways to do without the engine: `NOTIFY` in every transaction, `LISTEN` and a claim by hand, and
-//! the two other designs of waking (every waiter looks; poll for a minute after every wake).
+//! Most workloads run the example product of the wake crate, a job queue. The peers are ways to do without the engine:
+//! `NOTIFY` in every transaction, `LISTEN` and a hand-written claim, and two other designs (every waiter polls; polling
+//! for a minute after every wake-up).
 
 mod crowd;
 mod designs;
@@ -11,7 +11,7 @@ mod idle;
 #[path = "../../../crates/wake/examples/jobs/jobs.rs"]
 mod jobs;
 mod latency;
-mod ringing;
+mod notifying;
 mod second_process;
 mod writer;
 
@@ -30,14 +30,14 @@ use crate::{Result, Run};
 
 /// The lease of a claimed job: longer than any run, so that no lease ends within one.
 const LEASE: Duration = Duration::from_secs(3_600);
-/// How long to wait for a job, or for waiters to settle, before the run fails.
+/// How long to wait for a job, or for waiters to become idle, before the run fails.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often to look whether waiters have settled.
+/// How often to check whether waiters are idle.
 const GLANCE: Duration = Duration::from_millis(2);
 
 /// What `--quick` leaves out.
-const QUICK: &str = "quick: a tenth of the samples, ringing at 1 and 32 writers only, fewer and shorter rounds, \
-                     idle for 10 s instead of 60 s, the designs of waking in one round and watched for 3 s afterwards instead of 30 s";
+const QUICK: &str = "quick: a tenth of the samples, notifying with 1 and 32 writers only, fewer and shorter rounds, \
+                     idle for 10 s instead of 60 s, the wake-up designs in one round and watched for 3 s afterwards instead of 30 s";
 
 /// Runs every workload.
 pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Result<()> {
@@ -58,8 +58,8 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
     if run.begins(designs::NAME) {
         designs::run(server, run, report).await?;
     }
-    if run.begins(ringing::NAME) {
-        ringing::run(server, run, report).await?;
+    if run.begins(notifying::NAME) {
+        notifying::run(server, run, report).await?;
     }
     if run.begins(writer::NAME) {
         writer::run(server, run, report).await?;
@@ -91,7 +91,7 @@ async fn start_jobs(server: &Server, connections: u32, schema: &pg::Schema, opti
     Ok(jobs)
 }
 
-/// Waits until so many waiters are there and no look has been made for `calm`.
+/// Waits until there are so many waiters and no poll has been made for `calm`.
 async fn settle(jobs: &Jobs, waiters: usize, calm: Duration) -> Result<()> {
     let give_up = Instant::now() + PATIENCE + calm;
     let (mut polls, mut since) = (jobs.claims.counts().polls, Instant::now());

@@ -15,7 +15,7 @@ use crate::{Result, Run};
 /// The name of this workload.
 pub(super) const NAME: &str = "grouped enqueue";
 const SUBMITTERS: [usize; 4] = [1, 16, 64, 256];
-/// The flight's statement, as the server's statistics show it.
+/// The statement of a batch, as pg_stat_statements shows it.
 const STATEMENT: &str = ".enqueue(";
 
 /// Enqueues jobs by 1 to 256 callers.
@@ -35,7 +35,7 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
                 submitters.spawn(async move {
                     let mut count = 0;
                     while Instant::now() < until {
-                        jobs.enqueue("flights", "job", Duration::ZERO).await?;
+                        jobs.enqueue("batches", "job", Duration::ZERO).await?;
                         count += 1;
                     }
                     Ok(count)
@@ -58,7 +58,7 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
             .count("submitters", submitters)
             .number("jobs_per_s", rate.median())
             .number("spread", rate.spread())
-            .number("members_per_flight", writes.median())
+            .number("writes_per_batch", writes.median())
             .number("wal_bytes_per_job", wal.median());
         report.result(NAME, "reveille", figures);
     }

@@ -30,19 +30,19 @@ pub async fn run(cli: Cli) -> Result<(), Error> {
     }
 }
 
-/// Says something to whoever typed the command. A closed standard output is nobody to talk to, and no reason to stop.
+/// Prints a line to standard output. A closed standard output is ignored.
 pub(crate) fn say(text: impl std::fmt::Display) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }
 
-/// The database that `settings` name, not yet connected to.
+/// The configured database, not yet connected.
 pub(crate) fn open_configured(settings: &Database) -> Result<pg::Database, Error> {
     let url = settings.url().ok_or(Error::NoDatabase)?;
     open(url.reveal(), settings.options())
 }
 
-/// The database at `url`, not yet connected to.
+/// The database at `url`, not yet connected.
 fn open(url: &str, options: pg::Options) -> Result<pg::Database, Error> {
     pg::Database::connect_lazy(url, options).map_err(|error| Error::database("opening the database", error))
 }

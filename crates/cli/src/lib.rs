@@ -1,10 +1,10 @@
 //! The `reveille` program as a library, for its `main` and its tests.
 //!
-//! - [`config`] is everything that can be set, and the only reader of the environment.
+//! - [`config`] has all settings, and is the only module that reads the environment.
 //! - [`commands`] are `up`, `serve`, `migrate`, `doctor` and `durable`.
-//! - [`http`] is the server that the products mount into.
+//! - [`http`] is the server into which the products are mounted.
 //!
-//! Nothing here is meant for other programs: the products are crates of their own.
+//! It is not for other programs: the products are crates of their own.
 
 pub mod commands;
 pub mod config;

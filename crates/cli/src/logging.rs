@@ -1,6 +1,7 @@
-//! Log lines on stderr, so that stdout stays what a command answers.
+//! Logs to stderr; stdout has only the output of a command.
 //!
-//! Nothing here filters secrets out: none may get in. URLs are [`crate::config::SecretUrl`]s and statements are not logged.
+//! Secrets are not filtered here: they must not be logged at all. URLs are [`crate::config::SecretUrl`]s, and statements
+//! are not logged.
 
 use std::io::IsTerminal as _;
 
@@ -8,7 +9,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::error::Error;
 
-/// Starts logging what `filter` names. Once per process.
+/// Starts logging with this filter. Once per process.
 pub(crate) fn start(filter: &str) -> Result<(), Error> {
     let filter = EnvFilter::builder()
         .parse(filter)

@@ -1,13 +1,13 @@
--- Writes rows. Every system of the ringing workload calls it, so that their writes are the same. Outcomes: `ok`.
+-- Writes rows. Every system of the notifying workload calls it, so that their writes are the same. Outcomes: `ok`.
 create or replace function {schema}.write(
-    flight uuid, channels text[], payloads text[], patient boolean, bodies text[]
+    batch uuid, channels text[], payloads text[], patient boolean, bodies text[]
 ) returns table (outcomes text[], backend integer)
 language plpgsql
 as $$
 begin
     insert into {schema}.written (body) select unnest(bodies);
     outcomes := array_fill('ok'::text, array[cardinality(bodies)]);
-    backend := {schema}.finish_batch(flight, outcomes, channels, payloads);
+    backend := {schema}.finish_batch(batch, outcomes, channels, payloads);
     return next;
 end
 $$;

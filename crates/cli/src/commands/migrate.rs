@@ -1,7 +1,7 @@
-//! `reveille migrate`: the schema, up to date.
+//! `reveille migrate`: brings the schema up to date.
 //!
-//! The server migrates by itself when it starts. This command is for those who want to look first, who deploy in steps, or
-//! whose server has no right to create tables.
+//! The server migrates when it starts. This command is for reviewing migrations first, for deployments in steps, and for
+//! servers without the right to create tables.
 
 use std::io::Write as _;
 
@@ -10,7 +10,7 @@ use pg::migrate::Step;
 use super::say;
 use crate::{config::Migrate, error::Error, products};
 
-/// Migrates, or does what was asked for instead.
+/// `reveille migrate`.
 pub(super) async fn run(args: Migrate) -> Result<(), Error> {
     let schema = args.database.schema()?;
     let migrator = products::migrator(&schema);
@@ -20,7 +20,7 @@ pub(super) async fn run(args: Migrate) -> Result<(), Error> {
     }
     let failed = |doing| move |error| Error::database(doing, error);
     let url = args.database.url().ok_or(Error::NoDatabase)?;
-    // Somebody waits for the answer: a database that is away is an error here, at once.
+    // Interactive: an unreachable database is an error at once.
     let database = pg::Database::connect(url.reveal(), args.database.options()).await;
     let database = database.map_err(failed("connecting to the database"))?;
     if args.verify {

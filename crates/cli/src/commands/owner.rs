@@ -1,8 +1,8 @@
-//! Who a private PostgreSQL belongs to.
+//! The lock on the data directory of a private PostgreSQL.
 //!
-//! Two `reveille up` on one data directory would share one PostgreSQL, and whichever ends first would stop it under the
-//! other. So `up` holds a lock on a file in the directory for as long as it runs. The system gives the lock up when its
-//! process ends, however that happens: there is nothing stale to clean up.
+//! Two `reveille up` on one data directory would share one PostgreSQL, and the first to end would stop it under the other.
+//! So `up` holds a lock on a file in the directory while it runs. The system releases the lock when the process ends, so
+//! there is never a stale one.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -16,10 +16,10 @@ use rustix::fs::OFlags;
 
 use crate::error::Error;
 
-/// The file that is locked. It holds the owner's process id.
+/// The locked file. It contains the owner's process id.
 const FILE: &str = "owner";
 
-/// More than a process id has.
+/// More digits than a process id has.
 const MAX_DIGITS: u64 = 32;
 
 /// The right to start and stop the PostgreSQL of a data directory, until it is dropped.
@@ -28,17 +28,17 @@ pub(super) struct Owner {
     _locked: File,
 }
 
-/// Who holds a data directory.
+/// The holder of a data directory.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Holder {
-    /// Nobody.
-    Nobody,
+    /// Not locked.
+    None,
     /// A process; `None` if it has not written its id yet.
     Process(Option<u32>),
 }
 
 impl Owner {
-    /// Takes a directory.
+    /// Locks a directory.
     pub(super) fn take(directory: &Directory) -> Result<Self, Error> {
         let dir = directory.path();
         let mut file = directory.open_owner()?;
@@ -55,16 +55,16 @@ impl Owner {
     }
 }
 
-/// Who holds `dir`, without taking it.
+/// The holder of `dir`, without locking it.
 pub(super) fn holder(dir: &Path) -> io::Result<Holder> {
-    // A user who may write to the directory could have put a link there.
+    // A user with write access to the directory could have placed a link there.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     match OpenOptions::new().read(true).custom_flags(flags).open(dir.join(FILE)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Holder::Nobody),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Holder::None),
         Err(error) => Err(error),
-        // Shared, so that two who look do not see each other; given up at once.
+        // Shared, so that two checks do not see each other; released at once.
         Ok(file) => match file.try_lock_shared() {
-            Ok(()) => Ok(Holder::Nobody),
+            Ok(()) => Ok(Holder::None),
             Err(TryLockError::WouldBlock) => Ok(Holder::Process(written(file))),
             Err(TryLockError::Error(error)) => Err(error),
         },
@@ -87,20 +87,20 @@ fn unusable(dir: &Path) -> impl Fn(io::Error) -> Error + use<'_> {
 mod tests {
     use super::*;
 
-    /// A directory has one owner at a time, who is named to the others, and is free again when the owner is gone.
+    /// A directory has one owner at a time, which is named to the others, and is free again when the owner is gone.
     /// Locks of one process on two open files exclude each other like those of two processes.
     #[tokio::test]
     async fn a_directory_has_one_owner_at_a_time() {
         // Root's temporary folder may be closed to the user that would run a server.
         let dir = Path::new("/tmp").join(format!("reveille owner {}", std::process::id()));
-        assert_eq!(holder(&dir).expect("looked at"), Holder::Nobody);
+        assert_eq!(holder(&dir).expect("looked at"), Holder::None);
         let directory = Directory::open(&dir).await.expect("made");
         let first = Owner::take(&directory).expect("free");
         assert_eq!(holder(&dir).expect("looked at"), Holder::Process(Some(std::process::id())));
         let said = Owner::take(&directory).expect_err("taken").to_string();
         assert!(said.contains(&format!("(process {})", std::process::id())), "{said}");
         drop(first);
-        assert_eq!(holder(&dir).expect("looked at"), Holder::Nobody);
+        assert_eq!(holder(&dir).expect("looked at"), Holder::None);
         Owner::take(&directory).expect("free again");
         std::fs::remove_dir_all(&dir).expect("removed");
     }

@@ -7,10 +7,10 @@ use pg::embedded::{self, Directory, Installation, Wanted};
 use super::say;
 use crate::{config, error::Error};
 
-/// The database that `reveille up` makes and uses.
+/// The database of `reveille up`.
 const DATABASE: &str = "reveille";
 
-/// Becomes psql, connected to the PostgreSQL that runs in the data directory.
+/// Executes psql, connected to the PostgreSQL that runs in the data directory.
 pub(super) async fn run(args: config::Psql) -> Result<(), Error> {
     let data_dir = args.embedded.data_dir()?;
     let not_running = || Error::NotRunning { dir: data_dir.clone() };
@@ -24,15 +24,13 @@ pub(super) async fn run(args: config::Psql) -> Result<(), Error> {
         Err(_) => None,
     };
     let Some(psql) = psql else {
-        say(
-            "no psql is installed with the programs of this PostgreSQL; install the client, e.g. `apt-get install postgresql-client`,",
-        );
-        say("or use any other client with this address, which holds the password:");
+        say("psql is not installed; install the client, e.g. `apt-get install postgresql-client`,");
+        say("or use any other client with this URL, which contains the password:");
         say(server.url(DATABASE));
         return Err(Error::NoPsql);
     };
     let mut command = std::process::Command::new(&psql);
-    // What the environment says about another server does not count here.
+    // Variables for another server must not apply.
     for (name, _) in std::env::vars_os() {
         if name.as_encoded_bytes().starts_with(b"PG") {
             command.env_remove(name);

@@ -1,16 +1,15 @@
 //! `reveille up`: everything on one machine, PostgreSQL included.
 //!
-//! The private PostgreSQL lives in the data directory and is started and stopped with the server. It runs apart from the
-//! terminal, so that Ctrl-C reaches only this process, which then stops things in order. If PostgreSQL ends by itself, it is
-//! started again. A process that is killed leaves PostgreSQL running; the next `up` on that directory finds it and carries
-//! on, and `reveille down` stops it. Two on one directory at the same time are refused, because the first to end would stop
-//! the PostgreSQL of both.
+//! The private PostgreSQL lives in the data directory and is started and stopped with the server. It is detached from the
+//! terminal, so that Ctrl-C reaches only this process, which then shuts down in order. If PostgreSQL exits, it is
+//! restarted. A killed `up` leaves PostgreSQL running; the next `up` on that directory attaches to it, and `reveille down`
+//! stops it. A second `up` on one directory fails, because the first to end would stop the PostgreSQL of both.
 //!
-//! The address answers from the first moment, with "starting", while PostgreSQL is downloaded, made and started; and a signal
-//! is obeyed meanwhile.
+//! The address responds at once, with "starting", while PostgreSQL is downloaded, created and started; signals are handled
+//! meanwhile.
 //!
-//! When root runs it, this process keeps root to run PostgreSQL as another user, and the HTTP server is a process of that user
-//! ([`apart`]).
+//! If root runs it, this process stays root to run PostgreSQL as another user, and the HTTP server is a process of that
+//! user ([`server_process`]).
 
 mod postgres;
 mod restart;
@@ -50,7 +49,7 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     }
 
     let data_dir = args.embedded.data_dir()?;
-    // The address first: if it is taken, nothing has been started yet.
+    // The address first: if it is in use, nothing has been started yet.
     let listener = Listener::bind(listen, args.server.max_connections_per_peer()).await?;
     let address = listener.address();
     let directory = Directory::open(&data_dir).await?;
@@ -84,11 +83,11 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     Ok(())
 }
 
-/// What answers on the address.
+/// What serves the address.
 enum Front {
     /// This process.
     Here(Box<Here>),
-    /// Another one, because this one is root's.
+    /// Another one, because this one runs as root.
     ServerProcess(Box<ServerProcess>),
 }
 
@@ -101,7 +100,7 @@ struct Here {
 }
 
 impl Front {
-    /// Answers that PostgreSQL is being started, until `starting` is done.
+    /// Serves "starting PostgreSQL" until `starting` is done.
     async fn answer_during<T>(&mut self, starting: impl Future<Output = T>) -> T {
         match self {
             Front::Here(here) => {
@@ -121,15 +120,15 @@ impl Front {
         }
     }
 
-    /// Ends what answers, when there is nothing to serve.
+    /// Stops serving before the start is complete.
     async fn end(self) {
         if let Front::ServerProcess(mut server_process) = self {
-            // However it ends, there is nothing left to do for it.
+            // Its exit status does not matter.
             let _ = server_process.stop().await;
         }
     }
 
-    /// Serves until a stop is requested. Calls `ready` when it can work.
+    /// Serves until a shutdown is requested. Calls `ready` when it is.
     async fn serve(
         self,
         cluster: &Cluster,
@@ -148,12 +147,12 @@ impl Front {
     }
 }
 
-/// The options of a private PostgreSQL's pool. The way to it is direct, whatever the environment says about another database.
+/// The pool options for a private PostgreSQL: without a pooler, whatever the environment says about another database.
 fn direct(settings: &config::Database) -> pg::Options {
     pg::Options { pooler: false, listen_url: None, ..settings.options() }
 }
 
-/// What is ready, and where to look at it.
+/// The version and the URLs of the server.
 fn greeting(address: SocketAddr) -> String {
     format!(
         "reveille {} is ready\n  \
@@ -164,7 +163,7 @@ fn greeting(address: SocketAddr) -> String {
     )
 }
 
-/// What runs, where it keeps its things, and how it ends.
+/// The URLs, PostgreSQL, its files, and how to stop.
 fn banner(cluster: &pg::embedded::Cluster, address: SocketAddr) -> String {
     format!(
         "{}\n  \

@@ -77,6 +77,6 @@ async fn psql_opens_the_private_postgresql() {
     }
     let said = expect(on(&dir, &["psql", "--pg-bin", without.to_str().expect("a plain path")]), 1).await;
     fs::remove_dir_all(&without).expect("removed");
-    assert!(said.contains("no psql is installed") && said.contains("postgres://reveille:"), "{said}");
+    assert!(said.contains("psql is not installed") && said.contains("postgres://reveille:"), "{said}");
     stop(reveille).await;
 }

@@ -81,7 +81,7 @@ async fn the_end_of_the_server_process_ends_up() {
     signal(listeners(reveille.address().await)[0], "KILL").await;
     let ended = reveille.ended().await;
     assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
-    assert!(ended.said.contains("the server's process has ended with signal: 9"), "{}", ended.said);
+    assert!(ended.said.contains("the server process exited with signal: 9"), "{}", ended.said);
     assert_eq!(dir.postgres(), None, "PostgreSQL was left behind");
 }
 

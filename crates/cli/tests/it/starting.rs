@@ -80,7 +80,7 @@ async fn a_database_that_does_not_run_is_named_at_once() {
     for (number, command) in commands(&url).into_iter().enumerate() {
         let reveille = Reveille::start(command);
         if number < 2 {
-            let line = reveille.line("not usable yet").await;
+            let line = reveille.line("not available yet").await;
             assert!(line.contains(&format!("cannot reach 127.0.0.1:{port}: nothing listens there")), "{line}");
             assert!(!line.contains("max_connections") && !line.contains("hunter2"), "{line}");
             stop(reveille).await;

@@ -183,7 +183,7 @@ async fn a_postgresql_that_dies_is_started_again() {
     for round in 1..=2 {
         let killed = dir.postgres().expect("PostgreSQL runs");
         signal(killed, "KILL").await;
-        let line = reveille.lines("PostgreSQL has ended by itself", round).await;
+        let line = reveille.lines("PostgreSQL exited unexpectedly", round).await;
         assert!(line.contains("postgresql.log"), "{line}");
         reveille.lines("PostgreSQL runs again", round).await;
         assert_ne!(dir.postgres(), Some(killed));

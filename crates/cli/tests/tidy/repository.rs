@@ -105,6 +105,8 @@ fn collect(folder: &Path, prefix: &str, files: &mut Vec<File>) {
             if !foreign && !MADE.contains(&name.as_str()) {
                 collect(&entry.path(), &path, files);
             }
+        } else if name == ".git" {
+            // In a worktree a file, which names the folder of the repository.
         } else if let Ok(bytes) = fs::read(entry.path()) {
             // A file that went away meanwhile is somebody's temporary one.
             files.push(File { path, text: String::from_utf8_lossy(&bytes).into_owned() });

@@ -96,7 +96,7 @@ fn data_dir(dir: &Path) -> Result<Finding, Finding> {
                 "nothing to do: use that one; a second one needs a directory of its own, by --data-dir",
             ));
         }
-        Ok(Holder::Nobody) => {}
+        Ok(Holder::None) => {}
         Err(error) => return fail(format!("{shown} cannot be looked at: {error}"), ELSEWHERE),
     }
     if dir == existing {

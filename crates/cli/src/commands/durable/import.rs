@@ -5,15 +5,15 @@ use durable::import::Source;
 
 use crate::{commands::say, config::Import, error::Error};
 
-/// Imports, or only looks whether that can be done.
+/// `reveille durable import`.
 pub(super) async fn run(args: Import) -> Result<(), Error> {
     let target = args.target()?;
     let source = Source::new(&args.from).map_err(|error| Error::Setting { key: "--from", source: Box::new(error) })?;
     let url = args.database.url().ok_or(Error::NoDatabase)?;
-    // Somebody waits for the answer: a database that is away is an error here, at once.
+    // Interactive: an unreachable database is an error at once.
     let database = pg::Database::connect(url.reveal(), args.database.options()).await;
     let database = database.map_err(|error| Error::database("connecting to the database", error))?;
-    // Before the target is made: whatever stands in the way leaves no trace.
+    // Before the target is created: an obstacle leaves no trace.
     let held = source.survey(&database, &target).await?;
     say(format_args!("schema {:?} holds {held}", args.from));
     if args.dry_run {

@@ -1,8 +1,7 @@
-//! Keeping the private PostgreSQL running.
+//! Restarts the private PostgreSQL.
 //!
-//! A PostgreSQL that ends under the server (killed, crashed, stopped by hand) is started again on the same port, after a
-//! pause that grows while it does not stay up. One that ends again and again will not be mended by further starts: then
-//! everything stops, with the place of its log.
+//! A PostgreSQL that exits while the server runs (killed, crashed, stopped by hand) is restarted on the same port, after a
+//! pause that grows with repeated failures. After [`MAX_FAILURES`] in a row everything stops with the path of its log.
 
 use std::{
     pin::pin,
@@ -25,19 +24,19 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How often PostgreSQL may end, or fail to start, in a row before everything stops.
 const MAX_FAILURES: u32 = 5;
 
-/// A PostgreSQL that ran for this long was well: what ends it then is not what ended it before.
+/// After running for this long, an exit counts as the first failure again.
 const STEADY_AFTER: Duration = Duration::from_secs(60);
 
-/// Between two looks at a PostgreSQL that runs and has closed the watching connection, as it does while it stops or recovers.
+/// How often to check a PostgreSQL that runs and has closed the watching connection, as it does while it stops or recovers.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
 
-/// How long the watching connection may take to be opened before the process is looked at again.
+/// How long the watching connection may take to open before the process is checked again.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 
 /// How long the watching connection may take to be closed.
 const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 
-/// Waits for `serving`, and meanwhile starts PostgreSQL again whenever it has ended.
+/// Waits for `serving`, and meanwhile restarts PostgreSQL whenever it exits.
 ///
 /// # Errors
 /// That of `serving`, or [`Error::PostgresFails`]: then `serving` was asked to stop and has done so.
@@ -68,9 +67,9 @@ pub(super) async fn keep_running(
     served
 }
 
-/// Starts PostgreSQL again whenever it has ended. Returns when that does not help.
+/// Restarts PostgreSQL whenever it exits. Returns after too many failures.
 ///
-/// One connection that carries nothing is held open: its end is the news, so there is nothing to ask for in between.
+/// An idle connection is held open; its end signals the exit, so that no polling is needed.
 async fn watch(cluster: &Cluster, pool: &PgPool) -> Error {
     let mut failures = Failures::started(Instant::now());
     loop {
@@ -86,14 +85,14 @@ async fn watch(cluster: &Cluster, pool: &PgPool) -> Error {
         let Some(pause) = failures.ended(Instant::now()) else {
             return Error::PostgresFails { times: MAX_FAILURES, log };
         };
-        tracing::error!(log = %log.display(), "PostgreSQL has ended by itself; its log may say why; starting it again");
+        tracing::error!(log = %log.display(), "PostgreSQL exited unexpectedly; see its log; restarting it");
         sleep(pause).await;
         match cluster.start_again().await {
             Ok(()) => {
                 failures.is_up(Instant::now());
                 tracing::info!("PostgreSQL runs again");
             }
-            Err(error) => tracing::error!(error = explain(&error), "PostgreSQL could not be started again"),
+            Err(error) => tracing::error!(error = explain(&error), "PostgreSQL could not be restarted"),
         }
     }
 }
@@ -130,10 +129,10 @@ impl Failures {
 mod tests {
     use super::*;
 
-    /// Failures in a row make the pauses grow and end in giving up; a server that was steady starts over, one that ends at once does
-    /// not. The clock is given.
+    /// Pauses grow with failures in a row, which end in giving up; a server that ran for long starts over, one that exits
+    /// at once does not. Time is passed explicitly.
     #[test]
-    fn repeated_failures_are_given_up_and_a_steady_server_starts_over() {
+    fn repeated_failures_end_in_giving_up_and_a_steady_server_starts_over() {
         let start = Instant::now();
         let mut failures = Failures::started(start);
         let pauses: Vec<_> = (0..MAX_FAILURES).map(|_| failures.ended(start)).collect();

@@ -1,12 +1,12 @@
 //! The HTTP server of root's `reveille up`, in a process of its own that is not root.
 //!
-//! Root is needed to run PostgreSQL as another user and to keep the data directory from that user. It is not needed to
-//! answer requests, and a hole in the server must not lead to root. So root's `up` opens the address, starts
-//! itself again as the user that runs PostgreSQL, and hands the address over. It then starts PostgreSQL, tells the other
-//! process where it is, and has no part in any request.
+//! Root is needed to run PostgreSQL as another user and to protect the data directory from that user. It is not needed to
+//! handle requests, and a vulnerability in the server must not give root access. So root's `up` binds the address, starts
+//! itself again as the user that runs PostgreSQL, and passes the socket to it. It then starts PostgreSQL and sends its URL
+//! to the server process; it handles no requests.
 //!
-//! The two talk over a socket, which is the standard input of the other process: first a message with the open address, then lines
-//! of text. If either ends, the other one sees the end of the socket: no server is left behind without its parent.
+//! Both communicate over a socket, the standard input of the server process: first a message with the bound socket, then
+//! lines of text. If one process ends, the other sees the end of the socket: no server outlives its parent.
 
 use std::{
     io::{self, IoSlice, IoSliceMut, Write as _},
@@ -41,21 +41,21 @@ use crate::{
     shutdown::Shutdown,
 };
 
-/// The flag by which the other process knows what it is. It is not for people.
+/// The internal flag that marks the server process.
 const FLAG: &str = "--server-process";
 
-/// The program that runs, wherever it lies: the other user may not be able to reach the folder of its file.
+/// The running program: the other user may not be able to enter its folder.
 const THIS_PROGRAM: &str = "/proc/self/exe";
 
-/// The lines that are sent: where the database is, that it is time to stop, and, the other way, that the server is ready.
+/// The lines of the protocol: to the server process the URL of the database and the request to stop, from it "ready".
 const DATABASE: &str = "database ";
 const STOP: &str = "stop";
 const READY: &str = "ready";
 
-/// The exit code of a server whose parent left without waiting for it.
+/// The exit code of a server process whose parent is gone.
 const ABANDONED: i32 = 1;
 
-/// The other process, as root's `up` sees it. Dropping it kills the process.
+/// The server process, as seen by root's `up`. Dropping it kills the process.
 pub(super) struct ServerProcess {
     child: Child,
     said: tokio::io::Lines<BufReader<OwnedReadHalf>>,
@@ -80,7 +80,7 @@ impl ServerProcess {
         command.stdin(Stdio::from(OwnedFd::from(theirs))).kill_on_drop(true);
         account.run(command.as_std_mut());
         let child = command.spawn()?;
-        // The command holds the other end, too: without it the end of the process would not be seen.
+        // The command holds the other end, too: unless it is dropped, the end of the process is not noticed.
         drop(command);
         send_listener(&ours, &listener.into_std()?)?;
         ours.set_nonblocking(true)?;
@@ -88,8 +88,8 @@ impl ServerProcess {
         Ok(Self { child, said: BufReader::new(said).lines(), tell })
     }
 
-    /// Serves the database at `url` until the process has ended, by itself or because a stop was requested. Calls `ready` when it
-    /// can work.
+    /// Serves the database at `url` until the process exits, by itself or because a shutdown was requested. Calls `ready`
+    /// when it is.
     pub(super) async fn serve(mut self, url: &str, shutdown: &Shutdown, ready: impl FnOnce()) -> Result<(), Error> {
         self.tell(&format!("{DATABASE}{url}")).await;
         let mut ready = Some(ready);
@@ -107,19 +107,19 @@ impl ServerProcess {
         exit_result(status)
     }
 
-    /// Ends the process in order.
+    /// Shuts the process down.
     pub(super) async fn stop(&mut self) -> io::Result<ExitStatus> {
         self.tell(STOP).await;
         self.child.wait().await
     }
 
-    /// Says something. A process that is gone hears nothing, and its end is noticed elsewhere.
+    /// Sends a line. The end of the process is noticed elsewhere.
     async fn tell(&mut self, line: &str) {
         let _ = self.tell.write_all(format!("{line}\n").as_bytes()).await;
     }
 }
 
-/// What the end of the process means. It has said itself what went wrong.
+/// The result for an exit status. The process has printed its error itself.
 fn exit_result(status: io::Result<ExitStatus>) -> Result<(), Error> {
     match status {
         Ok(status) if status.success() => Ok(()),
@@ -128,7 +128,7 @@ fn exit_result(status: io::Result<ExitStatus>) -> Result<(), Error> {
     }
 }
 
-/// The other process: serves whatever database its parent names, on the address that its parent gives.
+/// The server process: serves the database whose URL its parent sends, on the socket that its parent sends.
 pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     let failed = |source| Error::ServerProcess { user: "the server's user".to_owned(), source };
     let shutdown = Shutdown::by_parent()?;
@@ -142,7 +142,7 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     control.set_nonblocking(true).map_err(failed)?;
     let control = tokio::net::UnixStream::from_std(control).map_err(failed)?;
     let (found, database) = oneshot::channel();
-    tokio::spawn(obey(control, found, shutdown.clone()));
+    tokio::spawn(follow_parent(control, found, shutdown.clone()));
 
     let url = answering(&listener, metrics.clone(), &settings.allowed_hosts, None, async |health| {
         health.starting("starting PostgreSQL");
@@ -154,12 +154,13 @@ pub(super) async fn run(args: config::Up) -> Result<(), Error> {
     let Some(url) = url.await else { return Ok(()) };
     let database = open(&url, super::direct(&args.database))?;
     let server = Server { listener, metrics, database, schema, shutdown, settings };
-    // A parent that is gone needs no answer; its end is heard by who obeys it.
+    // The end of the parent is noticed by the task that reads its lines.
     server.run(move || drop(writeln!(tell, "{READY}"))).await
 }
 
-/// Does what the parent says. Its end without a word is a reason to stop in order; after the word, to leave at once, as it did.
-async fn obey(control: tokio::net::UnixStream, found: oneshot::Sender<String>, shutdown: Shutdown) {
+/// Reads the lines of the parent. If the parent ends without a request to stop, shuts down in order; after such a request,
+/// exits at once, as the parent did.
+async fn follow_parent(control: tokio::net::UnixStream, found: oneshot::Sender<String>, shutdown: Shutdown) {
     let mut found = Some(found);
     let mut lines = BufReader::new(control).lines();
     while let Ok(Some(line)) = lines.next_line().await {
@@ -177,18 +178,18 @@ async fn obey(control: tokio::net::UnixStream, found: oneshot::Sender<String>, s
     shutdown.request();
 }
 
-/// Sends an open address to another process.
+/// Sends a bound socket to another process.
 fn send_listener(to: &UnixStream, listener: &TcpListener) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut attached = SendAncillaryBuffer::new(&mut space);
     let listener = [listener.as_fd()];
     attached.push(SendAncillaryMessage::ScmRights(&listener));
-    // At least one byte has to go with it.
+    // At least one byte must accompany it.
     sendmsg(to, &[IoSlice::new(b"\n")], &mut attached, SendFlags::empty())?;
     Ok(())
 }
 
-/// The parent's socket, and the open address that it sends first.
+/// The control socket, and the bound socket that the parent sends first.
 fn inherited() -> io::Result<(UnixStream, TcpListener)> {
     let control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -202,5 +203,5 @@ fn inherited() -> io::Result<(UnixStream, TcpListener)> {
             return Ok((control, TcpListener::from(file)));
         }
     }
-    Err(io::Error::other("the parent process has sent no address to listen on"))
+    Err(io::Error::other("the parent process has sent no socket to listen on"))
 }

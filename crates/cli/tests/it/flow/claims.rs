@@ -157,13 +157,13 @@ async fn what_cannot_be_meant_claims_nothing() {
         (with("namespaces", json!(vec!["x"; 1_001])), "namespaces: there are 1001"),
         (with("steps", json!(["x".repeat(201)])), "steps: "),
         (with("worker", json!("w\u{0}")), "worker: "),
-        (with("worker", Value::Null), "the body cannot be read"),
+        (with("worker", Value::Null), "invalid body"),
         (with("max_steps", json!(0)), "max_steps: "),
         (with("max_steps", json!(1_001)), "max_steps: "),
         (with("lease_ms", json!(1)), "lease_ms: "),
         (with("lease_ms", json!(100_000_000)), "lease_ms: "),
         (with("wait_ms", json!(600_001)), "wait_ms: "),
-        (with("wait_ms", json!(-1)), "the body cannot be read"),
+        (with("wait_ms", json!(-1)), "invalid body"),
         (with("colour", json!(1)), "colour"),
     ];
     for (wish, said) in table {

@@ -103,7 +103,7 @@ async fn a_transaction_that_cannot_be_meant_is_refused() {
     for (body, said) in [
         (json!({}), "operations: there are none"),
         (json!({"operations": []}), "operations: there are none"),
-        (json!({"operations": "push"}), "the body cannot be read"),
+        (json!({"operations": "push"}), "invalid body"),
         (json!({"operations": [good, 7]}), "operations[1]"),
         (json!({"operations": [good, {}]}), "operations[1].type"),
         (json!({"operations": [good, {"type": "pop"}]}), "operations[1].type"),
@@ -111,7 +111,7 @@ async fn a_transaction_that_cannot_be_meant_is_refused() {
         (json!({"operations": [good, {"type": "push", "items": [{"queue": 7}]}]}), "operations[1].items[0].queue"),
         (json!({"operations": [good, {"type": "push", "items": [{"queue": "\0"}]}]}), "NUL"),
         (json!({"operations": [good, {"type": "ack", "transactionId": "t"}]}), "operations[1].partitionId"),
-        (json!({"operations": [good], "requiredLeases": "all"}), "the body cannot be read"),
+        (json!({"operations": [good], "requiredLeases": "all"}), "invalid body"),
         (json!({"operations": [good], "requiredLeases": [{}]}), "requiredLeases[0]"),
         (json!({"operations": [good], "kv": [{"op": "put"}]}), "kv"),
         (json!({"operations": [good], "timers": [{"op": "set"}]}), "timers"),

@@ -54,8 +54,8 @@ async fn options_that_cannot_be_meant_are_refused() {
         (json!({"queue": "q", "options": {"maxSize": 1.5}}), "maxSize"),
         (json!({"queue": "q", "options": {"retentionEnabled": "yes"}}), "retentionEnabled"),
         (json!({"queue": "q", "options": {"encryptionEnabled": true}}), "encryptionEnabled: this server has no"),
-        (json!({"queue": "q", "options": 7}), "the body cannot be read"),
-        (json!("q"), "the body cannot be read"),
+        (json!({"queue": "q", "options": 7}), "invalid body"),
+        (json!("q"), "invalid body"),
     ] {
         assert_refused(&server.post("configure", &body).await, 400, said);
     }

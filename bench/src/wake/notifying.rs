@@ -1,8 +1,8 @@
-//! What ringing costs the writers.
+//! The cost of notifications for writers.
 //!
-//! So many writers, each with one write underway, one commit per write but for the grouped flights. All systems write by the
-//! same statement; they differ in whether and how they ring, and in who sends it: the writer itself on a connection of its
-//! own, or the engine. A second process listens all the time.
+//! A number of writers, each with one write in progress, and one commit per write except for grouped batches. All systems
+//! write with the same statement; they differ in whether and how they notify, and in the sender: the writer itself on a
+//! connection of its own, or the engine. A second process listens all the time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,27 +23,27 @@ use crate::stats::{Rounds, turns};
 use crate::{Result, Run};
 
 /// The name of this workload.
-pub(super) const NAME: &str = "cost of ringing";
+pub(super) const NAME: &str = "cost of notifying";
 /// Writers of the target.
 const MANY: usize = 32;
 /// The bytes of one write.
 const BODY: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
-/// What is rung: a topic that nobody waits for, so that ringing is all that is measured.
+/// The notified topic: it has no waiters, so that only the notification is measured.
 const TOPIC: &str = "written";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum System {
     /// By the writer: a plain INSERT, to see what the common statement itself costs.
     Insert,
-    /// By the writer, no ring.
+    /// By the writer, without notification.
     Silent,
     /// By the writer, NOTIFY in every transaction.
     Notify,
-    /// By the engine, a flight per write, no ring: what flights cost without grouping.
+    /// By the engine, a batch per write, without notification: the cost of batches without grouping.
     SilentWriter,
-    /// By the engine, a flight per write, the adaptive ring.
+    /// By the engine, a batch per write, adaptive notification.
     Adaptive,
-    /// By the engine as it is meant to be used: grouped flights, the adaptive ring.
+    /// By the engine as it is meant to be used: grouped batches, adaptive notification.
     Grouped,
 }
 
@@ -54,11 +54,11 @@ impl System {
     fn name(self) -> &'static str {
         match self {
             System::Insert => "plain INSERT",
-            System::Silent => "no ring",
+            System::Silent => "no notification",
             System::Notify => "NOTIFY in every transaction",
-            System::SilentWriter => "no ring, a flight per write",
-            System::Adaptive => "adaptive ring, a flight per write",
-            System::Grouped => "adaptive ring, grouped flights",
+            System::SilentWriter => "no notification, a batch per write",
+            System::Adaptive => "adaptive notification, a batch per write",
+            System::Grouped => "adaptive notification, grouped batches",
         }
     }
 }
@@ -103,11 +103,11 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
                 .count("writers", writers)
                 .number("writes_per_s", these.rate.median())
                 .number("spread", these.rate.spread())
-                .number("share_of_no_ring", share.median())
+                .number("share_of_no_notification", share.median())
                 .number("share_spread", share.spread());
             let figures = match (system, rate_of(System::SilentWriter)) {
                 (System::Adaptive, Some(mute)) => {
-                    figures.number("share_of_same_flights", these.rate.over(&mute).median())
+                    figures.number("share_of_same_batches", these.rate.over(&mute).median())
                 }
                 _ => figures,
             };
@@ -116,7 +116,7 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
                 .number("wal_bytes_per_write", these.wal.median());
             report.result(NAME, system.name(), figures);
             if writers == MANY && *system == System::Adaptive {
-                let target = "adaptive ringing at 32 writers, % of the no-ring rate";
+                let target = "adaptive notification at 32 writers, % of the rate without notification";
                 report.target(target, Goal::AtLeast(80.0), share.median() * 100.0);
             }
         }
@@ -213,7 +213,7 @@ impl Crew {
     }
 }
 
-/// The write as a flight. It needs no kept outcome, as the writes it is compared with have none.
+/// The write as a batch. It keeps no outcome, like the writes that it is compared with.
 struct Write {
     sql: Sql,
     wake_ups: Option<Channel>,
