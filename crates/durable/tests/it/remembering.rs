@@ -17,7 +17,7 @@ const LEASE: Duration = Duration::from_secs(120);
 /// The steps of a chain.
 const STEPS: u64 = 10;
 /// The statement that loads histories, as statistics show it.
-const LOADS: &str = "h.event_id > k.after";
+const LOADS: &str = "history.event_id > requested.after_event";
 /// The statements of the two gauges.
 const GAUGES: [&str; 2] = ["as messages", "as instances"];
 

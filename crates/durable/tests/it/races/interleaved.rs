@@ -79,8 +79,9 @@ async fn an_activity_that_ends_during_a_delete_tells_nobody() {
     fetch_work(&provider, LEASE).await;
     let mut side = Side::begin(&db).await;
     let acked = db.schema().sql(
-        "select {schema}.ack_work(false, array['a'], array[q.id], array[q.lock_token], array[false], array['a'], array[$1])
-         from {schema}.worker_queue q",
+        "select {schema}.ack_work(
+             false, array[row('a', activity.id, activity.lock_token, false, 'a', $1)::{schema}.finished_activity])
+         from {schema}.worker_queue activity",
     );
     let item = serde_json::to_string(&completion("a", 2, "done")).expect("JSON");
     let outcome: Vec<String> =

@@ -63,7 +63,7 @@ async fn a_minute_of_an_idle_runtime_makes_no_statement() {
     eventually("sessions have been asked for", async || {
         // By how they begin: PostgreSQL 18 leaves out the comment that names them.
         let asked = async |beginning| role.calls_matching(beginning).await > 0;
-        asked("with mine as").await && asked("with old as").await
+        asked("with in_use as").await && asked("with orphaned as").await
     })
     .await;
     settled(&role).await;
