@@ -117,7 +117,7 @@ async fn a_returned_item_keeps_its_place_and_a_lost_one_goes_to_the_end_of_its_l
 /// Messages to an instance that has not been started wait for its start, and do not wake waiters.
 /// An event arrives first; another instance is fetched past it, uncharged; then the start lets it through.
 #[tokio::test]
-async fn messages_wait_for_a_start_in_nobodys_way() {
+async fn messages_before_a_start_do_not_block_others() {
     let provider = stopped();
     send(&provider, raised("early", "one")).await;
     send(&provider, mail("early", "two")).await;

@@ -93,7 +93,7 @@ async fn moving_the_clock_ends_the_wait() {
 /// Losing a race is no reason to return: the runtime would sleep before it asks again.
 /// Two fetches wait for one start; the loser is given the second start, a minute later.
 #[tokio::test(start_paused = true)]
-async fn the_loser_of_a_race_goes_on_waiting() {
+async fn the_loser_of_a_race_continues_to_wait() {
     let provider = MemoryProvider::new(Polling::Long);
     let wait = || {
         let provider = provider.clone();
@@ -130,7 +130,7 @@ async fn a_dropped_fetch_holds_nothing() {
 /// Without waiting, an empty fetch returns at once; with it, after its patience and no later.
 /// Both kinds fetch from an empty store with a patience of a second.
 #[tokio::test(start_paused = true)]
-async fn patience_is_used_only_by_who_waits() {
+async fn only_waiting_fetches_use_the_poll_timeout() {
     let patience = Duration::from_secs(1);
     for (polling, expected) in [(Polling::Short, Duration::ZERO), (Polling::Long, patience)] {
         let provider = MemoryProvider::new(polling);
