@@ -1,7 +1,7 @@
 //! Time that a test can move.
 //!
 //! Due times and leases are compared with one clock. Left alone it runs with the machine's; a test that must see a lease end
-//! moves it instead of sleeping, and everybody who waits for a due time looks again.
+//! moves it instead of sleeping, and all waiters for a due time poll again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,7 +46,7 @@ struct Face {
     started: Option<Instant>,
     /// Moved by hand since then, in microseconds.
     moved: AtomicU64,
-    /// Rung by every move, for those who sleep until a due time.
+    /// Notified by every move, for waiters that sleep until a due time.
     bell: Notify,
 }
 
@@ -87,13 +87,13 @@ impl Clock {
         self.0.origin.after(run).after(Duration::from_micros(self.0.moved.load(Ordering::SeqCst)))
     }
 
-    /// When the machine reaches `due` if nobody moves the clock; `None` if it never will.
+    /// When the machine reaches `due` if the clock is not moved; `None` if it never will.
     pub(crate) fn reaches(&self, due: Time) -> Option<Instant> {
         self.0.started?;
         Instant::now().checked_add(due.since(self.now()))
     }
 
-    /// Rung by every move.
+    /// Notified by every move.
     pub(crate) fn bell(&self) -> &Notify {
         &self.0.bell
     }

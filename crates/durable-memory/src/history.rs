@@ -12,7 +12,7 @@ pub(crate) struct History(BTreeMap<u64, Entry>);
 #[expect(clippy::large_enum_variant, reason = "the small one is rare: a box would cost every event an allocation")]
 enum Entry {
     Event(Event),
-    /// What somebody wrote in its place behind the provider's back; read like any stored text, so it may fail.
+    /// Text that replaced it by other means; decoded like any stored text, so it may fail.
     Text(String),
 }
 

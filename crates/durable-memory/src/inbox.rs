@@ -31,13 +31,13 @@ pub(crate) struct Lease {
     batch: Vec<Due>,
 }
 
-/// The messages of one instance, and who may work on them.
+/// The messages of one instance, and its lease.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     messages: BTreeMap<Due, Message>,
     /// Those among them that can begin an instance.
     starts: BTreeSet<Due>,
-    /// `None` if nobody holds it; one that has ended stays until the next claim or its own abandon.
+    /// `None` if it is not leased. An expired lease stays until the next claim or its own abandon.
     pub(crate) lease: Option<Lease>,
     /// Where the index has it.
     place: Option<Place>,
@@ -140,10 +140,10 @@ impl Inbox {
         visible.filter(|(_, message)| identified || begins(&message.item)).map(|(due, _)| *due).min()
     }
 
-    /// When it is next worth a look, by its messages and its lease; `None` if only a new message can change anything.
+    /// When to poll it next, by its messages and its lease; `None` if only a new message can change anything.
     ///
     /// Without an identity there is nothing to run: the instance comes up with its first start. Messages that only a running
-    /// instance can take come up by themselves, to be dropped; all others wait for a start out of everybody's way.
+    /// instance can take come up by themselves, to be dropped; all others wait for a start, apart from the due ones.
     fn due(&self, identified: bool) -> Option<Due> {
         let (first, message) = self.messages.first_key_value()?;
         match &self.lease {

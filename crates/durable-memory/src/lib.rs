@@ -10,7 +10,7 @@
 //! - Instances and work items are claimed in order of their due times, then of their arrival; the messages of a turn come in
 //!   order of arrival. A lease is a due time: what is claimed again after its lease has ended stands at the end of that lease.
 //!   What is given back without a delay stands where it stood.
-//! - Messages for an instance that nothing has started wait for a start, in nobody's way. Those for a mailbox, which only a
+//! - Messages for an instance that nothing has started wait for a start, apart from the due ones. Those for a mailbox, which only a
 //!   running instance has, are dropped if a fetch finds nothing else, and no start is under way.
 //! - Time is a [`Clock`] that a test can move.
 //!

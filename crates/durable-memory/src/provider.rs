@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide::providers::{
@@ -10,15 +10,16 @@ use duroxide::providers::{
     ScheduledActivityIdentifier, SessionFetchConfig, TagFilter, WorkItem,
 };
 use duroxide::{Event, SystemStats};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 use crate::clock::{Clock, Time};
 use crate::inbox::Pins;
 use crate::instance::Instance;
-use crate::state::{Letter, Look, State};
+use crate::state::{OutgoingMessage, PollResult, State};
 use crate::turn::Turn;
-use crate::work::{Activity, Want};
+use crate::work::{Activity, ClaimRequest};
 
 #[cfg(test)]
 mod tests;
@@ -40,7 +41,7 @@ struct Inner {
     polling: Polling,
     clock: Clock,
     state: Mutex<State>,
-    /// Rung when an instance may have become due earlier than its waiters knew.
+    /// Notified when an instance may be due earlier than its waiters expect.
     turns: Notify,
     /// The same for work items.
     work: Notify,
@@ -63,7 +64,7 @@ impl MemoryProvider {
         &self.0.clock
     }
 
-    /// Replaces every stored event of an instance by `text`, as somebody with access to a database could.
+    /// Replaces every stored event of an instance by `text`, as a user with access to a database could.
     pub fn overwrite_history(&self, instance: &str, text: &str) {
         self.write(|state, _| {
             let histories = state.instances.get_mut(instance).map(|instance| instance.histories.values_mut());
@@ -77,17 +78,17 @@ impl MemoryProvider {
     }
 
     pub(crate) fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
-        read(&self.0.state.lock().expect("no call panics while it changes the store"))
+        read(&self.0.state.lock())
     }
 
     pub(crate) fn write<T>(&self, write: impl FnOnce(&mut State, Time) -> T) -> T {
-        let mut state = self.0.state.lock().expect("no call panics while it changes the store");
+        let mut state = self.0.state.lock();
         // Under the lock, so that due times follow the order of the calls.
         let now = self.0.clock.now();
         write(&mut state, now)
     }
 
-    /// Looks now, after every ring and at every due time, until there is something or `patience` ends. Runs at least once.
+    /// Polls now, after every wake-up and at every due time, until there is an item or `patience` ends. At least once.
     ///
     /// # Cancel safety
     /// What is found is returned without another await, so a dropped future holds nothing.
@@ -95,19 +96,19 @@ impl MemoryProvider {
         &self,
         bell: &Notify,
         patience: Duration,
-        mut look: impl FnMut(&mut State, Time) -> Look<T>,
+        mut poll: impl FnMut(&mut State, Time) -> PollResult<T>,
     ) -> Option<T> {
         let deadline = match self.0.polling {
             Polling::Short => None,
             Polling::Long => Instant::now().checked_add(patience),
         };
         loop {
-            // Before the look: a ring between the look and the sleep ends the sleep.
+            // Registered before the poll: a wake-up between the poll and the sleep ends the sleep.
             let rung = bell.notified();
             let moved = self.0.clock.bell().notified();
-            let next = match self.write(&mut look) {
-                Look::Found(found) => return Some(found),
-                Look::Empty(next) => next,
+            let next = match self.write(&mut poll) {
+                PollResult::Claimed(found) => return Some(found),
+                PollResult::Empty(next) => next,
             };
             let deadline = deadline.filter(|deadline| *deadline > Instant::now())?;
             let due = next.and_then(|due| self.0.clock.reaches(due)).unwrap_or(deadline);
@@ -167,8 +168,8 @@ impl Provider for MemoryProvider {
             // The contract has one range; what supports nothing gets nothing.
             Some(filter) => filter.supported_duroxide_versions.first().map_or(Pins::None, Pins::Within),
         };
-        let look = |state: &mut State, now| state.claim_turn(now, lock_timeout, pins);
-        Ok(self.wait(&self.0.turns, poll_timeout, look).await)
+        let poll = |state: &mut State, now| state.claim_turn(now, lock_timeout, pins);
+        Ok(self.wait(&self.0.turns, poll_timeout, poll).await)
     }
 
     async fn ack_orchestration_item(
@@ -217,7 +218,7 @@ impl Provider for MemoryProvider {
     }
 
     async fn enqueue_for_orchestrator(&self, item: WorkItem, delay: Option<Duration>) -> Result<(), ProviderError> {
-        let letter = Letter::new(item).map_err(refused("enqueue_for_orchestrator"))?;
+        let letter = OutgoingMessage::new(item).map_err(refused("enqueue_for_orchestrator"))?;
         self.write(|state, now| state.enqueue(letter, now.after(delay.unwrap_or_default())));
         self.0.turns.notify_waiters();
         Ok(())
@@ -257,9 +258,9 @@ impl Provider for MemoryProvider {
         session: Option<&SessionFetchConfig>,
         tag_filter: &TagFilter,
     ) -> Result<Option<(WorkItem, String, u32)>, ProviderError> {
-        let want = Want { tags: tag_filter, session };
-        let look = |state: &mut State, now| state.claim_work(now, lock_timeout, &want);
-        let found = self.wait(&self.0.work, poll_timeout, look).await;
+        let request = ClaimRequest { tags: tag_filter, session };
+        let poll = |state: &mut State, now| state.claim_work(now, lock_timeout, &request);
+        let found = self.wait(&self.0.work, poll_timeout, poll).await;
         if session.is_some() && found.is_some() {
             // The session's lock may end earlier than it did.
             self.0.work.notify_waiters();

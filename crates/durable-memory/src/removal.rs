@@ -36,7 +36,7 @@ impl State {
         result.queue_messages_deleted += self.work.remove_instance(id) as u64;
         let Some(mut instance) = self.instances.remove(id) else { return };
         self.ready.leave(&mut instance.inbox);
-        // Whoever holds it now has nothing to ack: its commit must not bring the instance back.
+        // A current lease ends here: its ack must not create the instance again.
         if let Some(lease) = &instance.inbox.lease {
             self.turns.remove(&lease.token);
         }

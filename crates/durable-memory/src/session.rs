@@ -1,7 +1,7 @@
 //! Sessions: which worker the items of a session go to.
 //!
 //! A session belongs to the owner that claimed an item of it last, until its lock ends. Locks end by time alone, which no
-//! index of work items can see; so ended locks are collected at every claim, and only then does the session change hands.
+//! index of work items can see; so expired locks are collected at every claim, and only then does the owner of the session change.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -25,12 +25,12 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// The owner of a session; `None` if it is anybody's.
+    /// The owner of a session; `None` if it has none.
     pub(crate) fn owner(&self, id: &str) -> Option<&str> {
         self.by_id.get(id).filter(|session| session.held).map(|session| session.owner.as_str())
     }
 
-    /// The owner of a session by the clock, collected or not; `None` if it is anybody's.
+    /// The owner of a session by the clock, collected or not; `None` if it has none.
     #[cfg(test)]
     pub(crate) fn owner_at(&self, id: &str, now: Time) -> Option<&str> {
         self.by_id.get(id).filter(|session| session.until > now).map(|session| session.owner.as_str())
@@ -50,7 +50,7 @@ impl Sessions {
         self.ends.first().map(|(until, _)| *until)
     }
 
-    /// Gives a session to `owner`, who has just claimed an item of it.
+    /// Makes `owner`, which has just claimed an item of the session, its owner.
     pub(crate) fn hold(&mut self, id: &str, owner: &str, now: Time, until: Time) {
         let session = Session { owner: owner.to_owned(), until, last_activity: now, held: true };
         if let Some(before) = self.by_id.insert(id.to_owned(), session) {

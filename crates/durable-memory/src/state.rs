@@ -13,7 +13,7 @@ use duroxide::providers::{OrchestrationItem, WorkItem};
 use crate::clock::Time;
 use crate::inbox::{Lease, Pins, Ready};
 use crate::instance::Instance;
-use crate::work::{Activity, Want, Work};
+use crate::work::{Activity, ClaimRequest, Work};
 
 #[cfg(test)]
 mod tests;
@@ -21,10 +21,10 @@ mod tests;
 /// The version of an orchestration whose start named none: the runtime resolves it in the first turn.
 const UNRESOLVED: &str = "unknown";
 
-/// What a call found, or when it is worth looking again.
+/// The result of a poll: an item, or when to poll again.
 #[derive(Debug)]
-pub(crate) enum Look<T> {
-    Found(T),
+pub(crate) enum PollResult<T> {
+    Claimed(T),
     /// Nothing now. `None` if only a change can bring something.
     Empty(Option<Time>),
 }
@@ -35,7 +35,7 @@ pub(crate) struct State {
     pub(crate) instances: HashMap<Arc<str>, Instance>,
     /// Instances by the parent that their profile names.
     pub(crate) children: HashMap<String, BTreeSet<Arc<str>>>,
-    /// Who holds which instance; a token leaves with its lease.
+    /// The leased instance of each token; removed with the lease.
     pub(crate) turns: HashMap<String, Arc<str>>,
     pub(crate) ready: Ready,
     pub(crate) work: Work,
@@ -68,11 +68,11 @@ impl State {
         now: Time,
         lease_for: Duration,
         pins: Pins<'_>,
-    ) -> Look<(OrchestrationItem, String, u32)> {
+    ) -> PollResult<(OrchestrationItem, String, u32)> {
         loop {
             let id = match self.ready.first(pins) {
                 Some(((due, _), id)) if due <= now => Arc::clone(id),
-                first => return Look::Empty(first.map(|((due, _), _)| due)),
+                first => return PollResult::Empty(first.map(|((due, _), _)| due)),
             };
             let instance = self.instances.get_mut(&id).expect("an instance in line is stored");
             let Some((name, version)) = identity(instance, now) else {
@@ -106,7 +106,7 @@ impl State {
             };
             self.turns.insert(token.clone(), Arc::clone(&id));
             self.settle(&id);
-            return Look::Found((item, token, attempts));
+            return PollResult::Claimed((item, token, attempts));
         }
     }
 
@@ -119,7 +119,7 @@ impl State {
         Ok(())
     }
 
-    /// Gives an instance back. A lease that has ended is still its holder's to give back, until somebody else claims.
+    /// Abandons the lease of an instance. An expired lease can be abandoned until the next claim.
     pub(crate) fn abandon_turn(
         &mut self,
         now: Time,
@@ -148,8 +148,8 @@ impl State {
     }
 
     /// Adds a message for an orchestration, visible from `visible` on.
-    pub(crate) fn enqueue(&mut self, letter: Letter, visible: Time) {
-        let Letter { to, item } = letter;
+    pub(crate) fn enqueue(&mut self, letter: OutgoingMessage, visible: Time) {
+        let OutgoingMessage { to, item } = letter;
         let rank = self.number();
         self.instances.entry(Arc::clone(&to)).or_default().inbox.put((visible, rank), item);
         self.settle(&to);
@@ -169,10 +169,10 @@ impl State {
         &mut self,
         now: Time,
         lease_for: Duration,
-        want: &Want<'_>,
-    ) -> Look<(WorkItem, String, u32)> {
+        request: &ClaimRequest<'_>,
+    ) -> PollResult<(WorkItem, String, u32)> {
         let Self { work, numbers, .. } = self;
-        work.claim(now, lease_for, want, || numbers.token())
+        work.claim(now, lease_for, request, || numbers.token())
     }
 
     /// Adds work for a worker, visible now.
@@ -183,7 +183,7 @@ impl State {
 
     /// Ends a work item and tells its orchestration, if there is something to tell.
     pub(crate) fn complete_work(&mut self, now: Time, token: &str, told: Option<WorkItem>) -> Result<(), String> {
-        let told = told.map(Letter::completion).transpose()?;
+        let told = told.map(OutgoingMessage::completion).transpose()?;
         self.work.complete(now, token)?;
         if let Some(letter) = told {
             self.enqueue(letter, now);
@@ -218,12 +218,12 @@ fn identity(instance: &Instance, now: Time) -> Option<(String, String)> {
 
 /// A message with the instance that it is for.
 #[derive(Debug)]
-pub(crate) struct Letter {
+pub(crate) struct OutgoingMessage {
     to: Arc<str>,
     item: WorkItem,
 }
 
-impl Letter {
+impl OutgoingMessage {
     /// Only an activity to execute is for no instance.
     pub(crate) fn new(item: WorkItem) -> Result<Self, String> {
         let to = match &item {

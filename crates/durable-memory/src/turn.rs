@@ -7,7 +7,7 @@ use duroxide::{Event, EventKind};
 
 use crate::clock::Time;
 use crate::instance::{ENDED, Execution, Instance, Pin, Profile, RUNNING};
-use crate::state::{Letter, State};
+use crate::state::{OutgoingMessage, State};
 use crate::work::Activity;
 
 /// What a turn has decided.
@@ -24,7 +24,7 @@ impl State {
     /// Ends the lease of `token` with everything the turn has decided.
     pub(crate) fn commit_turn(&mut self, now: Time, token: &str, turn: Turn) -> Result<(), String> {
         let id = self.held(now, token)?;
-        let letters = turn.messages.into_iter().map(Letter::new).collect::<Result<Vec<_>, _>>()?;
+        let letters = turn.messages.into_iter().map(OutgoingMessage::new).collect::<Result<Vec<_>, _>>()?;
         let activities = turn.work.into_iter().map(Activity::new).collect::<Result<Vec<_>, _>>()?;
         let rank = self.number();
         let instance = self.instances.get_mut(&id).expect("a held instance is stored");

@@ -1,8 +1,8 @@
-//! Activities to execute, and who may take them.
+//! Activities to execute, and which workers may claim them.
 //!
-//! Items stand in lanes: one per tag and per group of workers that may take them (anyone, any owner of sessions, one owner).
-//! A claim looks at the head of each lane that is open to it, so what it may not take costs it nothing. As with instances, a
-//! lease is a due time: a leased item stands in its lane at the end of its lease.
+//! Items wait in queues: one per tag and per group of workers that may claim them (any worker, any owner of sessions, one
+//! owner). A claim reads the head of each queue that is open to it, so items of other queues cost nothing. As with
+//! instances, a lease is a due time: a leased item is in its queue at the end of its lease.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeInclusive;
@@ -14,14 +14,14 @@ use duroxide::providers::{SessionFetchConfig, TagFilter, WorkItem};
 use crate::clock::Time;
 use crate::inbox::Due;
 use crate::session::Sessions;
-use crate::state::{Look, unknown};
+use crate::state::{PollResult, unknown};
 
 #[cfg(test)]
 mod tests;
 
-/// What a worker asks for.
+/// What a worker claims.
 #[derive(Debug)]
-pub(crate) struct Want<'a> {
+pub(crate) struct ClaimRequest<'a> {
     pub(crate) tags: &'a TagFilter,
     /// `None` takes no items of sessions.
     pub(crate) session: Option<&'a SessionFetchConfig>,
@@ -68,7 +68,7 @@ struct Row {
     visible: Time,
     /// Claims so far.
     attempts: u32,
-    /// `None` if nobody holds it; one that has ended stays until the next claim or its own abandon.
+    /// `None` if it is not leased. An expired lease stays until the next claim or its own abandon.
     lease: Option<(String, Time)>,
 }
 
@@ -78,18 +78,18 @@ impl Row {
     }
 }
 
-/// Who may take an item.
+/// Which workers may claim an item.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Access {
     /// It has no session.
     Anyone,
-    /// Its session is nobody's: whoever takes it becomes the owner.
+    /// Its session has no owner: the worker that claims it becomes the owner.
     AnyOwner,
     Owner(String),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Lane {
+struct QueueKey {
     tag: Option<String>,
     access: Access,
 }
@@ -98,7 +98,7 @@ struct Lane {
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     rows: HashMap<u64, Row>,
-    lanes: BTreeMap<Lane, BTreeSet<Due>>,
+    queues: BTreeMap<QueueKey, BTreeSet<Due>>,
     tokens: HashMap<String, u64>,
     identities: BTreeSet<Identity>,
     sessions: Sessions,
@@ -116,26 +116,26 @@ impl Work {
         self.stand(rank);
     }
 
-    /// Leases the first item in the lanes open to `want`.
+    /// Leases the first item in the queues open to `request`.
     pub(crate) fn claim(
         &mut self,
         now: Time,
         lease_for: Duration,
-        want: &Want<'_>,
+        request: &ClaimRequest<'_>,
         token: impl FnOnce() -> String,
-    ) -> Look<(WorkItem, String, u32)> {
+    ) -> PollResult<(WorkItem, String, u32)> {
         while let Some((session, owner)) = self.sessions.collect(now) {
             self.hand_over(&session, &Access::Owner(owner), &Access::AnyOwner);
         }
-        let rank = match self.first(want) {
+        let rank = match self.first(request) {
             Some((due, rank)) if due <= now => rank,
             first => {
-                let session_end = want.session.and_then(|_| self.sessions.next_end());
-                return Look::Empty(first.map(|(due, _)| due).into_iter().chain(session_end).min());
+                let session_end = request.session.and_then(|_| self.sessions.next_end());
+                return PollResult::Empty(first.map(|(due, _)| due).into_iter().chain(session_end).min());
             }
         };
         self.step_out(rank);
-        let row = self.rows.get_mut(&rank).expect("an item in a lane is stored");
+        let row = self.rows.get_mut(&rank).expect("an item in a queue is stored");
         let token = token();
         if let Some((ended, _)) = row.lease.replace((token.clone(), now.after(lease_for))) {
             self.tokens.remove(&ended);
@@ -145,33 +145,33 @@ impl Work {
         let found = (row.activity.item.clone(), token, row.attempts);
         let session = row.activity.session.clone();
         self.stand(rank);
-        if let (Some(session), Some(config)) = (session, want.session) {
+        if let (Some(session), Some(config)) = (session, request.session) {
             let before = self.access(Some(&session));
             self.sessions.hold(&session, &config.owner_id, now, now.after(config.lock_timeout));
             self.hand_over(&session, &before, &Access::Owner(config.owner_id.clone()));
         }
-        Look::Found(found)
+        PollResult::Claimed(found)
     }
 
     /// The first item that `want` takes, due or not.
-    fn first(&self, want: &Want<'_>) -> Option<Due> {
+    fn first(&self, request: &ClaimRequest<'_>) -> Option<Due> {
         let mut open = vec![Access::Anyone];
-        if let Some(config) = want.session {
+        if let Some(config) = request.session {
             open.extend([Access::AnyOwner, Access::Owner(config.owner_id.clone())]);
         }
-        let head = |lane: &Lane| self.lanes.get(lane).and_then(BTreeSet::first).copied();
+        let head = |queue_key: &QueueKey| self.queues.get(queue_key).and_then(BTreeSet::first).copied();
         let heads = |tag: Option<&String>| {
-            let lanes = open.iter().map(move |access| Lane { tag: tag.cloned(), access: access.clone() });
-            lanes.filter_map(|lane| head(&lane)).min()
+            let queues = open.iter().map(move |access| QueueKey { tag: tag.cloned(), access: access.clone() });
+            queues.filter_map(|queue_key| head(&queue_key)).min()
         };
-        match want.tags {
+        match request.tags {
             TagFilter::None => None,
             TagFilter::DefaultOnly => heads(None),
             TagFilter::Tags(tags) => tags.iter().filter_map(|tag| heads(Some(tag))).min(),
             TagFilter::DefaultAnd(tags) => tags.iter().map(Some).chain([None]).filter_map(heads).min(),
             TagFilter::Any => {
-                let lanes = self.lanes.iter().filter(|(lane, _)| open.contains(&lane.access));
-                lanes.filter_map(|(_, dues)| dues.first().copied()).min()
+                let queues = self.queues.iter().filter(|(queue_key, _)| open.contains(&queue_key.access));
+                queues.filter_map(|(_, dues)| dues.first().copied()).min()
             }
         }
     }
@@ -227,7 +227,7 @@ impl Work {
         }
     }
 
-    /// Removes an activity, whoever holds it: the holder learns it from its next renewal or ack.
+    /// Removes an activity, leased or not: the next renewal or ack of the lease fails.
     pub(crate) fn cancel(&mut self, instance: &str, execution: u64, id: u64) {
         let instance: Arc<str> = instance.into();
         let range = (Arc::clone(&instance), execution, id, 0)..=(instance, execution, id, u64::MAX);
@@ -248,7 +248,7 @@ impl Work {
 
     fn remove(&mut self, rank: u64) -> Row {
         self.step_out(rank);
-        let row = self.rows.remove(&rank).expect("an item in a lane is stored");
+        let row = self.rows.remove(&rank).expect("an item in a queue is stored");
         self.identities.remove(&row.activity.identity(rank));
         if let Some((token, _)) = &row.lease {
             self.tokens.remove(token);
@@ -285,41 +285,41 @@ impl Work {
         self.sessions.owner(session).map_or(Access::AnyOwner, |owner| Access::Owner(owner.to_owned()))
     }
 
-    fn lane(&self, row: &Row) -> Lane {
-        Lane { tag: row.activity.tag.clone(), access: self.access(row.activity.session.as_deref()) }
+    fn queue_key(&self, row: &Row) -> QueueKey {
+        QueueKey { tag: row.activity.tag.clone(), access: self.access(row.activity.session.as_deref()) }
     }
 
     fn stand(&mut self, rank: u64) {
         let row = &self.rows[&rank];
-        let (lane, due) = (self.lane(row), row.due(rank));
-        self.lanes.entry(lane).or_default().insert(due);
+        let (queue_key, due) = (self.queue_key(row), row.due(rank));
+        self.queues.entry(queue_key).or_default().insert(due);
     }
 
     fn step_out(&mut self, rank: u64) {
         let row = &self.rows[&rank];
-        let (lane, due) = (self.lane(row), row.due(rank));
-        leave(&mut self.lanes, &lane, due);
+        let (queue_key, due) = (self.queue_key(row), row.due(rank));
+        leave(&mut self.queues, &queue_key, due);
     }
 
-    /// Moves the items of a session to other lanes, because it has changed hands.
+    /// Moves the items of a session to other queues, because its owner has changed.
     fn hand_over(&mut self, session: &str, from: &Access, to: &Access) {
         if from == to {
             return;
         }
         for rank in self.members.get(session).into_iter().flatten() {
             let row = &self.rows[rank];
-            let lane = |access: &Access| Lane { tag: row.activity.tag.clone(), access: access.clone() };
-            leave(&mut self.lanes, &lane(from), row.due(*rank));
-            self.lanes.entry(lane(to)).or_default().insert(row.due(*rank));
+            let queue_key = |access: &Access| QueueKey { tag: row.activity.tag.clone(), access: access.clone() };
+            leave(&mut self.queues, &queue_key(from), row.due(*rank));
+            self.queues.entry(queue_key(to)).or_default().insert(row.due(*rank));
         }
     }
 }
 
-fn leave(lanes: &mut BTreeMap<Lane, BTreeSet<Due>>, lane: &Lane, due: Due) {
-    if let Some(dues) = lanes.get_mut(lane) {
+fn leave(queues: &mut BTreeMap<QueueKey, BTreeSet<Due>>, queue_key: &QueueKey, due: Due) {
+    if let Some(dues) = queues.get_mut(queue_key) {
         dues.remove(&due);
         if dues.is_empty() {
-            lanes.remove(lane);
+            queues.remove(queue_key);
         }
     }
 }

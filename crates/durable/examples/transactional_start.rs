@@ -1,7 +1,7 @@
 //! An orchestration that begins with a row of the application's, in one transaction: both exist, or neither.
 //!
 //! Without it there is a moment between the commit of an order and the start of its orchestration, and a process that dies in it leaves an
-//! order that nobody processes. Here two orders are placed and the second is rolled back.
+//! order that is never processed. Here two orders are placed and the second is rolled back.
 //!
 //! ```text
 //! $ cargo run -p reveille-durable --example transactional_start

@@ -1,4 +1,4 @@
-//! A process that only works. Whoever wants something done is another process, `client.rs`; they know each other through PostgreSQL alone.
+//! A process that only executes orchestrations. `client.rs` is the process that starts them; they share only the database.
 //!
 //! Start as many as you like, on as many machines; end them with Ctrl-C, or by pulling the plug: what one leaves, the others finish when its
 //! lease ends.
@@ -27,7 +27,7 @@ async fn album(ctx: OrchestrationContext, pictures: String) -> Result<String, St
     let pictures: Vec<&str> = pictures.split(' ').collect();
     for (done, picture) in pictures.iter().enumerate() {
         ctx.schedule_activity("Resize", *picture).await?;
-        // Whoever waits for a change of it is woken, in any process.
+        // Wakes waiters for a change of it in any process.
         ctx.set_custom_status(format!("{} of {}", done + 1, pictures.len()));
     }
     Ok(format!("{} pictures", pictures.len()))

@@ -298,8 +298,9 @@ impl std::fmt::Debug for PostgresProvider {
 }
 
 const MIGRATIONS: &[Migration] = &[
-    Migration { number: 1, name: "tables", sql: include_str!("../db/migrations/0001_tables.sql") },
-    Migration { number: 2, name: "write_types", sql: include_str!("../db/migrations/0002_write_types.sql") },
+    Migration { number: 1, name: "instances", sql: include_str!("../db/migrations/0001_instances.sql") },
+    Migration { number: 2, name: "queues", sql: include_str!("../db/migrations/0002_queues.sql") },
+    Migration { number: 3, name: "write_types", sql: include_str!("../db/migrations/0003_write_types.sql") },
 ];
 
 /// Planner settings of the functions that run often, as `{index_plans}`.

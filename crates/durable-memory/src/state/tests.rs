@@ -90,7 +90,7 @@ fn turn(pin: Option<u64>, named: bool) -> Turn {
     Turn { execution: 1, events: Vec::new(), work: Vec::new(), messages: Vec::new(), metadata, cancelled: Vec::new() }
 }
 
-/// What a claim should take now, by a look at every instance.
+/// What a claim should return now, by a scan of every instance.
 fn scan(state: &State, now: Time, newest: Option<u64>) -> Option<Arc<str>> {
     let candidate = |(id, instance): (&Arc<str>, &Instance)| {
         let admitted = match (newest, instance.pin()) {
@@ -116,7 +116,7 @@ proptest! {
             let token = |index: usize| tokens.get(index).cloned().unwrap_or_default();
             match call {
                 Call::Send { to, kind, delay } => {
-                    let letter = Letter::new(message(INSTANCES[to], kind)).unwrap();
+                    let letter = OutgoingMessage::new(message(INSTANCES[to], kind)).unwrap();
                     state.enqueue(letter, now.after(Duration::from_millis(delay)));
                 }
                 Call::Claim { newest, millis } => {
@@ -124,12 +124,12 @@ proptest! {
                     let pins = range.as_ref().map_or(Pins::All, Pins::Within);
                     let expected = scan(&state, now, newest);
                     match state.claim_turn(now, Duration::from_millis(millis), pins) {
-                        Look::Found((item, token, _)) => {
+                        PollResult::Claimed((item, token, _)) => {
                             prop_assert_eq!(Some(&*item.instance), expected.as_deref());
                             prop_assert!(!item.messages.is_empty());
                             tokens.insert(0, token);
                         }
-                        Look::Empty(next) => {
+                        PollResult::Empty(next) => {
                             prop_assert_eq!(expected, None);
                             prop_assert!(next.is_none_or(|next| next > now));
                             let later = now.after(Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! The lanes against the rule that they index: after any sequence of calls, the head of the open lanes is what a scan of all
+//! The queues against the rule that they index: after any sequence of calls, the head of the open queues is what a scan of all
 //! items by the contract's own words finds.
 
 use proptest::collection::vec;
@@ -72,16 +72,16 @@ fn filter(number: usize) -> TagFilter {
     }
 }
 
-/// What a claim should take now, by a look at every item.
-fn scan(work: &Work, now: Time, want: &Want<'_>) -> Option<u64> {
+/// What a claim should return now, by a scan of every item.
+fn scan(work: &Work, now: Time, request: &ClaimRequest<'_>) -> Option<u64> {
     let open = |row: &Row| {
         let owner = row.activity.session.as_ref().map(|session| work.sessions.owner_at(session, now));
-        let routed = match (owner, want.session) {
+        let routed = match (owner, request.session) {
             (None, _) | (Some(None), Some(_)) => true,
             (Some(Some(owner)), Some(config)) => owner == config.owner_id,
             (Some(_), None) => false,
         };
-        routed && want.tags.matches(row.activity.tag.as_deref())
+        routed && request.tags.matches(row.activity.tag.as_deref())
     };
     let due = work.rows.iter().filter(|(_, row)| open(row)).map(|(rank, row)| row.due(*rank));
     due.filter(|(due, _)| *due <= now).min().map(|(_, rank)| rank)
@@ -118,18 +118,18 @@ proptest! {
                 Call::Claim { tags, owner, millis } => {
                     let lock = Duration::from_millis(millis);
                     let config = owner.map(|owner| SessionFetchConfig { owner_id: OWNERS[owner].into(), lock_timeout: lock });
-                    let want = Want { tags: &filter(tags), session: config.as_ref() };
-                    let expected = scan(&work, now, &want);
-                    match work.claim(now, lock, &want, || format!("t{number}")) {
-                        Look::Found((_, token, _)) => {
+                    let request = ClaimRequest { tags: &filter(tags), session: config.as_ref() };
+                    let expected = scan(&work, now, &request);
+                    match work.claim(now, lock, &request, || format!("t{number}")) {
+                        PollResult::Claimed((_, token, _)) => {
                             prop_assert_eq!(Some(work.tokens[&token]), expected);
                             tokens.insert(0, token);
                         }
-                        Look::Empty(next) => {
+                        PollResult::Empty(next) => {
                             prop_assert_eq!(expected, None);
                             prop_assert!(next.is_none_or(|next| next > now));
                             let later = now.after(Duration::from_secs(1));
-                            prop_assert!(next.is_some() || scan(&work, later, &want).is_none(), "would sleep too long");
+                            prop_assert!(next.is_some() || scan(&work, later, &request).is_none(), "would sleep too long");
                         }
                     }
                 }
@@ -146,7 +146,7 @@ proptest! {
                 Call::Cancel { id } => work.cancel("i", 1, id),
                 Call::Pass { millis } => clock.advance(Duration::from_millis(millis)),
             }
-            let standing: usize = work.lanes.values().map(BTreeSet::len).sum();
+            let standing: usize = work.queues.values().map(BTreeSet::len).sum();
             prop_assert_eq!(standing, work.rows.len(), "every item stands in one lane");
             prop_assert_eq!(work.identities.len(), work.rows.len());
             prop_assert_eq!(work.tokens.len(), work.rows.values().filter(|row| row.lease.is_some()).count());

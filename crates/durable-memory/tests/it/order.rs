@@ -59,7 +59,7 @@ async fn messages_of_a_turn_come_in_order_of_arrival() {
     assert_eq!(attempts, 2, "the most claimed message counts");
 }
 
-/// Whoever never comes back needs no recovery: the end of the lease is the next due time.
+/// A crashed worker needs no recovery: the end of its lease is the next due time.
 /// A lease is left to end to the microsecond; until then there is nothing, from then on the same message with a new token.
 #[tokio::test]
 async fn the_end_of_a_lease_is_a_due_time() {
@@ -114,10 +114,10 @@ async fn a_returned_item_keeps_its_place_and_a_lost_one_goes_to_the_end_of_its_l
     }
 }
 
-/// Messages for an instance that nobody has started wait for its start, and nobody waits for them.
+/// Messages to an instance that has not been started wait for its start, and do not wake waiters.
 /// An event arrives first; another instance is fetched past it, uncharged; then the start lets it through.
 #[tokio::test]
-async fn messages_wait_for_a_start_in_nobodys_way() {
+async fn messages_before_a_start_do_not_block_others() {
     let provider = stopped();
     send(&provider, raised("early", "one")).await;
     send(&provider, mail("early", "two")).await;
@@ -129,7 +129,7 @@ async fn messages_wait_for_a_start_in_nobodys_way() {
     assert_eq!((data(&item.messages), item.messages.len(), attempts), (vec!["one", "two"], 3, 1));
 }
 
-/// Mail for an instance that nobody has started is dropped, unless its start is under way.
+/// Queue messages to an instance that has not been started are dropped, unless a start is queued.
 /// One start is put off and its mail survives a fetch; the other instance has no start and its mail does not.
 #[tokio::test]
 async fn mail_is_dropped_only_where_no_start_is_under_way() {
@@ -146,7 +146,7 @@ async fn mail_is_dropped_only_where_no_start_is_under_way() {
     assert_eq!((begun.instance.as_str(), data(&begun.messages)), ("begun", vec!["kept"]));
 }
 
-/// A session's items are its owner's until its lock ends, and then anybody's.
+/// The items of a session go to its owner until its lock expires, and then to any worker.
 /// One owner claims the first of two items; another gets the second only when the lock has ended.
 #[tokio::test]
 async fn a_session_changes_hands_when_its_lock_ends() {

@@ -39,7 +39,7 @@ async fn arriving_work_ends_the_wait() {
     assert_eq!(began.elapsed(), Duration::ZERO);
 }
 
-/// What is not due yet is given when it is, without anybody ringing.
+/// An item that is due later is returned when it is due, without a wake-up.
 /// A start is sent with a delay of three seconds to a fetch that would wait an hour.
 #[tokio::test(start_paused = true)]
 async fn a_waiting_fetch_wakes_at_the_due_time() {
@@ -52,7 +52,7 @@ async fn a_waiting_fetch_wakes_at_the_due_time() {
     assert!(waited >= delay - TICK && waited <= delay + TICK, "waited {waited:?}");
 }
 
-/// The end of somebody's lease wakes whoever waits, and so does the end of somebody's session.
+/// The end of a lease wakes waiters, and so does the end of a session.
 /// Another holds a turn, and an item of a session whose second item is free; both fetches would wait an hour.
 #[tokio::test(start_paused = true)]
 async fn a_waiting_fetch_wakes_when_a_lock_ends() {
@@ -73,7 +73,7 @@ async fn a_waiting_fetch_wakes_when_a_lock_ends() {
     assert!(began.elapsed() >= session - TICK && began.elapsed() <= session + TICK, "waited {:?}", began.elapsed());
 }
 
-/// Moving the clock wakes whoever waits for a due time.
+/// Moving the clock wakes waiters for a due time.
 /// On a stopped clock a delayed start is never due by itself; the test moves the clock when the fetch sleeps.
 #[tokio::test(start_paused = true)]
 async fn moving_the_clock_ends_the_wait() {
@@ -93,7 +93,7 @@ async fn moving_the_clock_ends_the_wait() {
 /// Losing a race is no reason to return: the runtime would sleep before it asks again.
 /// Two fetches wait for one start; the loser is given the second start, a minute later.
 #[tokio::test(start_paused = true)]
-async fn the_loser_of_a_race_goes_on_waiting() {
+async fn the_loser_of_a_race_continues_to_wait() {
     let provider = MemoryProvider::new(Polling::Long);
     let wait = || {
         let provider = provider.clone();
@@ -130,7 +130,7 @@ async fn a_dropped_fetch_holds_nothing() {
 /// Without waiting, an empty fetch returns at once; with it, after its patience and no later.
 /// Both kinds fetch from an empty store with a patience of a second.
 #[tokio::test(start_paused = true)]
-async fn patience_is_used_only_by_who_waits() {
+async fn only_waiting_fetches_use_the_poll_timeout() {
     let patience = Duration::from_secs(1);
     for (polling, expected) in [(Polling::Short, Duration::ZERO), (Polling::Long, patience)] {
         let provider = MemoryProvider::new(polling);

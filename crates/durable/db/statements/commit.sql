@@ -1,6 +1,6 @@
 /* ack_orchestration_item, ack_work_item, enqueue_for_orchestrator */
 -- Commits finished turns, finished activities and messages together: see functions/commit.sql. $1–$4 the batch; then
--- one array per column, put together here to the rows that the function takes: see migrations/0002_write_types.sql.
+-- one array per column, put together here to the rows that the function takes: see migrations/0003_write_types.sql.
 select * from {schema}.commit(
     batch_id => $1::uuid,
     channels => $2::text[],

@@ -64,9 +64,10 @@ impl PostgresProvider {
                 events_deleted: number(OPERATION, &row, 4)?,
                 queue_messages_deleted: number(OPERATION, &row, 5)?,
             }),
+            // duroxide's client recognizes the words "still running".
             Some("running") => Err(ProviderError::permanent(
                 OPERATION,
-                format!("instance {subject} is running: cancel it first, or delete with force"),
+                format!("instance {subject} is still running: cancel it first, or delete with force"),
             )),
             Some("orphan") => Err(ProviderError::permanent(
                 OPERATION,

@@ -15,11 +15,11 @@ use crate::fixture::{Fixture, PATIENCE, eventually};
 const LEASE: Duration = Duration::from_secs(120);
 /// Turns that one statement claims at most.
 const TURNS_MAX: i64 = 100;
-/// Those who wait: more than one statement has turns for.
+/// Waiters: more than one statement returns turns for.
 const CROWD: usize = 250;
 
-/// Under it nothing but rings brings work: who was left over by a look would wait in vain.
-fn rings_only() -> LongPollConfig {
+/// Under it only wake-ups bring work: a waiter that a poll left out would wait in vain.
+fn wake_ups_only() -> LongPollConfig {
     let never = Duration::from_secs(3_600);
     LongPollConfig { fallback_poll_interval: never, notify_delivery_timeout: never, ..LongPollConfig::enabled() }
 }
@@ -37,7 +37,7 @@ async fn leases(db: &TestDb, table: &str) -> (i64, i64) {
 /// All wait before one ack sends everything: one activity for each, and later a start for each.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_is_served_by_bounded_statements() {
-    let Fixture { db, provider } = Fixture::with(rings_only()).await;
+    let Fixture { db, provider } = Fixture::with(wake_ups_only()).await;
     eventually("it hears", async || provider.health().is_connected()).await;
     let waiting = async |many: usize| {
         let waiting = || provider.health().consumers.iter().map(|consumer| consumer.waiters).sum::<usize>();
@@ -75,10 +75,10 @@ async fn a_crowd_is_served_by_bounded_statements() {
     assert!((2..=TURNS_MAX).contains(&by_one), "one statement took {by_one} turns");
 }
 
-/// Who accepts nothing gets nothing, waits like anybody else where fetches wait, and returns at once where they do not.
-/// There is work for who would accept it.
+/// A filter that accepts nothing gets nothing, waits with long polling, and returns at once without.
+/// There is work for other filters.
 #[tokio::test(flavor = "multi_thread")]
-async fn who_accepts_nothing_waits_for_nothing() {
+async fn a_filter_that_accepts_nothing_waits_and_gets_nothing() {
     const SHORT: Duration = Duration::from_millis(300);
     let no_version = DispatcherCapabilityFilter { supported_duroxide_versions: Vec::new() };
     for config in [LongPollConfig::enabled(), LongPollConfig::default()] {

@@ -87,7 +87,7 @@ impl Worker {
     }
 }
 
-/// Two processes that know each other through PostgreSQL alone: what the client wants, the worker does, and the client hears of every step.
+/// Two processes that know each other through PostgreSQL alone: what the client wants, the worker does, and the client is woken at every step.
 /// Runs both on one schema, compares what both print with what they promise, and ends the worker in order.
 #[tokio::test]
 async fn a_worker_and_a_client_are_processes_apart() {
@@ -97,7 +97,7 @@ async fn a_worker_and_a_client_are_processes_apart() {
     let client = printed(&db, "client", &[db.schema().name()]).await;
     let (last, steps) = client.split_last().expect("it printed");
     assert_eq!(last, "done: 3 pictures");
-    // Two steps may come so close that one look sees only the second.
+    // Two steps may come so close that one poll sees only the second.
     assert!(steps.is_sorted() && steps.iter().all(|step| promised("client").contains(step)), "{client:?}");
     assert_eq!(steps.last().map(String::as_str), Some("3 of 3"));
     for expected in promised("worker").into_iter().skip(1) {

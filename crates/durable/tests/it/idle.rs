@@ -1,4 +1,4 @@
-//! Waiting for an orchestration costs nothing, and its end is heard wherever it happens.
+//! Waiting for an orchestration sends no queries, and its end wakes the waiters of every process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use tokio::time::sleep;
 use crate::calls;
 use crate::fixture::{Elsewhere, Fixture, PATIENCE, eventually, provider};
 
-/// How long those who wait are watched.
+/// How long the waiters are watched.
 const WATCHED: Duration = Duration::from_secs(3);
-/// Those who wait for one orchestration.
+/// Waiters for one orchestration.
 const WAITERS: usize = 10;
 
 /// A client whose statements are counted, and a runtime in another process.
@@ -57,9 +57,9 @@ impl Apart {
         Client::new(Arc::new(self.elsewhere.provider.clone()))
     }
 
-    /// Watches those who wait: they ask nothing.
+    /// Watches the waiters: they send no queries.
     async fn nothing_is_asked(&self) {
-        // Whoever began to wait just now, and whatever was rung from elsewhere, is looked after once.
+        // A new waiter, and a notification from another process, cause one poll.
         sleep(wake::TRAILING * 3 / 2).await;
         let mut before = self.asked().await;
         eventually("all have looked", async || {
@@ -73,7 +73,7 @@ impl Apart {
         assert_eq!(self.asked().await, before);
     }
 
-    /// What has been asked on behalf of those who wait: all but the clock, which the listener reads once after due times were heard.
+    /// The statements sent for the waiters: all except the clock, which the listener reads once after due times.
     async fn asked(&self) -> Vec<(String, i64)> {
         let mut statements = self.role.statements().await;
         statements.retain(|(statement, _)| !statement.contains("clock_timestamp()"));
@@ -82,7 +82,7 @@ impl Apart {
 }
 
 /// Any number of worker slots, each the owner of its own sessions, asks nothing while there is nothing to do.
-/// The server counts what three hundred of them ask who wait in one process.
+/// The server counts the statements of three hundred waiters in one process.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_of_slots_asks_nothing() {
     let Some(apart) = Apart::start().await else { return };
@@ -100,7 +100,7 @@ async fn a_crowd_of_slots_asks_nothing() {
     apart.runtime.shutdown(Some(0)).await;
 }
 
-/// Whoever waits for an orchestration's end asks nothing until it is there, also while its status changes and before it is even started.
+/// A waiter for the end of an orchestration sends no query until then, also while the status changes and before the start.
 /// Ten wait in a process of their own; the server counts what they ask. The orchestration is started, moved on and ended elsewhere.
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_for_completion_asks_nothing_until_it_is_there() {
@@ -129,8 +129,8 @@ async fn waiting_for_completion_asks_nothing_until_it_is_there() {
     apart.runtime.shutdown(Some(0)).await;
 }
 
-/// Whoever waits for a change of the custom status asks nothing until there is one, and hears of each, and of the end.
-/// Those who have seen different versions wait at the same time: each is woken by what is new to it.
+/// A waiter for a change of the custom status sends no query until there is one, and is woken by each change and the end.
+/// Waiters that have seen different versions wait at once: each is woken by a newer version.
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_for_a_status_asks_nothing_until_it_changes() {
     let Some(apart) = Apart::start().await else { return };
@@ -161,7 +161,7 @@ async fn waiting_for_a_status_asks_nothing_until_it_changes() {
     apart.runtime.shutdown(Some(0)).await;
 }
 
-/// Waiting in vain ends in time, without an error: for what nobody has started, and for a change that does not come.
+/// Waiting in vain ends in time, without an error: for an instance that is never started, and for a change that does not come.
 #[tokio::test(flavor = "multi_thread")]
 async fn waiting_in_vain_ends_in_time() {
     let short = Duration::from_millis(300);
@@ -171,10 +171,10 @@ async fn waiting_in_vain_ends_in_time() {
     assert_eq!(fixture.provider.wait_for_completion("nobody", Duration::ZERO).await.expect("waiting"), None);
 }
 
-/// What has happened is told to everybody who waits for it, also to who comes when others have been told.
-/// Several wait, one after the other, for the same change and the same end; who waits for a later change is not woken by them.
+/// A past change is reported to every waiter, also to later ones.
+/// Several wait, one after the other, for the same change and the same end; a waiter for a later change is not woken.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_happened_is_told_again() {
+async fn a_past_change_is_reported_to_every_waiter() {
     const LEASE: Duration = Duration::from_secs(120);
     let Fixture { db: _db, provider } = Fixture::new().await;
     eventually("it hears", async || provider.health().is_connected()).await;

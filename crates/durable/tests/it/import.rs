@@ -265,7 +265,7 @@ async fn queues_keep_their_order_and_their_attempts() {
 /// An import that breaks off leaves whole batches, nothing that could be worked on, and goes on where it was.
 /// A trigger lets the batch of one instance fail; then it is removed. A third run has nothing to do.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_import_goes_on() {
+async fn an_interrupted_import_continues() {
     let it = Move::prepare().await;
     it.in_new(
         "create function {schema}.refuse() returns trigger language plpgsql as $$ begin raise exception 'not now'; end $$;
@@ -292,7 +292,7 @@ async fn a_broken_import_goes_on() {
     assert_eq!(it.count(queued).await, 8);
 }
 
-/// What was carried over before somebody worked on the source is older than what is there: nothing may be started from it.
+/// If the source has changed since the import began, the copied data is older: the import fails.
 /// Breaks an import off, adds an event and goes on; then the same after everything was carried over.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_source_that_changed_meanwhile_is_noticed_before_anything_runs() {
@@ -313,10 +313,10 @@ async fn a_source_that_changed_meanwhile_is_noticed_before_anything_runs() {
     assert!(matches!(said, Error::Changed { what: "messages", copied: 6, held: 5, .. }), "{said}");
 }
 
-/// While an import runs, nobody can write to the source, and everybody can read it.
+/// While an import runs, the source can be read and not written.
 /// Holds the import at the target's history, tries to write, lets go.
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_writes_to_the_source_during_an_import() {
+async fn the_source_is_write_locked_during_an_import() {
     let it = Arc::new(Move::prepare().await);
     let mut holding = it.new.db.database().begin().await.expect("begin");
     let lock = it.new.db.schema().sql("lock table {schema}.history in access exclusive mode");
@@ -350,7 +350,7 @@ async fn nobody_writes_to_the_source_during_an_import() {
 /// Every reason to refuse is found by the dry run and by the import alike, says what to do, and nothing has happened then.
 /// A table of what is done to the schemas, and what must be said.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_import_is_refused_with_the_reason() {
+async fn an_import_is_rejected_with_the_reason() {
     let in_a_minute = "(extract(epoch from now() + interval '1 min') * 1000)::bigint";
     let lease = |table: &str| format!("update {{schema}}.{table} set locked_until = {in_a_minute}");
     let start = "insert into {schema}.orchestrator_queue (instance_id, work_item) values ('fresh', '{}')";
@@ -385,9 +385,9 @@ async fn an_import_is_refused_with_the_reason() {
 }
 
 /// Activities are carried over from either peer, whose tables differ here, and one that cannot be read is named before anything runs.
-/// Takes the columns away that only one of them has, then spoils an activity; its text must not be told.
+/// Takes the columns away that only one of them has, then spoils an activity; its text must not appear in the error.
 #[tokio::test(flavor = "multi_thread")]
-async fn activities_say_themselves_whose_they_are() {
+async fn the_instance_of_an_activity_comes_from_its_work_item() {
     let it = Move::prepare().await;
     it.in_old(
         "alter table {schema}.worker_queue drop column instance_id, drop column execution_id, drop column activity_id;
@@ -417,7 +417,7 @@ async fn an_import_needs_a_source_of_its_own() {
     };
     assert!(refused("nowhere \"at all\"").await.contains("there is no schema \"nowhere \\\"at all\\\"\""));
     assert!(refused(other.db.schema().name()).await.contains("not duroxide-pg's"));
-    assert!(refused(it.db.schema().name()).await.contains("into a schema of its own"));
+    assert!(refused(it.db.schema().name()).await.contains("import into another schema"));
     assert!(Source::new("").is_err());
 }
 

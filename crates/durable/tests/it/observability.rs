@@ -1,4 +1,4 @@
-//! What the provider tells about itself, and what it never does.
+//! Metrics, logs and spans of the provider, and what they never contain.
 //!
 //! Each test has a recorder and a subscriber of its own, for its thread: everything runs on one.
 
@@ -45,7 +45,7 @@ async fn everything(provider: &PostgresProvider, instance: &str) {
     provider.ack_work_item(&token, Some(completion(instance, 2, ""))).await.expect("acked");
 }
 
-/// Whoever watches latencies sees each call once, without labels to add up, and no failure where there was none.
+/// The histograms count each call once, without labels to add up, and no error where there was none.
 /// Makes each call that has a histogram, and one fetch that waits in vain, whose time tells the unit.
 #[tokio::test]
 async fn every_duration_is_recorded() {
@@ -96,7 +96,7 @@ async fn fails_to_fetch(provider: &PostgresProvider) {
     provider.fetch_orchestration_item(LEASE, SOON, None).await.expect_err("it fails");
 }
 
-/// Whoever watches failures sees which operation and what kind, each failed call once, however often it was tried.
+/// The error counter has operation and kind, and counts each failed call once, however often it was retried.
 /// Triggers fail the tables that each operation writes, with a SQLSTATE of each kind; an answer that cannot be read is none of them.
 #[tokio::test]
 async fn every_failure_is_counted_by_operation_and_kind() {
@@ -194,7 +194,7 @@ const SPANS: &[(&str, &[&str])] = &[
     ("read", &["instance_id"]),
 ];
 
-/// Whoever reads a log finds what happened to an instance.
+/// The log shows what happened to an instance.
 /// Makes the calls and compares the fields of their spans.
 #[tokio::test]
 async fn spans_carry_the_ids() {

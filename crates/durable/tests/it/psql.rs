@@ -6,7 +6,7 @@ use crate::calls::{Done, ack, fetch, send, start};
 use crate::fixture::Fixture;
 use crate::races::LEASE;
 
-/// `events` answers every history: U+0000, which PostgreSQL cannot show, is shown as U+FFFD, and what only looks like it stays.
+/// `events` returns every history: U+0000, which PostgreSQL cannot show, is shown as U+FFFD, and what only looks like it stays.
 /// A turn whose input has U+0000 twice in a row and the six characters that stand for it in JSON, behind one backslash and behind two.
 #[tokio::test]
 async fn events_are_shown_whatever_is_in_them() {

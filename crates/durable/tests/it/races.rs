@@ -20,12 +20,12 @@ use crate::fixture::{Elsewhere, Fixture, PATIENCE, eventually};
 
 /// Orchestrations of one turn each.
 const TURNS: usize = 600;
-/// Those who fetch, in each of two processes.
+/// Fetches in each of two processes.
 const FETCHERS: usize = 4;
 /// The lease: ends after the test.
 pub(crate) const LEASE: Duration = Duration::from_secs(120);
 
-/// A claim that waits for nobody is done by then, and one that waits for a lock is not.
+/// A claim that waits for no lock is done by then, and one that waits is not.
 const SOON: Duration = Duration::from_secs(5);
 
 /// One side of a race, which goes on when the test says so.
@@ -48,7 +48,7 @@ impl Side {
         done.unwrap_or_else(|error| panic!("{sql}: {error}")).rows_affected()
     }
 
-    /// Until somebody waits for a lock of this side.
+    /// Until another transaction waits for a lock of this side.
     async fn is_waited_for(&self, db: &TestDb) {
         let waiting =
             "select exists (select from pg_locks l where not l.granted and $1 = any (pg_blocking_pids(l.pid)))";
@@ -85,7 +85,7 @@ fn whole(instance: &str) -> Done {
     done
 }
 
-/// Fetches and acks at once, again and again. Tells what it was given.
+/// Fetches and acks at once, again and again. Returns what it got.
 async fn work(provider: PostgresProvider, given: UnboundedSender<String>) {
     loop {
         let fetched = provider.fetch_orchestration_item(LEASE, PATIENCE, None).await;
@@ -106,8 +106,8 @@ async fn work_in_vain(provider: PostgresProvider) {
     }
 }
 
-/// What is deleted while somebody takes its turn does not come back by the ack of that turn.
-/// Instances are started and at once deleted by force, while two processes fetch and ack them; whoever comes first, nothing of them is left.
+/// An instance that is deleted during its turn is not created again by the ack of that turn.
+/// Instances are started and at once deleted by force, while two processes fetch and ack them; in any order, nothing of them is left.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_deleted_during_its_turn_does_not_come_back() {
     let here = Fixture::new().await;
@@ -149,7 +149,7 @@ async fn what_is_deleted_during_its_turn_does_not_come_back() {
 /// had seen of them before.
 /// Turns are as short as can be, and started one by one, so that claims and acks of both processes overlap all the time.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_that_is_finished_during_a_look_is_not_given_again() {
+async fn a_turn_that_is_acked_during_a_poll_is_not_returned_again() {
     let here = Fixture::new().await;
     let elsewhere = Elsewhere::start(&here.db, LongPollConfig::enabled()).await;
     let (given, mut gifts) = unbounded_channel();
@@ -177,7 +177,7 @@ async fn a_turn_that_is_finished_during_a_look_is_not_given_again() {
     assert!(gifts.try_recv().is_err(), "something was given twice");
 }
 
-/// A claim waits for nobody who has a session's row locked, as the ack of its last activity does: two that wait for each other's sessions would
+/// A claim does not wait for a locked row of a session, as the ack of its last activity does: two that wait for each other's sessions would
 /// never end. It takes what else there is, and the session's when the row is free.
 /// The owner of a session fetches twice at a time while a transaction holds its row, with an activity of the session first in line.
 #[tokio::test(flavor = "multi_thread")]

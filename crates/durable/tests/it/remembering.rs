@@ -17,7 +17,7 @@ const LEASE: Duration = Duration::from_secs(120);
 /// The steps of a chain.
 const STEPS: u64 = 10;
 /// The statement that loads histories, as statistics show it.
-const LOADS: &str = "h.event_id > k.after";
+const LOADS: &str = "history.event_id > requested.after_event";
 /// The statements of the two gauges.
 const GAUGES: [&str; 2] = ["as messages", "as instances"];
 
@@ -25,7 +25,7 @@ const GAUGES: [&str; 2] = ["as messages", "as instances"];
 async fn counted(db: &TestDb, role: &CountingRole, history_cache_bytes: Option<usize>) -> PostgresProvider {
     drop(provider(db, LongPollConfig::default()).await);
     let schema = Some(db.schema().name().to_owned());
-    // Nothing but what happens makes anybody look.
+    // Only events cause polls.
     let long_poll = LongPollConfig { fallback_poll_interval: LONG, max_wait_time: LONG, ..LongPollConfig::enabled() };
     let options = Options { schema, long_poll, history_cache_bytes, ..Options::default() };
     let provider = PostgresProvider::with_database(role.database().clone(), options).await.expect("a provider");
@@ -45,7 +45,7 @@ async fn chain(provider: &PostgresProvider, instance: &str) {
     }
 }
 
-/// A chain of turns in one process never loads its history: what its own acks appended is remembered.
+/// A chain of turns in one process never loads its history: what its own acks appended is cached.
 /// The same chain without memory shows that loading would have been counted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chain_of_turns_loads_no_history() {
@@ -117,7 +117,7 @@ async fn gauges_tell_of_every_write() {
         role.calls_matching(one).await + role.calls_matching(other).await
     };
     let quiet = async |answer| {
-        // Whoever was made to look by what came before does so once.
+        // Earlier events may cause one more poll.
         eventually("nothing is asked any more", async || {
             let before = asked().await;
             assert_eq!(told().await, answer);
@@ -127,7 +127,7 @@ async fn gauges_tell_of_every_write() {
     };
     quiet((0, 0, 1, 1)).await;
 
-    // None of these makes anybody look: what is sent is not due, or for nobody.
+    // None of these causes a poll: what is sent is not due, or for an instance that does not exist.
     let late = async |item: WorkItem| provider.enqueue_for_orchestrator(item, Some(LONG)).await.expect("sent");
     late(raised("i", "late")).await;
     assert_eq!(told().await, (1, 0, 1, 1));

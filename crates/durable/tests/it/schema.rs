@@ -11,7 +11,7 @@ async fn migrated() -> TestDb {
     db
 }
 
-/// A change of the schema must be one that somebody has seen.
+/// A change of the schema must show in the committed snapshot.
 /// Migrates an empty schema and compares it with the committed text.
 #[tokio::test]
 async fn the_schema_is_the_committed_one() {

@@ -46,7 +46,7 @@ async fn constructors_do_what_they_are_called_after() {
             assert!(!provider.health().is_connected(), "{schema}: nothing listens");
         }
     };
-    // Those that do not listen come first: providers of one process share what is heard.
+    // Those that do not listen come first: providers of one process share the listener.
     check(PostgresProvider::new(url).await, "public", false).await;
     check(PostgresProvider::new_with_schema(url, Some("own")).await, "own", false).await;
     check(PostgresProvider::new_with_schema(url, None).await, "public", false).await;

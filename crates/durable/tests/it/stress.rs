@@ -29,7 +29,7 @@ impl ProviderStressFactory for Ready {
     }
 }
 
-/// Twenty orchestrations in flight, with five activities of 10 ms each.
+/// Twenty concurrent orchestrations, with five activities of 10 ms each.
 fn baseline(dispatchers: usize) -> StressTestConfig {
     StressTestConfig {
         max_concurrent: 20,
@@ -79,7 +79,7 @@ async fn four_dispatchers_of_each_kind() {
     parallel(LongPollConfig::enabled(), baseline(4)).await;
 }
 
-/// Four dispatchers of each kind, each woken by every ring.
+/// Four dispatchers of each kind, each woken by every wake-up.
 #[tokio::test(flavor = "multi_thread")]
 async fn four_dispatchers_of_each_kind_woken_by_broadcast() {
     let broadcast = LongPollConfig { strategy: Strategy::Broadcast, ..LongPollConfig::enabled() };

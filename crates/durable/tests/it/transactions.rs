@@ -128,9 +128,9 @@ async fn what_is_rolled_back_has_never_been() {
     app.runtime.shutdown(Some(0)).await;
 }
 
-/// Before the commit nobody sees anything, and nobody is held up by it: other orchestrations go on while the transaction is open.
+/// Before the commit nothing is visible and nothing is blocked: other orchestrations continue while the transaction is open.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_open_transaction_shows_nothing_and_holds_nobody_up() {
+async fn an_open_transaction_is_invisible_and_blocks_nothing() {
     let app = Application::start().await;
     let mut transaction = app.pool.begin().await.expect("begin");
     app.provider.start_orchestration_in(&mut transaction, "open", "ends", None, "seen").await.expect("started");

@@ -1,6 +1,6 @@
 //! Calls from several tasks of two processes at once.
 //!
-//! Their answers depend on who comes first, so they cannot be compared with a model call by call. But whatever the order was, nothing may be lost,
+//! Their answers depend on the order, so they cannot be compared with a model call by call. But whatever the order was, nothing may be lost,
 //! doubled or done by two; and the turns that were acked, taken in the order of their events, must be turns of the model too: each saw the
 //! history and the keys that the ones before it had left.
 

@@ -16,9 +16,9 @@ use super::ledger::{Ack, Ledger, TurnFate, Turned, WorkFate, Worked};
 use super::payload::{NAME, VERSION, activity, message, numbered, raised, started};
 use super::step::{KEYS, Kind, Route, SESSIONS, TAGS};
 
-/// A lease that lasts as long as anybody needs it.
+/// A lease that lasts as long as needed.
 const LEASE: Duration = Duration::from_secs(60);
-/// A lease of somebody who does not come back; sessions of such a worker end as soon.
+/// A lease of a worker that does not come back; its sessions expire as soon.
 const LEFT: Duration = Duration::from_millis(150);
 /// How long a fetch waits for work.
 const WAIT: Duration = Duration::from_millis(20);
@@ -27,7 +27,7 @@ const WAIT: Duration = Duration::from_millis(20);
 const SENT: [Kind; 6] =
     [Kind::Raised, Kind::Cancel, Kind::Queue, Kind::ChildCompleted, Kind::ChildFailed, Kind::Failed];
 
-/// One of those who work.
+/// One of the workers.
 pub(super) struct Member {
     pub(super) name: String,
     pub(super) provider: PostgresProvider,

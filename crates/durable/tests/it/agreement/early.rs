@@ -1,7 +1,7 @@
 //! Messages that come before their instance is started.
 //!
 //! They wait for the start. The contract leaves open whether they are in its turn or in a later one, so the stores are not compared turn by turn:
-//! in each, every message is taken by exactly one turn. Only those to a mailbox may be dropped, and only while nobody has started the instance.
+//! in each, every message is taken by exactly one turn. Only those to a mailbox may be dropped, and only while the instance has not been started.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -21,10 +21,10 @@ fn named() -> ExecutionMetadata {
     ExecutionMetadata { orchestration_name: name, orchestration_version: version, ..ExecutionMetadata::default() }
 }
 
-/// A first turn that is put off, as a runtime does that does not know the orchestration, holds up its own instance and nobody else.
+/// A first turn that is put off, as a runtime does that does not know the orchestration, blocks its own instance and no other.
 /// A message comes for it while its start is not due, and then another instance is started.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_that_was_put_off_holds_up_nobody_else() {
+async fn a_delayed_start_blocks_no_other_instance() {
     let fixture = Fixture::new().await;
     let provider = &fixture.provider;
     send(&fixture, Kind::Start, "late").await;
@@ -109,8 +109,8 @@ async fn what_came_during_a_long_turn_is_due_at_its_end() {
     assert!(longest < Duration::from_millis(200), "the next turn came after {longest:?}");
 }
 
-/// A message that came before its instance was started, and was looked at meanwhile, is taken as soon as the first turn is acked.
-/// The fetch for it begins after the ack, and nothing else rings.
+/// A message that came before its instance was started, and was polled meanwhile, is claimed as soon as the first turn is acked.
+/// The fetch for it begins after the ack, and nothing else wakes it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_waited_for_a_start_is_due_when_the_start_is_acked() {
     let fixture = Fixture::new().await;
@@ -118,7 +118,7 @@ async fn what_waited_for_a_start_is_due_when_the_start_is_acked() {
     send(&fixture, Kind::Raised, "a").await;
     let none = provider.fetch_orchestration_item(LEASE, Duration::from_millis(200), None).await.expect("a fetch");
     assert!(none.is_none(), "nobody has started it");
-    // Longer than a provider that has just looked looks again by itself.
+    // Longer than the time after which a provider polls again by itself.
     sleep(Duration::from_millis(1_500)).await;
     send(&fixture, Kind::Start, "a").await;
     let (_, token, _) =
@@ -129,10 +129,10 @@ async fn what_waited_for_a_start_is_due_when_the_start_is_acked() {
     assert_eq!(fetched.map(|(item, ..)| item.messages.len()), Some(1));
 }
 
-/// A long turn that sends nothing wakes nobody in other processes: it only makes sure that its own looks again.
+/// A long turn that sends nothing wakes no other process: it only makes its own process poll again.
 /// The channel is listened to around its ack, between two notifications of the test itself.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_end_of_a_long_turn_rings_nobody_elsewhere() {
+async fn the_end_of_a_long_turn_notifies_no_other_process() {
     let fixture = Fixture::new().await;
     let (provider, pool) = (&fixture.provider, fixture.db.database().pool());
     let channel = wake::channel_name(fixture.db.schema().name(), "orch_work");

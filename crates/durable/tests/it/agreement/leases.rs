@@ -23,9 +23,9 @@ pub(super) struct Lease<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LeaseState {
     Live,
-    /// It has ended by itself, and nobody has claimed since.
+    /// It has expired, and was not claimed again.
     Lapsed,
-    /// It was acked or abandoned, or somebody else has claimed since.
+    /// It was acked or abandoned, or claimed again.
     Over,
 }
 

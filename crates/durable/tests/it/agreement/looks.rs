@@ -1,4 +1,4 @@
-//! Questions and removals, and the look at everything that ends a sequence.
+//! Queries and removals, and the comparison of everything that ends a sequence.
 
 use std::collections::BTreeMap;
 

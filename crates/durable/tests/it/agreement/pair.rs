@@ -1,7 +1,7 @@
 //! Both stores, side by side: every call goes to each, and the answers must be the same.
 //!
 //! What differs by nature is translated here. Tokens: a lease has one per store. Time: the model's clock stands still but for a tick per step; when
-//! a step lets time pass, the model's clock is moved and every time in the tables is moved back by as much, which is the same to whoever looks.
+//! a step lets time pass, the model's clock is moved and every time in the tables is moved back by as much, which has the same effect.
 
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -111,7 +111,7 @@ const TIMES: [(&str, &str); 7] = [
 ];
 
 impl<'a> Pair<'a> {
-    /// A store that looks once per fetch: what it answers is what it holds.
+    /// A store that polls once per fetch: its answer is what it stores.
     pub(super) async fn fixture() -> Fixture {
         Fixture::with(LongPollConfig::default()).await
     }

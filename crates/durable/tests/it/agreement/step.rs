@@ -65,7 +65,7 @@ pub(super) enum Step {
     Pass {
         long: bool,
     },
-    /// Time passes, and the holder of a lease that has ended gives it back before anybody else has claimed.
+    /// Time passes, and the holder of a lease that has ended abandons it before the next claim.
     Lapse {
         queue: Queue,
         lease: Pick,

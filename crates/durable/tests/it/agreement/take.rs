@@ -53,7 +53,7 @@ impl Pair<'_> {
         }
     }
 
-    /// A message to an instance that nobody has started waits for a start, which is another test: here the start comes first.
+    /// A message to an instance that has not been started waits for a start, which is another test: here the start comes first.
     async fn send(&mut self, to: &'static str, kind: Kind, delayed: bool) -> Verdict {
         if !self.awaited(to).await {
             self.send_one(to, Kind::Start, None).await?;
@@ -138,7 +138,7 @@ impl Pair<'_> {
             Some(WorkItem::ActivityExecute { instance, .. }) => instance.clone(),
             _ => INSTANCES[0].to_owned(),
         };
-        // Told to nobody, it would wait for a start.
+        // Without a receiver it would wait for a start.
         let told = if self.awaited(&instance).await { told } else { Told::Nothing };
         let kind = match told {
             Told::Nothing => None,
@@ -169,7 +169,7 @@ impl Pair<'_> {
             (Queue::Work, Some(at)) => (self.work.0[at].state, None),
         };
         if state == LeaseState::Lapsed {
-            // The model has been told already.
+            // The model has applied it already.
             return Ok(());
         }
         // A start that is put off would leave other messages waiting for it.

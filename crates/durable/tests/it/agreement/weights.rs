@@ -1,7 +1,7 @@
 //! How likely which step is.
 //!
 //! The weights keep work moving, so that most sequences reach executions that end and begin anew, and leave room for what a runtime does only by
-//! mistake: tokens that are over or somebody else's, events that clash, items in the wrong queue.
+//! mistake: tokens that are expired or of another claim, events that clash, items in the wrong queue.
 
 use proptest::collection::vec;
 use proptest::option;

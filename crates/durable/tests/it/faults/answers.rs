@@ -1,4 +1,4 @@
-//! Connections cut around a commit: every write happens exactly once, and its caller hears what became of it.
+//! Connections cut around a commit: every write happens exactly once, and its caller gets the outcome.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ impl Way {
     }
 }
 
-/// A turn whose ack is cut off happens once: its events, its activity, its message. The runtime hears no error, and a second ack of
+/// A turn whose ack is cut off happens once: its events, its activity, its message. The runtime gets no error, and a second ack of
 /// the same token is refused for good.
 /// An input that the events carry is the marker at which the proxy cuts, on either side of the commit.
 #[tokio::test(flavor = "multi_thread")]
@@ -84,7 +84,7 @@ async fn a_turn_happens_once_however_its_connection_breaks() {
     }
 }
 
-/// An activity whose ack is cut off ends once: its instance is told once, the runtime hears no error, and a second ack is refused.
+/// An activity whose ack is cut off ends once: its instance gets one message, the runtime gets no error, and a second ack is rejected.
 /// The result is the marker at which the proxy cuts.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_activity_ends_once_however_its_connection_breaks() {
@@ -161,8 +161,8 @@ async fn go_on(provider: &PostgresProvider, instance: &str) {
     acked.await.expect("a fresh lease");
 }
 
-/// A claim whose answer is cut off comes back when its lease has ended, and the attempt that nobody made use of is counted.
-/// The proxy cuts the statement that claims, told by the length of a lease that nothing else has.
+/// A claim whose answer is cut off is available again when its lease expires, and the unused attempt counts.
+/// The proxy cuts the claim statement, recognized by its unique lease time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_whose_answer_was_lost_comes_back_with_the_end_of_its_lease() {
     let way = Way::new().await;

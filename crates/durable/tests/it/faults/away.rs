@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::load::{ACTIVITIES, Load};
-use super::{hearing, options};
+use super::{connected, options};
 
 /// Orchestrations that run while the server goes away.
 const ORCHESTRATIONS: usize = 200;
@@ -28,9 +28,9 @@ async fn private() -> Option<(PrivateCluster, Load)> {
     let cluster = PrivateCluster::start().await?;
     let schema = Schema::new("faults").expect("a name");
     let provider = PostgresProvider::connect(cluster.url(), options(&schema)).await;
-    // The schema is made by whoever comes first, and this provider is.
+    // The first provider migrates the schema: this one.
     let provider = provider.expect("a provider");
-    hearing(&provider).await;
+    connected(&provider).await;
     let load = Load::start(&provider).await;
     Some((cluster, load))
 }
@@ -47,7 +47,7 @@ async fn disturbed(load: Load, disturb: impl AsyncFnOnce()) {
     for number in 0..ORCHESTRATIONS {
         load.finish(number).await;
     }
-    hearing(&load.provider).await;
+    connected(&load.provider).await;
     load.stop().await;
 }
 
@@ -119,6 +119,6 @@ async fn connections_terminated_at_random_fail_no_orchestration() {
     let (terminated, completed) = tokio::join!(terminating, working);
     // A busy machine does fewer of both; that nothing happened must not pass for that nothing failed.
     assert!(terminated >= 5, "only {terminated} terminated while {completed} completed");
-    hearing(&provider).await;
+    connected(&provider).await;
     load.stop().await;
 }

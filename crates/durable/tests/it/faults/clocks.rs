@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::process::{Process, child};
-use super::{LEASE, PATIENCE, SHORT_LEASE, hearing};
+use super::{LEASE, PATIENCE, SHORT_LEASE, connected};
 use crate::calls::{Done, ack, begin, fetch, send, start};
 use crate::consistency;
 use crate::fixture::Fixture;
@@ -48,7 +48,7 @@ async fn timers_are_on_time_between_processes_whose_clocks_disagree() {
             RuntimeOptions { orchestration_concurrency: 1, worker_concurrency: 1, ..RuntimeOptions::default() };
         let store = Arc::new(child.provider.clone());
         let _runtime = Runtime::start_with_options(store, activities, orchestrations, options).await;
-        hearing(&child.provider).await;
+        connected(&child.provider).await;
         child.say("ready");
         return std::future::pending().await;
     }
@@ -117,7 +117,7 @@ async fn leases_end_on_time_whatever_the_clock_of_their_holder() {
     }
 }
 
-/// A timer's time is the clock of who sends it, and means a duration from its sending on: one that has passed is due at once, one
+/// A timer's time is the clock of its sender, and means a duration from its sending on: one that has passed is due at once, one
 /// that lies ahead is due after the difference, whatever the database's clock says.
 /// Timers are sent that are due two hours ago and in a moment.
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! Histories changed behind the provider's back: noticed although they are remembered, and nobody else's trouble.
+//! Histories changed by other means: noticed although they are cached, and without effect on other instances.
 
 use durable::PostgresProvider;
 use duroxide::EventKind;
@@ -9,7 +9,7 @@ use super::LEASE;
 use crate::calls::{Done, ack, begin, fetch, raised, send};
 use crate::fixture::Fixture;
 
-/// An instance of two turns and another beside it, both remembered by the provider that wrote and read them.
+/// An instance of two turns and another beside it, both cached by the provider that wrote and read them.
 async fn remembered(provider: &PostgresProvider) {
     for instance in ["changed", "other"] {
         begin(provider, instance, LEASE).await;
@@ -79,7 +79,7 @@ async fn a_row_made_unreadable_in_place_is_noticed() {
     other_is_well(&provider).await;
 }
 
-/// A row changed in place into another that can be read is read, and not what is remembered.
+/// A row changed in place into another that can be read is read, and not the cached history.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_changed_in_place_is_read_anew() {
     let Fixture { db, provider } = Fixture::new().await;
@@ -109,7 +109,7 @@ async fn a_removed_row_is_noticed() {
     assert_eq!(given(&provider, "other").await, Ok(rest));
 }
 
-/// A table that was truncated is empty for everybody.
+/// A truncated table is empty for every process.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_truncated_history_is_noticed() {
     let Fixture { db, provider } = Fixture::new().await;
@@ -121,7 +121,7 @@ async fn a_truncated_history_is_noticed() {
     }
 }
 
-/// An instance that was deleted and made again is not taken for the one that is remembered.
+/// An instance that was deleted and made again does not use the cached history of the old one.
 /// Another provider deletes it and begins it anew, with as many events.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_instance_made_again_is_not_the_remembered_one() {

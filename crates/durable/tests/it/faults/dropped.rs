@@ -12,7 +12,7 @@ use duroxide::providers::{Provider, TagFilter};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use super::{LEASE, PATIENCE, hearing};
+use super::{LEASE, PATIENCE, connected};
 use crate::calls::{Done, ack, activity, fetch, fetch_work, identity, send, send_work, start};
 use crate::fixture::Fixture;
 
@@ -38,9 +38,9 @@ async fn polled<T>(future: impl Future<Output = T>, times: usize) -> Option<T> {
 /// A fetch of a turn dropped at its first await, its second, and so on to its last: the turn comes to the next fetch at once, as its
 /// first attempt.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_fetched_by_nobody_comes_at_once() {
+async fn a_turn_of_a_dropped_fetch_is_available_at_once() {
     let Fixture { db: _db, provider } = Fixture::new().await;
-    hearing(&provider).await;
+    connected(&provider).await;
     for times in 0..POLLS_MAX {
         let instance = format!("i-{times}");
         send(&provider, start(&instance, "")).await;
@@ -62,9 +62,9 @@ async fn a_turn_fetched_by_nobody_comes_at_once() {
 
 /// The same for activities.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_activity_fetched_by_nobody_comes_at_once() {
+async fn an_activity_of_a_dropped_fetch_is_available_at_once() {
     let Fixture { db: _db, provider } = Fixture::new().await;
-    hearing(&provider).await;
+    connected(&provider).await;
     for times in 0..POLLS_MAX {
         send_work(&provider, activity("i", times as u64)).await;
         let fetching = provider.fetch_work_item(LEASE, PATIENCE, None, &TagFilter::DefaultOnly);
@@ -113,7 +113,7 @@ where
 async fn no_turn_is_lost_with_fetches_that_give_up_at_random() {
     const TURNS: usize = 100;
     let Fixture { db: _db, provider } = Fixture::new().await;
-    hearing(&provider).await;
+    connected(&provider).await;
     for number in 0..TURNS {
         send(&provider, start(&format!("i-{number}"), "")).await;
     }
@@ -132,7 +132,7 @@ async fn no_turn_is_lost_with_fetches_that_give_up_at_random() {
 async fn no_activity_is_lost_with_fetches_that_give_up_at_random() {
     const ACTIVITIES: usize = 100;
     let Fixture { db: _db, provider } = Fixture::new().await;
-    hearing(&provider).await;
+    connected(&provider).await;
     for number in 0..ACTIVITIES {
         send_work(&provider, activity("i", number as u64)).await;
     }

@@ -6,7 +6,7 @@ use sqlx::postgres::PgPoolOptions;
 use tokio::time::sleep;
 
 use super::load::{ACTIVITIES, Load};
-use super::{SHORT_LEASE, four_each, hearing, options};
+use super::{SHORT_LEASE, connected, four_each, options};
 
 /// Orchestrations that run at once.
 const ORCHESTRATIONS: usize = 20;
@@ -42,7 +42,7 @@ async fn a_pool_exhausted_by_the_application_fails_nothing() {
     load.stop().await;
 }
 
-/// A runtime of eight dispatchers completes its work with any number of connections: nobody waits for one while holding one.
+/// A runtime of eight dispatchers completes its work with any number of connections: no task waits for one while holding one.
 async fn completes_with(max_connections: u32) {
     let db = TestDb::new().await;
     let pool = pg::Options { max_connections, ..pg::Options::default() };
@@ -71,7 +71,7 @@ async fn work_is_done_with_five_connections() {
     completes_with(5).await;
 }
 
-/// More connections than anybody needs.
+/// More connections than needed.
 #[tokio::test(flavor = "multi_thread")]
 async fn work_is_done_with_fifty_connections() {
     completes_with(50).await;
@@ -87,8 +87,8 @@ async fn a_schema_may_be_called_anything() {
     let proxy = Proxy::start(&db).await;
     let elsewhere = PostgresProvider::connect(proxy.url(), options(db.schema())).await.expect("a provider");
     assert_eq!(elsewhere.schema_name(), db.schema().name());
-    hearing(&here).await;
-    hearing(&elsewhere).await;
+    connected(&here).await;
+    connected(&elsewhere).await;
     let working = Load::start(&here).await;
     let mut asking = working.clone();
     asking.provider = elsewhere.clone();

@@ -1,4 +1,4 @@
-//! Transactions that hold an instance for long: it waits, and everybody else goes on.
+//! Long transactions that lock an instance: it waits, and all others continue.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::load::Load;
-use super::{LEASE, SHORT_LEASE, hearing, options};
+use super::{LEASE, SHORT_LEASE, connected, options};
 use crate::calls::{Done, ack, activity, begin, fetch, fetch_work, identity, raised, send, send_work, start};
 use crate::fixture::Fixture;
 
@@ -22,7 +22,7 @@ const A_MOMENT: Duration = Duration::from_millis(500);
 /// What is not held must be done by then: before the ten seconds after which the server ends a wait for a lock.
 const SOON: Duration = Duration::from_secs(8);
 
-/// Somebody at `psql`, in a transaction that locks rows.
+/// A user at `psql`, in a transaction that locks rows.
 struct Holder(PgConnection);
 
 impl Holder {
@@ -51,13 +51,13 @@ async fn soon<T>(call: impl Future<Output = T>) -> T {
     timeout(SOON, call).await.expect("it was held up by somebody else's lock")
 }
 
-/// An orchestration started in a transaction that stays open does not exist yet, holds up nobody, and begins when it commits; an
+/// An orchestration started in a transaction that stays open does not exist yet, blocks nothing, and begins when it commits; an
 /// event raised in it comes with it.
 /// Others run from beginning to end while the transaction is open.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_open_transaction_that_starts_an_orchestration_holds_up_nobody() {
+async fn an_open_transaction_that_starts_an_orchestration_blocks_nothing() {
     let Fixture { db: _db, provider } = Fixture::new().await;
-    hearing(&provider).await;
+    connected(&provider).await;
     let load = Load::start(&provider).await;
     let mut transaction = provider.pool().begin().await.expect("a transaction");
     provider.start_orchestration_in(&mut transaction, "count-100", "Count", None, "100").await.expect("started");
@@ -70,7 +70,7 @@ async fn an_open_transaction_that_starts_an_orchestration_holds_up_nobody() {
     load.stop().await;
 }
 
-/// A lease whose row somebody has locked cannot be acked until they let go; acks of others pass, and so does everything else.
+/// A lease with a locked row cannot be acked until the lock is released; other acks and everything else continue.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_locked_lease_holds_up_only_its_own_turn() {
     let Fixture { db, provider } = Fixture::new().await;
@@ -90,7 +90,7 @@ async fn a_locked_lease_holds_up_only_its_own_turn() {
     load.stop().await;
 }
 
-/// An activity whose row somebody has locked is not claimed until they let go; others are.
+/// An activity with a locked row is not claimed until the lock is released; others are.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_locked_activity_is_passed_by() {
     let Fixture { db, provider } = Fixture::new().await;
@@ -105,7 +105,7 @@ async fn a_locked_activity_is_passed_by() {
     assert_eq!((identity(&work), attempt), (("held", 1), 1));
 }
 
-/// An activity under way whose row somebody has locked cannot be acked until they let go; others can.
+/// A running activity with a locked row cannot be acked until the lock is released; others can.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_locked_activity_holds_up_only_its_own_ack() {
     let Fixture { db, provider } = Fixture::new().await;
@@ -141,7 +141,7 @@ async fn a_held_instance_does_not_hold_up_another_process() {
     held.await.expect("no panic").expect("acked, if late");
 }
 
-/// A lease that has ended and whose row somebody has locked is not taken over until they let go; others are claimed meanwhile.
+/// An expired lease with a locked row is not claimed again until the lock is released; others are claimed meanwhile.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_locked_lease_that_has_ended_holds_up_no_claim() {
     let Fixture { db, provider } = Fixture::new().await;
@@ -157,7 +157,7 @@ async fn a_locked_lease_that_has_ended_holds_up_no_claim() {
     ack(&provider, &token, Done::first("held", "")).await.expect("the lease is fresh");
 }
 
-/// A message that somebody has locked is read by a turn, whose ack then waits to remove it; others go on.
+/// A locked message is read by a turn, whose ack then waits to remove it; others continue.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_locked_message_holds_up_only_its_own_turn() {
     let Fixture { db, provider } = Fixture::new().await;
@@ -176,7 +176,7 @@ async fn a_locked_message_holds_up_only_its_own_turn() {
     held.await.expect("no panic").expect("acked, if late");
 }
 
-/// An instance whose own row somebody has locked holds up the turn that would change it, and no other.
+/// A locked row of an instance blocks the turn that would change it, and no other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_locked_instance_holds_up_only_its_own_turn() {
     let Fixture { db, provider } = Fixture::new().await;
@@ -200,7 +200,7 @@ fn ending(instance: &str) -> Done {
     Done::completed(instance, 2, "x")
 }
 
-/// Somebody who waits for an instance is answered in time although its history cannot be read: by an error that says to try again, and the
+/// A waiter for an instance is answered in time although its history cannot be read: by an error that says to try again, and the
 /// next try succeeds.
 /// A transaction locks the table of histories, so that the end can be seen and not how it came.
 #[tokio::test(flavor = "multi_thread")]
@@ -223,7 +223,7 @@ async fn waiting_ends_in_time_although_the_history_is_locked() {
     assert!(matches!(ended, Some(OrchestrationStatus::Completed { .. })), "{ended:?}");
 }
 
-/// A message that somebody has locked keeps its own instance from being claimed again, and no other.
+/// A locked message prevents the next claim of its own instance, and of no other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_locked_message_of_a_lease_that_has_ended_holds_up_no_claim() {
     let Fixture { db, provider } = Fixture::new().await;

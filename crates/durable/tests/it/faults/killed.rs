@@ -11,7 +11,7 @@ use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegis
 use tokio::time::Instant;
 
 use super::process::{Process, child};
-use super::{LEASE, PATIENCE, SHORT_LEASE, four_each, hearing};
+use super::{LEASE, PATIENCE, SHORT_LEASE, connected, four_each};
 use crate::calls::{Done, ack, activity, completion, fetch, fetch_work, identity, send, send_work, start};
 use crate::consistency;
 use crate::fixture::Fixture;
@@ -35,7 +35,7 @@ async fn what_a_killed_process_had_claimed_comes_back_when_its_lease_ends() {
         return std::future::pending().await;
     }
     let Fixture { db, provider } = Fixture::new().await;
-    hearing(&provider).await;
+    connected(&provider).await;
     send(&provider, start("turn", "")).await;
     send_work(&provider, activity("work", 1)).await;
     let other = Process::start(&db, ME, &[]);

@@ -58,9 +58,9 @@ async fn of_concurrent_acks_of_one_token_exactly_one_succeeds() {
     }
 }
 
-/// An ack that comes after its lease has ended is refused for good and changes nothing, although nobody else took the work yet; and
-/// so is one after somebody else took it.
-/// Leases of half a second, renewed by nobody.
+/// An ack that comes after its lease has ended is refused for good and changes nothing, although the work was not claimed again yet; and
+/// so is one after another claim.
+/// Leases of half a second, never renewed.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ack_after_its_lease_is_refused_for_good() {
     const LEASED: Duration = Duration::from_millis(500);
@@ -134,7 +134,7 @@ async fn acks_of_a_database_that_stays_away_are_refused_for_good() {
         let error = error.expect_err("the database is away");
         assert!(!error.is_retryable(), "{error}");
     }
-    // Nothing of it has happened: both come to somebody else.
+    // Nothing of it was applied: both are claimed again.
     assert_eq!(fetch(&here, LEASE).await.2, 2);
     assert_eq!(fetch_work(&here, LEASE).await.2, 2);
 }

@@ -45,7 +45,7 @@ fn four_each() -> RuntimeOptions {
     }
 }
 
-/// Waits until notifications are heard.
-async fn hearing(provider: &PostgresProvider) {
+/// Waits until the listener is connected.
+async fn connected(provider: &PostgresProvider) {
     eventually("the listener hears", async || provider.health().is_connected()).await;
 }

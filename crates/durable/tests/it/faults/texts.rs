@@ -11,7 +11,7 @@ use duroxide::{
 };
 use pg::testing::Proxy;
 
-use super::{PATIENCE, four_each, hearing, options};
+use super::{PATIENCE, connected, four_each, options};
 use crate::consistency;
 use crate::fixture::Fixture;
 
@@ -86,7 +86,7 @@ async fn carries(words: Words, text: &str) {
     let Fixture { db, provider } = Fixture::new().await;
     let proxy = Proxy::start(&db).await;
     let elsewhere = PostgresProvider::connect(proxy.url(), options(db.schema())).await.expect("a provider");
-    hearing(&elsewhere).await;
+    connected(&elsewhere).await;
     let runtime = runtime(&provider, words.clone()).await;
     let client = Client::new(Arc::new(elsewhere.clone()));
     let instance = words.instance.as_str();

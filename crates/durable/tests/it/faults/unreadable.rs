@@ -1,4 +1,4 @@
-//! Rows that nobody can read at the head of a queue: what is behind them is served all the same.
+//! Undecodable rows at the head of a queue: the rows after them are served all the same.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ async fn left(db: &TestDb, queue: &str) -> i64 {
 
 /// Activities that cannot be read are dropped, and those behind them executed.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unreadable_activity_stalls_nobody() {
+async fn an_undecodable_activity_does_not_block_the_queue() {
     let Fixture { db, provider } = Fixture::new().await;
     spoil(&db, "worker_queue", ", execution_id, activity_id", ", 1, 2", "count-0").await;
     let load = Load::start(&provider).await;
@@ -43,9 +43,9 @@ async fn an_unreadable_activity_stalls_nobody() {
     load.stop().await;
 }
 
-/// Messages that cannot be read to an instance that does not exist stall nobody.
+/// Messages that cannot be read to an instance that does not exist block nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unreadable_message_to_nobody_stalls_nobody() {
+async fn an_undecodable_message_to_a_missing_instance_does_not_block_the_queue() {
     let Fixture { db, provider } = Fixture::new().await;
     spoil(&db, "orchestrator_queue", "", "", "nobody").await;
     let load = Load::start(&provider).await;

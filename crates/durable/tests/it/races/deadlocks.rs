@@ -1,6 +1,6 @@
-//! Whoever waits for rows of several waits in one order, so that two never wait for each other.
+//! Transactions that lock several rows do so in one order, so that two never wait for each other.
 //!
-//! One side is a transaction that takes what the other wants, in the order of an ack or a flight, and stops half-way until the other waits. In a
+//! One side is a transaction that takes what the other wants, in the order of an ack or a write batch, and stops half-way until the other waits. In a
 //! wrong order the server ends one of them. The other side is sent as it is: the provider would hide its end by sending it again.
 
 use pg::testing::TestDb;
@@ -44,7 +44,7 @@ async fn a_renewal_waits_for_sessions_in_their_order() {
     assert_eq!(number(&db, renewed).await, 2);
 }
 
-/// Whoever removes old sessions waits for none: it has others, in no order.
+/// The cleanup of sessions waits for no lock: it holds others, in no order.
 /// One of two old sessions is locked; the other goes.
 #[tokio::test(flavor = "multi_thread")]
 async fn old_sessions_are_removed_without_waiting() {
@@ -82,7 +82,7 @@ async fn a_delete_of_many_waits_for_acks_before_it_locks_anything() {
     delete.await.expect("deleted");
 }
 
-/// A delete and whoever gives back several activities wait for them in one order.
+/// A delete and an abandon of several activities lock them in one order.
 /// The activities' rows are in another order than their instances' names; each of the two meets a transaction that has the first.
 #[tokio::test(flavor = "multi_thread")]
 async fn activities_are_waited_for_in_the_order_of_their_instances() {
@@ -116,8 +116,8 @@ async fn activities_are_waited_for_in_the_order_of_their_instances() {
     assert_eq!(number(&db, "select count(*) from {schema}.worker_queue").await, 0);
 }
 
-/// Pruning waits for instances before it touches their histories, and in the order in which a flight ends their turns: by bytes.
-/// A transaction has the first of two instances, as a flight or a delete has it, and then wants the other and a history.
+/// Pruning waits for instances before it touches their histories, and in the order in which a write batch ends their turns: by bytes.
+/// A transaction has the first of two instances, as a write batch or a delete has it, and then wants the other and a history.
 #[tokio::test(flavor = "multi_thread")]
 async fn pruning_locks_instances_first_and_in_the_order_of_a_flight() {
     let Fixture { db, provider } = Fixture::new().await;

@@ -9,10 +9,10 @@ use super::{LEASE, Side, number, run};
 use crate::calls::{Done, ack, activity, begin, completion, fetch, fetch_work, raised, send, send_work, start};
 use crate::fixture::Fixture;
 
-/// A claim of activities as a process makes it that has one seat.
+/// A claim of activities for one waiter.
 const ONE_SEAT: &str = "select * from {schema}.claim_work(array[''], 60000, array[null]::text[], array[0]::bigint[], 0, null) where id is not null";
 
-/// A claim does not park messages that somebody else has leased since it began: the ack of that lease would bring them back as new.
+/// A claim does not park messages that another claim has leased since it began: the ack of that lease would bring them back as new.
 /// The claim sees an early event without its start, and also an ended lease, whose end a trigger makes it wait in. Then the start comes, and a
 /// lease of both is written as a claim writes it that had the instance's lock before.
 #[tokio::test(flavor = "multi_thread")]
@@ -72,15 +72,16 @@ async fn a_claim_parks_nothing_that_is_leased_meanwhile() {
 /// The end of an activity of a deleted instance does not reach the next instance of that name.
 /// An ack has ended the activity and not committed when the delete comes, which waits for it.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_activity_that_ends_during_a_delete_tells_nobody() {
+async fn an_activity_that_ends_during_a_delete_sends_no_message() {
     let Fixture { db, provider } = Fixture::new().await;
     begin(&provider, "a", LEASE).await;
     send_work(&provider, activity("a", 2)).await;
     fetch_work(&provider, LEASE).await;
     let mut side = Side::begin(&db).await;
     let acked = db.schema().sql(
-        "select {schema}.ack_work(false, array['a'], array[q.id], array[q.lock_token], array[false], array['a'], array[$1])
-         from {schema}.worker_queue q",
+        "select {schema}.ack_work(
+             false, array[row('a', activity.id, activity.lock_token, false, 'a', $1)::{schema}.finished_activity])
+         from {schema}.worker_queue activity",
     );
     let item = serde_json::to_string(&completion("a", 2, "done")).expect("JSON");
     let outcome: Vec<String> =
@@ -122,9 +123,9 @@ async fn a_turn_ends_with_its_messages_though_the_clock_went_back() {
     assert_eq!(number(&db, "select count(*) from {schema}.orchestrator_queue").await, 0);
 }
 
-/// Who finds the head of the queue in somebody's hands takes what comes next, instead of nothing; and who has one seat keeps one activity from
+/// A claim that finds the head of the queue locked takes the next one; and a claim for one waiter keeps one activity from
 /// others.
-/// Two claims of one seat are open at a time; a third side counts what it could lock.
+/// Two claims for one waiter are open at a time; a third side counts what it could lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_takes_what_comes_next_when_another_is_at_the_head() {
     let Fixture { db, provider } = Fixture::new().await;
@@ -144,7 +145,7 @@ async fn a_claim_takes_what_comes_next_when_another_is_at_the_head() {
 }
 
 /// A claim that leaves something due says so, and one that leaves nothing says when the first lease ends.
-/// Claims of one seat on two activities, one after the other.
+/// Claims for one waiter on two activities, one after the other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_says_whether_there_is_more() {
     let Fixture { db, provider } = Fixture::new().await;

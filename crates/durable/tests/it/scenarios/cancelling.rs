@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::Two;
 use crate::fixture::PATIENCE;
 
-/// An activity that ends only by being cancelled, and what it tells of itself.
+/// An activity that ends only by being cancelled, and what it reports.
 #[derive(Clone, Default)]
 struct Endless {
     begun: Arc<Notify>,
@@ -48,7 +48,7 @@ fn count(history: &[Event], is_it: impl Fn(&EventKind) -> bool) -> usize {
     history.iter().filter(|event| is_it(&event.kind)).count()
 }
 
-/// Cancelling an orchestration ends it, and the activity it waits for is told, wherever that is executed.
+/// Cancelling an orchestration ends it, and the activity it waits for is cancelled, in whatever process it runs.
 /// It is cancelled twice, from both sides: the first reason counts, and the history knows of one.
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelling_an_orchestration_stops_its_activity() {
@@ -114,7 +114,7 @@ async fn cancelling_too_late_changes_nothing() {
     assert_eq!(two.finish().await, 2);
 }
 
-/// Whoever loses a race is cancelled: an activity is told, a child ends; the orchestration goes on with the winner.
+/// The loser of a race is cancelled: an activity is notified, a child ends; the orchestration continues with the winner.
 /// Both lose against an event raised from the other side.
 #[tokio::test(flavor = "multi_thread")]
 async fn losers_of_a_race_are_cancelled() {
@@ -148,10 +148,10 @@ async fn losers_of_a_race_are_cancelled() {
     assert_eq!(two.finish().await, 2);
 }
 
-/// An activity that lost against a timer before anybody took it is never executed.
+/// An activity that lost against a timer before it was claimed is never executed.
 /// No runtime takes its tag, so it waits in the queue until the timer fires.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_activity_that_nobody_took_is_withdrawn() {
+async fn a_cancelled_activity_that_was_not_claimed_never_runs() {
     let races = |ctx: OrchestrationContext, _: String| async move {
         let work = ctx.schedule_activity("endless", "").with_tag("nobody");
         let timer = ctx.schedule_timer(Duration::from_millis(300));

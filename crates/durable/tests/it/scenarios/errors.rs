@@ -72,7 +72,7 @@ async fn an_activity_is_retried_as_its_policy_says() {
     assert_eq!(two.finish().await, 2);
 }
 
-/// A panic is one orchestration's end and nobody else's.
+/// A panic ends one orchestration and no other.
 /// One panics in an activity, one by itself; a third goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_ends_one_orchestration_only() {
@@ -100,10 +100,10 @@ async fn a_panic_ends_one_orchestration_only() {
     assert_eq!(two.finish().await, 3);
 }
 
-/// What nobody knows is tried some times and is then the end of its orchestration, by name; what one of the two knows is found there.
-/// An activity that only the other process knows, and one that nobody knows.
+/// An unregistered activity is retried and then fails its orchestration, by name; one that the other process has runs there.
+/// An activity that only the other process has registered, and one that neither has.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nobody_knows_is_given_up_and_what_one_knows_is_found() {
+async fn unknown_activities_fail_and_those_of_the_other_process_run() {
     let calls = |ctx: OrchestrationContext, name: String| async move { ctx.schedule_activity(name, "").await };
     let role = |activities: ActivityRegistry, attempts: u32| {
         let mut role = Role::new(activities, OrchestrationRegistry::builder().register("calls", calls).build());

@@ -29,7 +29,7 @@ async fn an_event_reaches_an_orchestration_that_waits_for_it() {
     assert_eq!(two.finish().await, 1);
 }
 
-/// An event raised before anybody started the orchestration waits for it, is what it waits for, and holds nobody else up meanwhile.
+/// An event raised before the start of its orchestration waits for it, is delivered, and blocks nothing meanwhile.
 /// It is raised first; another orchestration begins and ends; then the one it is for is started, in the other process.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_raised_before_the_start_waits_for_it() {
@@ -84,7 +84,7 @@ async fn queues_are_read_in_order_and_do_not_mix() {
 /// A message to the queue of an instance that does not exist is dropped, and is not there when it comes to exist.
 /// The message is sent and gone before the instance is started; the instance reads what was sent afterwards.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_to_nobody_is_dropped() {
+async fn a_queue_message_to_a_missing_instance_is_dropped() {
     let reads = |ctx: OrchestrationContext, _: String| async move { Ok(ctx.dequeue_event("queue").await) };
     let two = Two::without_activities(OrchestrationRegistry::builder().register("reads", reads).build()).await;
     two.there.client.enqueue_event("reads", "queue", "too early").await.expect("sent");

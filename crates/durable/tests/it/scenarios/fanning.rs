@@ -46,7 +46,7 @@ async fn activities_of_one_orchestration_run_in_both_processes_at_once() {
     assert_eq!(two.finish().await, 1);
 }
 
-/// Results come in the order of scheduling, whoever executes the activities and in whatever order they end.
+/// Results come in the order of scheduling, whichever worker executes the activities and in whatever order they end.
 /// Later activities are faster; forty orchestrations run side by side, started from both sides.
 #[tokio::test(flavor = "multi_thread")]
 async fn results_are_joined_in_the_order_of_scheduling() {

@@ -2,7 +2,7 @@
 //!
 //! Nothing in memory is common to the two: each has a provider of its own, and one of them reaches the server by way of a proxy, which makes it
 //! another database to everything that is kept once per database. So whatever passes between them passes through PostgreSQL, as between two
-//! processes. Every scenario ends with a look at all histories, as both providers read them.
+//! processes. Every scenario ends with a check of all histories, as both providers read them.
 
 mod cancelling;
 mod continuing;
@@ -103,7 +103,7 @@ impl Node {
         self.resume().await;
     }
 
-    /// Starts an orchestration from here, for whoever takes it.
+    /// Starts an orchestration from here, for any worker.
     pub(crate) async fn begin(&self, instance: &str, orchestration: &str, input: &str) {
         self.client.start_orchestration(instance, orchestration, input).await.expect("started");
     }

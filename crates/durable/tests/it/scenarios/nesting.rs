@@ -42,9 +42,9 @@ async fn a_tree_of_orchestrations_comes_together_in_its_root() {
 }
 
 /// A child's failure is its parent's to handle, and children can have names of the parent's choice.
-/// One child fails, one does not; the parent tells both.
+/// One child fails, one does not; the parent returns both results.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_parent_hears_of_a_childs_failure_and_goes_on() {
+async fn a_parent_gets_the_failure_of_a_child_and_continues() {
     let parent = |ctx: OrchestrationContext, _: String| async move {
         let good = ctx.schedule_sub_orchestration_with_id("child", "good-child", "good").await;
         let bad = ctx.schedule_sub_orchestration_with_id("child", "bad-child", "bad").await;
@@ -63,7 +63,7 @@ async fn a_parent_hears_of_a_childs_failure_and_goes_on() {
     assert_eq!(two.finish().await, 3);
 }
 
-/// A detached orchestration outlives the one that started it, and is nobody's child.
+/// A detached orchestration outlives the one that started it, and has no parent.
 /// The first ends at once; the second ends when an event is raised from the other side.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_detached_orchestration_outlives_its_starter() {

@@ -72,7 +72,7 @@ async fn a_deleted_tree_leaves_nothing_and_its_name_is_free() {
     assert_eq!(two.finish().await, 0);
 }
 
-/// What runs is deleted by force only; then its activity is told, what it answers is nobody's, and the runtimes go on.
+/// What runs is deleted by force only; then its activity is cancelled, its result is dropped, and the runtimes continue.
 /// The activity is under way; it answers after the deletion.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_runs_is_deleted_by_force() {

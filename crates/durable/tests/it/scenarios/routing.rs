@@ -6,7 +6,7 @@ use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
 use super::{Role, Two};
 
-/// Says who executed it, and by which tag.
+/// Says which worker executed it, and by which tag.
 async fn tells(ctx: ActivityContext, _: String) -> Result<String, String> {
     let place = if ctx.worker_id().ends_with("there") { "there" } else { "here" };
     Ok(format!("{}:{place}", ctx.tag().unwrap_or("-")))
@@ -52,10 +52,10 @@ async fn a_runtime_without_workers_leaves_activities_to_others() {
     assert_eq!(two.finish().await, 1);
 }
 
-/// An activity whose tag nobody takes waits, holds up nobody, and is executed as soon as somebody comes who takes it.
+/// An activity whose tag no worker accepts waits, blocks nothing, and runs as soon as a worker accepts it.
 /// The one runtime is replaced by one that takes the missing tag.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_activity_waits_for_somebody_who_takes_its_tag() {
+async fn an_activity_waits_for_a_worker_that_accepts_its_tag() {
     let default_and = |tags: &[&str]| TagFilter::default_and(tags.iter().copied());
     let mut two = Two::with(role("here", TagFilter::DefaultOnly), role("there", default_and(&["gpu"]))).await;
     two.here.begin("mixed", "mixed", "").await;

@@ -9,7 +9,7 @@ use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 use super::{Role, Two};
 use crate::fixture::eventually;
 
-/// Says who executed it, in which session.
+/// Says which worker executed it, in which session.
 async fn tells(ctx: ActivityContext, _: String) -> Result<String, String> {
     let place = if ctx.worker_id().ends_with("there") { "there" } else { "here" };
     Ok(format!("{}@{place}", ctx.session_id().unwrap_or("-")))

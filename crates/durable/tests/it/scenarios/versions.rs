@@ -9,7 +9,7 @@ use duroxide::{EventKind, OrchestrationContext, OrchestrationRegistry};
 use super::{Role, Two};
 use crate::fixture::eventually;
 
-/// A process that knows the versions up to `newest`. What it does not know it leaves to others, and looks again soon.
+/// A process that knows the versions up to `newest`. It leaves other versions to other processes, and polls again soon.
 fn role(newest: u32) -> Role {
     let mut orchestrations = OrchestrationRegistry::builder();
     for version in 1..=newest {

@@ -7,7 +7,7 @@ use duroxide::providers::Provider;
 use pg::testing::TestDb;
 use tokio::time::Instant;
 
-use super::{calm_by, fetch, hearing, send, start, waiter, waiting};
+use super::{calm_by, connected, fetch, send, start, waiter, waiting};
 use crate::fixture::{Elsewhere, provider};
 
 /// What "at once" may take: the design asks for half a second.
@@ -19,14 +19,14 @@ const DELAY: Duration = Duration::from_millis(500);
 /// Timers of which the best counts: whatever else the machine does makes them later, and nothing earlier.
 const ATTEMPTS: usize = 3;
 
-/// What is there is given at once; what comes while a fetch waits is given at once, whoever adds it; a timer is on time. In every way of waking.
+/// What is there is given at once; what comes while a fetch waits is given at once, from any sender; a timer is on time. In every way of waking.
 #[tokio::test(flavor = "multi_thread")]
 async fn work_is_given_at_once_and_timers_are_on_time() {
     for strategy in [Strategy::Competing, Strategy::Broadcast] {
         for on in [AggressiveOn::Faults, AggressiveOn::EveryWake] {
             let db = TestDb::new().await;
             let way = format!("{strategy:?} {on:?}");
-            let here = hearing(&db, calm_by(strategy, on)).await;
+            let here = connected(&db, calm_by(strategy, on)).await;
             let elsewhere = Elsewhere::start(&db, calm_by(strategy, on)).await;
 
             send(&here, "there").await;

@@ -11,7 +11,7 @@ use duroxide::{Client, OrchestrationContext, OrchestrationRegistry};
 use pg::testing::TestDb;
 use tokio::time::sleep;
 
-use super::{hearing_as, settled};
+use super::{connected_as, settled};
 use crate::fixture::{PATIENCE, eventually};
 
 /// How long idleness is watched. Within it every dispatcher comes back twice.
@@ -25,7 +25,7 @@ fn watched() -> RuntimeOptions {
     RuntimeOptions {
         orchestration_concurrency: 4,
         worker_concurrency: 4,
-        // Where the last look took something, there is one more when its lease would have ended: before the minute begins.
+        // If the last poll claimed something, one more follows when its lease would have expired: before the minute begins.
         worker_lock_timeout: ASKED_EVERY,
         session_lock_timeout: ASKED_EVERY * 2,
         session_cleanup_interval: ASKED_EVERY,
@@ -40,7 +40,7 @@ fn watched() -> RuntimeOptions {
 async fn a_minute_of_an_idle_runtime_makes_no_statement() {
     let db = TestDb::new().await;
     let Some(role) = db.counting_role().await else { return };
-    let provider = hearing_as(&role, &db, LongPollConfig::enabled()).await;
+    let provider = connected_as(&role, &db, LongPollConfig::enabled()).await;
     let greets = |ctx: OrchestrationContext, name: String| async move { ctx.schedule_activity("greet", name).await };
     let activities =
         ActivityRegistry::builder().register("greet", |_, name: String| async move { Ok(format!("hello {name}")) });
@@ -58,12 +58,12 @@ async fn a_minute_of_an_idle_runtime_makes_no_statement() {
         let ended = provider.wait_for_completion(&format!("greets-{number}"), PATIENCE).await.expect("waiting");
         ended.expect("it has ended");
     }
-    // After a due time was heard, the listener reads the server's clock with its next heartbeat, once.
+    // After a notification with a due time, the listener reads the server's clock with its next heartbeat, once.
     sleep(wake::Options::default().heartbeat_interval).await;
     eventually("sessions have been asked for", async || {
         // By how they begin: PostgreSQL 18 leaves out the comment that names them.
         let asked = async |beginning| role.calls_matching(beginning).await > 0;
-        asked("with mine as").await && asked("with old as").await
+        asked("with in_use as").await && asked("with orphaned as").await
     })
     .await;
     settled(&role).await;

@@ -8,7 +8,7 @@ use pg::testing::{Mode, Proxy, TestDb};
 use tokio::task::JoinHandle;
 use wake::ListenerState;
 
-use super::{NEVER, every_way, fetch, hearing_as, insert, turns, until_it_is_connected, waiter, waiting};
+use super::{NEVER, connected_as, every_way, fetch, insert, turns, until_it_is_connected, waiter, waiting};
 use crate::fixture::{eventually, provider};
 
 every_way! {
@@ -26,12 +26,12 @@ async fn end_listener(db: &TestDb, role: &str) -> bool {
     ended > 0
 }
 
-/// Polling is as good as off, so that only the look after the reconnect, or a ring, can find the work.
+/// Polling is as good as off, so that only the poll after the reconnect, or a wake-up, can find the work.
 async fn a_lost_listener_comes_back(config: LongPollConfig) {
     let db = TestDb::new().await;
     let Some(role) = db.counting_role().await else { return };
     let config = LongPollConfig { aggressive_poll_interval: NEVER, ..config };
-    let provider = hearing_as(&role, &db, config).await;
+    let provider = connected_as(&role, &db, config).await;
     for number in 0..3 {
         until_it_is_connected(&provider).await;
         let turn = waiter(&provider);

@@ -34,8 +34,8 @@ const NEVER: Duration = Duration::from_secs(3_600);
 /// The lease of fetches: ends after every test.
 const LEASE: Duration = Duration::from_secs(120);
 
-/// Under it nothing but rings, due times and the look after a reconnect brings work: there is no fallback, and no polling because a busy machine
-/// woke somebody late. Aggressive mode, once entered, is short.
+/// Under it only wake-ups, due times and the poll after a reconnect bring work: there is no fallback, and no polling because a busy machine
+/// woke a waiter late. Aggressive mode, once entered, is short.
 fn calm() -> LongPollConfig {
     LongPollConfig {
         enabled: true,
@@ -79,8 +79,8 @@ macro_rules! one_way {
 }
 use {every_way, one_way};
 
-/// A provider that hears, with nothing of its beginning left to look after.
-async fn hearing(db: &TestDb, config: LongPollConfig) -> PostgresProvider {
+/// A provider with a connected listener, after the polls of its start.
+async fn connected(db: &TestDb, config: LongPollConfig) -> PostgresProvider {
     let provider = provider(db, config).await;
     until_it_is_connected(&provider).await;
     provider
@@ -91,7 +91,7 @@ async fn until_it_is_connected(provider: &PostgresProvider) {
 }
 
 /// A provider that logs in as a role of its own, by which its statements are counted and its listener is found.
-async fn hearing_as(role: &CountingRole, db: &TestDb, config: LongPollConfig) -> PostgresProvider {
+async fn connected_as(role: &CountingRole, db: &TestDb, config: LongPollConfig) -> PostgresProvider {
     drop(provider(db, LongPollConfig::default()).await);
     let schema = Some(db.schema().name().to_owned());
     let options = Options { schema, long_poll: config, ..Options::default() };
@@ -152,7 +152,7 @@ fn worker(provider: &PostgresProvider) -> JoinHandle<Option<String>> {
     })
 }
 
-/// How those who fetch turns are doing.
+/// The health of the consumer of turns.
 fn turns(provider: &PostgresProvider) -> ConsumerHealth {
     let consumers = provider.health().consumers;
     consumers.into_iter().find(|consumer| &*consumer.name == "orchestrations").expect("they fetch turns")
@@ -163,7 +163,7 @@ async fn waiting(provider: &PostgresProvider, many: usize) {
     eventually("they wait", async || turns(provider).waiters == many).await;
 }
 
-/// Adds the start of an orchestration as psql would, or, if `unheard`, as a process leaves it that dies before it rings.
+/// Adds the start of an orchestration as psql would, or, if `unheard`, as by a process that dies before it notifies.
 async fn insert(db: &TestDb, instance: &str, unheard: bool) {
     let mut conn = PgConnection::connect(db.url()).await.expect("connect");
     let mut transaction = conn.begin().await.expect("begin");

@@ -7,10 +7,10 @@ use pg::Database;
 use pg::testing::{Mode, Proxy, TestDb};
 use tokio::time::{Instant, sleep};
 
-use super::{calm, calm_by, hearing, insert, send, turns, until_it_is_connected, waiter, waiting};
+use super::{calm, calm_by, connected, insert, send, turns, until_it_is_connected, waiter, waiting};
 use crate::fixture::eventually;
 
-/// Empty looks that must pass before aggressive mode ends here: three seconds of them, far more than the pauses between what a test does.
+/// Empty polls that must pass before aggressive mode ends here: three seconds of them, far more than the pauses between what a test does.
 const THRESHOLD: u32 = 60;
 /// For how long a test keeps it going: longer than it would last by itself.
 const KEPT_UP: Duration = Duration::from_secs(5);
@@ -20,7 +20,7 @@ fn lasting() -> LongPollConfig {
     LongPollConfig { aggressive_exit_threshold: THRESHOLD, ..calm() }
 }
 
-/// A provider that reaches the server through a proxy, and listens directly: what is done to the proxy is done to looks alone.
+/// A provider that reaches the server through a proxy, and listens directly: what is done to the proxy affects polls alone.
 async fn behind(proxy: &Proxy, db: &TestDb, config: LongPollConfig) -> PostgresProvider {
     let pool = pg::Options {
         listen_url: Some(db.url().to_owned()),
@@ -35,9 +35,9 @@ async fn behind(proxy: &Proxy, db: &TestDb, config: LongPollConfig) -> PostgresP
     provider
 }
 
-/// Begins aggressive mode: the proxy refuses the pool, while the listener hears, so that work is rung for and cannot be got. The fetch that wants it
-/// does not hear of the failure, and gets it when the proxy lets looks pass again.
-async fn fail_a_look(proxy: &Proxy, db: &TestDb, provider: &PostgresProvider) {
+/// Begins aggressive mode: the proxy refuses the pool, while the listener is connected, so that waiters are woken and polls fail. The fetch
+/// gets no error, and gets the work when the proxy lets polls pass again.
+async fn fail_a_poll(proxy: &Proxy, db: &TestDb, provider: &PostgresProvider) {
     let turn = waiter(provider);
     waiting(provider, 1).await;
     polling_ends(provider).await;
@@ -54,12 +54,12 @@ async fn polling_ends(provider: &PostgresProvider) {
     eventually("polling ends", async || !turns(provider).polling).await;
 }
 
-/// Items 7 and 10: under `EveryWake` a ring is followed by aggressive mode, which ends by itself when nothing comes; under `Faults` it is not.
+/// Items 7 and 10: under `EveryWake` a wake-up is followed by aggressive mode, which ends by itself when nothing comes; under `Faults` it is not.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ring_begins_aggressive_mode_under_every_wake_only() {
+async fn a_wake_up_begins_aggressive_mode_under_every_wake_only() {
     for (on, polls) in [(AggressiveOn::EveryWake, true), (AggressiveOn::Faults, false)] {
         let db = TestDb::new().await;
-        let provider = hearing(&db, LongPollConfig { aggressive_on: on, ..lasting() }).await;
+        let provider = connected(&db, LongPollConfig { aggressive_on: on, ..lasting() }).await;
         let waiters = [waiter(&provider), waiter(&provider)];
         waiting(&provider, 2).await;
         polling_ends(&provider).await;
@@ -71,26 +71,26 @@ async fn a_ring_begins_aggressive_mode_under_every_wake_only() {
     }
 }
 
-/// Items 8 and 10: a look that fails begins aggressive mode, and the fetch itself goes on; when looks succeed again it ends.
+/// Items 8 and 10: a failed poll begins aggressive mode, and the fetch continues; when polls succeed again it ends.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_look_begins_aggressive_mode() {
+async fn a_failed_poll_begins_aggressive_mode() {
     let db = TestDb::new().await;
     let proxy = Proxy::start(&db).await;
     let provider = behind(&proxy, &db, calm()).await;
-    fail_a_look(&proxy, &db, &provider).await;
+    fail_a_poll(&proxy, &db, &provider).await;
     let waits = waiter(&provider);
     polling_ends(&provider).await;
     waits.abort();
 }
 
 /// Item 9: failures now and then keep aggressive mode going, however long it has lasted; without them it ends.
-/// Connections are cut ten times a second, so that looks fail between looks that succeed.
+/// Connections are cut ten times a second, so that polls fail between polls that succeed.
 #[tokio::test(flavor = "multi_thread")]
 async fn failures_now_and_then_keep_aggressive_mode_going() {
     let db = TestDb::new().await;
     let proxy = Proxy::start(&db).await;
     let provider = behind(&proxy, &db, lasting()).await;
-    fail_a_look(&proxy, &db, &provider).await;
+    fail_a_poll(&proxy, &db, &provider).await;
     let waits = waiter(&provider);
     let since = Instant::now();
     while since.elapsed() < KEPT_UP {
@@ -103,13 +103,13 @@ async fn failures_now_and_then_keep_aggressive_mode_going() {
 }
 
 /// Items 10 and 11: work that polling finds keeps aggressive mode going; when nothing comes any more it ends.
-/// A look that fails begins it; then work is added that rings nobody.
+/// A failed poll begins it; then work is added without a notification.
 #[tokio::test(flavor = "multi_thread")]
 async fn work_found_keeps_aggressive_mode_going() {
     let db = TestDb::new().await;
     let proxy = Proxy::start(&db).await;
     let provider = behind(&proxy, &db, lasting()).await;
-    fail_a_look(&proxy, &db, &provider).await;
+    fail_a_poll(&proxy, &db, &provider).await;
     let since = Instant::now();
     let mut number = 0;
     while since.elapsed() < KEPT_UP {
@@ -125,13 +125,13 @@ async fn work_found_keeps_aggressive_mode_going() {
     waits.abort();
 }
 
-/// Item 11b: work that was rung for and not looked for in time begins aggressive mode.
-/// Every connection of the pool is taken, so that nobody can look; when they are given back the work is got.
+/// Item 11b: a wake-up that is not followed by a poll in time begins aggressive mode.
+/// Every connection of the pool is taken, so that no poll is possible; when they are released the work is claimed.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ring_that_nobody_follows_begins_aggressive_mode() {
+async fn a_wake_up_without_a_poll_begins_aggressive_mode() {
     let db = TestDb::new().await;
     let config = LongPollConfig { notify_delivery_timeout: Duration::from_millis(50), ..lasting() };
-    let provider = hearing(&db, config).await;
+    let provider = connected(&db, config).await;
     let turn = waiter(&provider);
     waiting(&provider, 1).await;
     sleep(wake::TRAILING * 3 / 2).await;
@@ -148,7 +148,7 @@ async fn a_ring_that_nobody_follows_begins_aggressive_mode() {
 }
 
 /// Under `Broadcast` there is no aggressive mode, whatever happens.
-/// A look fails; the fetch is served all the same.
+/// A poll fails; the fetch gets its work all the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn broadcast_has_no_aggressive_mode() {
     for on in [AggressiveOn::Faults, AggressiveOn::EveryWake] {

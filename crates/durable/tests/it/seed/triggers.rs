@@ -8,7 +8,7 @@ use pg::testing::TestDb;
 use sqlx::postgres::{PgListener, PgNotification};
 use tokio::time::timeout;
 
-use super::{activity, calm, hearing, insert, send, start};
+use super::{activity, calm, connected, insert, send, start};
 use crate::fixture::PATIENCE;
 
 /// How far the clocks of this process and the server may seem apart, in milliseconds.
@@ -30,7 +30,7 @@ fn now_ms() -> i64 {
 
 async fn prepared() -> (TestDb, PostgresProvider) {
     let db = TestDb::new().await;
-    let provider = hearing(&db, calm()).await;
+    let provider = connected(&db, calm()).await;
     (db, provider)
 }
 
@@ -47,10 +47,10 @@ async fn both_queues_have_their_trigger() {
     assert_eq!(triggers, [named("trg_orch_notify", "orchestrator_queue"), named("trg_worker_notify", "worker_queue")]);
 }
 
-/// Item 2: a message rings with its due time in milliseconds, on the channel of its schema.
+/// Item 2: a message notifies with its due time in milliseconds, on the channel of its schema.
 /// One is due now, one, a timer, in a minute.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_rings_with_its_due_time() {
+async fn a_message_notifies_with_its_due_time() {
     let (db, provider) = prepared().await;
     let mut listener = listener(&db, "orch_work").await;
     send(&provider, "now").await;
@@ -71,9 +71,9 @@ async fn a_message_rings_with_its_due_time() {
     assert!((due - now_ms() - 60_000).abs() < ABOUT_MS, "{due} is not in a minute");
 }
 
-/// Item 2: an activity rings without a payload.
+/// Item 2: an activity notifies without a payload.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_activity_rings_without_a_payload() {
+async fn an_activity_notifies_without_a_payload() {
     let (db, provider) = prepared().await;
     let mut listener = listener(&db, "worker_work").await;
     provider.enqueue_for_worker(activity("busy")).await.expect("sent");
@@ -82,9 +82,9 @@ async fn an_activity_rings_without_a_payload() {
     assert_eq!(rung.payload(), "");
 }
 
-/// Item 2: rows that psql inserts or makes due earlier ring as well, by the triggers.
+/// Item 2: rows that psql inserts or makes due earlier notify as well, by the triggers.
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_of_other_programs_ring() {
+async fn rows_of_other_programs_notify() {
     let (db, _provider) = prepared().await;
     let (mut messages, mut work) = (listener(&db, "orch_work").await, listener(&db, "worker_work").await);
     insert(&db, "inserted", false).await;

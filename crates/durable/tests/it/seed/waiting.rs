@@ -1,4 +1,4 @@
-//! Items 3 to 6 and 14: a fetch waits, is woken, is on time; one ring wakes one, and one gets it.
+//! Items 3 to 6 and 14: a fetch waits, is woken, is on time; one wake-up wakes one waiter, and one gets the work.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use wake::ListenerState;
 
 use super::{
-    LEASE, NEVER, activity, calm, calm_by, every_way, fetch, hearing, hearing_as, insert, send, settled, start,
+    LEASE, NEVER, activity, calm, calm_by, connected, connected_as, every_way, fetch, insert, send, settled, start,
     until_it_is_connected, waiter, waiting, worker,
 };
 use crate::fixture::{Elsewhere, PATIENCE, eventually, provider};
@@ -23,16 +23,16 @@ every_way! {
     /// Item 3: a fetch waits for as long as the shorter of its own timeout and `max_wait_time`.
     a_fetch_waits_when_there_is_no_work
     /// Item 4: a fetch is woken by work of its own process, of another and of psql.
-    a_fetch_is_woken_by_whoever_adds_work
+    a_fetch_is_woken_by_any_sender
     /// Item 5: work that is due later is given when it is due, not before.
     a_timer_is_waited_for
-    /// Item 6: of all who wait in two processes one gets the work, and the others wait on.
+    /// Item 6: of all waiters in two processes one gets the work, and the others continue to wait.
     one_of_many_wins
 }
 
 async fn a_fetch_waits_when_there_is_no_work(config: LongPollConfig) {
     let db = TestDb::new().await;
-    let provider = hearing(&db, LongPollConfig { max_wait_time: Duration::from_millis(700), ..config }).await;
+    let provider = connected(&db, LongPollConfig { max_wait_time: Duration::from_millis(700), ..config }).await;
     for (timeout, waits) in [(NEVER, 700), (Duration::from_millis(300), 300)] {
         let since = Instant::now();
         let turn = provider.fetch_orchestration_item(LEASE, timeout, None).await.expect("a fetch");
@@ -46,9 +46,9 @@ async fn a_fetch_waits_when_there_is_no_work(config: LongPollConfig) {
     }
 }
 
-async fn a_fetch_is_woken_by_whoever_adds_work(config: LongPollConfig) {
+async fn a_fetch_is_woken_by_any_sender(config: LongPollConfig) {
     let db = TestDb::new().await;
-    let here = hearing(&db, config.clone()).await;
+    let here = connected(&db, config.clone()).await;
     let elsewhere = Elsewhere::start(&db, config).await;
     for who in ["here", "elsewhere", "psql"] {
         let turn = waiter(&here);
@@ -70,10 +70,10 @@ async fn a_fetch_is_woken_by_whoever_adds_work(config: LongPollConfig) {
 
 async fn a_timer_is_waited_for(config: LongPollConfig) {
     let db = TestDb::new().await;
-    let here = hearing(&db, config.clone()).await;
+    let here = connected(&db, config.clone()).await;
     let elsewhere = Elsewhere::start(&db, config).await;
     let delay = Duration::from_millis(1_200);
-    // The one in an hour is nobody's reason to wait longer.
+    // The one in an hour must not delay the fetch.
     here.enqueue_for_orchestrator(start("hour"), Some(NEVER)).await.expect("sent");
     for sender in [&here, &elsewhere.provider] {
         let turn = waiter(&here);
@@ -91,7 +91,7 @@ async fn a_timer_is_waited_for(config: LongPollConfig) {
 
 async fn one_of_many_wins(config: LongPollConfig) {
     let db = TestDb::new().await;
-    let here = hearing(&db, config.clone()).await;
+    let here = connected(&db, config.clone()).await;
     let elsewhere = Elsewhere::start(&db, config).await;
     until_it_is_connected(&elsewhere.provider).await;
     let mut waiters: Vec<_> = (0..WAITERS).flat_map(|_| [waiter(&here), waiter(&elsewhere.provider)]).collect();
@@ -113,14 +113,14 @@ async fn one_of_many_wins(config: LongPollConfig) {
     }
 }
 
-/// Item 6: one ring costs one look for all who wait under `Competing`, and a look of each under `Broadcast`, where those who lose the race look again.
-/// The server counts the claims of the provider's role. The work is added by psql, whose ring comes by the listener alone.
+/// Item 6: one wake-up costs one poll for all waiters under `Competing`, and one poll each under `Broadcast`, where the losers poll again.
+/// The server counts the claims of the provider's role. The work is added by psql, whose notification comes by the listener alone.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ring_wakes_one_or_everybody() {
+async fn a_wake_up_wakes_one_waiter_or_all() {
     for (strategy, least, most) in [(Strategy::Competing, 1, 1), (Strategy::Broadcast, WAITERS as i64, i64::MAX)] {
         let db = TestDb::new().await;
         let Some(role) = db.counting_role().await else { return };
-        let provider = hearing_as(&role, &db, calm_by(strategy, AggressiveOn::Faults)).await;
+        let provider = connected_as(&role, &db, calm_by(strategy, AggressiveOn::Faults)).await;
         let waiters: Vec<_> = (0..WAITERS).map(|_| waiter(&provider)).collect();
         waiting(&provider, WAITERS).await;
         settled(&role).await;
