@@ -15,6 +15,7 @@ use web::{Body, Failure, Moment, Path, Query, Refusal, Time};
 use super::seek::moved;
 use crate::consume::pop::Subscription;
 use crate::groups::group as engine;
+use crate::http::api_error::missing;
 use crate::http::field::{self, Raw};
 use crate::http::schema::Name;
 use crate::queues::Queues;
@@ -293,7 +294,7 @@ async fn subscribe(
     body: Body,
 ) -> Result<Json<Subscribed>, Refusal> {
     let time = field::name(body.json::<Since<'_>>()?.subscription_timestamp, "subscriptionTimestamp")?;
-    let time = time.ok_or_else(|| Refusal::bad("subscriptionTimestamp: it is missing"))?;
+    let time = time.ok_or_else(|| missing("subscriptionTimestamp"))?;
     let since = web::parse_time(&time).ok_or_else(|| Refusal::not_a_time("subscriptionTimestamp", &time))?;
     match queues.resubscribe(&group, since).await? {
         0 => Err(none(&group)),
