@@ -1,12 +1,14 @@
 //! What can go wrong, as a decision of the caller.
 
+use crate::consume::ack::AckRefusal;
 use crate::storage::encryption::KeyId;
 
 /// The error of this crate.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
-    /// Something in the request cannot be meant. Nothing was changed; correct it.
-    #[error("{what}: {reason}")]
+    /// A parameter is invalid. Nothing was changed; correct it.
+    #[error("invalid parameter `{what}`: {reason}")]
     Invalid {
         /// Which part of the request.
         what: &'static str,
@@ -37,6 +39,10 @@ pub enum Error {
         queue: String,
     },
 
+    /// An ack was refused. Do not retry it: the messages are redelivered, or another consumer has them.
+    #[error("ack refused: {0}")]
+    AckRefused(#[from] AckRefusal),
+
     /// The transaction was rolled back as a whole: one of its operations could not be done.
     #[error("{reason}")]
     RolledBack {
@@ -54,7 +60,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the same call may succeed later without anybody correcting anything.
+    /// Whether the same call may succeed later unchanged.
     pub fn is_transient(&self) -> bool {
         match self {
             Error::Wake(error) => error.is_transient(),
@@ -63,6 +69,7 @@ impl Error {
             | Error::NoKey { .. }
             | Error::WrongKey { .. }
             | Error::Damaged { .. }
+            | Error::AckRefused(_)
             | Error::RolledBack { .. } => false,
         }
     }

@@ -34,6 +34,7 @@ pub use admin::resources::{
 pub use admin::status::{DatabaseState, ProcessState, TableState};
 pub use admin::traces::{NewTrace, Period, Trace, TraceName};
 pub use consume::ack::{Ack, AckRefusal, AckStatus, Acked};
+pub use consume::consumer::Consumer;
 pub use consume::lease::Extended;
 pub use consume::pop::{BATCH_MAX, Batch, LONGEST, PARTITIONS_MAX, Pop, Source, Subscription};
 pub use error::{Error, Result};

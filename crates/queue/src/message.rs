@@ -113,7 +113,7 @@ impl Message<Stored> {
         let Message { queue, partition, partition_id, offset, retries, .. } = self;
         let stored = || String::from_utf8(payload.bytes).ok().and_then(|text| RawValue::from_string(text).ok());
         let Some(payload) = decrypted.or_else(stored) else {
-            return Err(Error::invalid("payload", format!("what is stored of message {id} is not JSON")));
+            return Err(Error::invalid("payload", format!("the stored payload of message {id} is not JSON")));
         };
         Ok(Message {
             id,

@@ -17,7 +17,7 @@ pub const LENGTH_MAX: usize = 1_000;
 /// Refuses a name that cannot be stored, or that is empty.
 pub(crate) fn check(what: &'static str, name: &str) -> Result<()> {
     if name.is_empty() {
-        return Err(Error::invalid(what, "it is empty"));
+        return Err(Error::invalid(what, "must not be empty"));
     }
     check_text(what, name)
 }
@@ -25,11 +25,11 @@ pub(crate) fn check(what: &'static str, name: &str) -> Result<()> {
 /// Refuses text that cannot be stored.
 pub(crate) fn check_text(what: &'static str, text: &str) -> Result<()> {
     if text.contains('\0') {
-        return Err(Error::invalid(what, "it contains a NUL character, which PostgreSQL cannot store"));
+        return Err(Error::invalid(what, "must not contain a NUL character"));
     }
     let length = text.chars().count();
     if length > LENGTH_MAX {
-        return Err(Error::invalid(what, format!("it has {length} characters; the limit is {LENGTH_MAX}")));
+        return Err(Error::invalid(what, format!("must have at most {LENGTH_MAX} characters, has {length}")));
     }
     Ok(())
 }
@@ -71,9 +71,9 @@ mod tests {
     fn names_that_cannot_be_stored_are_refused_with_the_reason() {
         check("queue", "a/b \"c\" 🐘").expect("anything else is a name");
         check("queue", &"🐘".repeat(LENGTH_MAX)).expect("as long as it may be");
-        for (name, reason) in [("", "empty"), ("a\0b", "NUL"), (&*"x".repeat(LENGTH_MAX + 1), "1001 characters")] {
+        for (name, reason) in [("", "must not be empty"), ("a\0b", "NUL"), (&*"x".repeat(LENGTH_MAX + 1), "has 1001")] {
             let error = check("queue", name).expect_err(reason).to_string();
-            assert!(error.starts_with("queue: ") && error.contains(reason), "{error}");
+            assert!(error.starts_with("invalid parameter `queue`: ") && error.contains(reason), "{error}");
         }
     }
 }

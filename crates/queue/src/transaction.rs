@@ -122,7 +122,7 @@ impl Queues {
         if let Some(over) =
             parts.leases.iter().find(|lease| leases_held.iter().all(|leases_held| leases_held.lease != **lease))
         {
-            return Err(Error::RolledBack { reason: format!("lease {over} is over") });
+            return Err(Error::RolledBack { reason: format!("lease {over} has expired or was released") });
         }
         let (acked, uncommitted) = match parts.acks.is_empty() {
             true => (Vec::new(), Vec::new()),

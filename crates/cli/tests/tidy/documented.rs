@@ -210,11 +210,11 @@ fn every_option_of_the_provider_is_documented() {
 fn every_option_of_a_queue_is_documented() {
     let sources = OptionSources {
         names: file("crates/queue/src/http/admin/queues.rs"),
-        limits: file("crates/queue/src/http/admin/given.rs"),
+        limits: file("crates/queue/src/http/admin/queue_options.rs"),
         schema: file("crates/queue/db/schema.sql"),
     };
     let truth = sources.facts();
-    let fields = fields(file("crates/queue/src/configure.rs"), "Change");
+    let fields = fields(file("crates/queue/src/admin/configure.rs"), "Change");
     assert_eq!(truth.len(), fields.len(), "every field has a name of its own: {truth:?}");
     report(queue_options(file("docs/queue.md"), &truth));
 }

@@ -78,7 +78,7 @@ impl Change {
         for (what, number, range) in numbers {
             if let Some(number) = number.filter(|number| !range.contains(number)) {
                 let (least, most) = range.into_inner();
-                return Err(Error::invalid(what, format!("{number} is not between {least} and {most}")));
+                return Err(Error::invalid(what, format!("must be between {least} and {most}, got {number}")));
             }
         }
         Ok(())
@@ -221,7 +221,7 @@ impl Queues {
                 .bind(default_task)
         };
         let rows = inner.db.ask("configure a queue", query).await?;
-        let clash = || Error::invalid("queue", "its name was made to clash with another");
+        let clash = || Error::invalid("queue", "its hash collides with that of another queue");
         let row = rows.first().ok_or_else(clash)?;
         // What is remembered of it may have changed.
         inner.partitions.forget(queue);

@@ -115,7 +115,7 @@ impl Queues {
         check_text("workerId", trace.worker.as_deref().unwrap_or_default())?;
         trace.names.iter().try_for_each(|name| check("traceNames", name))?;
         if trace.names.len() > NAMES_MAX {
-            return Err(Error::invalid("traceNames", format!("there are more than {NAMES_MAX}")));
+            return Err(Error::invalid("traceNames", format!("must have at most {NAMES_MAX} names")));
         }
         let mut names = trace.names.clone();
         names.sort_unstable();

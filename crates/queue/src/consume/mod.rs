@@ -2,7 +2,9 @@
 
 pub(crate) mod ack;
 pub(crate) mod ack_outcome;
+mod batch;
 pub(crate) mod claim;
+pub(crate) mod consumer;
 pub(crate) mod lease;
 pub(crate) mod lease_cache;
 pub(crate) mod pop;

@@ -71,7 +71,7 @@ impl Source {
                 partition.as_deref().map_or(Ok(()), |partition| check("partition", partition))
             }
             Source::Space { namespace: None, task: None } => {
-                Err(Error::invalid("namespace", "neither a namespace nor a task is given"))
+                Err(Error::invalid("namespace", "a namespace or a task is required"))
             }
             Source::Space { namespace, task } => {
                 check_text("namespace", namespace.as_deref().unwrap_or_default())?;
@@ -139,6 +139,7 @@ pub struct Batch {
     pub messages: Vec<Message>,
     /// How many partitions they are of.
     pub partitions: usize,
+    pub(crate) queues: Queues,
 }
 
 impl Queues {
@@ -193,7 +194,7 @@ impl Queues {
             let ours = messages.filter(|(message, _)| !refused.contains(&message.partition_id));
             let messages = ours.map(|(message, payload)| message.opened(payload)).collect::<Result<Vec<_>>>()?;
             self.count_delivered(&messages, &key.group);
-            return Ok(Some(Batch { lease_id, group: key.group, messages, partitions }));
+            return Ok(Some(Batch { lease_id, group: key.group, messages, partitions, queues: self.clone() }));
         }
     }
 

@@ -9,10 +9,10 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 use web::{ApiError, Body, Failure, Id, List, RawBody};
 
-use super::api_error::at;
 use super::field::{self, Raw};
 use super::schema::{ELEMENTS_MAX, Name, Verdict};
 use crate::consume::ack::{Ack, AckStatus, Acked};
+use crate::http::api_error::{at, invalid, missing};
 use crate::queues::Queues;
 
 /// An ack of one message.
@@ -85,10 +85,14 @@ impl Said<'_> {
     pub(super) fn ack(&self, place: impl Display) -> Result<Ack, ApiError> {
         let transaction_id = field::name(self.transaction_id, format_args!("{place}transactionId"))?;
         let partition = field::name(self.partition_id, format_args!("{place}partitionId"))?;
-        let missing = |what| ApiError::bad_request(format!("{place}{what}: it is missing"));
+        let missing = |what| missing(format_args!("{place}{what}"));
         let partition = partition.ok_or_else(|| missing("partitionId"))?;
-        let unknown =
-            |_| ApiError::bad_request(format!("{place}partitionId: {partition:?} is not the id of a partition"));
+        let unknown = |_| {
+            invalid(
+                format_args!("{place}partitionId"),
+                format_args!("must be the id of a partition, got {partition:?}"),
+            )
+        };
         let ack = Ack {
             transaction_id: transaction_id.ok_or_else(|| missing("transactionId"))?,
             partition_id: partition.parse().map_err(unknown)?,
@@ -109,8 +113,8 @@ impl Said<'_> {
             Some("dlq") => Ok(AckStatus::DeadLetter),
             Some("retry") => Ok(AckStatus::Retry),
             Some(other) => {
-                let known = "use completed, failed, dlq or retry";
-                Err(ApiError::bad_request(format!("{place}status: {other:?} is not known; {known}")))
+                let known = "must be `completed`, `success`, `failed`, `dlq` or `retry`";
+                Err(invalid(format_args!("{place}status"), format_args!("{known}, got {other:?}")))
             }
         }
     }
@@ -171,7 +175,7 @@ pub(super) async fn ack_batch(
 fn read(body: &Body) -> Result<Vec<Ack>, ApiError> {
     let Batch { consumer_group, acknowledgments } = body.json()?;
     let group = field::name(consumer_group, "consumerGroup")?;
-    let said = acknowledgments.ok_or_else(|| ApiError::bad_request("acknowledgments: it is missing"))?;
+    let said = acknowledgments.ok_or_else(|| missing("acknowledgments"))?;
     let ack = |(index, said): (usize, &Said<'_>)| {
         let ack = said.ack(format_args!("acknowledgments[{index}]."))?;
         Ok(Ack { group: ack.group.or_else(|| group.clone()), ..ack })

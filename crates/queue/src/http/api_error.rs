@@ -10,16 +10,26 @@ use crate::error::Error;
 /// The refusal of a part of a list: the error says which field, and `place` which part.
 pub(crate) fn at(place: impl Display, error: Error) -> ApiError {
     match error {
-        Error::Invalid { what, reason } => ApiError::bad_request(format!("{place}{what}: {reason}")),
+        Error::Invalid { what, reason } => invalid(format_args!("{place}{what}"), reason),
         other => other.into(),
     }
+}
+
+/// A parameter is invalid: `what` names it, `reason` says what is wrong with it.
+pub(crate) fn invalid(what: impl Display, reason: impl Display) -> ApiError {
+    ApiError::bad_request(format!("invalid parameter `{what}`: {reason}"))
+}
+
+/// A mandatory parameter was not sent.
+pub(crate) fn missing(what: impl Display) -> ApiError {
+    invalid(what, "required")
 }
 
 impl From<Error> for ApiError {
     fn from(error: Error) -> ApiError {
         match error {
             Error::Invalid { .. } => ApiError::bad_request(error.to_string()),
-            Error::RolledBack { .. } => ApiError::new(StatusCode::CONFLICT, error.to_string()),
+            Error::AckRefused(_) | Error::RolledBack { .. } => ApiError::new(StatusCode::CONFLICT, error.to_string()),
             // Another server may have the key: a client that knows several tries the next.
             Error::NoKey { .. } | Error::WrongKey { .. } | Error::Damaged { .. } => {
                 ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
@@ -41,7 +51,7 @@ mod tests {
     fn every_error_has_its_status() {
         let queue = || "q".to_owned();
         for (error, status) in [
-            (Error::invalid("queue", "it is empty"), 400),
+            (Error::invalid("queue", "must not be empty"), 400),
             (Error::RolledBack { reason: "no".into() }, 409),
             (Error::NoKey { queue: queue() }, 500),
             (Error::WrongKey { queue: queue(), key: None }, 500),
@@ -53,7 +63,7 @@ mod tests {
             assert!(refusal.message().contains(&text) || status == 503, "{refusal:?}");
             assert_eq!(refusal.into_response().status().as_u16(), status, "{text}");
         }
-        let placed = at("items[0].", Error::invalid("queue", "it is empty"));
-        assert_eq!(placed.message(), "items[0].queue: it is empty");
+        let placed = at("items[0].", Error::invalid("queue", "must not be empty"));
+        assert_eq!(placed.message(), "invalid parameter `items[0].queue`: must not be empty");
     }
 }

@@ -5,6 +5,8 @@ use std::fmt::Display;
 use serde_json::value::RawValue;
 use web::ApiError;
 
+use super::api_error::invalid;
+
 /// A field as it was sent.
 pub(crate) type Raw<'a> = Option<&'a RawValue>;
 
@@ -12,17 +14,15 @@ pub(crate) type Raw<'a> = Option<&'a RawValue>;
 pub(crate) fn text(raw: Raw<'_>, what: impl Display) -> Result<Option<String>, ApiError> {
     let Some(raw) = raw.map(RawValue::get).filter(|raw| *raw != "null") else { return Ok(None) };
     if !raw.starts_with('"') {
-        return Err(ApiError::bad_request(format!("{what}: it must be a string")));
+        return Err(invalid(what, "must be a string"));
     }
-    serde_json::from_str(raw).map(Some).map_err(|error| ApiError::bad_request(format!("{what}: {error}")))
+    serde_json::from_str(raw).map(Some).map_err(|error| invalid(&what, error))
 }
 
 /// Text, a number or a truth value as text: clients send ids as whatever their users have.
 pub(crate) fn scalar(raw: Raw<'_>, what: impl Display) -> Result<Option<String>, ApiError> {
     match raw.map(RawValue::get) {
-        Some(raw) if raw.starts_with(['{', '[']) => {
-            Err(ApiError::bad_request(format!("{what}: it must be a string or a number")))
-        }
+        Some(raw) if raw.starts_with(['{', '[']) => Err(invalid(what, "must be a string or a number")),
         Some(plain) if !plain.starts_with('"') && plain != "null" => Ok(Some(plain.to_owned())),
         _ => text(raw, what),
     }

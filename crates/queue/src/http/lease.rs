@@ -12,6 +12,7 @@ use web::{ApiError, Body, Failure, Path, Timestamp};
 
 use super::ack::lease;
 use crate::consume::pop::LONGEST;
+use crate::http::api_error::invalid;
 use crate::queues::Queues;
 
 /// For how long.
@@ -49,7 +50,7 @@ pub(super) struct Extended {
     post, path = "/lease/{leaseId}/extend", tag = "messages", request_body = Option<Wish>,
     params(("leaseId" = String, Path, description = "The lease, as it was popped")),
     responses(
-        (status = 200, description = "Until when it lasts, or that it is over", body = Extended),
+        (status = 200, description = "When the lease expires, or that it is over", body = Extended),
         (status = 400, description = "Something cannot be meant", body = Failure),
         (status = 503, description = "The database is away; try again", body = Failure),
     )
@@ -62,7 +63,7 @@ pub(super) async fn extend(
     let by = match body.json::<Wish>()?.seconds {
         None => None,
         Some(seconds) if seconds > 0.0 => Some(Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST)),
-        Some(seconds) => return Err(ApiError::bad_request(format!("seconds: {seconds} is not more than 0"))),
+        Some(seconds) => return Err(invalid("seconds", format_args!("must be greater than 0, got {seconds}"))),
     };
     let extended = queues.extend(lease(&lease_id), by).await?;
     let until = extended.map(|extended| Timestamp(extended.until));
@@ -73,6 +74,6 @@ pub(super) async fn extend(
         expires_at: until,
         new_expires_at: until,
         lease_expires_at: until,
-        error: extended.is_none().then_some("the lease is over"),
+        error: extended.is_none().then_some("the lease has expired or was released"),
     }))
 }

@@ -15,6 +15,7 @@ use web::{ApiError, Failure, Path, Query, Timestamp};
 use super::schema::Name;
 use crate::consume::pop::{BATCH_MAX, Batch, LONGEST, PARTITIONS_MAX, Pop, Source, Subscription};
 use crate::error::Error;
+use crate::http::api_error::invalid;
 use crate::message::Message;
 use crate::queues::Queues;
 
@@ -198,7 +199,7 @@ async fn pop(queues: &Queues, method: &Method, source: Source, query: &Query) ->
 /// What the parameters mean: the pop, and how long to wait.
 fn how(source: Source, query: &Query) -> Result<(Pop, Option<Duration>), ApiError> {
     if query.flag("conflation")? {
-        return Err(ApiError::bad_request("conflation: this server does not conflate; nothing was leased"));
+        return Err(invalid("conflation", "not supported by this server"));
     }
     let default = if query.flag("autopilot")? { AUTOPILOT_BATCH } else { 1 };
     let batch = query.number("batch", 1..=BATCH_MAX as u64)?.unwrap_or(default);

@@ -10,9 +10,9 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use web::{ApiError, Body, Failure, List, RawBody};
 
-use super::api_error::at;
 use super::field::{self, Raw};
 use super::schema::{ELEMENTS_MAX, Name};
+use crate::http::api_error::{at, missing};
 use crate::message::{NewMessage, PushStatus, Pushed};
 use crate::queues::Queues;
 
@@ -57,7 +57,7 @@ impl Item<'_> {
     pub(super) fn message(&self, place: impl Display) -> Result<NewMessage, ApiError> {
         let queue = field::text(self.queue, format_args!("{place}queue"))?;
         let message = NewMessage {
-            queue: queue.ok_or_else(|| ApiError::bad_request(format!("{place}queue: it is missing")))?,
+            queue: queue.ok_or_else(|| missing(format_args!("{place}queue")))?,
             partition: field::text(self.partition, format_args!("{place}partition"))?,
             payload: self.payload.unwrap_or(RawValue::NULL).to_owned(),
             transaction_id: field::name(self.transaction_id, format_args!("{place}transactionId"))?,
@@ -149,6 +149,6 @@ pub(super) async fn push(
 
 fn read(body: &Body) -> Result<Vec<NewMessage>, ApiError> {
     let Items { items } = body.json()?;
-    let items = items.ok_or_else(|| ApiError::bad_request("items: it is missing"))?;
+    let items = items.ok_or_else(|| missing("items"))?;
     items.0.iter().enumerate().map(|(index, item)| item.message(format_args!("items[{index}]."))).collect()
 }

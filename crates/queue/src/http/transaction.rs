@@ -12,6 +12,7 @@ use super::field::{self, Raw};
 use super::schema::ELEMENTS_MAX;
 use super::{ack, push};
 use crate::error::Error;
+use crate::http::api_error::{invalid, missing};
 use crate::queues::Queues;
 use crate::transaction::{Done, Operation};
 
@@ -119,11 +120,11 @@ fn read(body: &Body) -> Result<(Vec<Operation>, Vec<Uuid>), ApiError> {
     // They decide whether the rest may happen: passed over, the rest would happen without them.
     for (name, rider) in [("kv", kv), ("timers", timers)] {
         if rider.is_some() {
-            return Err(ApiError::bad_request(format!("{name}: this server has none; nothing was done")));
+            return Err(invalid(name, "not supported by this server"));
         }
     }
     let operations = operations.map(|operations| operations.0).filter(|operations| !operations.is_empty());
-    let operations = operations.ok_or_else(|| ApiError::bad_request("operations: there are none"))?;
+    let operations = operations.ok_or_else(|| invalid("operations", "must not be empty"))?;
     let mut elements = 0;
     let mut read_all = Vec::with_capacity(operations.len());
     for (index, operation) in operations.into_iter().enumerate() {
@@ -134,8 +135,7 @@ fn read(body: &Body) -> Result<(Vec<Operation>, Vec<Uuid>), ApiError> {
         };
         // Each operation is bounded; this bounds all of them together.
         if elements > ELEMENTS_MAX {
-            let message = format!("operations: too many messages and acks: at most {ELEMENTS_MAX} are allowed");
-            return Err(ApiError::bad_request(message));
+            return Err(invalid("operations", format_args!("must have at most {ELEMENTS_MAX} messages and acks")));
         }
         read_all.push(operation);
     }
@@ -148,12 +148,12 @@ fn read(body: &Body) -> Result<(Vec<Operation>, Vec<Uuid>), ApiError> {
 
 fn read_one(index: usize, operation: &RawValue) -> Result<Operation, ApiError> {
     let place = format!("operations[{index}]");
-    let unreadable = |error| ApiError::bad_request(format!("{place}: {error}"));
+    let unreadable = |error| invalid(&place, error);
     let Kind { kind } = serde_json::from_str(operation.get()).map_err(unreadable)?;
     match field::text(kind, format_args!("{place}.type"))?.as_deref() {
         Some("push") => {
             let Items { items } = serde_json::from_str(operation.get()).map_err(unreadable)?;
-            let items = items.ok_or_else(|| ApiError::bad_request(format!("{place}.items: it is missing")))?;
+            let items = items.ok_or_else(|| missing(format_args!("{place}.items")))?;
             let message = |(at, item): (usize, &push::Item<'_>)| item.message(format_args!("{place}.items[{at}]."));
             Ok(Operation::Push(items.0.iter().enumerate().map(message).collect::<Result<_, _>>()?))
         }
@@ -161,7 +161,7 @@ fn read_one(index: usize, operation: &RawValue) -> Result<Operation, ApiError> {
             let said: ack::Said<'_> = serde_json::from_str(operation.get()).map_err(unreadable)?;
             said.ack(format_args!("{place}.")).map(Operation::Ack)
         }
-        _ => Err(ApiError::bad_request(format!("{place}.type: it must be push or ack"))),
+        _ => Err(invalid(format_args!("{place}.type"), "must be `push` or `ack`")),
     }
 }
 

@@ -21,7 +21,7 @@ use crate::produce::push_outcome::PushOutcome;
 use crate::storage::partition_ref::PartitionRef;
 use crate::storage::statements::unknown_word;
 
-/// How often a flight tries again because others appended what it was about to: each time it knows more.
+/// Attempts to append while other processes append the same hashes; each attempt knows more of them.
 const ATTEMPTS_MAX: usize = 10;
 
 /// A message as it is stored.
@@ -42,15 +42,15 @@ impl StoredMessage {
     }
 }
 
-/// Messages of one request for one partition.
+/// The messages of one request for one partition.
 pub(crate) struct PushWrite {
     pub(crate) partition: Arc<PartitionRef>,
     pub(crate) messages: Vec<StoredMessage>,
-    /// They waited for the end of maintenance.
+    /// They were buffered during maintenance.
     pub(crate) drains: bool,
 }
 
-/// What was learnt in a transaction, and is to be remembered when that is committed.
+/// What a transaction has learnt, to be cached when it has committed.
 #[derive(Default)]
 pub(crate) struct PendingHashes {
     /// Of partitions.
@@ -65,7 +65,7 @@ pub(crate) struct Push {
     dedup_cache: Arc<Mutex<DedupCache>>,
     balance: Arc<Balance>,
     counters: Arc<MessageCounters>,
-    /// A flight's statement is its commit. Through a pooler that comes after it, and may fail.
+    /// The statement of a batch commits by itself. Through a pooler the commit follows, and may fail.
     commits: bool,
     push: Sql,
     hashes: Sql,
@@ -130,8 +130,8 @@ impl Push {
         pending.deltas.into_iter().for_each(|(partition, delta)| dedup_cache.learn(partition, delta));
     }
 
-    /// Remembers partitions that are not remembered, or of which others have appended much since: before they are appended to in a transaction of which nothing will be heard.
-    /// On a connection of its own, which sees nothing of that.
+    /// Reads hashes that are missing in the cache, before a transaction whose commit is not observed. Needs a connection
+    /// outside of that transaction.
     pub(crate) async fn catch_up(&self, conn: &mut PgConnection, behind: Vec<(i64, Option<i64>)>) -> pg::Result<()> {
         let deltas = self.read(conn, behind).await?;
         self.learn(PendingHashes { deltas, ..PendingHashes::default() });
@@ -306,7 +306,7 @@ struct PossibleDuplicate {
     offset: i64,
 }
 
-/// What became of each load. `None`: somebody else has the partition.
+/// The outcome of each write. `None`: another transaction has locked the partition.
 fn outcomes_of(batches: Vec<PartitionBatch<'_>>) -> Vec<Option<PushOutcome>> {
     let mut outcomes = Vec::new();
     batches.into_iter().for_each(|batch| batch.outcomes(&mut outcomes));
@@ -369,7 +369,7 @@ impl BatchedWrite for Push {
     fn wake_ups(&self, write: &PushWrite, outcome: Option<&PushOutcome>) -> Vec<WakeUp> {
         let wake_ups = match outcome {
             None => true,
-            // Also what an earlier attempt stored, which may not have rung.
+            // An earlier attempt may have stored messages without a wake-up.
             Some(outcome) => stored(write, outcome) > 0,
         };
         if wake_ups { vec![write.partition.pushed(&self.channel)] } else { Vec::new() }
@@ -380,7 +380,7 @@ impl BatchedWrite for Push {
         conn: &mut PgConnection,
         batch: &WriteBatch<'_, PushWrite>,
     ) -> pg::Result<BatchResult<Self::Outcome>> {
-        // A member that travels alone waits for a lock, and keeps nothing busy.
+        // A write that is sent alone waits for a lock, and keeps no core busy.
         let pause = if batch.patient { Duration::ZERO } else { self.balance.pause(Instant::now()) };
         if !pause.is_zero() {
             sleep(pause).await;

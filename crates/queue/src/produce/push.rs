@@ -256,7 +256,7 @@ impl Queues {
                     Some(id) if id == incoming_message.id => (PushStatus::Queued, id),
                     Some(original) => (PushStatus::Duplicate, original),
                     None => (
-                        PushStatus::Failed(format!("queue {:?} has its maxSize", partition.queue)),
+                        PushStatus::Failed(format!("queue {:?} has reached its maxSize", partition.queue)),
                         incoming_message.id,
                     ),
                 },

@@ -147,7 +147,10 @@ impl Inner {
         }
         session.finish().await?;
         if rows.len() < names.len() {
-            return Err(Error::invalid("queue", "it is being deleted, or its name was made to clash with another"));
+            return Err(Error::invalid(
+                "queue",
+                "the queue is being deleted, or the hash of its name collides with that of another queue",
+            ));
         }
         let mut partitions_found = Vec::with_capacity(names.len());
         for (row, (queue, partition)) in rows.iter().zip(names) {

@@ -3,6 +3,7 @@
 mod acks;
 mod balance;
 mod configure;
+mod consumer;
 mod dead_letters;
 mod dedup;
 mod deliveries;

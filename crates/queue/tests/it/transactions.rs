@@ -53,7 +53,7 @@ async fn a_commit_wakes_whoever_waits() {
     });
     let waiting: Vec<_> = waiting.collect();
     let refused = here.transaction(vec![pushed("other", "p", &["lost"])], &[Uuid::now_v7()]).await;
-    assert!(reason(refused.expect_err("no such lease")).contains("is over"));
+    assert!(reason(refused.expect_err("no such lease")).contains("has expired or was released"));
     here.transaction(vec![pushed("other", "p", &["1"])], &[]).await.expect("committed");
     for waiting in waiting {
         assert_eq!(timeout(PATIENCE, waiting).await.expect("woken").expect("no panic"), "1");
@@ -91,7 +91,7 @@ async fn an_ack_is_fenced_by_the_required_lease() {
         acks.map(|ack| Operation::Ack(Ack { lease_id: None, group: None, ..ack })).collect::<Vec<_>>()
     };
     let late = queues.transaction(bare(&first), &[first.lease_id.expect("a lease")]).await;
-    assert!(reason(late.expect_err("over")).contains("is over"));
+    assert!(reason(late.expect_err("over")).contains("has expired or was released"));
     queues.transaction(bare(&second), &[second.lease_id.expect("a lease")]).await.expect("committed");
     assert!(now(&queues, of("q", "g", 9)).await.is_none(), "acked for the group of the lease");
     assert!(now(&queues, of("q", "other", 9)).await.is_some(), "and for no other");

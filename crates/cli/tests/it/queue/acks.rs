@@ -135,11 +135,11 @@ async fn an_ack_that_does_not_count_says_why() {
     let mut no_group = with("consumerGroup", json!("nobody"));
     no_group["leaseId"] = Value::Null;
     for (ack, why) in [
-        (said(&first, "completed").remove(0), "the lease is over"),
-        (with("leaseId", json!("not-a-lease")), "the lease is over"),
-        (with("transactionId", json!("2")), "not among those delivered"),
-        (with("partitionId", json!(nowhere)), "no such partition"),
-        (no_group, "no such consumer group"),
+        (said(&first, "completed").remove(0), "the lease has expired or was released"),
+        (with("leaseId", json!("not-a-lease")), "the lease has expired or was released"),
+        (with("transactionId", json!("2")), "was not delivered under this lease"),
+        (with("partitionId", json!(nowhere)), "unknown partition"),
+        (no_group, "unknown consumer group"),
     ] {
         // Named, because a lease that never was cannot say whose it is.
         let mut batch = json!({"acknowledgments": [ack]});
@@ -175,21 +175,21 @@ async fn an_ack_that_cannot_be_meant_is_refused() {
     let server = Server::start().await;
     let id = "00000000-0000-8000-8000-000000000001";
     for (body, said) in [
-        (json!({}), "it is missing"),
-        (json!({"transactionId": "t"}), "partitionId: it is missing"),
-        (json!({"transactionId": "t", "partitionId": null}), "partitionId: it is missing"),
-        (json!({"transactionId": "t", "partitionId": ""}), "partitionId: it is missing"),
+        (json!({}), "required"),
+        (json!({"transactionId": "t"}), "`partitionId`: required"),
+        (json!({"transactionId": "t", "partitionId": null}), "`partitionId`: required"),
+        (json!({"transactionId": "t", "partitionId": ""}), "`partitionId`: required"),
         (json!({"transactionId": "t", "partitionId": "p"}), "not the id of a partition"),
-        (json!({"partitionId": id}), "transactionId: it is missing"),
-        (json!({"transactionId": {}, "partitionId": id}), "transactionId: it must be"),
-        (json!({"transactionId": "t", "partitionId": id, "consumerGroup": []}), "consumerGroup: it must be"),
-        (json!({"transactionId": "a\0b", "partitionId": id}), "transactionId: it contains a NUL"),
+        (json!({"partitionId": id}), "`transactionId`: required"),
+        (json!({"transactionId": {}, "partitionId": id}), "`transactionId`: must be"),
+        (json!({"transactionId": "t", "partitionId": id, "consumerGroup": []}), "`consumerGroup`: must be"),
+        (json!({"transactionId": "a\0b", "partitionId": id}), "`transactionId`: must not contain a NUL"),
     ] {
         assert_refused(&server.post("ack", &body).await, 400, said);
         assert_refused(&server.post("ack/batch", &json!({"acknowledgments": [body]})).await, 400, said);
     }
     for body in ["", "{}", r#"{"acknowledgments":null}"#] {
-        assert_refused(&server.post_text("ack/batch", body).await, 400, "acknowledgments: it is missing");
+        assert_refused(&server.post_text("ack/batch", body).await, 400, "`acknowledgments`: required");
     }
     for path in ["ack", "ack/batch"] {
         assert_refused(&server.post_text(path, "{").await, 400, "invalid body");

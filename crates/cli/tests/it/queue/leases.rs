@@ -63,7 +63,10 @@ async fn a_lease_that_is_over_is_reported() {
         assert_eq!(answer.status, 200, "{answer:?}");
         let told = answer.json();
         assert_eq!((&told["success"], &told["renewed"]), (&json!(false), &json!(0)));
-        assert_eq!((&told["expiresAt"], &told["error"]), (&Value::Null, &json!("the lease is over")));
+        assert_eq!(
+            (&told["expiresAt"], &told["error"]),
+            (&Value::Null, &json!("the lease has expired or was released"))
+        );
     }
 }
 

@@ -161,8 +161,8 @@ async fn a_namespace_or_a_task_names_all_their_queues() {
             false => server.pop_nothing(&path).await,
         }
     }
-    assert_refused(&server.get("pop?wait=true").await, 400, "neither a namespace nor a task");
-    assert_refused(&server.get("pop?namespace=&task=").await, 400, "neither a namespace nor a task");
+    assert_refused(&server.get("pop?wait=true").await, 400, "a namespace or a task is required");
+    assert_refused(&server.get("pop?namespace=&task=").await, 400, "a namespace or a task is required");
     server.pop("queue/shop.orders?namespace=other&task=other&consumerGroup=h").await;
 }
 
@@ -233,8 +233,12 @@ async fn parameters_that_cannot_be_meant_are_refused() {
     ] {
         assert_refused(&server.get(&format!("pop/queue/q?{query}")).await, 400, said);
     }
-    assert_refused(&server.get("pop/queue/a%00b").await, 400, "queue: it contains a NUL");
-    assert_refused(&server.get(&format!("pop/queue/{long}")).await, 400, "queue: it has 1001 characters");
+    assert_refused(&server.get("pop/queue/a%00b").await, 400, "`queue`: must not contain a NUL");
+    assert_refused(
+        &server.get(&format!("pop/queue/{long}")).await,
+        400,
+        "`queue`: must have at most 1000 characters, has 1001",
+    );
     assert_refused(&server.get("pop/queue/%FF").await, 400, "path");
     // The framework would make a GET of it and throw the messages away.
     assert_eq!(request(server.address, "HEAD", "/api/v1/pop/queue/q").await.status, 405);

@@ -97,25 +97,25 @@ async fn a_push_that_cannot_be_meant_is_refused_whole() {
     let server = Server::start().await;
     let long = "x".repeat(1_001);
     let table = [
-        ("", "items: it is missing"),
+        ("", "`items`: required"),
         ("{", "invalid body"),
         ("[]", "invalid body"),
         (r#"{"items":"x"}"#, "invalid body"),
         (r#"{"items":[7]}"#, "invalid body"),
-        (r#"{"items":[{"queue":"good"},{"payload":1}]}"#, "items[1].queue: it is missing"),
-        (r#"{"items":[{"queue":"good"},{"queue":null}]}"#, "items[1].queue: it is missing"),
-        (r#"{"items":[{"queue":"good"},{"queue":7}]}"#, "items[1].queue: it must be a string"),
-        (r#"{"items":[{"queue":"good"},{"queue":""}]}"#, "items[1].queue: it is empty"),
-        (r#"{"items":[{"queue":"good"},{"queue":"a\u0000b"}]}"#, "items[1].queue: it contains a NUL"),
+        (r#"{"items":[{"queue":"good"},{"payload":1}]}"#, "`items[1].queue`: required"),
+        (r#"{"items":[{"queue":"good"},{"queue":null}]}"#, "`items[1].queue`: required"),
+        (r#"{"items":[{"queue":"good"},{"queue":7}]}"#, "`items[1].queue`: must be a string"),
+        (r#"{"items":[{"queue":"good"},{"queue":""}]}"#, "`items[1].queue`: must not be empty"),
+        (r#"{"items":[{"queue":"good"},{"queue":"a\u0000b"}]}"#, "`items[1].queue`: must not contain a NUL"),
         (
             &format!(r#"{{"items":[{{"queue":"good"}},{{"queue":"{long}"}}]}}"#),
-            "items[1].queue: it has 1001 characters",
+            "`items[1].queue`: must have at most 1000 characters, has 1001",
         ),
-        (r#"{"items":[{"queue":"good"},{"queue":"q","partition":42}]}"#, "items[1].partition: it must be a string"),
+        (r#"{"items":[{"queue":"good"},{"queue":"q","partition":42}]}"#, "`items[1].partition`: must be a string"),
         (r#"{"items":[{"queue":"good"},{"queue":"q","transactionId":{}}]}"#, "items[1].transactionId"),
         (
             r#"{"items":[{"queue":"good"},{"queue":"q","transactionId":"a\u0000"}]}"#,
-            "items[1].transactionId: it contains a NUL",
+            "`items[1].transactionId`: must not contain a NUL",
         ),
         (r#"{"items":[{"queue":"good"},{"queue":"q","payload":NaN}]}"#, "invalid body"),
         (r#"{"items":[{"queue":"good"},{"queue":"\ud800"}]}"#, "items[1].queue"),
@@ -233,7 +233,7 @@ async fn a_request_may_be_compressed() {
     assert_eq!(push("gzip", gzipped(&body("gzip"))).await.status, 201);
     assert_eq!(push("zstd", zstd_of(&body("zstd"))).await.status, 201);
     assert_refused(&push("x-mystery", body("lost")).await, 415, "x-mystery");
-    assert_refused(&push("gzip", body("lost")).await, 400, "incomplete body");
+    assert_refused(&push("gzip", body("lost")).await, 400, "did not arrive whole");
     assert_eq!(data(&server.pop("queue/q?batch=9").await), ["gzip", "zstd"]);
 }
 

@@ -80,7 +80,7 @@ async fn a_transaction_that_cannot_be_done_does_nothing() {
     let gone = "0197a5a0-0000-7000-8000-000000000000";
     for (operations, leases, why) in [
         (json!([ack(&popped), push("out", &["2"])]), json!([popped["leaseId"], gone]), gone),
-        (json!([ack(&popped), push("out", &["2"])]), json!(["not-a-lease"]), "is over"),
+        (json!([ack(&popped), push("out", &["2"])]), json!(["not-a-lease"]), "has expired or was released"),
         (json!([ack(&popped), unknown, push("out", &["2"])]), json!([]), "\"unknown\""),
         (json!([ack(&popped), push("out", &["2"]), push("full", &["3"])]), json!([popped["leaseId"]]), "maxSize"),
     ] {
@@ -101,13 +101,13 @@ async fn a_transaction_that_cannot_be_meant_is_refused() {
     let server = Server::start().await;
     let good = push("out", &["1"]);
     for (body, said) in [
-        (json!({}), "operations: there are none"),
-        (json!({"operations": []}), "operations: there are none"),
+        (json!({}), "invalid parameter `operations`: must not be empty"),
+        (json!({"operations": []}), "invalid parameter `operations`: must not be empty"),
         (json!({"operations": "push"}), "invalid body"),
         (json!({"operations": [good, 7]}), "operations[1]"),
         (json!({"operations": [good, {}]}), "operations[1].type"),
         (json!({"operations": [good, {"type": "pop"}]}), "operations[1].type"),
-        (json!({"operations": [good, {"type": "push"}]}), "operations[1].items: it is missing"),
+        (json!({"operations": [good, {"type": "push"}]}), "invalid parameter `operations[1].items`: required"),
         (json!({"operations": [good, {"type": "push", "items": [{"queue": 7}]}]}), "operations[1].items[0].queue"),
         (json!({"operations": [good, {"type": "push", "items": [{"queue": "\0"}]}]}), "NUL"),
         (json!({"operations": [good, {"type": "ack", "transactionId": "t"}]}), "operations[1].partitionId"),

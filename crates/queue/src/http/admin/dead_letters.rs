@@ -14,6 +14,7 @@ use web::{ApiError, Body, Failure, Query, Time, Timestamp};
 use super::page;
 use crate::admin::dead_letters::{DeadLetter, DeadLetterFilter};
 use crate::admin::resources::Page;
+use crate::http::api_error::invalid;
 use crate::http::schema::Name;
 use crate::queues::Queues;
 
@@ -188,7 +189,7 @@ fn bounded(filter: DeadLetterFilter, all: bool) -> Result<DeadLetterFilter, ApiE
     if names || from.is_some() || before.is_some() || ids.is_some() || all {
         return Ok(filter);
     }
-    Err(ApiError::bad_request("queue: say which dead letters are meant, or all=true"))
+    Err(invalid("queue", "a filter or `all=true` is required"))
 }
 
 async fn count(queues: &Queues, filter: &DeadLetterFilter) -> Result<u64, ApiError> {

@@ -15,6 +15,7 @@ use web::{ApiError, Body, Failure, Path, Query, Time, Timestamp};
 use super::seek::moved;
 use crate::consume::pop::Subscription;
 use crate::groups::group as engine;
+use crate::http::api_error::missing;
 use crate::http::field::{self, Raw};
 use crate::http::schema::Name;
 use crate::queues::Queues;
@@ -298,7 +299,7 @@ async fn subscribe(
     body: Body,
 ) -> Result<Json<Subscribed>, ApiError> {
     let time = field::name(body.json::<Since<'_>>()?.subscription_timestamp, "subscriptionTimestamp")?;
-    let time = time.ok_or_else(|| ApiError::bad_request("subscriptionTimestamp: it is missing"))?;
+    let time = time.ok_or_else(|| missing("subscriptionTimestamp"))?;
     let since = web::parse_timestamp(&time).ok_or_else(|| ApiError::not_a_timestamp("subscriptionTimestamp", &time))?;
     match queues.resubscribe(&group, since).await? {
         0 => Err(none(&group)),

@@ -10,6 +10,7 @@ use web::{ApiError, Body, Failure, Timestamp};
 
 use crate::admin::maintenance::Maintenance;
 use crate::error::Error;
+use crate::http::api_error::missing;
 use crate::queues::Queues;
 
 pub(super) fn routes() -> OpenApiRouter<Queues> {
@@ -26,7 +27,7 @@ struct Wish {
 
 impl Wish {
     fn read(body: &Body) -> Result<bool, ApiError> {
-        body.json::<Wish>()?.enabled.ok_or_else(|| ApiError::bad_request("enabled: it is missing"))
+        body.json::<Wish>()?.enabled.ok_or_else(|| missing("enabled"))
     }
 }
 

@@ -12,6 +12,7 @@ use super::dead_letters::Letter;
 use super::page;
 use crate::admin::dead_letters::DeadLetterFilter;
 use crate::admin::messages::{ListedMessage, MessageFilter, MessageState, MessageStatus, ReadingMode};
+use crate::http::api_error::invalid;
 use crate::http::schema::{Name, Stage};
 use crate::queues::Queues;
 
@@ -221,8 +222,8 @@ fn filter(query: &Query) -> Result<MessageFilter, ApiError> {
         Some("completed") => Some(MessageStatus::Completed),
         dead if is_dead(dead) => None,
         Some(other) => {
-            let known = "use pending, processing, completed or dlq";
-            return Err(ApiError::bad_request(format!("status: {other:?} is not known; {known}")));
+            let known = "must be `pending`, `processing`, `completed` or `dlq`";
+            return Err(invalid("status", format_args!("{known}, got {other:?}")));
         }
     };
     Ok(MessageFilter {

@@ -19,6 +19,7 @@ use utoipa_axum::router::OpenApiRouter;
 use web::{ApiError, Query};
 
 use crate::admin::resources::{PAGE_MAX, Page};
+use crate::http::api_error::invalid;
 use crate::id::PartitionId;
 use crate::queues::Queues;
 
@@ -53,5 +54,5 @@ fn page(query: &Query, limit: u32) -> Result<Page, ApiError> {
 
 /// The id of a partition.
 fn partition(text: &str) -> Result<PartitionId, ApiError> {
-    text.parse().map_err(|_| ApiError::bad_request(format!("partitionId: {text:?} is not the id of a partition")))
+    text.parse().map_err(|_| invalid("partitionId", format_args!("must be the id of a partition, got {text:?}")))
 }

@@ -15,6 +15,7 @@ use web::{ApiError, Body, Failure, Path, Query};
 use super::queue_options::GivenOptions;
 use crate::admin::configure::{Change, Settings};
 use crate::error::Error;
+use crate::http::api_error::{invalid, missing};
 use crate::http::field::{self, Raw};
 use crate::http::schema::Name;
 use crate::queues::Queues;
@@ -140,7 +141,7 @@ async fn configure(State(queues): State<Queues>, body: Body) -> Result<Json<Conf
     let configured = queues.configure(&queue, namespace.as_deref(), task.as_deref(), &change).await;
     let configured = configured.map_err(|error| match error {
         // Asked for, not found out: it is the request that cannot be carried out here.
-        Error::NoKey { .. } => ApiError::bad_request("encryptionEnabled: this server has no encryption key"),
+        Error::NoKey { .. } => invalid("encryptionEnabled", "this server has no encryption key"),
         error => error.into(),
     })?;
     Ok(Json(Configured {
@@ -158,7 +159,7 @@ type Read = (String, Option<String>, Option<String>, Change);
 
 fn read(body: &Body) -> Result<Read, ApiError> {
     let Wish { queue, namespace, task, options } = body.json()?;
-    let queue = field::text(queue, "queue")?.ok_or_else(|| ApiError::bad_request("queue: it is missing"))?;
+    let queue = field::text(queue, "queue")?.ok_or_else(|| missing("queue"))?;
     let change = change(&options.unwrap_or_default())?;
     Ok((queue, field::text(namespace, "namespace")?, field::text(task, "task")?, change))
 }
@@ -192,7 +193,7 @@ fn whole(raw: Raw<'_>, what: &str) -> Result<Option<i64>, ApiError> {
     let Some(text) = raw.map(RawValue::get).filter(|text| *text != "null") else { return Ok(None) };
     let fraction = || text.parse::<f64>().ok().filter(|number| number.fract() == 0.0).map(|number| number as i64);
     let number = text.parse::<i64>().ok().or_else(fraction);
-    number.map(Some).ok_or_else(|| ApiError::bad_request(format!("{what}: it must be a whole number")))
+    number.map(Some).ok_or_else(|| invalid(what, "must be a whole number"))
 }
 
 fn truth(raw: Raw<'_>, what: &str) -> Result<Option<bool>, ApiError> {
@@ -200,7 +201,7 @@ fn truth(raw: Raw<'_>, what: &str) -> Result<Option<bool>, ApiError> {
         None | Some("null") => Ok(None),
         Some("true") => Ok(Some(true)),
         Some("false") => Ok(Some(false)),
-        Some(_) => Err(ApiError::bad_request(format!("{what}: it must be true or false"))),
+        Some(_) => Err(invalid(what, "must be true or false")),
     }
 }
 

@@ -9,6 +9,7 @@ use utoipa_axum::routes;
 use web::{ApiError, Body, Failure, Path, Time, True};
 
 use crate::groups::group::Seek;
+use crate::http::api_error::invalid;
 use crate::http::field::{self, Raw};
 use crate::http::schema::Name;
 use crate::queues::Queues;
@@ -46,8 +47,8 @@ impl PartitionRef<'_> {
             (Some(time), false) => {
                 web::parse_timestamp(&time).map(Seek::Time).ok_or_else(|| ApiError::not_a_timestamp("timestamp", &time))
             }
-            (Some(_), true) => Err(ApiError::bad_request("timestamp and toEnd: only one of them can be meant")),
-            (None, false) => Err(ApiError::bad_request("timestamp: give it, or toEnd: true")),
+            (Some(_), true) => Err(invalid("toEnd", "must not be combined with `timestamp`")),
+            (None, false) => Err(invalid("timestamp", "either `timestamp` or `toEnd: true` is required")),
         }
     }
 }

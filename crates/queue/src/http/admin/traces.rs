@@ -14,6 +14,7 @@ use web::{ApiError, Body, Failure, Id, Path, Query, Time, Timestamp};
 use super::{page, partition};
 use crate::admin::resources::Listed;
 use crate::admin::traces::{NewTrace, Period, Trace, TraceName};
+use crate::http::api_error::missing;
 use crate::http::field::{self, Raw};
 use crate::http::schema::Name;
 use crate::queues::Queues;
@@ -67,7 +68,6 @@ struct Note<'a> {
 
 impl Note<'_> {
     fn read(self) -> Result<NewTrace, ApiError> {
-        let missing = |what: &str| ApiError::bad_request(format!("{what}: it is missing"));
         let id = field::name(self.partition_id, "partitionId")?.ok_or_else(|| missing("partitionId"))?;
         let transaction_id = field::name(self.transaction_id, "transactionId")?;
         Ok(NewTrace {

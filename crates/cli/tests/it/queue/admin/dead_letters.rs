@@ -63,7 +63,7 @@ async fn dead_letters_are_replayed_by_filter() {
         give_up(&server, queue, "g").await;
     }
     for body in [json!({}), json!({"dryRun": true}), json!({"all": false})] {
-        assert_refused(&server.post("dlq/replay", &body).await, 400, "say which dead letters");
+        assert_refused(&server.post("dlq/replay", &body).await, 400, "a filter or `all=true` is required");
     }
     let count = json!({"queue": "q", "dryRun": true});
     let counted = described.tell("/dlq/replay", "dlq/replay", &count, 200).await;
@@ -89,7 +89,7 @@ async fn dead_letters_are_purged_by_filter() {
         server.push(queue, "p", &names).await;
         give_up(&server, queue, "g").await;
     }
-    assert_refused(&delete(&server, "dlq").await, 400, "say which dead letters");
+    assert_refused(&delete(&server, "dlq").await, 400, "a filter or `all=true` is required");
     let counted = described.ask("DELETE", "/dlq", "dlq?queue=q&dryRun=true").await;
     assert_eq!(counted, json!({"purged": 0, "wouldPurge": 2}));
     assert_eq!(described.ask("DELETE", "/dlq", "dlq?queue=q").await, json!({"purged": 2}));

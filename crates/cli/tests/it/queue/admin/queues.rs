@@ -42,10 +42,10 @@ async fn a_queue_is_configured_and_all_options_come_back() {
 async fn options_that_cannot_be_meant_are_refused() {
     let server = Server::start().await;
     for (body, said) in [
-        (json!({}), "queue: it is missing"),
+        (json!({}), "`queue`: required"),
         (json!({"queue": null}), "queue"),
-        (json!({"queue": ""}), "queue: it is empty"),
-        (json!({"queue": 7}), "queue: it must be a string"),
+        (json!({"queue": ""}), "`queue`: must not be empty"),
+        (json!({"queue": 7}), "`queue`: must be a string"),
         (json!({"queue": "q\u{0}"}), "NUL"),
         (json!({"queue": "q", "options": {"leaseTime": 0}}), "leaseTime"),
         (json!({"queue": "q", "options": {"leaseTime": "300"}}), "leaseTime"),
@@ -53,7 +53,7 @@ async fn options_that_cannot_be_meant_are_refused() {
         (json!({"queue": "q", "options": {"ttl": 1e18}}), "ttl"),
         (json!({"queue": "q", "options": {"maxSize": 1.5}}), "maxSize"),
         (json!({"queue": "q", "options": {"retentionEnabled": "yes"}}), "retentionEnabled"),
-        (json!({"queue": "q", "options": {"encryptionEnabled": true}}), "encryptionEnabled: this server has no"),
+        (json!({"queue": "q", "options": {"encryptionEnabled": true}}), "`encryptionEnabled`: this server has no"),
         (json!({"queue": "q", "options": 7}), "invalid body"),
         (json!("q"), "invalid body"),
     ] {
