@@ -1,10 +1,10 @@
 //! Waits for work in PostgreSQL without polling, and writes in batches.
 //!
 //! A product has rows with a due time. It defines how to claim them ([`Claim`]: one statement) and how to write them
-//! ([`BatchedWrite`]: one statement for many writes); this crate does the rest. Waiters cost nothing while they wait, and poll
-//! within a millisecond or two when there is work, written by this process or another. Timers, retries, delayed work and the
-//! leases of crashed workers become due by the same mechanism. A lost notification, connection or server loses no work,
-//! because a notification only means "poll now".
+//! ([`BatchedWrite`]: one statement for many writes); this crate does the rest. Waiters cost nothing while they wait,
+//! and poll within a millisecond or two when there is work, written by this process or another. Timers, retries,
+//! delayed work and the leases of crashed workers become due by the same mechanism. A lost notification, connection or
+//! server loses no work, because a notification only means "poll now".
 //!
 //! ```no_run
 //! # use std::time::Duration;
@@ -54,13 +54,18 @@ pub use snapshot::{Aged, READ_WITHIN, Snapshot};
 pub use wait::claim::{Claim, Claimed, PollRequest, PollResult, Waiter};
 pub use wait::consumer::{Consumer, ConsumerHealth};
 pub use wait::scan_bound::{RECENT, Scan, ScanBounds};
+pub use wait::unanswered::{SentClaims, UnansweredClaims};
 pub use write::batch::{BatchResult, BatchedWrite, WriteBatch};
 pub use write::writer::{Writer, WriterOptions};
 
 use notify::dispatcher::Dispatcher;
 
-/// The engine of one database and schema. Cheap to clone; several on the same database and schema in one process share their
-/// listener. It ends when the last clone and the last consumer and writer made from it are dropped.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+/// The engine of one database and schema. Cheap to clone; several on the same database and schema in one process share
+/// their listener. It ends when the last clone and the last consumer and writer made from it are dropped.
 #[derive(Clone)]
 pub struct Wake {
     dispatcher: Arc<Dispatcher>,
@@ -85,10 +90,11 @@ impl Health {
 }
 
 impl Wake {
-    /// Starts the engine. Returns at once: the listener connects in the background. Whenever it is connected, all groups poll
-    /// once; while it is not, consumers poll at `aggressive_poll_interval`.
+    /// Starts the engine. Returns at once: the listener connects in the background. Whenever it is connected, all
+    /// groups poll once; while it is not, consumers poll at `aggressive_poll_interval`.
     ///
-    /// If several engines share a database and schema in a process, the heartbeat and `notify_window` of the first are used.
+    /// If several engines share a database and schema in a process, the heartbeat and `notify_window` of the first are
+    /// used.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -119,8 +125,8 @@ impl Wake {
         Writer::start(name, kind, &self.db, &self.dispatcher, options)
     }
 
-    /// Wakes waiters for work that was committed without a [`Writer`]: those of this process at once, other processes within
-    /// `notify_window`. If this process dies before that, other processes are not notified;
+    /// Wakes waiters for work that was committed without a [`Writer`]: those of this process at once, other processes
+    /// within `notify_window`. If this process dies before that, other processes are not notified;
     /// [`notifications`](Self::notifications) sent in the transaction itself cannot be lost.
     pub fn wake_up(&self, wake_ups: &[WakeUp]) {
         self.dispatcher.wake_local(wake_ups, Instant::now());
@@ -132,8 +138,8 @@ impl Wake {
         self.dispatcher.wake_local(wake_ups, Instant::now());
     }
 
-    /// Channels and payloads to pass to `{schema}.notify` inside the caller's own transaction, which notifies exactly if that
-    /// transaction commits.
+    /// Channels and payloads to pass to `{schema}.notify` inside the caller's own transaction, which notifies exactly
+    /// if that transaction commits.
     pub fn notifications(wake_ups: &[WakeUp]) -> (Vec<String>, Vec<String>) {
         notify::dispatcher::payloads(wake_ups)
             .into_iter()
@@ -141,17 +147,18 @@ impl Wake {
             .unzip()
     }
 
-    /// Returns when all pending notifications for other processes have been sent; to be called before a process ends. Waits
-    /// for as long as the server is away, so the caller should set a timeout.
+    /// Returns when all pending notifications for other processes have been sent; to be called before a process ends.
+    /// Waits for as long as the server is away, so the caller should set a timeout.
     pub async fn flush(&self) {
         self.dispatcher.flush().await;
     }
 
-    /// A number that grows with every statement of this process and every notification of another one. While it stays the
-    /// same, nothing has changed that this process could know of, and values read from the database can be served from memory.
+    /// A number that grows with every statement of this process and every notification of another one. While it stays
+    /// the same, nothing has changed that this process could know of, and values read from the database can be served
+    /// from memory.
     ///
-    /// Monitoring reads through [`Database::observer`], so that it does not count as activity itself. While the listener is
-    /// disconnected consumers poll, and every poll counts.
+    /// Monitoring reads through [`Database::observer`], so that it does not count as activity itself. While the
+    /// listener is disconnected consumers poll, and every poll counts.
     pub fn activity(&self) -> u64 {
         self.db.activity() + self.dispatcher.remote_activity.load(Ordering::Relaxed)
     }

@@ -1,7 +1,7 @@
 //! The metrics of the engine.
 //!
-//! They go to the `metrics` facade, so that the application's recorder exports them; some are counted here as well, so that
-//! a benchmark or a test can read them without a recorder.
+//! They go to the `metrics` facade, so that the application's recorder exports them; some are counted here as well, so
+//! that a benchmark or a test can read them without a recorder.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -28,28 +28,38 @@ macro_rules! metrics {
 }
 
 metrics! {
-    NOTIFICATIONS_SENT = "reveille_wake_notifications_sent_total", "counter", "notifications sent to other processes, by channel and how (transaction, after)";
-    NOTIFICATIONS_RECEIVED = "reveille_wake_notifications_received_total", "counter", "notifications received, by channel and from (self, other)";
+    NOTIFICATIONS_SENT = "reveille_wake_notifications_sent_total", "counter",
+        "notifications sent to other processes, by channel and how (transaction, after)";
+    NOTIFICATIONS_RECEIVED = "reveille_wake_notifications_received_total", "counter",
+        "notifications received, by channel and from (self, other)";
     WAKES = "reveille_wake_wakes_total", "counter", "polls begun, by consumer and reason";
     POLLS = "reveille_wake_polls_total", "counter", "claim statements sent, by consumer";
     POLL_WAITERS = "reveille_wake_poll_waiters", "histogram", "waiters per claim statement, by consumer";
     EMPTY_POLLS = "reveille_wake_empty_polls_total", "counter", "polls that found nothing, by consumer";
     FAILED_POLLS = "reveille_wake_failed_polls_total", "counter", "polls that ended in an error, by consumer";
-    SKIPPED_POLLS = "reveille_wake_skipped_polls_total", "counter", "polls that found due rows locked by other transactions, by consumer";
+    SKIPPED_POLLS = "reveille_wake_skipped_polls_total", "counter",
+        "polls that found due rows locked by other transactions, by consumer";
     SWEEPS = "reveille_wake_sweeps_total", "counter", "sweep statements over all sleeping groups, by consumer";
     ITEMS = "reveille_wake_items_total", "counter", "items claimed, by consumer";
-    PREFETCHED = "reveille_wake_prefetched_total", "counter", "items prefetched for waiters that were about to come, by consumer";
-    GIVEN_BACK = "reveille_wake_given_back_total", "counter", "items given back because their waiter left or never came, by consumer";
-    REFUSED = "reveille_wake_refused_total", "counter", "waiters rejected because the consumer had max_waiters, by consumer";
+    PREFETCHED = "reveille_wake_prefetched_total", "counter",
+        "items prefetched for waiters that were about to come, by consumer";
+    GIVEN_BACK = "reveille_wake_given_back_total", "counter",
+        "items given back because their waiter left or never came, by consumer";
+    REFUSED = "reveille_wake_refused_total", "counter",
+        "waiters rejected because the consumer had max_waiters, by consumer";
     GROUPS = "reveille_wake_groups", "gauge", "groups of waiters, including remembered empty ones, by consumer";
     WAITERS = "reveille_wake_waiters", "gauge", "waiters, by consumer";
     MODE = "reveille_wake_mode", "gauge", "1 while a consumer polls aggressively, 0 while it sleeps until a wake-up";
     LISTENER_UP = "reveille_wake_listener_up", "gauge", "1 while the listener is connected, by schema";
-    LISTENER_LOSSES = "reveille_wake_listener_losses_total", "counter", "times the listener was disconnected or refused, by schema";
-    WAKE_TO_CLAIM = "reveille_wake_wake_to_claim_seconds", "histogram", "from a wake-up to the items it brought, by consumer";
-    WRITE_BATCHES = "reveille_wake_write_batches_total", "counter", "write batches, by writer and outcome (committed, failed, unknown)";
+    LISTENER_LOSSES = "reveille_wake_listener_losses_total", "counter",
+        "times the listener was disconnected or refused, by schema";
+    WAKE_TO_CLAIM = "reveille_wake_wake_to_claim_seconds", "histogram",
+        "from a wake-up to the items it brought, by consumer";
+    WRITE_BATCHES = "reveille_wake_write_batches_total", "counter",
+        "write batches, by writer and outcome (committed, failed, unknown)";
     WRITE_BATCH_SIZE = "reveille_wake_write_batch_size", "histogram", "writes per batch, by writer";
-    SINGLE_WRITES = "reveille_wake_single_writes_total", "counter", "writes sent alone because their row was locked or their batch was refused, by writer";
+    SINGLE_WRITES = "reveille_wake_single_writes_total", "counter",
+        "writes sent alone because their row was locked or their batch was refused, by writer";
 }
 
 /// A counter that can be read back.
@@ -103,13 +113,15 @@ pub(crate) struct WriterMetrics {
 
 impl WriterMetrics {
     pub(crate) fn new(writer: &str) -> Self {
-        let batches = |outcome: &'static str| ::metrics::counter!(WRITE_BATCHES, "writer" => writer.to_owned(), "outcome" => outcome);
+        let writer = || writer.to_owned();
+        let batches =
+            |outcome: &'static str| ::metrics::counter!(WRITE_BATCHES, "writer" => writer(), "outcome" => outcome);
         WriterMetrics {
-            batch_size: ::metrics::histogram!(WRITE_BATCH_SIZE, "writer" => writer.to_owned()),
+            batch_size: ::metrics::histogram!(WRITE_BATCH_SIZE, "writer" => writer()),
             committed: batches("committed"),
             failed: batches("failed"),
             unknown: batches("unknown"),
-            single: ::metrics::counter!(SINGLE_WRITES, "writer" => writer.to_owned()),
+            single: ::metrics::counter!(SINGLE_WRITES, "writer" => writer()),
         }
     }
 }

@@ -8,8 +8,8 @@ pub enum Strategy {
     /// Equal waiters are one group: one wake-up, one poll for all of them.
     #[default]
     Competing,
-    /// Every waiter is a group of its own: one wake-up, one poll each, and `SKIP LOCKED` distributes the rows. No group is known
-    /// to be empty, polling is never aggressive, and a sleep never lasts longer than [`BROADCAST_CAP`].
+    /// Every waiter is a group of its own: one wake-up, one poll each, and `SKIP LOCKED` distributes the rows. No group
+    /// is known to be empty, polling is never aggressive, and a sleep never lasts longer than [`BROADCAST_CAP`].
     Broadcast,
 }
 
@@ -32,8 +32,8 @@ pub enum Listening {
     /// Listen if the database can be reached directly, poll otherwise.
     #[default]
     WherePossible,
-    /// Never listen: poll at `aggressive_poll_interval` while there are waiters. For databases behind a transaction-mode
-    /// pooler without a direct address.
+    /// Never listen: poll at `aggressive_poll_interval` while there are waiters. For databases behind a
+    /// transaction-mode pooler without a direct address.
     Never,
 }
 
@@ -64,8 +64,8 @@ pub struct Options {
     pub max_groups: usize,
     /// Concurrent polls of one consumer; at most half the connections of the pool.
     pub concurrent_polls: usize,
-    /// Whether a quarter of the concurrent polls is reserved for groups with a wake-up, so that polls for new waiters do not
-    /// delay them.
+    /// Whether a quarter of the concurrent polls is reserved for groups with a wake-up, so that polls for new waiters
+    /// do not delay them.
     pub wake_ups_first: bool,
     /// How long the listener may receive nothing before a heartbeat is sent.
     pub heartbeat_interval: Duration,

@@ -1,10 +1,10 @@
 //! Cached figures for monitoring, read again only if they may have changed.
 //!
-//! Figures such as depth and lag are read from tables, and monitoring asks for them every few seconds. Three dangers: an idle
-//! server would no longer be idle, a large schema would be read all the time, and on a slow database such queries would pile
-//! up. So a [`Snapshot`] is read again only if [`Wake::activity`](crate::Wake::activity) has grown, takes at most a fiftieth
-//! of the time, and is never read twice at once. Between reads a caller gets the last value with its age, and can add that to
-//! figures that grow by themselves, such as the age of the oldest message.
+//! Figures such as depth and lag are read from tables, and monitoring asks for them every few seconds. Three dangers:
+//! an idle server would no longer be idle, a large schema would be read all the time, and on a slow database such
+//! queries would pile up. So a [`Snapshot`] is read again only if [`Wake::activity`](crate::Wake::activity) has grown,
+//! takes at most a fiftieth of the time, and is never read twice at once. Between reads a caller gets the last value
+//! with its age, and can add that to figures that grow by themselves, such as the age of the oldest message.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,8 @@ use tokio::time::{Instant, timeout};
 
 /// The shortest pause between reads: less than any usual scrape interval.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// The pause is this many times what the last read took, so that reads take at most a fiftieth of one connection's time.
+/// The pause is this many times what the last read took, so that reads take at most a fiftieth of one connection's
+/// time.
 const SHARE: u32 = 50;
 /// The longest pause, however long a read took.
 const LONGEST: Duration = Duration::from_secs(300);
@@ -153,8 +154,8 @@ mod tests {
         snapshot.get(activity, reading).await
     }
 
-    /// Without activity the value is not read again, however often and late it is requested; its age grows. With activity it
-    /// is read once the pause is over.
+    /// Without activity the value is not read again, however often and late it is requested; its age grows. With
+    /// activity it is read once the pause is over.
     #[tokio::test(start_paused = true)]
     async fn a_value_is_read_again_only_after_activity() {
         let (snapshot, reads) = (Snapshot::default(), Arc::new(AtomicU32::new(0)));

@@ -1,5 +1,5 @@
--- Ends a write batch inside its transaction: records its outcomes under its id (null: they need no record), and notifies.
--- Returns the backend, by which the process recognises its own notifications.
+-- Ends a write batch inside its transaction: records its outcomes under its id (null: they need no record), and
+-- notifies. Returns the backend, by which the process recognises its own notifications.
 create or replace function {schema}.finish_batch(batch_id uuid, outcomes text[], channels text[], payloads text[])
 returns integer
 language plpgsql volatile

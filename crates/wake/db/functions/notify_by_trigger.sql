@@ -2,8 +2,8 @@
 -- Reveille's own: psql, another program. Attach it per statement, with
 --     when (current_setting('search_path') <> 'reveille_own')
 -- and give every function of Reveille that writes the table `set search_path = reveille_own`: such functions notify by
--- themselves. That includes the claim: a statement trigger fires for statements without rows as well, so without the mark
--- a claim would wake its own waiters for ever.
+-- themselves. That includes the claim: a statement trigger fires for statements without rows as well, so without the
+-- mark a claim would wake its own waiters for ever.
 -- The mark is a search path to a schema that does not exist, because since PostgreSQL 15 only a superuser may create a
 -- function that sets a custom parameter. Reveille's functions qualify every name, so they need no search path.
 create or replace function {schema}.notify_by_trigger() returns trigger

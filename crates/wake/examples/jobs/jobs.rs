@@ -1,7 +1,8 @@
 //! A job queue: delayed jobs, retries with backoff, recovery from crashes. The engine does all the waiting.
 //!
-//! A job is a row with the time it is next due. A claim moves that time to the end of the lease and writes a token; finishing
-//! is fenced by the token. So a worker that dies needs no recovery code: the end of its lease is the job's next due time.
+//! A job is a row with the time it is next due. A claim moves that time to the end of the lease and writes a token;
+//! finishing is fenced by the token. So a worker that dies needs no recovery code: the end of its lease is the job's
+//! next due time.
 
 use std::time::Duration;
 

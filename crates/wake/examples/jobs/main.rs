@@ -1,5 +1,5 @@
-//! The job queue at work. `cargo run -p reveille-wake --example jobs` demonstrates it on a private server; with a command and
-//! `DATABASE_URL` it is one process of many: `jobs work` in one terminal, `jobs add` in another.
+//! The job queue at work. `cargo run -p reveille-wake --example jobs` demonstrates it on a private server; with a
+//! command and `DATABASE_URL` it is one process of many: `jobs work` in one terminal, `jobs add` in another.
 
 #[allow(unreachable_pub, dead_code)] // Also a module of the tests and of the benchmark.
 mod jobs;
@@ -34,7 +34,8 @@ enum Command {
         #[arg(long, default_value_t = 1)]
         count: usize,
     },
-    /// Adds jobs as fast as possible with this many concurrent writers, printing each id after its commit, until killed.
+    /// Adds jobs as fast as possible with this many concurrent writers, printing each id after its commit, until
+    /// killed.
     Flood { queue: String, writers: usize },
     /// Works until there has been nothing to do for a while, printing each job it claims.
     Work {

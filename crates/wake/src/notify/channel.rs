@@ -1,9 +1,9 @@
 //! Channel names and their payloads.
 //!
-//! NOTIFY is per database, so a channel name contains its schema. PostgreSQL rejects names over 63 bytes, and truncation
-//! could give two long schemas the same name; a name that does not fit is shortened and made unique by a hash. A payload
-//! names the topics to wake; one that cannot be read wakes the whole channel, because an unnecessary poll costs a query and a
-//! missing one leaves work undone.
+//! NOTIFY is per database, so a channel name contains its schema. PostgreSQL rejects names over 63 bytes, and
+//! truncation could give two long schemas the same name; a name that does not fit is shortened and made unique by a
+//! hash. A payload names the topics to wake; one that cannot be read wakes the whole channel, because an unnecessary
+//! poll costs a query and a missing one leaves work undone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -79,8 +79,8 @@ impl Channel {
         Topic { channel: self.clone(), key: Arc::from("") }
     }
 
-    /// The topic with this key, which may be any text. (A key with a line feed cannot be written in a payload: its wake-up
-    /// reaches every topic of the channel in other processes.)
+    /// The topic with this key, which may be any text. (A key with a line feed cannot be written in a payload: its
+    /// wake-up reaches every topic of the channel in other processes.)
     pub fn topic_of(&self, key: &str) -> Topic {
         Topic { channel: self.clone(), key: key.into() }
     }
@@ -107,15 +107,15 @@ impl Topic {
 impl WakeUp {
     /// The same for work that becomes due after `delay`.
     ///
-    /// Waiters of this process, and on a channel of [`Payload::Due`] those of others, wait that long before they poll. On
-    /// other channels other processes poll at once and learn the due time from the result.
+    /// Waiters of this process, and on a channel of [`Payload::Due`] those of others, wait that long before they poll.
+    /// On other channels other processes poll at once and learn the due time from the result.
     pub fn after(mut self, delay: Duration) -> WakeUp {
         self.delay = delay.min(DELAY_MAX);
         self
     }
 
-    /// The payload for other processes, as `{schema}.notify` expects it: a due time is `+` and milliseconds from now, which
-    /// that function makes absolute by the database's clock.
+    /// The payload for other processes, as `{schema}.notify` expects it: a due time is `+` and milliseconds from now,
+    /// which that function makes absolute by the database's clock.
     pub(crate) fn payload(&self) -> String {
         match self.channel.payload {
             Payload::Empty => String::new(),
@@ -133,8 +133,8 @@ impl WakeUp {
     }
 }
 
-/// A short topic key made of several names, the same in every process: names may be longer than a payload and contain any
-/// character. `kind` distinguishes topics with the same names.
+/// A short topic key made of several names, the same in every process: names may be longer than a payload and contain
+/// any character. `kind` distinguishes topics with the same names.
 pub fn topic_key(kind: char, names: &[&str]) -> String {
     let mut hash = Sha256::new();
     for name in names {
@@ -181,8 +181,8 @@ pub(crate) fn merge(wake_ups: impl IntoIterator<Item = WakeUp>) -> Vec<WakeUp> {
     wake_ups
 }
 
-/// The payloads of many wake-ups of one channel for other processes, as few as possible: all keys, at the earliest time. If
-/// they are too many, the whole channel.
+/// The payloads of many wake-ups of one channel for other processes, as few as possible: all keys, at the earliest
+/// time. If they are too many, the whole channel.
 pub(crate) fn payloads_of(wake_ups: &[WakeUp]) -> Vec<String> {
     let Some(first) = wake_ups.first() else { return Vec::new() };
     let delay = wake_ups.iter().map(|wake_up| wake_up.delay).min().unwrap_or_default();

@@ -1,8 +1,8 @@
 //! The dispatcher delivers wake-ups to groups: one per database and schema of a process, shared by all its consumers.
 //!
 //! A wake-up of this process goes directly to the groups that wait for its topics, and to other processes by NOTIFY; a
-//! notification of another process goes to the same groups. The dispatcher also owns what must exist once: the listener, the
-//! notifier, and the record of this process's own notifications.
+//! notification of another process goes to the same groups. The dispatcher also owns what must exist once: the
+//! listener, the notifier, and the record of this process's own notifications.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,8 +39,8 @@ pub(crate) trait WakeTarget: Send + Sync {
     fn wake_up(&self, group: GroupId, reason: Reason);
     /// One group has work that becomes due at this time.
     fn due_at(&self, group: GroupId, at: Instant);
-    /// Another process notified a channel of the consumer: it may die before it notifies of its next write, so all groups
-    /// need a recheck.
+    /// Another process notified a channel of the consumer: it may die before it notifies of its next write, so all
+    /// groups need a recheck.
     fn needs_recheck(&self);
     /// The listener was connected or disconnected.
     fn listener_changed(&self, epoch: ListenerEpoch, event: Event);
@@ -205,7 +205,8 @@ impl Dispatcher {
         targets.iter().filter_map(Weak::upgrade).map(|target| target.health()).collect()
     }
 
-    // Channels, topics, wake targets ------------------------------------------------------------------------------------
+    // Channels, topics, wake targets
+    // ------------------------------------------------------------------------------------
 
     pub(crate) fn channel(&self, suffix: &str, payload: Payload) -> Channel {
         let channel = Channel::new(self.schema.name(), suffix, payload);
@@ -278,7 +279,8 @@ impl Dispatcher {
         }
     }
 
-    // Wake-ups of this process ------------------------------------------------------------------------------------------
+    // Wake-ups of this process
+    // ------------------------------------------------------------------------------------------
 
     /// Wakes the waiters of this process. Delays count from `since`.
     pub(crate) fn wake_local(&self, wake_ups: &[WakeUp], since: Instant) {
@@ -327,8 +329,8 @@ impl Dispatcher {
         plan
     }
 
-    /// A write has committed on `backend` (`None`: or may have). Wakes its waiters here first, so that its own notification
-    /// can be ignored.
+    /// A write has committed on `backend` (`None`: or may have). Wakes its waiters here first, so that its own
+    /// notification can be ignored.
     pub(crate) fn committed(&self, plan: NotifyPlan, wake_ups: &[WakeUp], backend: Option<u32>) {
         self.wake_local(wake_ups, plan.since);
         if let Some(backend) = backend {
@@ -351,7 +353,8 @@ impl Dispatcher {
         self.notifier.add(notifications.into_iter().filter(|(channel, _)| is_planned(channel)));
     }
 
-    /// A write that notifies after its commit takes long: notifies before it as well, so that receivers recheck after it.
+    /// A write that notifies after its commit takes long: notifies before it as well, so that receivers recheck after
+    /// it.
     pub(crate) fn notify_early(&self, plan: &NotifyPlan) {
         self.notifier.add(plan.after_commit.iter().cloned());
     }
@@ -386,7 +389,8 @@ impl Dispatcher {
         subscribers.into_iter().filter_map(|((_, group), target)| Some((target.upgrade()?, *group))).collect()
     }
 
-    // Notifications of other processes ----------------------------------------------------------------------------------
+    // Notifications of other processes
+    // ----------------------------------------------------------------------------------
 
     /// The listener has received a notification.
     pub(crate) fn notification_received(&self, channel: &str, payload: &str, backend: u32) {
@@ -419,8 +423,8 @@ impl Dispatcher {
         }
     }
 
-    /// A busy sender notifies after its commits. If it dies between the two, the notification it sent before, on the same
-    /// channel but perhaps for another topic, makes all groups of the channel recheck.
+    /// A busy sender notifies after its commits. If it dies between the two, the notification it sent before, on the
+    /// same channel but perhaps for another topic, makes all groups of the channel recheck.
     fn recheck_later(&self, channel: &str, now: Instant) {
         let targets: Vec<Weak<dyn WakeTarget>> = {
             let mut state = self.state.lock();
@@ -439,7 +443,8 @@ impl Dispatcher {
         }
     }
 
-    /// The listener listens to all channels on a new connection, or to new channels on its current one: all groups poll.
+    /// The listener listens to all channels on a new connection, or to new channels on its current one: all groups
+    /// poll.
     pub(crate) fn connected(&self, clock: Option<Clock>) {
         self.remote_activity.fetch_add(1, Ordering::Relaxed);
         let (targets, epoch) = {

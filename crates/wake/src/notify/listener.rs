@@ -1,9 +1,10 @@
 //! The connection on which a process receives notifications.
 //!
-//! Notifications sent while the listener is disconnected are lost, and a driver that reconnects by itself would hide that. So
-//! a broken connection is dropped and a new one is made, and once it listens to every channel all groups poll. Two kinds of
-//! silent failure are detected: a half-open connection, by a heartbeat (an empty message, which is no statement); and a
-//! pooler that accepts LISTEN and delivers nothing, by a probe, a notification to the process itself, after every connect.
+//! Notifications sent while the listener is disconnected are lost, and a driver that reconnects by itself would hide
+//! that. So a broken connection is dropped and a new one is made, and once it listens to every channel all groups poll.
+//! Two kinds of silent failure are detected: a half-open connection, by a heartbeat (an empty message, which is no
+//! statement); and a pooler that accepts LISTEN and delivers nothing, by a probe, a notification to the process itself,
+//! after every connect.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Weak};
@@ -202,8 +203,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends a notification the way writes are sent, and waits for it. This detects a pooler that delivers none, and a direct
-    /// address of another database.
+    /// Sends a notification the way writes are sent, and waits for it. This detects a pooler that delivers none, and a
+    /// direct address of another database.
     async fn probe(&mut self, here: &Dispatcher) -> Result<(), Lost> {
         let channel = channel_name(here.schema.name(), PROBE);
         let token = format!("{:016x}", fastrand::u64(..));
@@ -227,8 +228,8 @@ impl Connection {
             }
         });
         received.await.unwrap_or_else(|_| {
-            let reason = "LISTEN was accepted but nothing is delivered; a transaction-mode pooler does that, or a direct \
-                          address of another database";
+            let reason = "LISTEN was accepted but nothing is delivered; a transaction-mode pooler does that, or a \
+                          direct address of another database";
             Err(Lost::Refused(reason.to_owned()))
         })
     }

@@ -1,9 +1,9 @@
 //! The notifier: sends notifications after the commit, for channels too busy to notify in every transaction.
 //!
-//! The first notification is sent at once; those that come within a few milliseconds of it are sent together, on a dedicated
-//! connection with `synchronous_commit = off`: a crash of the server that loses a notification also disconnects every
-//! listener. Sending fails only while the server is away, and every listener polls when it is back; so a failed notification
-//! is sent again, but no writer waits for it.
+//! The first notification is sent at once; those that come within a few milliseconds of it are sent together, on a
+//! dedicated connection with `synchronous_commit = off`: a crash of the server that loses a notification also
+//! disconnects every listener. Sending fails only while the server is away, and every listener polls when it is back;
+//! so a failed notification is sent again, but no writer waits for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;

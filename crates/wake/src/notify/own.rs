@@ -2,10 +2,10 @@
 //!
 //! Waiters of this process are woken directly when a write returns; the notification of the same write arrives a moment
 //! later and would make them poll again for nothing. The format of payloads is public, so they cannot be marked; an own
-//! notification is recognised by the backend that sent it. The danger is to ignore a foreign one: the application may use the
-//! same pooled connection for transactions of its own, which wake no waiter here directly. So exactly as many notifications
-//! of a backend are ignored as a write *that woke its waiters here* has sent, and nothing is expected any more when the
-//! listener's connection ends.
+//! notification is recognised by the backend that sent it. The danger is to ignore a foreign one: the application may
+//! use the same pooled connection for transactions of its own, which wake no waiter here directly. So exactly as many
+//! notifications of a backend are ignored as a write *that woke its waiters here* has sent, and nothing is expected any
+//! more when the listener's connection ends.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -56,16 +56,16 @@ impl OwnNotifications {
         self.notifier.is_some()
     }
 
-    /// The listener has a new connection, on which earlier notifications do not arrive; and if the server was restarted, backends
-    /// have new numbers.
+    /// The listener has a new connection, on which earlier notifications do not arrive; and if the server was
+    /// restarted, backends have new numbers.
     pub(crate) fn clear(&mut self, now: Instant) {
         self.pairs.clear();
         self.notifier = None;
         self.forgotten_at = Some(now);
     }
 
-    /// A write sent at `since` by `backend` has committed one notification for each of `channels`, and its waiters here have
-    /// been woken.
+    /// A write sent at `since` by `backend` has committed one notification for each of `channels`, and its waiters here
+    /// have been woken.
     pub(crate) fn sent(&mut self, now: Instant, since: Instant, backend: u32, channels: &[String]) {
         let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
         for channel in channels {
@@ -131,8 +131,8 @@ mod tests {
         vec!["c".to_owned(); count]
     }
 
-    /// The usual order: the write returns and wakes its waiters, then its notification arrives and is ignored; a second one of
-    /// the same backend (the application's transaction on the same pooled connection) is not.
+    /// The usual order: the write returns and wakes its waiters, then its notification arrives and is ignored; a second
+    /// one of the same backend (the application's transaction on the same pooled connection) is not.
     #[test]
     fn an_own_notification_is_ignored_once() {
         let now = Instant::now();
@@ -142,8 +142,8 @@ mod tests {
         assert!(!own.received(now, OWN, "c"));
     }
 
-    /// The other order: the notification arrives before the write returns. It wakes waiters, and is not expected again when the
-    /// write returns, so a later notification of the application still wakes them.
+    /// The other order: the notification arrives before the write returns. It wakes waiters, and is not expected again
+    /// when the write returns, so a later notification of the application still wakes them.
     #[test]
     fn an_early_notification_is_not_expected_again() {
         let sent = Instant::now();
@@ -154,8 +154,8 @@ mod tests {
         assert!(!own.received(later, OWN, "c"), "this one is foreign");
     }
 
-    /// The same with several notifications of one write, some of which arrive before it returns: only the remaining ones are
-    /// expected.
+    /// The same with several notifications of one write, some of which arrive before it returns: only the remaining
+    /// ones are expected.
     #[test]
     fn several_notifications_of_one_write_are_counted_together() {
         let sent = Instant::now();

@@ -1,10 +1,11 @@
 //! Whether a channel is notified in the transaction that makes the work visible, or after it.
 //!
-//! NOTIFY in a transaction is atomic with it, costs no round trip and cannot be lost by a crash, but commits that notify are
-//! serialized in the whole cluster. So a quiet channel is notified in the transaction and a busy one after the commit, many
-//! writes at a time. What makes *after* safe is that every process that receives a notification rechecks its groups
-//! [`TRAILING`] later: a sender killed between commit and notification is covered by the notification it sent before. Hence
-//! the invariant: **a channel is notified after the commit only if its last notification was sent less than [`FRESH`] ago.**
+//! NOTIFY in a transaction is atomic with it, costs no round trip and cannot be lost by a crash, but commits that
+//! notify are serialized in the whole cluster. So a quiet channel is notified in the transaction and a busy one after
+//! the commit, many writes at a time. What makes *after* safe is that every process that receives a notification
+//! rechecks its groups [`TRAILING`] later: a sender killed between commit and notification is covered by the
+//! notification it sent before. Hence the invariant: **a channel is notified after the commit only if its last
+//! notification was sent less than [`FRESH`] ago.**
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -22,7 +23,8 @@ pub const TRAILING: Duration = Duration::from_secs(1);
 /// A busy channel's last notification is at most this old when a write is sent; with the time the write itself may take
 /// ([`OVERDUE`]) it stays within [`TRAILING`].
 const FRESH: Duration = Duration::from_millis(400);
-/// After this long, a write to a busy channel that is still running notifies once more, so that its commit stays covered.
+/// After this long, a write to a busy channel that is still running notifies once more, so that its commit stays
+/// covered.
 pub(crate) const OVERDUE: Duration = Duration::from_millis(500);
 
 /// How often one channel is notified.
@@ -114,10 +116,13 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// For any pattern of wake-ups and of sends that fail: whenever a notification may follow its commit, an earlier one
-        /// reached the server less than FRESH before, so its receivers' recheck covers a write of up to OVERDUE.
+        /// For any pattern of wake-ups and of sends that fail: whenever a notification may follow its commit, an
+        /// earlier one reached the server less than FRESH before, so its receivers' recheck covers a write of up to
+        /// OVERDUE.
         #[test]
-        fn a_notification_after_the_commit_is_always_covered(gaps in prop::collection::vec((0u64..600, any::<bool>()), 1..300)) {
+        fn a_notification_after_the_commit_is_always_covered(
+            gaps in prop::collection::vec((0u64..600, any::<bool>()), 1..300),
+        ) {
             let mut now = Instant::now();
             let mut rate = NotifyRate::default();
             let mut last_sent = None;

@@ -22,9 +22,9 @@ const LATEST_MS: f64 = 30.0 * 365.0 * 86_400_000.0;
 
 /// Work of one kind: how to claim it, and how to give it back.
 ///
-/// A product implements [`poll`](Claim::poll), one method around one SQL statement. It claims due rows with
-/// `FOR UPDATE SKIP LOCKED`, moves the due time of each to the end of its lease, and returns, besides the items, when the
-/// same filter finds something next.
+/// A product implements [`poll`](Claim::poll), one method around one SQL statement. It claims due rows with `FOR UPDATE
+/// SKIP LOCKED`, moves the due time of each to the end of its lease, and returns, besides the items, when the same
+/// filter finds something next.
 pub trait Claim: Send + Sync + 'static {
     /// What makes waiters equal: waiters with the same key are served by one poll.
     type Key: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static;
@@ -33,13 +33,15 @@ pub trait Claim: Send + Sync + 'static {
     /// What is claimed. It must contain its lease token, so that it can be given back.
     type Item: Send + Sync + 'static;
 
-    /// The topics whose wake-ups concern waiters of this key. Called under a lock: be quick, and do not call the consumer.
+    /// The topics whose wake-ups concern waiters of this key. Called under a lock: be quick, and do not call the
+    /// consumer.
     fn topics(&self, key: &Self::Key) -> Vec<Topic>;
 
     /// Claims items for the waiters of `poll`, which are in order of waiting time, at most as many as each wants.
     ///
-    /// At most one poll per key runs at a time (under [`Strategy::Broadcast`](crate::Strategy::Broadcast) one per waiter).
-    /// It is dropped when it takes longer than `poll_timeout`; what it claimed by then is due again when its lease ends.
+    /// At most one poll per key runs at a time (under [`Strategy::Broadcast`](crate::Strategy::Broadcast) one per
+    /// waiter). It is dropped when it takes longer than `poll_timeout`; what it claimed by then is due again when its
+    /// lease ends.
     fn poll(
         &self,
         conn: &mut PgConnection,
@@ -49,13 +51,13 @@ pub trait Claim: Send + Sync + 'static {
     /// Makes items that were not accepted due again as they were, without counting the attempt, fenced by their tokens.
     fn give_back(&self, conn: &mut PgConnection, items: &[Self::Item]) -> impl Future<Output = pg::Result<()>> + Send;
 
-    /// Items have been given back and the transaction has committed, but no waiter has been woken yet. For state in memory
-    /// that says where to scan, such as [`ScanBounds`](crate::ScanBounds).
+    /// Items have been given back and the transaction has committed, but no waiter has been woken yet. For state in
+    /// memory that says where to scan, such as [`ScanBounds`](crate::ScanBounds).
     fn given_back(&self) {}
 
     /// Which of these keys have something due, as indexes into `keys`, by one statement for all of them. Used by the
-    /// fallback, by aggressive polling, and after another process may have died between a commit and its notification. A
-    /// key too many costs a poll.
+    /// fallback, by aggressive polling, and after another process may have died between a commit and its notification.
+    /// A key too many costs a poll.
     fn sweep(&self, conn: &mut PgConnection, keys: &[Self::Key])
     -> impl Future<Output = pg::Result<Vec<usize>>> + Send;
 
@@ -65,15 +67,15 @@ pub trait Claim: Send + Sync + 'static {
         None
     }
 
-    /// Whether an item whose waiter went away may be handed to a waiter with these arguments as it is. If not, which is the
-    /// default, it is given back to the table. Called under a lock: be quick, and do not call the consumer.
+    /// Whether an item whose waiter went away may be handed to a waiter with these arguments as it is. If not, which is
+    /// the default, it is given back to the table. Called under a lock: be quick, and do not call the consumer.
     fn fits(&self, _item: &Self::Item, _args: &Self::Args) -> bool {
         false
     }
 
-    /// Whether a poll may prefetch items for waiters that are about to come ([`PollRequest::prefetch`]). For items that can
-    /// be claimed a moment early and that [`fits`](Self::fits) lets any waiter have; not for items that gain from being
-    /// claimed late, such as a batch that still grows.
+    /// Whether a poll may prefetch items for waiters that are about to come ([`PollRequest::prefetch`]). For items that
+    /// can be claimed a moment early and that [`fits`](Self::fits) lets any waiter have; not for items that gain from
+    /// being claimed late, such as a batch that still grows.
     fn prefetches(&self) -> bool {
         false
     }
@@ -126,8 +128,9 @@ pub struct PollResult<I> {
 
 impl<I> PollResult<I> {
     /// A result without items yet. `next_due` is when the claim's own filter, without what this poll claimed, finds
-    /// something next, by the database's clock. `None` means never. Zero means that more is due: beyond what the waiters
-    /// wanted, or, if one of them got less than it wanted, locked by another transaction; then the poll is repeated soon.
+    /// something next, by the database's clock. `None` means never. Zero means that more is due: beyond what the
+    /// waiters wanted, or, if one of them got less than it wanted, locked by another transaction; then the poll is
+    /// repeated soon.
     pub fn new(next_due: Option<Duration>) -> Self {
         let latest = Duration::from_secs_f64(LATEST_MS / 1_000.0);
         PollResult { items: Vec::new(), next_due: next_due.filter(|due| *due < latest), due_again: None }
@@ -138,16 +141,16 @@ impl<I> PollResult<I> {
         Self::new(ms.filter(|ms| *ms < LATEST_MS).map(|ms| Duration::from_secs_f64(ms.max(0.0) / 1_000.0)))
     }
 
-    /// Gives an item to a waiter by its index, or, beyond the last index, to the next waiter that comes. `lease` is when it
-    /// is due again if it is not completed: the group then polls again. `None` means never, as for an item that the claim
-    /// itself has completed.
+    /// Gives an item to a waiter by its index, or, beyond the last index, to the next waiter that comes. `lease` is
+    /// when it is due again if it is not completed: the group then polls again. `None` means never, as for an item that
+    /// the claim itself has completed.
     pub fn give(&mut self, waiter: usize, item: I, lease: Option<Duration>) {
         self.items.push((waiter, item));
         self.due_again = earliest([self.due_again, lease]);
     }
 
-    /// Deals items that any waiter may have to the waiters of `poll`: in turns, in order of waiting time. For `lease` see
-    /// [`give`](Self::give).
+    /// Deals items that any waiter may have to the waiters of `poll`: in turns, in order of waiting time. For `lease`
+    /// see [`give`](Self::give).
     pub fn deal<K, A>(mut self, poll: &PollRequest<K, A>, items: Vec<I>, lease: Option<Duration>) -> Self {
         let wants: Vec<usize> = poll.waiters.iter().map(|waiter| waiter.want).collect();
         let waiters = share::deal(items.len(), &wants);
@@ -161,8 +164,9 @@ impl<I> PollResult<I> {
 
 /// Claimed items on their way to the caller.
 ///
-/// If this is dropped, they are given back at once and the attempt is not counted: to the next waiter they fit, or to the
-/// table. So a caller that goes away before it has its items delays no other. [`accept`](Claimed::accept) takes them.
+/// If this is dropped, they are given back at once and the attempt is not counted: to the next waiter they fit, or to
+/// the table. So a caller that goes away before it has its items delays no other. [`accept`](Claimed::accept) takes
+/// them.
 pub struct Claimed<C: Claim> {
     items: Vec<C::Item>,
     key: Option<C::Key>,

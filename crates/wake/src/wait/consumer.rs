@@ -1,8 +1,8 @@
 //! Consumers: the registry of waiters and their groups.
 //!
-//! [`Consumer::claim`] adds a waiter to the group of its key, in a bounded registry, and sleeps. A waiter whose caller goes
-//! away is removed at once. [`group`](crate::wait::group) decides when to poll and [`poll`](crate::wait::poll) does it;
-//! [`handover`](crate::wait::handover) has how items reach a waiter and are given back, and
+//! [`Consumer::claim`] adds a waiter to the group of its key, in a bounded registry, and sleeps. A waiter whose caller
+//! goes away is removed at once. [`group`](crate::wait::group) decides when to poll and [`poll`](crate::wait::poll)
+//! does it; [`handover`](crate::wait::handover) has how items reach a waiter and are given back, and
 //! [`schedule`](crate::wait::schedule) what happens by the clock.
 
 use std::collections::{BTreeSet, HashMap};
@@ -124,18 +124,19 @@ impl<C: Claim> Consumer<C> {
 
     /// Claims up to `want` items now or as soon as there are some.
     ///
-    /// `Ok(None)` means that the deadline has passed. A waiter that joins a group known to be empty causes no query, nor
-    /// does one that gets a [prefetched](Claim::prefetches) item; in every other case at least one poll is made for it, and a
-    /// poll that runs at the deadline is waited for, up to a second. A deadline that is not in the future means
-    /// [`claim_now`](Self::claim_now).
+    /// `Ok(None)` means that the deadline has passed. A waiter that joins a group known to be empty causes no query,
+    /// nor does one that gets a [prefetched](Claim::prefetches) item; in every other case at least one poll is made for
+    /// it, and a poll that runs at the deadline is waited for, up to a second. A deadline that is not in the future
+    /// means [`claim_now`](Self::claim_now).
     ///
     /// # Errors
-    /// [`Error::Full`] beyond `max_waiters`; [`Error::Refused`] if the database refuses this claim; [`Error::Unavailable`]
-    /// if it could not be reached by the deadline (until then failures are retried); [`Error::Closed`].
+    /// [`Error::Full`] beyond `max_waiters`; [`Error::Refused`] if the database refuses this claim;
+    /// [`Error::Unavailable`] if it could not be reached by the deadline (until then failures are retried);
+    /// [`Error::Closed`].
     ///
     /// # Cancel safety
-    /// Dropping the future removes the waiter at once; items claimed for it go to another waiter or back to the table, and
-    /// the attempt is not counted.
+    /// Dropping the future removes the waiter at once; items claimed for it go to another waiter or back to the table,
+    /// and the attempt is not counted.
     pub async fn claim(
         &self,
         key: C::Key,
@@ -164,7 +165,8 @@ impl<C: Claim> Consumer<C> {
         answered.unwrap_or_else(|_| Err(self.inner.closed()))
     }
 
-    /// Claims up to `want` items that are due now; polls, unless an item was prefetched. `Ok(None)` means there were none.
+    /// Claims up to `want` items that are due now; polls, unless an item was prefetched. `Ok(None)` means there were
+    /// none.
     ///
     /// # Errors
     /// As [`claim`](Self::claim); a failure is not retried.
@@ -176,8 +178,8 @@ impl<C: Claim> Consumer<C> {
         answer.await.unwrap_or_else(|_| Err(self.inner.closed()))
     }
 
-    /// Ends every wait with [`Error::Closed`], rejects new ones, and returns when nothing is in progress any more: what a
-    /// running poll has claimed is then back in the table.
+    /// Ends every wait with [`Error::Closed`], rejects new ones, and returns when nothing is in progress any more: what
+    /// a running poll has claimed is then back in the table.
     pub async fn close(&self) {
         self.inner.close();
         self.inner.in_progress.ended().await;
@@ -388,8 +390,8 @@ impl<C: Claim> Inner<C> {
         self.dispatcher.unsubscribe(&entry.topics, &self.wake_target(), id);
     }
 
-    /// To be called after every change of a group: starts its poll loop if it wants a poll, sets its timers, and updates
-    /// the list of vacant groups and the metrics.
+    /// To be called after every change of a group: starts its poll loop if it wants a poll, sets its timers, and
+    /// updates the list of vacant groups and the metrics.
     pub(crate) fn group_changed(&self, state: &mut State<C>, id: GroupId) {
         let Some(entry) = state.groups.get_mut(&id) else { return };
         if entry.group.wants_poll()

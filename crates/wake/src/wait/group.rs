@@ -1,9 +1,10 @@
 //! One group of equal waiters, as a pure state machine: begin a poll, end it, sleep.
 //!
-//! All waiters of a group are served by one poll at a time. The danger is the gap: a wake-up that arrives after the poll
-//! read the database and before its waiters sleep. So a wake-up during a poll is *remembered* from the moment the poll
-//! begins ([`Group::begin_poll`]), and [`Group::end_poll`] lets no waiter sleep while one is remembered. Everything here
-//! takes the time as an argument and has no other effects, so every interleaving can be tested without a database.
+//! All waiters of a group are served by one poll at a time. The danger is the gap: a wake-up that arrives after the
+//! poll read the database and before its waiters sleep. So a wake-up during a poll is *remembered* from the moment the
+//! poll begins ([`Group::begin_poll`]), and [`Group::end_poll`] lets no waiter sleep while one is remembered.
+//! Everything here takes the time as an argument and has no other effects, so every interleaving can be tested without
+//! a database.
 //!
 //! A group whose poll found nothing *is known to be empty*: until the next due time that the poll returned, until a
 //! wake-up, and only while the listener has the same connection as when the poll began. A waiter that joins meanwhile
@@ -21,24 +22,25 @@ use crate::wait::timer::earliest;
 
 /// The first pause before a poll that skipped a locked row is repeated: another claim releases its lock in a moment.
 const SKIPPED_FIRST: Duration = Duration::from_millis(10);
-/// The longest pause before a poll that skipped or failed is repeated: a poll a second is cheap, and a longer pause would
-/// delay work after a lock is released or a server is back.
+/// The longest pause before a poll that skipped or failed is repeated: a poll a second is cheap, and a longer pause
+/// would delay work after a lock is released or a server is back.
 const RETRY_LONGEST: Duration = Duration::from_secs(1);
-/// How long a group is remembered after its last waiter left: consumers usually come back within their own poll interval.
+/// How long a group is remembered after its last waiter left: consumers usually come back within their own poll
+/// interval.
 pub(crate) const KEEP: Duration = Duration::from_secs(60);
 /// Waiters served by one poll: arrays of this size are still cheap to plan and to send.
 const WAITERS_PER_POLL: usize = 1_000;
 /// Visibility keys remembered per group; beyond it new waiters poll for themselves.
 const VISIBILITY_KEYS_MAX: usize = 4_096;
-/// A next due time is relative to the moment the poll read the database: halfway, but not later than this after it began.
-/// If that is too early, one more poll finds out.
+/// A next due time is relative to the moment the poll read the database: halfway, but not later than this after it
+/// began. If that is too early, one more poll finds out.
 const ANSWER_TRIP: Duration = Duration::from_millis(2);
 
 /// The id of a waiter. Ids grow, so their order is the order of waiting.
 pub(crate) type WaiterId = u64;
 
-/// The number of the listener's connection, `None` while disconnected. What was learnt during one epoch does not hold in
-/// another.
+/// The number of the listener's connection, `None` while disconnected. What was learnt during one epoch does not hold
+/// in another.
 pub(crate) type ListenerEpoch = Option<u64>;
 
 /// Names the items that a waiter can see beyond those that every waiter of its group can.
@@ -223,8 +225,8 @@ impl<W> Group<W> {
         Some(waiter.request)
     }
 
-    /// A waiter's deadline has passed. A sleeping waiter is dismissed; one that takes part in the current poll, or still
-    /// needs one, stays for the result of that poll and no longer.
+    /// A waiter's deadline has passed. A sleeping waiter is dismissed; one that takes part in the current poll, or
+    /// still needs one, stays for the result of that poll and no longer.
     pub(crate) fn expire(&mut self, id: WaiterId, now: Instant) -> Option<Dismissed<W>> {
         let in_poll = self.current.as_ref().is_some_and(|poll| poll.waiters.contains(&id));
         let waiter = self.waiters.get_mut(&id)?;
@@ -248,8 +250,8 @@ impl<W> Group<W> {
     }
 
     /// Work may have become visible without a wake-up. A sleeping group is left to the sweep over all sleeping groups
-    /// ([`is_asleep`](Self::is_asleep)); a current poll is repeated, and a group without waiters is no longer known to be
-    /// empty.
+    /// ([`is_asleep`](Self::is_asleep)); a current poll is repeated, and a group without waiters is no longer known to
+    /// be empty.
     pub(crate) fn recheck(&mut self, reason: Reason, now: Instant) {
         if self.waiters.is_empty() || self.current.is_some() {
             self.wake_up(reason, now);
@@ -320,9 +322,9 @@ impl<W> Group<W> {
         waiters
     }
 
-    /// Ends the current poll; the waiters it served have been removed with [`remove_waiter`](Self::remove_waiter) before.
-    /// Returns the waiters that are dismissed without items. Afterwards [`wants_poll`](Self::wants_poll) says whether to
-    /// poll again at once, and [`wake_at`](Self::wake_at) when to wake otherwise.
+    /// Ends the current poll; the waiters it served have been removed with [`remove_waiter`](Self::remove_waiter)
+    /// before. Returns the waiters that are dismissed without items. Afterwards [`wants_poll`](Self::wants_poll) says
+    /// whether to poll again at once, and [`wake_at`](Self::wake_at) when to wake otherwise.
     pub(crate) fn end_poll(&mut self, end: PollEnd, now: Instant, rules: &Rules) -> Vec<Dismissed<W>> {
         let Some(poll) = self.current.take() else { return Vec::new() };
         self.polled_at = Some(now);
@@ -396,8 +398,8 @@ impl<W> Group<W> {
             .collect()
     }
 
-    /// When the group must be woken even without a wake-up; `None` if never, as during a poll. For a group without waiters
-    /// it is when the group may be forgotten.
+    /// When the group must be woken even without a wake-up; `None` if never, as during a poll. For a group without
+    /// waiters it is when the group may be forgotten.
     pub(crate) fn wake_at(&self, rules: &Rules) -> Option<Instant> {
         if self.current.is_some() || self.pending.is_some() && !self.waiters.is_empty() {
             return None;
@@ -472,8 +474,8 @@ impl<W> Group<W> {
     }
 }
 
-/// What is known after a poll that left nothing due. A poll for new waiters only adds to what was known before it, unless
-/// it covers all of that; then it replaces it.
+/// What is known after a poll that left nothing due. A poll for new waiters only adds to what was known before it,
+/// unless it covers all of that; then it replaces it.
 fn known_after(before: Option<KnownEmpty>, poll: &CurrentPoll, until: Option<Instant>, now: Instant) -> KnownEmpty {
     let keeps =
         |before: &KnownEmpty| poll.adds && !before.visibility_keys.iter().all(|key| poll.visibility_keys.contains(key));

@@ -74,8 +74,8 @@ fn joining_a_group_known_to_be_empty_costs_no_poll() {
     assert_eq!(group.end_poll(empty(None), now, &RULES).len(), 1, "the claim that does not wait is dismissed");
 }
 
-/// A group is no longer known to be empty at the next due time, after a wake-up without waiters, and when the listener's
-/// connection changes.
+/// A group is no longer known to be empty at the next due time, after a wake-up without waiters, and when the
+/// listener's connection changes.
 #[test]
 fn known_empty_ends_with_its_conditions() {
     let polls = |group: &mut Group<()>, now, epoch| {
@@ -124,8 +124,8 @@ fn known_empty_covers_the_visibility_keys_of_its_polls() {
     assert!(group.wants_poll());
 }
 
-/// A poll that served all its waiters also says what is left: nothing, and the next waiter sleeps at once; or more, and the
-/// remaining waiters are polled for at once.
+/// A poll that served all its waiters also says what is left: nothing, and the next waiter sleeps at once; or more, and
+/// the remaining waiters are polled for at once.
 #[test]
 fn a_poll_that_serves_all_waiters_says_what_is_left() {
     let (mut group, now) = asleep(None);
@@ -197,8 +197,8 @@ fn a_due_hint_outlives_a_poll_for_other_waiters() {
     assert_eq!(group.wake_at(&RULES), Some(now + ms(500)));
 }
 
-/// A poll for new waiters that covers every known visibility key replaces what was known: the end of an earlier lease, whose
-/// item may have been completed, causes no poll any more.
+/// A poll for new waiters that covers every known visibility key replaces what was known: the end of an earlier lease,
+/// whose item may have been completed, causes no poll any more.
 #[test]
 fn a_poll_for_all_keys_replaces_the_end_of_leases() {
     let (mut group, now) = asleep(None);
@@ -218,8 +218,8 @@ fn a_poll_for_all_keys_replaces_the_end_of_leases() {
     assert_eq!(group.wake_at(&RULES), None, "x, y and z were polled for");
 }
 
-/// A failed poll is repeated after a pause; new waiters wait for that instead of polling as well, and a deadline that passes
-/// reports the failure.
+/// A failed poll is repeated after a pause; new waiters wait for that instead of polling as well, and a deadline that
+/// passes reports the failure.
 #[test]
 fn a_failed_poll_is_repeated_and_its_failure_reported() {
     let (mut group, now) = asleep(None);
@@ -259,8 +259,8 @@ fn a_deadline_waits_for_the_running_poll() {
     assert_eq!(group.end_poll(empty(None), now, &RULES).len(), 1);
 }
 
-/// With more waiters than fit into one poll, a wake-up is followed by polls for all of them: an item that only the last can
-/// see is found.
+/// With more waiters than fit into one poll, a wake-up is followed by polls for all of them: an item that only the last
+/// can see is found.
 #[test]
 fn a_wake_up_reaches_waiters_beyond_one_poll() {
     let now = Instant::now();
@@ -331,7 +331,8 @@ enum Step {
 
 fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        3 => (prop_oneof![Just(0), 1u64..300], any::<bool>()).prop_map(|(due_in, remote)| Step::Commit { due_in, remote }),
+        3 => (prop_oneof![Just(0), 1u64..300], any::<bool>())
+            .prop_map(|(due_in, remote)| Step::Commit { due_in, remote }),
         3 => Just(Step::WakeUpArrives),
         3 => any::<bool>().prop_map(|waits| Step::Join { waits }),
         1 => (0usize..4).prop_map(|nth| Step::Leave { nth }),
@@ -494,8 +495,8 @@ impl World {
         }
     }
 
-    /// Completes everything that is running and lets time pass as far as the groups' own timers. Without the limit on sleeps
-    /// that broadcast has: no group may depend on it.
+    /// Completes everything that is running and lets time pass as far as the groups' own timers. Without the limit on
+    /// sleeps that broadcast has: no group may depend on it.
     fn run_until_idle(&mut self) {
         let rules = RULES;
         self.step(Step::Unlock, 0);
@@ -525,9 +526,9 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// After any interleaving, under both strategies, once everything is idle: no waiter sleeps while there is work. Groups
-    /// have only wake-ups, due times, new waiters and locks to go by; there is no aggressive polling and no fallback in this
-    /// model, and waiters come and go during polls.
+    /// After any interleaving, under both strategies, once everything is idle: no waiter sleeps while there is work.
+    /// Groups have only wake-ups, due times, new waiters and locks to go by; there is no aggressive polling and no
+    /// fallback in this model, and waiters come and go during polls.
     #[test]
     fn no_waiter_sleeps_while_there_is_work(
         steps in prop::collection::vec((any_step(), any::<usize>()), 1..80),

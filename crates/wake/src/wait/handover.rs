@@ -1,7 +1,7 @@
 //! How items reach their waiters, and how they are given back.
 //!
-//! Items whose waiter has gone are handed to the next waiter they fit, or given back to the table with a wake-up, so that
-//! they do not stay leased until the lease ends.
+//! Items whose waiter has gone are handed to the next waiter they fit, or given back to the table with a wake-up, so
+//! that they do not stay leased until the lease ends.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ use crate::wait::group::Dismissed;
 pub(crate) type Delivery<C> = (oneshot::Sender<Reply<C>>, Vec<<C as Claim>::Item>);
 
 impl<C: Claim> Inner<C> {
-    /// Sends items to their waiters. Items of a waiter that has gone are given back, which takes the lock: never call this
-    /// under the lock.
+    /// Sends items to their waiters. Items of a waiter that has gone are given back, which takes the lock: never call
+    /// this under the lock.
     pub(crate) fn deliver(self: &Arc<Self>, key: &C::Key, deliveries: Vec<Delivery<C>>) {
         for (reply, items) in deliveries {
             drop(reply.send(Ok(Some(Claimed::new(self.clone(), key.clone(), items)))));
@@ -63,7 +63,8 @@ impl<C: Claim> Inner<C> {
         }
     }
 
-    /// Gives back prefetched items that no waiter took in time, by one statement per key. Never call this under the lock.
+    /// Gives back prefetched items that no waiter took in time, by one statement per key. Never call this under the
+    /// lock.
     pub(crate) fn return_prefetched(self: &Arc<Self>, prefetched: Vec<(C::Key, Vec<Claimed<C>>)>) {
         for (key, claimed) in prefetched {
             let items: Vec<C::Item> = claimed.into_iter().flat_map(Claimed::accept).collect();

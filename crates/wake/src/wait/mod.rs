@@ -12,3 +12,4 @@ pub(crate) mod scan_bound;
 pub(crate) mod schedule;
 mod share;
 pub(crate) mod timer;
+pub(crate) mod unanswered;

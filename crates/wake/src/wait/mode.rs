@@ -1,9 +1,10 @@
 //! When to poll aggressively: a pure function of events and time.
 //!
-//! Sleeping until a wake-up is right as long as wake-ups arrive. [`Mode`] records what happens and says whether the consumer
-//! should also poll at an interval. Two dangers: to stop polling while the fault that caused it lasts, and never to stop. So
-//! aggressive polling ends only after `aggressive_poll_duration` *and* `aggressive_exit_threshold` consecutive polls that
-//! succeeded and found nothing *and* with a connected listener; in a stable empty system all three come by themselves.
+//! Sleeping until a wake-up is right as long as wake-ups arrive. [`Mode`] records what happens and says whether the
+//! consumer should also poll at an interval. Two dangers: to stop polling while the fault that caused it lasts, and
+//! never to stop. So aggressive polling ends only after `aggressive_poll_duration` *and* `aggressive_exit_threshold`
+//! consecutive polls that succeeded and found nothing *and* with a connected listener; in a stable empty system all
+//! three come by themselves.
 //!
 //! | event | begins aggressive polling | during aggressive polling |
 //! |---|---|---|
@@ -80,7 +81,8 @@ struct Polling {
 }
 
 impl Mode {
-    /// Not polling. `connected` says whether there is a listener; without one the first [`Event::ListenerLost`] begins it.
+    /// Not polling. `connected` says whether there is a listener; without one the first [`Event::ListenerLost`] begins
+    /// it.
     pub(crate) fn new(options: &Options, connected: bool) -> Mode {
         Mode {
             rules: Rules {
@@ -272,8 +274,8 @@ mod tests {
             }
         }
 
-        /// Whatever happened before, with a connected listener and no work, aggressive polling ends after its duration and
-        /// the configured number of empty polls.
+        /// Whatever happened before, with a connected listener and no work, aggressive polling ends after its duration
+        /// and the configured number of empty polls.
         #[test]
         fn never_stays_for_ever(
             events in prop::collection::vec((any_event(), 0u64..30_000), 0..100),

@@ -1,11 +1,11 @@
 //! Waiting for work without missing any: the loop that polls.
 //!
-//! A consumer that finds nothing has to sleep until there may be something. The danger is the gap: a wake-up that arrives
-//! after the query and before the sleep would be lost, and the consumer would sleep although there is work. So a poll
-//! *begins* before its query: a wake-up after that is remembered, and the group polls again instead of sleeping.
+//! A consumer that finds nothing has to sleep until there may be something. The danger is the gap: a wake-up that
+//! arrives after the query and before the sleep would be lost, and the consumer would sleep although there is work. So
+//! a poll *begins* before its query: a wake-up after that is remembered, and the group polls again instead of sleeping.
 //!
-//! [`Inner::poll_until_asleep`] is the one loop that sends claims, one at a time per group. A wake-up, a due time or a new
-//! waiter starts it, and it ends when its group may sleep.
+//! [`Inner::poll_until_asleep`] is the one loop that sends claims, one at a time per group. A wake-up, a due time or a
+//! new waiter starts it, and it ends when its group may sleep.
 //!
 //! A wake-up means "poll again", never "this row is yours": a poll that finds nothing is normal.
 
@@ -50,8 +50,8 @@ impl<I> PollOutcome<I> {
     }
 }
 
-/// A poll whose outcome has not been applied. If the product's code panics, dropping this ends the poll as failed, so that
-/// its group does not wait for ever.
+/// A poll whose outcome has not been applied. If the product's code panics, dropping this ends the poll as failed, so
+/// that its group does not wait for ever.
 struct PollGuard<C: Claim> {
     inner: Arc<Inner<C>>,
     group: GroupId,
@@ -59,8 +59,8 @@ struct PollGuard<C: Claim> {
 }
 
 impl<C: Claim> Inner<C> {
-    /// Begins a poll, sends the claim and applies its outcome, until the group has no reason to poll. Then the group sleeps,
-    /// which means that this loop ends: the next wake-up, due time or new waiter starts it again.
+    /// Begins a poll, sends the claim and applies its outcome, until the group has no reason to poll. Then the group
+    /// sleeps, which means that this loop ends: the next wake-up, due time or new waiter starts it again.
     ///
     /// It keeps its connection between polls: getting one costs the pool a round trip and a task switch.
     pub(crate) async fn poll_until_asleep(self: Arc<Self>, group: GroupId, _in_progress: InProgressGuard) {
@@ -149,8 +149,8 @@ impl<C: Claim> Inner<C> {
         Some(RunningPoll { request, waiters: begun.waiters, reason: begun.reason, since: begun.since })
     }
 
-    /// Sends the claim. If it is refused for good, it is sent once per waiter, so that only those waiters fail for which it
-    /// is refused.
+    /// Sends the claim. If it is refused for good, it is sent once per waiter, so that only those waiters fail for
+    /// which it is refused.
     async fn poll(
         &self,
         session: &mut Option<Session>,

@@ -4,9 +4,9 @@
 //! others waits for a round trip of its own. So a poll of a busy group claims as many more items as are likely to be
 //! requested before the next poll could return, and the next waiters get theirs at once.
 //!
-//! A prefetched item is leased although it is not worked on yet, so it is held only for a moment ([`HOLD`]) and then given
-//! back, and the attempt is not counted. Only frequent waiters cause prefetching: a single waiter that claims one item
-//! after another gets what it asked for and no more.
+//! A prefetched item is leased although it is not worked on yet, so it is held only for a moment ([`HOLD`]) and then
+//! given back, and the attempt is not counted. Only frequent waiters cause prefetching: a single waiter that claims one
+//! item after another gets what it asked for and no more.
 
 use std::collections::VecDeque;
 use std::time::Duration;

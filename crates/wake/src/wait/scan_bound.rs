@@ -1,19 +1,19 @@
 //! The lower bound of a claim's index scan.
 //!
-//! Completed rows stay in the index of a queue as dead tuples for as long as any transaction in the database is old enough
-//! to see them, and every claim has to skip them: some minutes of an idle transaction cost most of the throughput. Work is
-//! claimed in order of its due time, so free rows are rarely far below the last claimed one: a claim scans from there, less
-//! some *slack*. What can still lie below the bound (a commit that took long, a lease that ended, an item that another
-//! process gave back with its old due time) is found by a full scan. While full scans are cheap, every poll that does not
-//! follow closely on another makes one; where they have many dead tuples to skip they become rare, down to one in five
-//! seconds.
+//! Completed rows stay in the index of a queue as dead tuples for as long as any transaction in the database is old
+//! enough to see them, and every claim has to skip them: some minutes of an idle transaction cost most of the
+//! throughput. Work is claimed in order of its due time, so free rows are rarely far below the last claimed one: a
+//! claim scans from there, less some *slack*. What can still lie below the bound (a commit that took long, a lease that
+//! ended, an item that another process gave back with its old due time) is found by a full scan. While full scans are
+//! cheap, every poll that does not follow closely on another makes one; where they have many dead tuples to skip they
+//! become rare, down to one in five seconds.
 //!
 //! A busy group need not wait for its full scan: it can be made in the background, on another connection
 //! ([`ScanBounds::defer_full_scans`]).
 //!
-//! A claimed row within the slack is skipped by every poll: with thousands of claims a second, by hundreds of polls. So there
-//! can be a second, *short* slack, as small as commits usually are; scans with the wider slack then become rare, too,
-//! depending on their cost.
+//! A claimed row within the slack is skipped by every poll: with thousands of claims a second, by hundreds of polls. So
+//! there can be a second, *short* slack, as small as commits usually are; scans with the wider slack then become rare,
+//! too, depending on their cost.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -27,17 +27,17 @@ const SLACK: Duration = Duration::from_millis(200);
 /// The same for most polls where many follow on each other: longer than a write usually takes from its due time to its
 /// commit.
 const SHORT_SLACK: Duration = Duration::from_millis(50);
-/// A row that became due no longer ago than this is not below the wider bound: the other half of the slack is for the commit
-/// that made it visible.
+/// A row that became due no longer ago than this is not below the wider bound: the other half of the slack is for the
+/// commit that made it visible.
 pub const RECENT: Duration = Duration::from_millis(SLACK.as_millis() as u64 / 2);
-/// After a wider scan, the next one follows after this many times what it took: wider scans cost at most a twentieth of the
-/// time.
+/// After a wider scan, the next one follows after this many times what it took: wider scans cost at most a twentieth of
+/// the time.
 const REST: u32 = 20;
 /// The shortest and the longest rest. The longest is how long a row below the bound may go unnoticed.
 const REST_SHORTEST: Duration = Duration::from_millis(20);
 const REST_LONGEST: Duration = Duration::from_secs(5);
-/// The longest rest of scans with the wider slack: a row of a commit that took longer than the short slack is still within
-/// the wider one when that is scanned next.
+/// The longest rest of scans with the wider slack: a row of a commit that took longer than the short slack is still
+/// within the wider one when that is scanned next.
 const REST_LONGEST_WIDER: Duration = RECENT;
 /// How many times longer a rest may be than the one before: a scan that waited, for a lock or the CPU, is not one that
 /// skipped dead tuples.
@@ -66,7 +66,8 @@ impl NextScan {
 struct ScanBound {
     /// The due time of the last claim by the database's clock, in microseconds of the Unix epoch.
     due_us: i64,
-    /// The due time of a row found below the bound, and when it was found; kept until a poll that began later has ended.
+    /// The due time of a row found below the bound, and when it was found; kept until a poll that began later has
+    /// ended.
     below: Option<(i64, Instant)>,
     /// Until when a busy group leaves its full scan to the background.
     deferred_until: Option<Instant>,
@@ -123,8 +124,8 @@ impl<K: Eq + Hash + Clone> ScanBounds<K> {
         Self::with(&[SLACK])
     }
 
-    /// No bounds yet, for consumers whose polls follow closely on each other. A row of a slow commit may be found a little
-    /// later.
+    /// No bounds yet, for consumers whose polls follow closely on each other. A row of a slow commit may be found a
+    /// little later.
     pub fn short_slack() -> Self {
         Self::with(&[SLACK, SHORT_SLACK])
     }
@@ -172,8 +173,9 @@ impl<K: Eq + Hash + Clone> ScanBounds<K> {
         Scan { bound_us: None, level: 0, since: now, wider_in: None, epoch: self.state.lock().epoch }
     }
 
-    /// A poll has ended. `claimed_us` is the earliest due time of what it claimed; `None` means that it claimed nothing and
-    /// nothing was free until `now_us`. Returns when the group must poll again at the latest; `None` after a full scan.
+    /// A poll has ended. `claimed_us` is the earliest due time of what it claimed; `None` means that it claimed nothing
+    /// and nothing was free until `now_us`. Returns when the group must poll again at the latest; `None` after a full
+    /// scan.
     pub fn end(
         &self,
         key: &K,
@@ -184,7 +186,8 @@ impl<K: Eq + Hash + Clone> ScanBounds<K> {
     ) -> Option<Duration> {
         let State { bounds, epoch } = &mut *self.state.lock();
         if scan.epoch != *epoch {
-            // A row that was given back since the poll began may lie below its bound, and its wake-up may have come before.
+            // A row that was given back since the poll began may lie below its bound, and its wake-up may have come
+            // before.
             return scan.bound_us.map(|_| Duration::ZERO);
         }
         if bounds.len() >= GROUPS_MAX && !bounds.contains_key(key) {
@@ -219,10 +222,10 @@ impl<K: Eq + Hash + Clone> ScanBounds<K> {
         again
     }
 
-    /// For busy groups: those that are due for an expensive full scan, each with its bound. Their polls go on with a bound
-    /// while the caller scans below it in the background, and then reports to
-    /// [`full_scan_found`](Self::full_scan_found) or [`full_scan_failed`](Self::full_scan_failed). A group that is no longer
-    /// busy makes its full scan itself: only then it learns what becomes due later.
+    /// For busy groups: those that are due for an expensive full scan, each with its bound. Their polls go on with a
+    /// bound while the caller scans below it in the background, and then reports to
+    /// [`full_scan_found`](Self::full_scan_found) or [`full_scan_failed`](Self::full_scan_failed). A group that is no
+    /// longer busy makes its full scan itself: only then it learns what becomes due later.
     pub fn defer_full_scans<'a>(&self, keys: impl IntoIterator<Item = &'a K>, now: Instant) -> Vec<(K, i64)>
     where
         K: 'a,
@@ -243,8 +246,8 @@ impl<K: Eq + Hash + Clone> ScanBounds<K> {
         deferred
     }
 
-    /// A background scan has ended: the first free row below the bound was due at `found_us`, and the next poll scans from
-    /// there.
+    /// A background scan has ended: the first free row below the bound was due at `found_us`, and the next poll scans
+    /// from there.
     pub fn full_scan_found(&self, key: &K, found_us: Option<i64>, took: Duration, now: Instant) {
         if let Some(bound) = self.state.lock().bounds.get_mut(key) {
             bound.next_scans[0].set_rest(took, REST_LONGEST);

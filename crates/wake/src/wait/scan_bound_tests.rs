@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// The first poll makes a full scan, those that follow closely scan from the last claim on, and then one makes a full scan
-/// again: the longer it took, the later, up to five seconds and up to four times later than before.
+/// The first poll makes a full scan, those that follow closely scan from the last claim on, and then one makes a full
+/// scan again: the longer it took, the later, up to five seconds and up to four times later than before.
 #[tokio::test(start_paused = true)]
 async fn expensive_full_scans_are_rare() {
     let bounds = ScanBounds::new();
@@ -26,8 +26,8 @@ async fn expensive_full_scans_are_rare() {
     }
 }
 
-/// With a second, short slack most polls use that one, and the wider one as often as is cheap; a poll without a full scan
-/// is told when to make the next wider one.
+/// With a second, short slack most polls use that one, and the wider one as often as is cheap; a poll without a full
+/// scan is told when to make the next wider one.
 #[tokio::test(start_paused = true)]
 async fn a_short_slack_makes_wider_scans_rare() {
     let bounds = ScanBounds::short_slack();
@@ -53,8 +53,8 @@ async fn a_short_slack_makes_wider_scans_rare() {
     assert_eq!(poll(0).await, (short_slack, Some(ms(1))));
 }
 
-/// A claim that does not wait has no later poll: it uses the wider slack when waiting claims use the short one, and makes a
-/// full scan when one is due.
+/// A claim that does not wait has no later poll: it uses the wider slack when waiting claims use the short one, and
+/// makes a full scan when one is due.
 #[tokio::test(start_paused = true)]
 async fn claims_that_do_not_wait_use_the_wider_slack() {
     let bounds = ScanBounds::short_slack();
@@ -67,9 +67,9 @@ async fn claims_that_do_not_wait_use_the_wider_slack() {
     assert_eq!(bounds.begin_not_waiting(&"key", Instant::now(), Instant::now()).bound_us, None);
 }
 
-/// A busy group leaves an expensive full scan to the background and then scans once from what that found, also if a poll was
-/// running when it was found. A group that is not busy makes the full scan itself, and so does a busy one if the background
-/// scan failed.
+/// A busy group leaves an expensive full scan to the background and then scans once from what that found, also if a
+/// poll was running when it was found. A group that is not busy makes the full scan itself, and so does a busy one if
+/// the background scan failed.
 #[tokio::test(start_paused = true)]
 async fn busy_groups_defer_full_scans() {
     let bounds = ScanBounds::new();

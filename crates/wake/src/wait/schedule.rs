@@ -1,7 +1,7 @@
 //! What happens by the clock: due times, aggressive polling, the fallback. One task per consumer runs all timers.
 //!
-//! Idle load does not depend on the number of waiters or how often they come back: while there are no wake-ups, the only
-//! statement is one [`sweep`](Claim::sweep) over all groups per `fallback_poll_interval`.
+//! Idle load does not depend on the number of waiters or how often they come back: while there are no wake-ups, the
+//! only statement is one [`sweep`](Claim::sweep) over all groups per `fallback_poll_interval`.
 
 use std::sync::{Arc, Weak};
 
@@ -59,8 +59,8 @@ pub(crate) async fn run_timers<C: Claim>(inner: Weak<Inner<C>>, changed: Arc<Not
     }
 }
 
-/// The task that runs the timers. Prefetched items keep the consumer alive and rely on its timers; if the runtime ends, the
-/// timers never fire, so the items are given back here.
+/// The task that runs the timers. Prefetched items keep the consumer alive and rely on its timers; if the runtime ends,
+/// the timers never fire, so the items are given back here.
 struct TimerTask<C: Claim>(Weak<Inner<C>>);
 
 impl<C: Claim> Drop for TimerTask<C> {
@@ -170,8 +170,8 @@ impl<C: Claim> Inner<C> {
         }
     }
 
-    /// Rechecks all groups, to find the writes of a sender that died before it notified. While notifications keep coming,
-    /// this happens once a second.
+    /// Rechecks all groups, to find the writes of a sender that died before it notified. While notifications keep
+    /// coming, this happens once a second.
     fn fire_trailing(&self, state: &mut State<C>, now: Instant) {
         if let Some(last) = state.notified_at.map(|at| at + TRAILING).filter(|at| *at > now) {
             self.set_timer(state, Timer::Trailing, Some(last));

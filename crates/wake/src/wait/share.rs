@@ -1,7 +1,7 @@
 //! Fair shares of items that any waiter may have.
 
-/// Deals items to waiters in turns: each gets one before any gets a second, and none gets more than it wants. Returns the
-/// waiter's index for each item, in the order of the items; items beyond what all want are left out at the end.
+/// Deals items to waiters in turns: each gets one before any gets a second, and none gets more than it wants. Returns
+/// the waiter's index for each item, in the order of the items; items beyond what all want are left out at the end.
 ///
 /// `wants` is in order of waiting time.
 pub(crate) fn deal(items: usize, wants: &[usize]) -> Vec<usize> {
@@ -35,8 +35,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// No waiter gets more than it wants, no wanted item is left over, and no waiter is more than one item ahead of an
-        /// earlier one that still wants more.
+        /// No waiter gets more than it wants, no wanted item is left over, and no waiter is more than one item ahead of
+        /// an earlier one that still wants more.
         #[test]
         fn shares_are_fair(items in 0usize..200, wants in prop::collection::vec(0usize..10, 0..20)) {
             let waiters = deal(items, &wants);

@@ -1,7 +1,7 @@
 //! Timers with one due time per key.
 //!
-//! One task per consumer sleeps until the earliest of them, however many groups there are. Setting a timer replaces its due
-//! time, so a key is never due at a time it no longer has.
+//! One task per consumer sleeps until the earliest of them, however many groups there are. Setting a timer replaces its
+//! due time, so a key is never due at a time it no longer has.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
@@ -79,8 +79,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Compared with a plain map: after any sequence of settings, exactly the keys whose last time has come are popped,
-        /// in the order of their times, each once.
+        /// Compared with a plain map: after any sequence of settings, exactly the keys whose last time has come are
+        /// popped, in the order of their times, each once.
         #[test]
         fn pops_what_is_due_in_order(
             settings in prop::collection::vec((0u8..20, prop::option::of(0u64..1_000)), 0..100),

@@ -29,8 +29,8 @@ pub trait BatchedWrite: Send + Sync + 'static {
     /// Its result.
     type Outcome: Send + 'static;
 
-    /// Whether outcomes are recorded until this process has received them, for one small row per batch. `true` for every
-    /// write that must not happen twice.
+    /// Whether outcomes are recorded until this process has received them, for one small row per batch. `true` for
+    /// every write that must not happen twice.
     const RECORDS_OUTCOMES: bool;
 
     /// The row that the write locks; writes are sorted by it.
@@ -52,8 +52,8 @@ pub trait BatchedWrite: Send + Sync + 'static {
         batch: &WriteBatch<'_, Self::Write>,
     ) -> impl Future<Output = pg::Result<BatchResult<Self::Outcome>>> + Send;
 
-    /// Reads an outcome as the statement recorded it; for statements that return outcomes as text. `None` means that the text
-    /// is no outcome of this kind of write: its caller gets [`Error::Unknown`](crate::Error::Unknown).
+    /// Reads an outcome as the statement recorded it; for statements that return outcomes as text. `None` means that
+    /// the text is no outcome of this kind of write: its caller gets [`Error::Unknown`](crate::Error::Unknown).
     fn decode(&self, _write: &Self::Write, _text: &str) -> Option<Self::Outcome> {
         None
     }
@@ -119,8 +119,8 @@ pub struct BatchResult<O> {
 }
 
 impl<O> BatchResult<O> {
-    /// A result made of typed outcomes: one per write in order, `None` for one whose row was locked, and the backend that
-    /// notified, if any did.
+    /// A result made of typed outcomes: one per write in order, `None` for one whose row was locked, and the backend
+    /// that notified, if any did.
     pub fn new(outcomes: Vec<Option<O>>, backend: Option<i32>) -> BatchResult<O> {
         let outcomes = outcomes.into_iter().map(|outcome| outcome.map(Ok)).collect();
         BatchResult { outcomes, backend: backend.and_then(|pid| u32::try_from(pid).ok()) }

@@ -1,11 +1,11 @@
 //! The recorded outcomes of write batches: resolving unknown ones, and removing those that have been received.
 //!
-//! A process needs the outcomes of an attempt only until it has received them, so it removes its own by a range of ids, up to
-//! its oldest attempt in progress; this depends on no clock. What a dead process has left is removed by age, once, by the
-//! next one.
+//! A process needs the outcomes of an attempt only until it has received them, so it removes its own by a range of ids,
+//! up to its oldest attempt in progress; this depends on no clock. What a dead process has left is removed by age,
+//! once, by the next one.
 //!
-//! A range begins where the last one ended: while some transaction is old enough to see them, deleted rows stay in the index,
-//! and a range from the beginning would have to skip all of them.
+//! A range begins where the last one ended: while some transaction is old enough to see them, deleted rows stay in the
+//! index, and a range from the beginning would have to skip all of them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -109,8 +109,8 @@ impl BatchLog {
         LogEntry { id: self.shared.id(number), number, shared: self.shared.clone() }
     }
 
-    /// The recorded outcomes of an attempt; `None`: it has not committed, and cannot any more, because an empty record has
-    /// its id.
+    /// The recorded outcomes of an attempt; `None`: it has not committed, and cannot any more, because an empty record
+    /// has its id.
     ///
     /// Waits for an attempt that is just committing.
     pub(crate) async fn resolve(&self, id: Uuid) -> pg::Result<Option<Vec<Option<String>>>> {

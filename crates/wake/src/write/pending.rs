@@ -2,9 +2,10 @@
 //! tested.
 //!
 //! A sender without writes stays idle for a moment, with its connection, because the next write often follows soon. The
-//! danger is the gap at its end: a write must not wait for a sender that has just ended. So writes and senders meet under one
-//! lock: a new write *resumes* one idle sender, which is then no longer idle and may not end, and a sender is idle only
-//! while no write is pending. Hence the invariant: **while a write is pending, some sender is neither idle nor ending.**
+//! danger is the gap at its end: a write must not wait for a sender that has just ended. So writes and senders meet
+//! under one lock: a new write *resumes* one idle sender, which is then no longer idle and may not end, and a sender is
+//! idle only while no write is pending. Hence the invariant: **while a write is pending, some sender is neither idle
+//! nor ending.**
 
 use std::collections::VecDeque;
 
@@ -207,9 +208,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Writes are added and senders take their steps in any order; some senders die while sending, and a sender may be
-        /// resumed just when its idle time ends. No write is ever left without a sender that will send it, no more senders
-        /// exist than allowed, and every write is sent once, in order.
+        /// Writes are added and senders take their steps in any order; some senders die while sending, and a sender may
+        /// be resumed just when its idle time ends. No write is ever left without a sender that will send it, no more
+        /// senders exist than allowed, and every write is sent once, in order.
         #[test]
         fn no_write_waits_for_a_sender_that_has_ended(
             steps in prop::collection::vec((0usize..4, any::<u8>()), 1..200),

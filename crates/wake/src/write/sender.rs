@@ -1,10 +1,11 @@
 //! Sends one batch, from its first attempt until its outcome is known.
 //!
-//! A connection that breaks around the commit leaves the outcome unknown. The danger is to guess: sending again may write
-//! twice, not sending again may lose the write. So every attempt records its id with its outcomes in its own transaction, and
-//! if the answer is lost the id is *resolved* ([`BatchLog::resolve`](crate::write::log::BatchLog::resolve)): either its
-//! outcomes are recorded, or an empty record takes its place, after which that attempt can never commit. Then sending again
-//! is safe. A lease token presented by a *second* call is still an error, because that call is another batch.
+//! A connection that breaks around the commit leaves the outcome unknown. The danger is to guess: sending again may
+//! write twice, not sending again may lose the write. So every attempt records its id with its outcomes in its own
+//! transaction, and if the answer is lost the id is *resolved*
+//! ([`BatchLog::resolve`](crate::write::log::BatchLog::resolve)): either its outcomes are recorded, or an empty record
+//! takes its place, after which that attempt can never commit. Then sending again is safe. A lease token presented by a
+//! *second* call is still an error, because that call is another batch.
 
 use std::io;
 use std::pin::pin;
@@ -76,7 +77,8 @@ impl<B: BatchedWrite> BatchSender<B> {
         }
     }
 
-    /// Sends a batch and replies to each of its writes. Returns those that were not sent and have time for another attempt.
+    /// Sends a batch and replies to each of its writes. Returns those that were not sent and have time for another
+    /// attempt.
     pub(crate) async fn send(&mut self, batch: Vec<PendingWrite<B>>, mode: SendMode) -> Vec<PendingWrite<B>> {
         let inner = self.inner.clone();
         inner.metrics.batch_size.record(batch.len() as f64);
@@ -269,8 +271,8 @@ impl<B: BatchedWrite> BatchSender<B> {
         }
     }
 
-    /// One attempt. How it notifies is decided once it has its connection, because an earlier notification covers one after
-    /// the commit only for so long.
+    /// One attempt. How it notifies is decided once it has its connection, because an earlier notification covers one
+    /// after the commit only for so long.
     async fn attempt(
         &mut self,
         batch: &[PendingWrite<B>],

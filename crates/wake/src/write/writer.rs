@@ -1,9 +1,9 @@
 //! The writer: collects writes into batches and reports the outcome of each.
 //!
-//! There is no artificial delay: if no batch is being sent a write is sent at once, otherwise it is collected for the next
-//! batch. A caller that goes away must not interrupt a write, so batches are sent by tasks of their own. A write whose row
-//! is locked, or whose batch the database refused, is sent alone, so that no other waits or fails because of it.
-//! [`sender`](crate::write::sender) has how one batch learns its outcome.
+//! There is no artificial delay: if no batch is being sent a write is sent at once, otherwise it is collected for the
+//! next batch. A caller that goes away must not interrupt a write, so batches are sent by tasks of their own. A write
+//! whose row is locked, or whose batch the database refused, is sent alone, so that no other waits or fails because of
+//! it. [`sender`](crate::write::sender) has how one batch learns its outcome.
 
 use std::io;
 use std::sync::Arc;
@@ -36,9 +36,9 @@ pub struct WriterOptions {
     pub max_waiting: usize,
     /// Batches sent at a time, besides writes that are sent alone.
     pub concurrency: usize,
-    /// How long after its admission a write fails as unavailable, or as unknown. An attempt that is running by then is waited
-    /// for, up to `attempt_timeout`; and if an outcome stays unknown, all writes of the batch fail at the deadline of the
-    /// first.
+    /// How long after its admission a write fails as unavailable, or as unknown. An attempt that is running by then is
+    /// waited for, up to `attempt_timeout`; and if an outcome stays unknown, all writes of the batch fail at the
+    /// deadline of the first.
     pub give_up_after: Duration,
     /// How long one attempt may take before its connection counts as dead.
     pub attempt_timeout: Duration,
@@ -57,8 +57,8 @@ impl Default for WriterOptions {
     }
 }
 
-/// How long an idle batch sender keeps its connection for the next write: getting one costs the pool a round trip and a task
-/// switch.
+/// How long an idle batch sender keeps its connection for the next write: getting one costs the pool a round trip and a
+/// task switch.
 const IDLE: Duration = Duration::from_millis(20);
 
 /// Sends one kind of write. Cheap to clone; made by [`Wake::writer`](crate::Wake::writer).
@@ -136,8 +136,9 @@ impl<B: BatchedWrite> Writer<B> {
     /// Waits to be admitted while `max_waiting` others are in progress.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the database refuses this write; [`Error::Unavailable`] if it could not be sent in time and has
-    /// not happened; [`Error::Unknown`] if it was sent and its outcome could not be learnt in time; [`Error::Closed`].
+    /// [`Error::Refused`] if the database refuses this write; [`Error::Unavailable`] if it could not be sent in time
+    /// and has not happened; [`Error::Unknown`] if it was sent and its outcome could not be learnt in time;
+    /// [`Error::Closed`].
     ///
     /// # Cancel safety
     /// Once admitted, dropping the future changes nothing: the write happens, and its outcome is discarded.
@@ -187,8 +188,8 @@ impl<B: BatchedWrite> Inner<B> {
         pool.num_idle() > 0 || pool.size() < pool.options().get_max_connections()
     }
 
-    /// Sends each of these writes alone, without delaying the next batch; `patient`: waiting for its row. A later write of
-    /// the same key may overtake it: the order of concurrent writes is not guaranteed.
+    /// Sends each of these writes alone, without delaying the next batch; `patient`: waiting for its row. A later write
+    /// of the same key may overtake it: the order of concurrent writes is not guaranteed.
     pub(crate) fn send_alone(self: &Arc<Self>, writes: Vec<PendingWrite<B>>, patient: bool) {
         self.metrics.single.increment(writes.len() as u64);
         for write in writes {

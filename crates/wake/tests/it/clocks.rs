@@ -19,8 +19,8 @@ fn jobs_ahead(clock: &WrongClock, db: &TestDb, seconds: i64, arguments: &[&str])
 }
 
 /// Delays and leases are the same for processes whose clocks are hours apart.
-/// A process an hour ahead adds a delayed job; one an hour behind gets it on time and dies holding it; this one gets it when
-/// that lease has ended.
+/// A process an hour ahead adds a delayed job; one an hour behind gets it on time and dies holding it; this one gets it
+/// when that lease has ended.
 #[tokio::test(flavor = "multi_thread")]
 async fn processes_whose_clocks_disagree_agree_on_due_times_and_leases() {
     let db = TestDb::new().await;

@@ -67,8 +67,8 @@ async fn timers(db: &TestDb) -> (Wake, Consumer<Timers>) {
     (wake, consumer)
 }
 
-/// Waits for a timer, while another program sets one that is due after [`AHEAD`] and notifies with `payload`. Returns how many
-/// polls were made before it was due, and how late it was.
+/// Waits for a timer, while another program sets one that is due after [`AHEAD`] and notifies with `payload`. Returns
+/// how many polls were made before it was due, and how late it was.
 async fn waits_for(db: &TestDb, consumer: &Consumer<Timers>, id: i64, payload: &str) -> (u64, Duration) {
     let waits = tokio::spawn({
         let consumer = consumer.clone();
@@ -118,8 +118,8 @@ async fn an_unreadable_due_time_causes_a_poll_now() {
 }
 
 /// An item whose waiter went away is handed to the next waiter it fits.
-/// A claimed timer is deleted and cannot be given back, and one poll claims one timer at a time, so the second waiter cannot
-/// get it from the table.
+/// A claimed timer is deleted and cannot be given back, and one poll claims one timer at a time, so the second waiter
+/// cannot get it from the table.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_item_whose_waiter_is_gone_is_handed_to_the_next() {
     let db = TestDb::new().await;

@@ -18,8 +18,8 @@ pub(crate) const NEVER: Duration = Duration::from_secs(3_600);
 /// A lease that does not end during a test: far beyond [`PATIENCE`].
 pub(crate) const LEASE: Duration = Duration::from_secs(120);
 
-/// Options under which only wake-ups, due times and resyncs bring work: no fallback, and no aggressive polling because a busy
-/// machine polled late.
+/// Options under which only wake-ups, due times and resyncs bring work: no fallback, and no aggressive polling because
+/// a busy machine polled late.
 pub(crate) fn options() -> wake::Options {
     wake::Options {
         fallback_poll_interval: NEVER,
@@ -76,8 +76,9 @@ pub(crate) async fn polls_ended(jobs: &Jobs) {
     .await;
 }
 
-/// Waits until the recheck after the start is over: a second after the listener was connected, or another process notified,
-/// all sleeping groups are swept once. Without sleeping groups there is no sign of its end, so this waits for a fixed time.
+/// Waits until the recheck after the start is over: a second after the listener was connected, or another process
+/// notified, all sleeping groups are swept once. Without sleeping groups there is no sign of its end, so this waits for
+/// a fixed time.
 pub(crate) async fn rechecked(jobs: &Jobs) {
     sleep(wake::TRAILING * 3 / 2).await;
     polls_ended(jobs).await;

@@ -13,8 +13,8 @@ use crate::jobs::Jobs;
 
 /// How long an idle queue is observed.
 const WATCHED: Duration = Duration::from_secs(60);
-/// Text that only the sweep statement contains. Its leading comment would be clearer, but PostgreSQL 18 omits that in the
-/// statistics.
+/// Text that only the sweep statement contains. Its leading comment would be clearer, but PostgreSQL 18 omits that in
+/// the statistics.
 const SWEEP: &str = "with ordinality";
 /// A consumer that waits comes back this often.
 const COMES_BACK: Duration = Duration::from_secs(1);

@@ -28,8 +28,8 @@ fn listening_through(db: &TestDb, proxy: &Proxy) -> Database {
     Database::connect_lazy(db.url(), options).expect("a pool")
 }
 
-/// A job of another program is claimed while the listener is disconnected, and another one after it is connected and polling
-/// has ended.
+/// A job of another program is claimed while the listener is disconnected, and another one after it is connected and
+/// polling has ended.
 async fn polls_until_connected(jobs: &Jobs, other: &mut OtherProgram, repair: impl AsyncFnOnce()) {
     let disconnected = waiter(jobs, "q");
     let id = other.insert("q").await;
@@ -45,8 +45,8 @@ async fn polls_until_connected(jobs: &Jobs, other: &mut OtherProgram, repair: im
 }
 
 /// Losing the listener again and again delays no job for long, and loses none.
-/// Its backend is ended every 150 ms while another process adds jobs; there is no fallback, so a job whose notification is
-/// lost must be found by polling or by the resync after a reconnect.
+/// Its backend is ended every 150 ms while another process adds jobs; there is no fallback, so a job whose notification
+/// is lost must be found by polling or by the resync after a reconnect.
 #[tokio::test(flavor = "multi_thread")]
 async fn work_goes_on_while_the_listener_is_killed_repeatedly() {
     const JOBS: usize = 300;
@@ -106,8 +106,8 @@ async fn a_lost_notification_is_made_up_for_after_a_reconnect() {
     }
 }
 
-/// A half-open connection is detected by its heartbeat; meanwhile the consumer polls; then the listener is connected again.
-/// A proxy drops everything the listener sends, and closes nothing.
+/// A half-open connection is detected by its heartbeat; meanwhile the consumer polls; then the listener is connected
+/// again. A proxy drops everything the listener sends, and closes nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_half_open_listener_is_detected_and_replaced() {
     let db = TestDb::new().await;

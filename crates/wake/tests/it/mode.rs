@@ -157,8 +157,8 @@ async fn polling_continues_while_a_due_row_is_locked() {
     eventually("aggressive polling ends", async || !jobs.claims.health().polling).await;
 }
 
-/// A group that is woken and cannot poll in time is a fault, because that may happen again: the consumer polls aggressively.
-/// The only thread is blocked when the wake-up arrives.
+/// A group that is woken and cannot poll in time is a fault, because that may happen again: the consumer polls
+/// aggressively. The only thread is blocked when the wake-up arrives.
 #[tokio::test(flavor = "current_thread")]
 async fn a_late_poll_is_followed_by_polling() {
     let db = TestDb::new().await;

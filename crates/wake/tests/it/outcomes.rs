@@ -31,7 +31,8 @@ async fn a_write_whose_answer_was_lost_is_answered_and_not_repeated() {
     assert_eq!(OtherProgram::of(&db).await.ids().await, [id].into());
 }
 
-/// A connection that breaks before its request arrives: the write has not happened, so it is sent again, and happens once.
+/// A connection that breaks before its request arrives: the write has not happened, so it is sent again, and happens
+/// once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_never_arrived_is_sent_again() {
     let db = TestDb::new().await;
@@ -43,8 +44,8 @@ async fn a_write_that_never_arrived_is_sent_again() {
     assert_eq!(OtherProgram::of(&db).await.ids().await, [id].into());
 }
 
-/// The caller of a finish whose answer was lost learns that it succeeded. A second call with the same token fails, whether the
-/// cut was before or after the commit.
+/// The caller of a finish whose answer was lost learns that it succeeded. A second call with the same token fails,
+/// whether the cut was before or after the commit.
 /// The token itself is the marker at which the proxy cuts.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_is_valid_for_one_call_even_if_its_connection_breaks() {
@@ -63,8 +64,8 @@ async fn a_token_is_valid_for_one_call_even_if_its_connection_breaks() {
     assert_eq!(OtherProgram::of(&db).await.jobs().await, 0);
 }
 
-/// Batches of many writes, cut before or after the commit at random: as many jobs as calls, each with the id its caller got.
-/// A third of the writes are markers for a cut.
+/// Batches of many writes, cut before or after the commit at random: as many jobs as calls, each with the id its caller
+/// got. A third of the writes are markers for a cut.
 #[tokio::test(flavor = "multi_thread")]
 async fn all_writes_of_broken_batches_get_their_true_outcome() {
     const WRITES: usize = 90;
@@ -137,8 +138,8 @@ async fn an_unknown_outcome_is_reported_as_unknown() {
     assert_eq!(marked, NUMBER, "it had happened");
 }
 
-/// Failures are retried until the deadline; then a waiter gets the error that the database could not be reached, not an empty
-/// result.
+/// Failures are retried until the deadline; then a waiter gets the error that the database could not be reached, not an
+/// empty result.
 /// A proxy refuses every connection, and then lets them in again.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unreachable_database_is_reported_at_the_deadline() {

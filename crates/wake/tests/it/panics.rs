@@ -80,11 +80,11 @@ async fn a_batch_that_panics_does_not_stop_the_next() {
     timeout(PATIENCE, marks.close()).await.expect("nothing is in progress");
 }
 
-/// A runtime that shuts down during a batch ends that batch and the pending writes, and nothing else: the process goes on,
-/// and the writer rejects further writes at once.
+/// A runtime that shuts down during a batch ends that batch and the pending writes, and nothing else: the process goes
+/// on, and the writer rejects further writes at once.
 /// The runtime is dropped while the first of three slow batches is being sent.
 #[test]
-fn flights_end_with_their_runtime() {
+fn pending_writes_end_with_their_runtime() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let (_db, marks) = runtime.block_on(async {
         let db = TestDb::new().await;

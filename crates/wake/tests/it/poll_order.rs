@@ -56,8 +56,8 @@ fn wait(consumer: &Consumer<Slow>, key: usize) {
     tokio::spawn(async move { consumer.claim(key, 1, (), Instant::now() + PATIENCE).await.map(drop) });
 }
 
-/// With `wake_ups_first`, a group with a wake-up polls although polls for new waiters use all their permits; and no more polls
-/// run at a time than allowed.
+/// With `wake_ups_first`, a group with a wake-up polls although polls for new waiters use all their permits; and no
+/// more polls run at a time than allowed.
 /// Four concurrent polls, and six new waiters whose polls do not end; then a group that has waited before is woken.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_woken_group_does_not_queue_behind_new_waiters() {

@@ -73,7 +73,8 @@ async fn tickets_of(db: &TestDb, database: &Database) -> (Wake, Consumer<Tickets
     OtherProgram::of(db).await.run(&table).await;
     let wake = Wake::start(database, db.schema(), options());
     let take = "update {schema}.ticket set taken = taken + 1 where id in ( \
-                  select id from {schema}.ticket where taken = 0 order by id limit $1 for update skip locked) returning id";
+                  select id from {schema}.ticket where taken = 0 order by id limit $1 for update skip locked \
+                ) returning id";
     let give_back = "update {schema}.ticket set taken = taken - 1 where id = any ($1::bigint[])";
     let channel = wake.channel("tickets", Payload::Keys);
     let claim = Tickets { channel, take: db.schema().sql(take), give_back: db.schema().sql(give_back) };
@@ -109,7 +110,8 @@ async fn taken_tickets(db: &TestDb) -> i64 {
     sqlx::query_scalar(db.schema().sql(out)).fetch_one(&mut other.conn).await.expect("a count")
 }
 
-/// Workers get each ticket once, most of them without waiting for a poll; the tickets left over at the end are given back.
+/// Workers get each ticket once, most of them without waiting for a poll; the tickets left over at the end are given
+/// back.
 #[tokio::test(flavor = "multi_thread")]
 async fn prefetched_items_without_a_waiter_are_given_back() {
     let db = TestDb::new().await;
@@ -164,7 +166,8 @@ fn a_runtime_that_shuts_down_closes_all_connections() {
     });
 }
 
-/// A single worker that takes one ticket after another causes no prefetching: the next ticket stays available to others.
+/// A single worker that takes one ticket after another causes no prefetching: the next ticket stays available to
+/// others.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_single_worker_causes_no_prefetching() {
     let db = TestDb::new().await;

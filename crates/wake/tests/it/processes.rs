@@ -127,8 +127,8 @@ fn claim_all(jobs: &Jobs) -> Arc<Mutex<HashSet<i64>>> {
 }
 
 /// The writes of a sender killed between commit and notification are found soon.
-/// A process that adds jobs so fast that it notifies after its commits is killed at random moments; everything it reported as
-/// committed is claimed soon after, without fallback or aggressive polling.
+/// A process that adds jobs so fast that it notifies after its commits is killed at random moments; everything it
+/// reported as committed is claimed soon after, without fallback or aggressive polling.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sender_killed_between_commit_and_notification_loses_nothing() {
     let db = TestDb::new().await;

@@ -169,8 +169,9 @@ async fn a_refused_claim_fails_alone() {
     assert_eq!(waits.await.expect("served").id, id);
 }
 
-/// A waiter whose arguments the server refuses fails, and its queue is not known to be empty afterwards: the next waiter polls.
-/// A lease too long for an interval, alone in its group; then a valid waiter, with a job without a wake-up.
+/// A waiter whose arguments the server refuses fails, and its queue is not known to be empty afterwards: the next
+/// waiter polls. A lease too long for an interval, alone in its group; then a valid waiter, with a job without a
+/// wake-up.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_waiter_does_not_make_its_queue_known_empty() {
     let db = TestDb::new().await;
@@ -182,8 +183,8 @@ async fn a_refused_waiter_does_not_make_its_queue_known_empty() {
     jobs.claim("q", LEASE, Instant::now() + PATIENCE).await.expect("a claim").expect("the job");
 }
 
-/// Closing waits for a running poll: an item that it claims meanwhile is given back when closing returns, as if it had never
-/// been claimed.
+/// Closing waits for a running poll: an item that it claims meanwhile is given back when closing returns, as if it had
+/// never been claimed.
 /// The poll is blocked by a table lock of another transaction, so that it is surely running.
 #[tokio::test(flavor = "multi_thread")]
 async fn closing_gives_back_what_a_running_poll_claims() {

@@ -25,8 +25,8 @@ async fn private() -> Option<(PrivateCluster, Schema, Jobs)> {
 
 /// A server that crashes and comes back under load: every acknowledged job is claimed and finished once, every reported
 /// outcome is true, and waiters and writers see only a pause.
-/// Two immediate restarts while jobs are added to two queues, one worked on, one only counted. Leases are short, because a
-/// claim that was committed without an answer ends with its lease.
+/// Two immediate restarts while jobs are added to two queues, one worked on, one only counted. Leases are short,
+/// because a claim that was committed without an answer ends with its lease.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_restart_under_load_loses_nothing_and_repeats_nothing() {
     const SHORT: Duration = Duration::from_secs(2);
@@ -99,8 +99,8 @@ async fn waiters_are_woken_again_after_a_server_restart() {
     connected(&jobs).await;
 }
 
-/// Claims all jobs and checks that none came early. A timer that was forgotten would be found by the fallback poll only,
-/// which comes later than `PATIENCE`.
+/// Claims all jobs and checks that none came early. A timer that was forgotten would be found by the fallback poll
+/// only, which comes later than `PATIENCE`.
 async fn on_time(jobs: &Jobs, due: &HashMap<i64, Instant>) {
     for _ in 0..due.len() {
         let job = jobs.claim("q", LEASE, Instant::now() + PATIENCE).await.expect("a claim").expect("a job");

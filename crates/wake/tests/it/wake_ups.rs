@@ -42,8 +42,8 @@ fn worker(jobs: &Jobs, count: usize) -> JoinHandle<()> {
 }
 
 /// A flood of notifications causes few polls, delays no work and is drained.
-/// Ten thousand that wake a waiter, ten thousand that wake none here and ten thousand on other channels, in batches, while
-/// jobs are added between them.
+/// Ten thousand that wake a waiter, ten thousand that wake none here and ten thousand on other channels, in batches,
+/// while jobs are added between them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_notifications_is_coalesced_and_drained() {
     const BATCHES: usize = 40;
@@ -55,7 +55,7 @@ async fn a_flood_of_notifications_is_coalesced_and_drained() {
     let before = jobs.claims.counts().polls;
     let channel = channel_name(db.schema().name(), "jobs");
     let flood = format!(
-        "select pg_notify('{channel}', E'q\\n' || n || $1), pg_notify('{channel}', 'nobody' || n || $1), \
+        "select pg_notify('{channel}', E'q\\n' || n || $1), pg_notify('{channel}', 'unused' || n || $1), \
          pg_notify('{channel}_other' || n % 100, n || $1) from generate_series(1, {EACH}) n"
     );
     let mut other = OtherProgram::of(&db).await;
@@ -81,8 +81,8 @@ async fn a_flood_of_notifications_is_coalesced_and_drained() {
     assert!(jobs.wake.health().is_connected());
 }
 
-/// A quiet channel is notified inside each transaction: as many notifications as commits, each with the key of its queue.
-/// Ten jobs, a tenth of a second apart, with a foreign listener.
+/// A quiet channel is notified inside each transaction: as many notifications as commits, each with the key of its
+/// queue. Ten jobs, a tenth of a second apart, with a foreign listener.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_quiet_channel_is_notified_once_per_commit() {
     let db = TestDb::new().await;
@@ -135,7 +135,8 @@ async fn a_busy_write_without_effect_does_not_notify() {
         assert!(!jobs.failed("never", &done).await.expect("answered"), "it is done");
     }
     let received = received(listener).await;
-    // If the machine pauses for a moment the channel is quiet, and a quiet one is notified of possible outcomes in advance.
+    // If the machine pauses for a moment the channel is quiet, and a quiet one is notified of possible outcomes in
+    // advance.
     let vain = received.iter().filter(|payload| payload.contains("never")).count();
     assert!(received.len() > 10 && vain * 4 < received.len(), "{vain} of {}: {received:?}", received.len());
 }
@@ -169,14 +170,14 @@ async fn a_notification_in_the_callers_transaction_is_sent_when_it_commits() {
     waiting(&jobs, 1).await;
     let channel = jobs.wake.channel("jobs", Payload::Keys);
     let (channels, payloads) = wake::Wake::notifications(&[channel.wake_up_keys(["q"])]);
-    let wake_up = db.schema().sql("select {schema}.notify($1, $2)");
+    let notify = db.schema().sql("select {schema}.notify($1, $2)");
     let polls = jobs.claims.counts().polls;
     for commit in [false, true] {
         let mut transaction = db.database().begin().await.expect("begin");
         sqlx::query("set local search_path = reveille_own").execute(&mut *transaction).await.expect("set");
         let insert = db.schema().sql("insert into {schema}.job (queue, body) values ('q', '')");
         sqlx::query(&insert).execute(&mut *transaction).await.expect("insert");
-        sqlx::query(&wake_up).bind(&channels).bind(&payloads).execute(&mut *transaction).await.expect("ring");
+        sqlx::query(&notify).bind(&channels).bind(&payloads).execute(&mut *transaction).await.expect("notify");
         if commit {
             transaction.commit().await.expect("commit");
         } else {
@@ -190,7 +191,8 @@ async fn a_notification_in_the_callers_transaction_is_sent_when_it_commits() {
 }
 
 /// Jobs added in the same process are claimed by its waiters without an extra poll: own notifications are recognised.
-/// Several rounds, because a notification that arrives before its write returns, as happens on a busy machine, causes a poll.
+/// Several rounds, because a notification that arrives before its write returns, as happens on a busy machine, causes a
+/// poll.
 #[tokio::test(flavor = "multi_thread")]
 async fn own_notifications_cause_no_second_poll() {
     let db = TestDb::new().await;
@@ -236,9 +238,9 @@ async fn everything_works_in_a_schema_with_an_unusual_name() {
     assert_eq!(waits.await.expect("served").id, id);
 }
 
-/// A full notification queue stops no write: the write is sent again without its notification, which follows later.
-/// A server with the smallest queue, and a session that listens and does not read; before PostgreSQL 17 the size is fixed at
-/// 8 GB.
+/// A full notification queue stops no write: the write is sent again without its notification, which follows later. A
+/// server with the smallest queue, and a session that listens and does not read; before PostgreSQL 17 the size is fixed
+/// at 8 GB.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_notification_queue_stops_no_write() {
     let Some(installation) = pg::testing::installation_to_start().await else { return };

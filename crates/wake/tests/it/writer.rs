@@ -175,9 +175,11 @@ pub(crate) async fn marks(db: &TestDb, through: &Database, options: WriterOption
     let wake = Wake::start(through, db.schema(), crate::fixture::options());
     OtherProgram::of(db).await.run("create table {schema}.mark (number bigint primary key)").await;
     let sql = "with slow as materialized (select pg_sleep(0.3)), marked as ( \
-                 insert into {schema}.mark select number from slow, unnest($5::bigint[]) as n (number) returning number) \
+                 insert into {schema}.mark \
+                 select number from slow, unnest($5::bigint[]) as given (number) returning number) \
                select outcomes, {schema}.finish_batch($1, outcomes, $2, $3) from ( \
-                 select array_agg(number::text order by number) as outcomes from marked where $4 is not null) all_of_them";
+                 select array_agg(number::text order by number) as outcomes \
+                 from marked where $4 is not null) as batch";
     wake.writer("marks", Marks(db.schema().sql(sql)), options)
 }
 
@@ -192,7 +194,8 @@ pub(crate) async fn batch_is_running(db: &TestDb) {
 }
 
 /// Closing waits for the outcome of every admitted write and rejects new ones.
-/// Three slow batches are in progress; when closing has returned, all their rows exist and all callers have their outcome.
+/// Three slow batches are in progress; when closing has returned, all their rows exist and all callers have their
+/// outcome.
 #[tokio::test(flavor = "multi_thread")]
 async fn closing_waits_for_every_outcome() {
     let db = TestDb::new().await;

@@ -1,4 +1,5 @@
--- One row per job with the time it is next due. Null: never again, because it has failed for good. A finished job is deleted.
+-- One row per job with the time it is next due. Null: never again, because it has failed for good. A finished job is
+-- deleted.
 create table {schema}.job (
     id      bigint generated always as identity primary key,
     queue   text        not null,

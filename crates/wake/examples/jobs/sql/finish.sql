@@ -1,4 +1,5 @@
--- Ends attempts: done (retry_ms is null: the job is deleted), due again after a delay, or never again (a negative delay).
+-- Ends attempts: done (retry_ms is null: the job is deleted), due again after a delay, or never again (a negative
+-- delay).
 -- Outcomes: `true`; `false` if the token is no longer the job's, because its lease ended; null if the row is locked by
 -- another transaction.
 create or replace function {schema}.finish(
