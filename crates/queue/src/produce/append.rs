@@ -18,29 +18,12 @@ use crate::produce::balance::Balance;
 use crate::produce::dedup_cache::{DedupCache, HashDelta};
 use crate::produce::partition_batch::{BatchProblem, DedupResult, PartitionBatch};
 use crate::produce::push_outcome::PushOutcome;
+pub(crate) use crate::produce::stored_message::StoredMessage;
 use crate::storage::partition_ref::PartitionRef;
 use crate::storage::statements::unknown_word;
 
 /// Attempts to append while other processes append the same hashes; each attempt knows more of them.
 const ATTEMPTS_MAX: usize = 10;
-
-/// A message as it is stored.
-#[derive(Debug, Clone)]
-pub(crate) struct StoredMessage {
-    pub(crate) id: Uuid,
-    pub(crate) transaction_id: String,
-    pub(crate) hash: i64,
-    pub(crate) payload: Vec<u8>,
-    pub(crate) trace_id: Option<String>,
-    pub(crate) producer: Option<String>,
-}
-
-impl StoredMessage {
-    /// About what it takes.
-    pub(crate) fn bytes(&self) -> usize {
-        self.payload.len() + self.transaction_id.len() + 64
-    }
-}
 
 /// The messages of one request for one partition.
 pub(crate) struct PushWrite {

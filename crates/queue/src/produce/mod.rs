@@ -6,3 +6,4 @@ pub(crate) mod dedup_cache;
 pub(crate) mod partition_batch;
 pub(crate) mod push;
 pub(crate) mod push_outcome;
+pub(crate) mod stored_message;
