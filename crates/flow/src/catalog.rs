@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-use crate::exact::Json;
-use crate::schema::{Schema, Unfit};
+use crate::json::Json;
 use crate::template::Template;
+use crate::template::schema::{Schema, Unfit};
 
 /// Templates remembered; beyond it all are forgotten, and read again.
 const TEMPLATES_MAX: usize = 1_000;

@@ -11,13 +11,13 @@ use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
 use wake::{Channel, Claim, PollRequest, PollResult, Scan, ScanBounds, Topic};
 
-use crate::answer::Answered;
 use crate::behind::{Behind, lately_found};
 use crate::error::{Error, Result};
 use crate::event_driven::Meter;
 use crate::flow::Flow;
 use crate::lost::{Lost, locked};
 use crate::name::{self, of_namespace, of_step};
+use crate::response_size::Answered;
 use crate::token::Token;
 
 /// Steps that one claim takes at most.

@@ -3,8 +3,8 @@
 use uuid::Uuid;
 
 use crate::manual::Obstacle;
-use crate::schema::Unfit;
 use crate::template::Faults;
+use crate::template::schema::Unfit;
 
 /// The error of this crate.
 #[derive(Debug, thiserror::Error)]

@@ -6,30 +6,20 @@
 //! Where to read on: what is stored in `migrations/`; how tasks are made, steps claimed and ended in `functions/`, one file each with its reasons; the states as people see them
 //! in `state.rs`. Everything that waits, rings and groups is the engine's: see the crate `wake`.
 
-mod analytics;
-mod answer;
-mod audit;
 mod behind;
 mod callable;
 mod catalog;
 mod claim;
-mod decision;
 mod due;
 mod error;
-mod event;
 pub mod event_driven;
-mod exact;
 mod figures;
 mod flat;
 mod flow;
-mod graph;
-mod history;
 pub mod http;
-mod identity;
-mod investigation;
+mod json;
 mod letters;
 mod limit;
-mod list;
 mod lost;
 mod manual;
 mod name;
@@ -39,43 +29,33 @@ mod notice;
 mod orchestrator;
 mod provider;
 mod queries;
-mod read;
+mod query;
 mod register;
 mod renew;
+mod response_size;
 mod retention;
 mod schedule;
-mod schema;
 mod settle;
-mod standing;
-mod state;
 mod submit;
+mod task;
 mod template;
 mod templates;
 mod token;
-mod transition;
 mod version;
 mod wait;
 mod ways;
 mod worker;
 
-pub use analytics::{
-    ANALYSED_ATTEMPTS_MAX, ANALYSED_TASKS_MAX, Bottleneck, Bottlenecks, Performance, Spread, TemplatePerformance,
-};
-pub use audit::{Attempt, AttemptPage, Outcome};
 pub use claim::{Claimant, ClaimedStep};
-pub use decision::{Branches, Decision, Parts};
 pub use error::{Error, Result};
-pub use event::{DomainEvent, EventFilter, EventPage};
 pub use event_driven::{
     EventDrivenMetrics, EventDrivenOrchestrator, EventRouter, METRICS, OrchestrationConfig, OrchestrationMode,
     WorkerPool,
 };
-pub use exact::{Json, NotJson};
 pub use figures::{COUNTED_MAX, Figures, StateFigures};
 pub use flow::{Flow, Options};
-pub use investigation::{Investigation, InvestigationFilter, InvestigationPage, Resolution};
+pub use json::{Json, NotJson};
 pub use limit::Limit;
-pub use list::{PAGE_MAX, TaskFilter, TaskPage};
 pub use manual::{
     BULK_MAX, BulkFilter, BulkItem, BulkOperation, BulkRefusal, BulkReport, BulkRequest, Cancelled, Obstacle, Operated,
     Operation, REASON_MAX, Who,
@@ -86,21 +66,29 @@ pub use provider::{
     Delivery, EventDrivenQueueProvider, ProviderOptions, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source,
     StepMessage,
 };
-pub use read::{STEP_PAGE_MAX, StepPage, Task, TaskStep, TaskSummary};
+pub use query::analytics::{
+    ANALYSED_ATTEMPTS_MAX, ANALYSED_TASKS_MAX, Bottleneck, Bottlenecks, Performance, Spread, TemplatePerformance,
+};
+pub use query::audit::{Attempt, AttemptPage, Outcome};
+pub use query::domain_event::{DomainEvent, EventFilter, EventPage};
+pub use query::investigation::{Investigation, InvestigationFilter, InvestigationPage, Resolution};
+pub use query::list::{PAGE_MAX, TaskFilter, TaskPage};
+pub use query::task::{STEP_PAGE_MAX, StepPage, Task, TaskStep, TaskSummary};
+pub use query::transition::{NotATransition, Transition, TransitionId, TransitionPage};
 pub use register::Registered;
 pub use renew::Alive;
 pub use retention::{FAILED_RETENTION_DEFAULT, RETENTION_DEFAULT};
 pub use schedule::{Missed, Schedule, ScheduleFilter, SchedulePage, Scheduled};
 pub use settle::{Ended, Failure, Refused, Said, Settled};
-pub use standing::{ExecutionStatus, HealthStatus, RecommendedAction, StepCounts};
-pub use state::{By, StepState, TaskState};
 pub use submit::{Submission, Submitted};
+pub use task::decision::{Branches, Decision, Parts};
+pub use task::state::{By, StepState, TaskState};
+pub use task::status::{ExecutionStatus, HealthStatus, RecommendedAction, StepCounts};
 pub use template::{
     ATTEMPTS_MAX, Backoff, BatchConfig, FailureStrategy, Fault, Faults, HandlerDefinition, IdentityStrategy, Lifecycle,
     NAME_MAX, PublishWhen, PublishedEvent, Retry, STEPS_MAX, StalenessAction, StepDefinition, StepKind, Template,
 };
 pub use templates::{ListedTemplate, TemplateFilter, TemplatePage};
 pub use token::Token;
-pub use transition::{NotATransition, Transition, TransitionId, TransitionPage};
 pub use wait::News;
 pub use worker::{Answer, Handled, Handler, Handlers, Signal, Step, Worker, WorkerBuilder, WorkerCounts};

@@ -10,7 +10,7 @@ use sqlx::postgres::PgRow;
 use crate::catalog::Kept;
 use crate::error::{Error, Result};
 use crate::flow::{Flow, Inner};
-use crate::schema::apart;
+use crate::template::schema::apart;
 use crate::template::{Backoff, FailureStrategy, PublishWhen, StalenessAction, StepDefinition, StepKind, Template};
 
 /// Others are read.

@@ -12,15 +12,15 @@ use uuid::Uuid;
 use wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
 
 use crate::catalog::Kept;
-use crate::decision::{Chosen, Inputs, decided};
 use crate::error::{Error, Result};
 use crate::event_driven::{Cause, News, count_settled};
-use crate::exact::Json;
 use crate::flat::flat;
 use crate::flow::Flow;
+use crate::json::Json;
 use crate::name::{of_namespace, of_step};
-use crate::schema::Unfit;
-use crate::state::{StepState, TaskState};
+use crate::task::decision::{Chosen, Inputs, decided};
+use crate::task::state::{StepState, TaskState};
+use crate::template::schema::Unfit;
 use crate::template::{StepDefinition, StepKind};
 use crate::token::{NotAToken, Token};
 

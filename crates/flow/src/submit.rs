@@ -11,11 +11,11 @@ use wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
 use crate::catalog::Kept;
 use crate::error::{Error, Result};
 use crate::event_driven::{Cause, News};
-use crate::exact::Json;
 use crate::flat::flat;
 use crate::flow::Flow;
-use crate::identity::identity;
+use crate::json::Json;
 use crate::name::{self, of_namespace, of_step};
+use crate::task::identity::identity;
 
 /// The tags of a task at most.
 const TAGS_MAX: usize = 100;

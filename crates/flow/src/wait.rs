@@ -17,8 +17,8 @@ use wake::{Channel, Claim, PollRequest, PollResult, Topic};
 
 use crate::error::{Error, Result};
 use crate::flow::{Flow, Inner};
-use crate::read::Task;
-use crate::transition::{Known, Transition, TransitionId};
+use crate::query::task::Task;
+use crate::query::transition::{Known, Transition, TransitionId};
 
 /// How long a wait lasts before its mark is renewed: that of a process that died rings for nobody, and not for long.
 const SLICE: Duration = Duration::from_secs(60);

@@ -16,7 +16,7 @@ use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use super::event::{EventSource, TaskReadyEvent};
-use crate::state::TaskState;
+use crate::task::state::TaskState;
 
 /// The longest name NOTIFY takes.
 const CHANNEL_MAX: usize = 63;

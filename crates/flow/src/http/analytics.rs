@@ -8,11 +8,11 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use web::{Failure, Query, Refusal, Time};
 
-use super::form::Label;
 use super::label;
-use crate::analytics::{Bottlenecks, Performance};
+use super::schema::Label;
 use crate::flow::Flow;
-use crate::list::PAGE_MAX;
+use crate::query::analytics::{Bottlenecks, Performance};
+use crate::query::list::PAGE_MAX;
 
 /// How far back, if that is not said.
 const BACK: Duration = Duration::days(1);

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 use web::{Body, Failure, Refusal};
 
-use super::form::{Label, Person};
+use super::schema::{Label, Person};
 use crate::flow::Flow;
 use crate::manual::{BULK_MAX, BulkFilter, BulkOperation, BulkReport, BulkRequest, Who};
 

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use web::{Body, Failure, Id, Refusal};
 
 use super::WAIT_MS_MAX;
-use super::form::{Label, Token, whole};
+use super::schema::{Label, Token, whole};
 use crate::claim::{Claimant, ClaimedStep};
 use crate::error::Error;
 use crate::flow::Flow;

@@ -9,10 +9,10 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 use web::{Body, Failure, Id, Path, Query, Refusal};
 
-use super::form::Label;
+use super::schema::Label;
 use super::{label, page, uuid};
 use crate::flow::Flow;
-use crate::investigation::{Investigation, InvestigationFilter, InvestigationPage, Resolution};
+use crate::query::investigation::{Investigation, InvestigationFilter, InvestigationPage, Resolution};
 
 pub(super) fn routes() -> OpenApiRouter<Flow> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(one, close))

@@ -5,10 +5,10 @@ use axum::extract::State;
 use utoipa::IntoParams;
 use web::{Failure, Query, Refusal};
 
-use super::form::Label;
+use super::schema::Label;
 use super::{label, page};
-use crate::event::{EventFilter, EventPage};
 use crate::flow::Flow;
+use crate::query::domain_event::{EventFilter, EventPage};
 
 /// Which events.
 #[derive(IntoParams)]

@@ -8,7 +8,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use web::{Body, Failure, Query, Refusal};
 
-use super::form::Label;
+use super::schema::Label;
 use super::{given, label};
 use crate::flow::Flow;
 use crate::limit::Limit;

@@ -5,24 +5,26 @@
 //! connection drops it, and what was claimed for it goes back.
 
 mod analytics;
+mod batch_item;
 mod bulk;
 mod claim;
 mod dlq;
-mod element;
+mod error;
 mod event;
-mod form;
+
 mod limit;
 mod namespace;
 mod openapi;
 mod orchestration;
-mod refusal;
+
 mod report;
 mod schedule;
+mod schema;
 mod step;
 mod submit;
 mod task;
+mod task_events;
 mod template;
-mod watch;
 
 use serde::{Deserialize, Deserializer};
 use utoipa_axum::router::OpenApiRouter;
@@ -52,7 +54,7 @@ pub fn face(flow: Flow) -> Face {
         .merge(task::routes())
         .routes(routes!(bulk::bulk))
         .merge(step::routes())
-        .merge(watch::routes())
+        .merge(task_events::routes())
         .routes(routes!(claim::claim))
         .routes(routes!(report::heartbeat))
         .routes(routes!(report::complete))

@@ -9,7 +9,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use web::{Body, Failure, Path, Refusal};
 
-use super::form::Person;
+use super::schema::Person;
 use crate::flow::Flow;
 use crate::namespace::{Namespace, NamespaceChange, NamespaceSettings};
 use crate::namespace_template::NamespaceTemplate;

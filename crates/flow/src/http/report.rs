@@ -13,13 +13,13 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use web::{Body, Failure as Failed, Refusal};
 
+use super::batch_item::{failure, object, presented};
 use super::claim::LEASE_MS;
-use super::element::{failure, object, presented};
-use super::form::{Token as TokenForm, whole};
 use super::given;
+use super::schema::{Token as TokenForm, whole};
 use crate::claim::{LEASE_MIN, check_lease};
-use crate::exact;
 use crate::flow::Flow;
+use crate::json;
 use crate::renew::Alive;
 use crate::settle::{Counted, Ended, Failure, Refused, Said};
 use crate::token::Token;
@@ -71,7 +71,7 @@ struct Heartbeat {
     /// How far it has come: whoever goes on, should the worker die, begins there.
     #[schema(required = false, value_type = serde_json::Value)]
     #[serde(default, deserialize_with = "given")]
-    checkpoint: Option<exact::Json>,
+    checkpoint: Option<json::Json>,
 }
 
 /// Steps that are done.
@@ -94,7 +94,7 @@ struct Complete {
     /// `batch_processing_outcome`.
     #[schema(required = false, value_type = serde_json::Value)]
     #[serde(default)]
-    result: exact::Json,
+    result: json::Json,
 }
 
 /// Steps that failed.
@@ -135,7 +135,7 @@ struct Checkpoint {
     token: String,
     /// Any JSON.
     #[schema(value_type = serde_json::Value)]
-    checkpoint: exact::Json,
+    checkpoint: json::Json,
     /// Whether the worker gives the step back, to whoever claims it next and goes on from here. That is not charged.
     #[serde(default, rename = "yield")]
     #[schema(required = false)]
@@ -306,7 +306,7 @@ pub(super) async fn heartbeat(State(flow): State<Flow>, body: Body) -> Result<Js
     let alive = said.into_iter().map(|(token, said)| Alive {
         token,
         lease: Duration::from_millis(said.lease_ms.unwrap_or(LEASE_MS)),
-        checkpoint: said.checkpoint.map(exact::Json::into_raw),
+        checkpoint: said.checkpoint.map(json::Json::into_raw),
     });
     Ok(merged(told, renewed(&flow, alive.collect()).await?))
 }

@@ -10,7 +10,7 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 use web::{Body, Failure, Id, Path, Query, Refusal};
 
-use super::form::Label;
+use super::schema::Label;
 use super::{label, page, uuid};
 use crate::flow::Flow;
 use crate::name;

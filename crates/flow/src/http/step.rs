@@ -8,14 +8,14 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use web::{Body, Failure, Id, Path, Query, Refusal};
 
-use super::form::{Label, Person};
+use super::schema::{Label, Person};
 use super::{given, long_page, uuid};
-use crate::audit::AttemptPage;
 use crate::error::Error;
-use crate::exact;
 use crate::flow::Flow;
+use crate::json;
 use crate::manual::{Operated, Operation, Who};
-use crate::read::{StepPage, TaskStep};
+use crate::query::audit::AttemptPage;
+use crate::query::task::{StepPage, TaskStep};
 
 pub(super) fn routes() -> OpenApiRouter<Flow> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(one, operate)).routes(routes!(audit))
@@ -57,7 +57,7 @@ struct Wish {
     /// Of `complete_manually`: the result, as the template allows it.
     #[serde(default, deserialize_with = "given")]
     #[schema(required = false, value_type = serde_json::Value)]
-    result: Option<exact::Json>,
+    result: Option<json::Json>,
     /// What the history calls whoever does it.
     #[schema(value_type = Person)]
     by: String,
@@ -79,7 +79,7 @@ enum What {
 }
 
 impl Wish {
-    fn operation(what: What, result: Option<exact::Json>) -> Result<Operation, Refusal> {
+    fn operation(what: What, result: Option<json::Json>) -> Result<Operation, Refusal> {
         match (what, result) {
             (What::ResetForRetry, None) => Ok(Operation::ResetForRetry),
             (What::ResolveManually, None) => Ok(Operation::ResolveManually),

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use web::{Body, Failure, Id, Refusal};
 
 use super::BASE;
-use super::form::Label;
+use super::schema::Label;
 use crate::flow::Flow;
 use crate::submit::Submission;
 

@@ -12,14 +12,14 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 use web::{Body, Failure, Id, Path, Query, Refusal, Time};
 
-use super::form::{Label, Person};
+use super::schema::{Label, Person};
 use super::{WAIT_MS_MAX, label, uuid};
 use crate::error::Error;
 use crate::flow::Flow;
-use crate::list::{PAGE_MAX, TaskFilter, TaskPage};
 use crate::manual::{Cancelled, Who};
-use crate::read::{Task, TaskSummary};
-use crate::state::TaskState;
+use crate::query::list::{PAGE_MAX, TaskFilter, TaskPage};
+use crate::query::task::{Task, TaskSummary};
+use crate::task::state::TaskState;
 
 /// Tasks of a page that does not say how many.
 const PAGE: u64 = 20;

@@ -8,10 +8,10 @@ use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 use web::{Failure, Path, Query, Refusal, Text};
 
-use super::form::Label;
 use super::label;
+use super::schema::Label;
 use crate::flow::Flow;
-use crate::list::PAGE_MAX;
+use crate::query::list::PAGE_MAX;
 use crate::register::Registered;
 use crate::template::Template;
 use crate::templates::{TemplateFilter, TemplatePage};

@@ -9,12 +9,12 @@ use wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch, WriterOptions
 
 use super::{Cancelled, Obstacle, Operated, STEPS, TASKS, Who, of_letter, steps_before, tasks_before};
 use crate::catalog::Kept;
-use crate::decision::{Chosen, Inputs};
 use crate::error::{Error, Result};
 use crate::event_driven::{Cause, News};
 use crate::flow::Flow;
 use crate::name::{of_namespace, of_step};
-use crate::state::{StepState, TaskState};
+use crate::task::decision::{Chosen, Inputs};
+use crate::task::state::{StepState, TaskState};
 
 /// Operations under way at a time: as many as a small part of a pool, because an operation of many is no emergency.
 pub(super) const LANES: usize = 4;

@@ -19,9 +19,9 @@ use super::{
     tasks_before,
 };
 use crate::error::{Error, Result};
-use crate::exact::Json;
 use crate::flow::Flow;
-use crate::state::{StepState, TaskState};
+use crate::json::Json;
+use crate::task::state::{StepState, TaskState};
 use crate::template::NAME_MAX;
 
 /// Steps or tasks of one request at most: about as many as are done within seconds.

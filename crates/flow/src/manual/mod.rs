@@ -18,11 +18,11 @@ pub use self::bulk::{BULK_MAX, BulkFilter, BulkItem, BulkOperation, BulkRefusal,
 
 use self::act::{Act, Answer, Manner, StepAct, TaskAct};
 use crate::catalog::Kept;
-use crate::decision::decided;
 use crate::error::{Error, Result};
-use crate::exact::Json;
 use crate::flow::Flow;
-use crate::state::{By, StepState, TaskState};
+use crate::json::Json;
+use crate::task::decision::decided;
+use crate::task::state::{By, StepState, TaskState};
 use crate::template::{NAME_MAX, StepKind, Template};
 
 /// The longest reason, in characters.

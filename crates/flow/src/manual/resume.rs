@@ -7,8 +7,8 @@ use super::bulk::Each;
 use super::{BULK_MAX, BulkFilter, BulkOperation, BulkRequest, Obstacle, Operation, Who};
 use crate::error::{Error, Result};
 use crate::flow::Flow;
-use crate::read::{STEP_PAGE_MAX, TaskSummary};
-use crate::state::{StepState, TaskState};
+use crate::query::task::{STEP_PAGE_MAX, TaskSummary};
+use crate::task::state::{StepState, TaskState};
 
 impl Flow {
     /// Lets a task go on that ended as an error. Steps that failed for good get all their attempts again, and so do those that were cancelled because the task took too long. The limits of its

@@ -19,7 +19,7 @@ pub(crate) use due::{Advances, DueSchedule};
 pub use ticks::Missed;
 
 use crate::error::{Error, Result};
-use crate::exact::Json;
+use crate::json::Json;
 use crate::submit::Submission;
 use ticks::{Ticks, zone};
 

@@ -9,11 +9,11 @@ use wake::Wake;
 use super::change::unknown;
 use super::ticks::{Missed, Ticks};
 use super::{Schedule, ScheduleFilter, Scheduled};
-use crate::answer::ANSWER_BYTES_MAX;
 use crate::error::{Error, Result};
-use crate::exact::Json;
 use crate::flow::Inner;
-use crate::list::LOOKED_MAX;
+use crate::json::Json;
+use crate::query::list::LOOKED_MAX;
+use crate::response_size::ANSWER_BYTES_MAX;
 
 /// How often a change is begun again because somebody else was faster.
 const CHANGES_MAX: usize = 100;

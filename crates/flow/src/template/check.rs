@@ -12,8 +12,8 @@ use super::kinds;
 use super::{ATTEMPTS_MAX, NAME_MAX, STEPS_MAX};
 use super::{Backoff, BatchConfig, FailureStrategy, IdentityStrategy, PublishWhen, PublishedEvent, StalenessAction};
 use super::{StepDefinition, StepKind, Template};
-use crate::graph::Graph;
-use crate::schema::Schema;
+use crate::template::graph::Graph;
+use crate::template::schema::Schema;
 
 /// The namespace and the version of a template that names none.
 const DEFAULT_NAMESPACE: &str = "default";

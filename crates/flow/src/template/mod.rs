@@ -6,7 +6,9 @@
 mod check;
 mod document;
 mod fault;
+pub(crate) mod graph;
 mod kinds;
+pub(crate) mod schema;
 
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::exact::Json;
+use crate::json::Json;
 use crate::settle::Failure;
 
 impl Failure {

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::step::{Link, Step};
 use crate::claim::ClaimedStep;
-use crate::exact::Json;
+use crate::json::Json;
 use crate::settle::{Failure, Said};
 
 /// What carries out steps. An async function or closure is enough for most: see [`WorkerBuilder::handle`](super::WorkerBuilder::handle).

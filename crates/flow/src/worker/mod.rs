@@ -21,7 +21,7 @@ mod handlers;
 mod heartbeat;
 mod run;
 mod step;
-mod stranger;
+mod unhandled;
 
 use std::sync::Arc;
 use std::time::Duration;

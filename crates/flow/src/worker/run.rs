@@ -19,7 +19,7 @@ use super::counts::{Tally, count};
 use super::handler::Carry;
 use super::heartbeat::{Heard, Heartbeat};
 use super::step::{Link, Over, Signal};
-use super::stranger::Strangers;
+use super::unhandled::Strangers;
 use crate::claim::{Claimant, ClaimedStep, WANT_MAX};
 use crate::error::{Error, Result};
 use crate::flow::Flow;

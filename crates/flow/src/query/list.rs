@@ -12,9 +12,9 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::flow::{Flow, Inner};
-use crate::read::TaskSummary;
-use crate::standing::StepCounts;
-use crate::state::TaskState;
+use crate::query::task::TaskSummary;
+use crate::task::state::TaskState;
+use crate::task::status::StepCounts;
 
 /// The tasks of a page at most: each has its steps counted.
 pub const PAGE_MAX: usize = 100;

@@ -6,9 +6,9 @@
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::standing::StepCounts;
-use crate::state::{StepState, TaskState};
-use crate::transition::{Subject, Transition, TransitionId};
+use crate::query::transition::{Subject, Transition, TransitionId};
+use crate::task::state::{StepState, TaskState};
+use crate::task::status::StepCounts;
 
 /// A task, as its row has it.
 #[derive(Debug)]

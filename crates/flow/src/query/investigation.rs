@@ -8,10 +8,10 @@ use time::OffsetDateTime;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::answer::ANSWER_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::flow::Flow;
-use crate::list::LOOKED_MAX;
+use crate::query::list::LOOKED_MAX;
+use crate::response_size::ANSWER_BYTES_MAX;
 use crate::template::NAME_MAX;
 
 /// Some of what has to be looked into, newest first.

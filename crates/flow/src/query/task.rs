@@ -14,13 +14,13 @@ use time::serde::rfc3339;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::answer::ANSWER_BYTES_MAX;
 use crate::catalog::Kept;
 use crate::error::{Error, Result};
 use crate::flow::{Flow, Inner};
-use crate::list::counts;
-use crate::standing::{ExecutionStatus, HealthStatus, RecommendedAction, StepCounts};
-use crate::state::{StepState, TaskState};
+use crate::query::list::counts;
+use crate::response_size::ANSWER_BYTES_MAX;
+use crate::task::state::{StepState, TaskState};
+use crate::task::status::{ExecutionStatus, HealthStatus, RecommendedAction, StepCounts};
 use crate::template::{StepKind, Template};
 
 /// Steps of a task that one answer has at most.

@@ -22,7 +22,7 @@ use web::{Failure, Id, Path, Query, Refusal};
 use super::{long_page, uuid};
 use crate::error::Error;
 use crate::flow::Flow;
-use crate::transition::{Transition, TransitionId, TransitionPage};
+use crate::query::transition::{Transition, TransitionId, TransitionPage};
 use crate::wait::News;
 
 /// How often a comment is sent while nothing happens: often enough for proxies, which give up after a minute as a rule.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::exact::Json;
+use crate::json::Json;
 use crate::template::{StepDefinition, StepKind, Template};
 
 /// The parts of a batch at most.

@@ -14,9 +14,9 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::flow::Flow;
-use crate::history::{AttemptRow, StepRow, TaskRow, history};
-use crate::read::{part_name, task_state};
-use crate::state::{StepState, TaskState};
+use crate::query::history::{AttemptRow, StepRow, TaskRow, history};
+use crate::query::task::{part_name, task_state};
+use crate::task::state::{StepState, TaskState};
 
 /// How long before a move another one may have happened that is seen later: as long as a transaction may last.
 const OVERLAP: Duration = Duration::seconds(10);

@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::exact::{Exact, Json};
+use crate::json::{Exact, Json};
 use crate::template::{IdentityStrategy, Template};
 
 /// A submission needs an `idempotency_key`, and has none.

@@ -9,10 +9,10 @@ use time::serde::rfc3339;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::answer::ANSWER_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::flow::Flow;
-use crate::read::json;
+use crate::query::task::json;
+use crate::response_size::ANSWER_BYTES_MAX;
 
 /// Attempts that one answer has at most.
 const ATTEMPT_PAGE_MAX: usize = 1_000;

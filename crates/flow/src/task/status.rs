@@ -3,7 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::state::{StepState, TaskState};
+use crate::task::state::{StepState, TaskState};
 
 /// How many steps of a task are where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

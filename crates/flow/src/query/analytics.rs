@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::flow::{Flow, Inner};
-use crate::list::{PAGE_MAX, TaskFilter};
+use crate::query::list::{PAGE_MAX, TaskFilter};
 
 /// The tasks that are looked at, the newest first.
 pub const ANALYSED_TASKS_MAX: usize = 10_000;
