@@ -1,7 +1,8 @@
-//! JSON as it was written.
+//! JSON kept as text.
 //!
-//! A parsed value holds whole numbers of 64 bits and floating point numbers: 100000000000000000001 becomes 1e20 in it, so that two contexts that differ are the same and what is stored is
-//! not what was sent. [`Json`] keeps the text. It is parsed where its content counts: to compare it with a schema, to read an outcome, and for its identity.
+//! A parsed `serde_json::Value` holds 64-bit integers and floating point numbers: 100000000000000000001 becomes 1e20, so two
+//! different contexts would be equal, and the stored value would differ from the one that was sent. [`Json`] keeps the text.
+//! It is parsed only where the content matters: to validate it, to read an outcome, and to compute an identity.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,41 +11,41 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-/// JSON as it was written: numbers keep all their digits, objects their order.
+/// JSON text: numbers keep all their digits, objects the order of their keys.
 #[derive(Clone)]
 pub struct Json(Box<RawValue>);
 
-/// A text that is no JSON, or nested too deep.
+/// The text is not JSON, or nested too deep.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NotJson(String);
 
 impl Json {
-    /// A text that is JSON.
+    /// Checks that a text is JSON.
     ///
     /// # Errors
-    /// If it is none, or nested too deep.
+    /// If it is not JSON, or nested too deep.
     pub fn parse(text: String) -> Result<Json, NotJson> {
         let raw = RawValue::from_string(text).map_err(|error| NotJson(web::plain(&error.to_string())))?;
         Json::of(raw)
     }
 
-    /// A text that was taken before, maybe when values could be nested deeper.
+    /// A text from the database. It may be nested deeper than new values may be.
     pub(crate) fn stored(text: String) -> Result<Json, NotJson> {
         RawValue::from_string(text).map(Json).map_err(|error| NotJson(web::plain(&error.to_string())))
     }
 
-    /// What anything becomes as JSON.
+    /// Serializes a value.
     ///
     /// # Errors
-    /// If that is not JSON, as a map whose keys are no texts.
+    /// If the value has no JSON form, such as a map whose keys are not strings.
     pub fn from_serialize(value: &impl Serialize) -> Result<Json, NotJson> {
         to_raw_value(value).map_err(|error| NotJson(error.to_string())).and_then(Json::of)
     }
 
     fn of(raw: Box<RawValue>) -> Result<Json, NotJson> {
         if !web::is_within_depth(raw.get()) {
-            return Err(NotJson(format!("it is nested more than {} levels deep", web::MAX_DEPTH)));
+            return Err(NotJson(format!("nested more than {} levels deep", web::MAX_DEPTH)));
         }
         Ok(Json(raw))
     }
@@ -54,17 +55,17 @@ impl Json {
         self.0.get()
     }
 
-    /// As it is, to be passed on.
+    /// The text as a raw value.
     pub fn into_raw(self) -> Box<RawValue> {
         self.0
     }
 
-    /// The value, with numbers of 64 bits. `Err` if a number is too large for that.
+    /// The parsed value with 64-bit numbers. `Err` if a number is too large.
     pub(crate) fn value(&self) -> Result<Value, String> {
         serde_json::from_str(self.get()).map_err(|error| web::plain(&error.to_string()))
     }
 
-    /// The value, with all digits.
+    /// The parsed value with all digits.
     pub(crate) fn exact(&self) -> Exact {
         Reader { text: self.get(), at: 0 }.value()
     }
@@ -94,7 +95,7 @@ impl fmt::Display for Json {
     }
 }
 
-/// Whether they mean the same: the order of keys does not count, nor how a number is written.
+/// Compares values: the order of keys and the notation of numbers do not matter.
 impl PartialEq for Json {
     fn eq(&self, other: &Json) -> bool {
         self.get() == other.get() || self.exact() == other.exact()
@@ -113,19 +114,19 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
-/// A value whose numbers have all their digits.
+/// A parsed value whose numbers have all their digits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Exact {
     Null,
     Bool(bool),
-    /// As [`normal`] writes it.
+    /// Normalized by [`normal`].
     Number(String),
     String(String),
     Array(Vec<Exact>),
     Object(BTreeMap<String, Exact>),
 }
 
-/// Reads a text that was found to be JSON.
+/// Parses a text that is known to be JSON.
 struct Reader<'a> {
     text: &'a str,
     at: usize,
@@ -140,7 +141,7 @@ impl Reader<'_> {
                 while self.next() != b'}' {
                     let name = self.string();
                     self.skip(b':');
-                    // Of several the last counts, as with every parser.
+                    // Of duplicate keys the last wins, as in serde_json.
                     members.insert(name, self.value());
                     self.skip(b',');
                 }
@@ -172,7 +173,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The first byte that is not white space. Behind the end it closes whatever is open, so that everything ends.
+    /// The next byte that is not white space. At the end of the text it is `}`, so that every loop ends.
     fn next(&mut self) -> u8 {
         let rest = &self.text.as_bytes()[self.at..];
         self.at += rest.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(rest.len());
@@ -200,7 +201,7 @@ impl Reader<'_> {
     }
 }
 
-/// A number so that two are the same text exactly if they are the same number: `1`, `1.0` and `10e-1` are `1`.
+/// Normalizes a number: equal numbers have equal texts. `1`, `1.0` and `10e-1` become `1`.
 fn normal(number: &str) -> String {
     let (sign, rest) = number.strip_prefix('-').map_or(("", number), |rest| ("-", rest));
     let (digits, exponent) = rest.split_once(['e', 'E']).unwrap_or((rest, "0"));
@@ -213,7 +214,7 @@ fn normal(number: &str) -> String {
     }
     let zeros = (all.len() - all.trim_end_matches('0').len()) as i64;
     let exponent = exponent.saturating_sub(part.len() as i64).saturating_add(zeros);
-    // As long as people write them, whole numbers are written out.
+    // Integers of a usual length are written out.
     match usize::try_from(exponent) {
         Ok(zeros) if zeros <= 40 => format!("{sign}{significant}{}", "0".repeat(zeros)),
         _ => format!("{sign}{significant}e{exponent}"),
@@ -230,21 +231,21 @@ mod tests {
         Json::parse(text.to_owned()).unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 
-    /// Every digit comes back, through a struct and a list, and so does the order of keys.
+    /// All digits and the order of keys survive a round trip through a struct.
     #[test]
-    fn what_was_written_comes_back() {
+    fn the_text_survives_a_round_trip() {
         #[derive(Serialize, Deserialize)]
-        struct Held {
+        struct Wrapper {
             context: Json,
         }
         let text = r#"{"context":{"z":100000000000000000001,"a":[1.0,1e2,0.1000000000000000055511151231257827,-0]}}"#;
-        let held: Held = serde_json::from_str(text).expect("JSON");
-        assert_eq!(serde_json::to_string(&held).expect("JSON"), text);
+        let wrapper: Wrapper = serde_json::from_str(text).expect("JSON");
+        assert_eq!(serde_json::to_string(&wrapper).expect("JSON"), text);
         assert_eq!(Json::default().get(), "null");
         assert_eq!(json(" [1] "), Json::from(json!([1])));
     }
 
-    /// Numbers are the same if they are the same number, to the last digit.
+    /// Numbers are compared by value, to the last digit.
     #[test]
     fn numbers_are_equal_exactly() {
         for (one, other, same) in [
@@ -266,9 +267,9 @@ mod tests {
         }
     }
 
-    /// Everything else that JSON can be: equal if a parser finds it so.
+    /// All other values are equal if their parsed values are.
     #[test]
-    fn values_are_equal_as_a_parser_finds_them() {
+    fn values_are_compared_by_content() {
         for (one, other, same) in [
             (r#"{"a":1,"b":[true,null]}"#, "{ \"b\" : [ true , null ] ,\n\"a\" : 1 }", true),
             (r#"{"a":1}"#, r#"{"a":1,"b":1}"#, false),
@@ -284,7 +285,7 @@ mod tests {
         }
     }
 
-    /// A value may be nested as deep as a body over HTTP, and no deeper; brackets in texts do not count.
+    /// A value may be nested as deep as an HTTP body, and no deeper; brackets in strings do not count.
     #[test]
     fn nesting_is_bounded() {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
@@ -292,7 +293,7 @@ mod tests {
         let error = Json::parse(nested(web::MAX_DEPTH + 1)).expect_err("deep").to_string();
         assert!(error.contains("more than 100 levels"), "{error}");
         assert!(Json::parse(nested(100_000)).is_err());
-        assert!(Json::stored(nested(128)).is_ok(), "it was taken when the limit was 128");
+        assert!(Json::stored(nested(128)).is_ok(), "stored when the limit was 128");
         assert!(Json::parse(format!("\"{}\\\"[\"", "[".repeat(1_000))).is_ok());
     }
 }

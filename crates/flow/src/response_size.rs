@@ -1,7 +1,7 @@
-//! How much one claim answers.
+//! The size limit of responses.
 //!
-//! A worker may ask for a thousand steps, and each may come with a context and results of megabytes. An answer is bounded in bytes: what does not fit goes back at once, uncharged,
-//! and is claimed next.
+//! A worker may claim a thousand steps, each with megabytes of context and results. A response is limited in bytes: steps that
+//! do not fit are released at once, without counting an attempt, and claimed next.
 
 use futures_util::stream::{Stream, StreamExt as _};
 use serde_json::value::RawValue;
@@ -13,17 +13,17 @@ use crate::flow::Flow;
 use crate::settle::{Ended, Said};
 use crate::token::Token;
 
-/// Bytes of contexts, results, inputs and checkpoints in one answer. The first element of an answer is given whatever its size; what a claim has no room for goes back, uncharged, and what a page
-/// has no room for is on the next one.
+/// Bytes of contexts, results, inputs and checkpoints in one response. The first element is always included. Steps that do not
+/// fit into the response of a claim are released; elements that do not fit into a page are on the next one.
 pub(crate) const ANSWER_BYTES_MAX: usize = 16 << 20;
 
-/// What a claim answered. Rows are read one by one, so that no more than what is given is held in memory.
+/// The rows of a claim, read one by one so that only the steps that fit are held in memory.
 pub(crate) struct Answered {
-    /// The row that says how it goes on.
+    /// The last row, which has no step but the state of the poll.
     pub(crate) last: PgRow,
-    /// What is given, by seats.
+    /// The steps that fit, with the index of their waiter.
     pub(crate) steps: Vec<(usize, ClaimedStep)>,
-    /// What does not fit into an answer, without what makes it large.
+    /// The steps that do not fit, without their large fields.
     pub(crate) too_much: Vec<ClaimedStep>,
 }
 
@@ -43,7 +43,7 @@ impl Answered {
                 held[waiter] += bytes;
                 steps.push((waiter, step));
             } else {
-                // Whatever comes behind it waits for it.
+                // Later steps must not overtake it.
                 held[waiter] = ANSWER_BYTES_MAX;
                 too_much.push(step.emptied());
             }
@@ -53,14 +53,14 @@ impl Answered {
 }
 
 impl ClaimedStep {
-    /// Bytes in an answer, roughly; never 0.
+    /// The approximate size in a response; never 0.
     fn bytes(&self) -> usize {
         let rest = [&self.input, &self.checkpoint].into_iter().flatten().map(|json| json.get().len());
         let json = [&self.context, &self.results, &self.initialization].map(|json| json.get().len());
         1 + json.iter().sum::<usize>() + rest.sum::<usize>()
     }
 
-    /// To be given back: only its token counts.
+    /// The step without its large fields: releasing it needs only the token.
     fn emptied(mut self) -> ClaimedStep {
         let null = || RawValue::NULL.to_owned();
         (self.context, self.results, self.initialization) = (null(), null(), null());
@@ -70,7 +70,8 @@ impl ClaimedStep {
 }
 
 impl Flow {
-    /// Gives back what does not fit into one answer. Of what the table hands out nothing is left to give back; a broker's messages have sizes that only the steps tell.
+    /// Releases steps that do not fit into one response. Claims from the table are limited already; the size of steps that a
+    /// broker delivers is known only after they are loaded.
     pub(crate) fn give_back_too_much(&self, claimed: &mut Vec<ClaimedStep>) {
         let mut bytes = 0;
         let fits = |step: &ClaimedStep| {
@@ -84,11 +85,14 @@ impl Flow {
             return;
         }
         let flow = self.clone();
-        // Not part of the claim, which may be dropped: they would sit out their leases.
+        // A task of its own: if the claim is dropped, the steps must not wait for the end of their leases.
         tokio::spawn(async move {
             let ended = too_much.into_iter().map(|token| Ended { token, said: Said::GivenBack });
             if let Err(error) = flow.settle(ended.collect()).await {
-                tracing::debug!(error = pg::causes(&error), "steps were not given back; they come back by themselves");
+                tracing::debug!(
+                    error = pg::causes(&error),
+                    "oversized steps were not released; they return when their leases end"
+                );
             }
         });
     }

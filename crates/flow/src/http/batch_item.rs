@@ -1,4 +1,4 @@
-//! Elements of the lists that workers send, each read by itself.
+//! The items of the lists that workers send, each parsed on its own.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
@@ -7,25 +7,25 @@ use serde_json::value::RawValue;
 
 use crate::settle::Failure;
 
-/// Characters of what was presented as a token that are told again: ten times what a token has.
+/// Characters of an invalid token that are echoed: ten times the length of a token.
 const TOKEN_SHOWN: usize = 1_000;
-/// Characters of what is wrong with an element.
+/// Characters of an error about an item.
 const ERROR_MAX: usize = 500;
 
-/// The token that is in an element, whatever else is wrong with it.
-pub(super) fn presented(step: &RawValue) -> Option<String> {
+/// The token in an item, even if the rest of it is invalid.
+pub(super) fn sent_token(step: &RawValue) -> Option<String> {
     #[derive(Deserialize)]
-    struct Presented {
+    struct Item {
         token: Option<Value>,
     }
-    let presented: Presented = serde_json::from_str(step.get()).ok()?;
-    presented.token?.as_str().map(|token| token.chars().take(TOKEN_SHOWN).collect())
+    let item: Item = serde_json::from_str(step.get()).ok()?;
+    item.token?.as_str().map(|token| token.chars().take(TOKEN_SHOWN).collect())
 }
 
-/// What an element says. A parser would take a list for its fields in their order.
+/// Parses an item. Serde would accept a list as the fields in their order, so lists are rejected first.
 pub(super) fn object<T: DeserializeOwned>(step: &RawValue) -> Result<T, String> {
     if step.get().starts_with('[') {
-        return Err("it is a list, expected an object".to_owned());
+        return Err("invalid item: must be an object, got a list".to_owned());
     }
     serde_json::from_str(step.get()).map_err(|error| shortened(web::plain(&error.to_string())))
 }
@@ -34,7 +34,7 @@ fn shortened(text: String) -> String {
     if text.len() <= ERROR_MAX { text } else { text.chars().take(ERROR_MAX).chain(['…']).collect() }
 }
 
-/// Why a step failed.
+/// Parses the `error` of a failed attempt.
 pub(super) fn failure<'de, D: Deserializer<'de>>(from: D) -> Result<Failure, D::Error> {
     let raw = Box::<RawValue>::deserialize(from)?;
     object(&raw).map_err(|reason| serde::de::Error::custom(format_args!("error: {reason}")))

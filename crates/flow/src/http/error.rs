@@ -1,4 +1,4 @@
-//! What the errors of flow mean to a client.
+//! The HTTP status of each error of flow.
 
 use axum::http::StatusCode;
 use serde_json::json;
@@ -8,17 +8,19 @@ use crate::error::Error;
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Refusal {
-        let said = error.to_string();
+        let message = error.to_string();
         match error {
-            Error::Invalid { .. } => Refusal::bad(said),
-            Error::Template(faults) => Refusal::bad(said).with("faults", json!(faults)),
-            Error::VersionTaken { .. } | Error::NotAllowed { .. } => Refusal::new(StatusCode::CONFLICT, said),
+            Error::Invalid { .. } => Refusal::bad(message),
+            Error::Template(faults) => Refusal::bad(message).with("faults", json!(faults)),
+            Error::VersionTaken { .. } | Error::NotAllowed { .. } => Refusal::new(StatusCode::CONFLICT, message),
             Error::NoTemplate { .. } | Error::NoTask { .. } | Error::NoStep { .. } | Error::NoSchedule { .. } => {
-                Refusal::not_found(said)
+                Refusal::not_found(message)
             }
-            Error::Duplicate { task } => Refusal::new(StatusCode::CONFLICT, said).with("task_uuid", task.to_string()),
-            // A client of the field goes on if it finds the word "connection".
-            Error::Busy { .. } => Refusal::later(format!("{said} on this connection")),
+            Error::Duplicate { task } => {
+                Refusal::new(StatusCode::CONFLICT, message).with("task_uuid", task.to_string())
+            }
+            // Existing clients retry if the message contains the word "connection".
+            Error::Busy { .. } => Refusal::later(format!("{message} on this connection")),
             Error::Wake(error) => error.into(),
             Error::Database(error) => error.into(),
         }

@@ -1,4 +1,4 @@
-//! Forms of values that many routes take, as the document describes them.
+//! Schemas of values that many routes take, as the OpenAPI document describes them.
 
 use serde::de::{Deserialize, Deserializer, Error};
 use serde_json::Number;
@@ -7,33 +7,33 @@ use web::{form, text};
 use crate::template::NAME_MAX;
 
 form! {
-    /// The name of a namespace, a template, a step, a worker; a short text.
-    Label, text("Any text, but for the character NUL").max_length(Some(NAME_MAX)).pattern(Some(r"^[^\u0000]*$"))
+    /// The name of a namespace, a template, a step or a worker, or another short text.
+    Label, text("Any text without NUL characters").max_length(Some(NAME_MAX)).pattern(Some(r"^[^\u0000]*$"))
 }
 form! {
-    /// Who does something.
-    Person, text("What the history calls them").min_length(Some(1)).max_length(Some(NAME_MAX)).pattern(Some(r"^[^\u0000]*$"))
+    /// The name of an operator.
+    Person, text("The name that the history shows").min_length(Some(1)).max_length(Some(NAME_MAX)).pattern(Some(r"^[^\u0000]*$"))
 }
 form! {
-    /// What a claim answers, and whoever has claimed presents.
-    Token, text("As it was claimed")
+    /// The token of a claim.
+    Token, text("The token, as the claim returned it")
 }
 
-/// A whole number from 0 on, or none. To JSON `1.0` is one, too.
+/// A non-negative integer, or none. In JSON `1.0` is an integer, too.
 pub(super) fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     let Some(number) = Option::<Number>::deserialize(from)? else { return Ok(None) };
     let rounded = || number.as_f64().filter(|number| number.fract() == 0.0 && (0.0..1e15).contains(number));
     let number = number.as_u64().or_else(|| rounded().map(|number| number as u64)).ok_or(number);
-    number.map(Some).map_err(|number| Error::custom(format_args!("{number} is not a whole number from 0 on")))
+    number.map(Some).map_err(|number| Error::custom(format_args!("must be a non-negative integer, got {number}")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What counts as a whole number, and what does not.
+    /// Integers count in every JSON notation; fractions, negative numbers and texts do not.
     #[test]
-    fn whole_numbers_are_read_however_they_are_written() {
+    fn integers_are_read_in_every_notation() {
         let read = |text: &str| whole(&mut serde_json::Deserializer::from_str(text)).ok();
         for (text, expected) in
             [("7", Some(Some(7))), ("7.0", Some(Some(7))), ("1e3", Some(Some(1_000))), ("null", Some(None))]

@@ -1,7 +1,8 @@
-//! `GET /tasks/{task_uuid}/events`: everything that becomes of a task, as it happens, and its history.
+//! `GET /tasks/{task_uuid}/events` and `…/transitions`: the transitions of a task, as they happen and as history.
 //!
-//! A stream of server-sent events: each transition under its id, by which a client that was cut off goes on (`Last-Event-ID`). Between them comments show that the connection lives. It
-//! ends with the task, or with the server. A client that comes back after the end is answered with 204, which tells it not to come again.
+//! The stream consists of server-sent events. Each transition has an id, from which a disconnected client resumes
+//! (`Last-Event-ID`). Comments keep the connection alive in between. The stream ends with the task or the server. A client
+//! that reconnects after the end of the task is answered with 204, which tells it not to reconnect.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -25,51 +26,51 @@ use crate::flow::Flow;
 use crate::query::transition::{Transition, TransitionId, TransitionPage};
 use crate::wait::News;
 
-/// How often a comment is sent while nothing happens: often enough for proxies, which give up after a minute as a rule.
+/// How often a comment is sent while nothing happens. Most proxies close a connection after an idle minute.
 const COMMENT_EVERY: Duration = Duration::from_secs(15);
-/// How long one wait is; it is only begun again.
+/// How long one wait lasts before it is repeated.
 const WAIT: Duration = Duration::from_secs(3_600);
-/// What a client presents that was cut off.
+/// The header in which a reconnecting client sends the id of its last event.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 pub(super) fn routes() -> OpenApiRouter<Flow> {
     OpenApiRouter::new().routes(routes!(events)).routes(routes!(history))
 }
 
-/// Which transitions.
+/// A page of transitions.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "read by `history`, described here")]
 struct After {
-    /// What the page before it said as `next`.
+    /// The `next` of the previous page.
     #[param(pattern = r"^[0-9]{1,18}-[0-9]{1,2}-[0-9]{1,9}-[0-9]{1,9}-[0-9]{1,9}$")]
     after: Option<String>,
-    /// How many at most; 1 000 if it is not given.
+    /// The most transitions to return; default 1000.
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<u32>,
 }
 
-/// An event.
+/// A server-sent event.
 #[derive(ToSchema)]
 #[schema(as = TaskEvent)]
-#[expect(dead_code, reason = "as events are written, described here")]
-struct Told {
-    /// `transition`, or `end`.
+#[expect(dead_code, reason = "written by axum, described here")]
+struct TaskEvent {
+    /// `transition` or `end`.
     event: String,
-    /// Of a transition: what to present to go on from there.
+    /// Of a transition: the id to resume from.
     #[schema(required = false)]
     id: String,
-    /// A transition, as JSON.
+    /// The transition, as JSON.
     data: String,
 }
 
-/// Everything that became of a task and its steps so far, in order.
+/// The transitions of a task and its steps so far, in order.
 #[utoipa::path(
     get, path = "/tasks/{task_uuid}/transitions", tag = "tasks",
     params(("task_uuid" = Id, Path, description = "The task"), After),
     responses(
         (status = 200, description = "Transitions", body = TransitionPage),
-        (status = 400, description = "Invalid parameter", body = Failure),
+        (status = 400, description = "A parameter is invalid", body = Failure),
         (status = 404, description = "There is no such task", body = Failure),
     )
 )]
@@ -85,19 +86,19 @@ pub(super) async fn history(
     Ok(Json(found.ok_or(Error::NoTask { task })?))
 }
 
-/// Everything that becomes of a task and its steps, as it happens: server-sent events, each `transition` with a transition as its data, and at last `end`.
+/// Streams the transitions of a task and its steps as server-sent events: one `transition` each, and `end` at the end.
 #[utoipa::path(
     get, path = "/tasks/{task_uuid}/events", tag = "tasks",
     params(
         ("task_uuid" = Id, Path, description = "The task"),
-        ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that arrived; from the first, if it is not given")
+        ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event received; default: from the first event")
     ),
     responses(
-        (status = 200, description = "Events", content_type = "text/event-stream", body = Told),
-        (status = 204, description = "The task has ended, and nothing comes after that event"),
-        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 200, description = "Events", content_type = "text/event-stream", body = TaskEvent),
+        (status = 204, description = "The task has ended, and there are no events after this id"),
+        (status = 400, description = "A parameter is invalid", body = Failure),
         (status = 404, description = "There is no such task", body = Failure),
-        (status = 503, description = "Too many wait, or the database is away; try again", body = Failure),
+        (status = 503, description = "Too many requests are waiting, or the database is unavailable; retry", body = Failure),
     )
 )]
 pub(super) async fn events(
@@ -111,49 +112,49 @@ pub(super) async fn events(
         id.parse::<TransitionId>().map_err(|error| Refusal::bad(format!("Last-Event-ID: {error}")))
     });
     let after = after.transpose()?;
-    // What there is now, so that what cannot be streamed is refused with its status.
+    // Read before the stream starts, so that errors are answered with their status.
     let first = flow.watch(task, after, Instant::now()).await?;
     if first.over && first.transitions.is_empty() && after.is_some() {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let alive = KeepAlive::new().interval(COMMENT_EVERY);
-    Ok(Sse::new(told(flow, task, after, first)).keep_alive(alive).into_response())
+    Ok(Sse::new(transitions(flow, task, after, first)).keep_alive(alive).into_response())
 }
 
-/// Where a stream is.
-enum At {
-    /// Behind this, with these to be told.
-    Told(Option<TransitionId>, News),
+/// The position of a stream.
+enum Position {
+    /// After this transition, with these to send.
+    After(Option<TransitionId>, News),
     End,
 }
 
-fn told(
+fn transitions(
     flow: Flow,
     task: Uuid,
     after: Option<TransitionId>,
     first: News,
 ) -> impl Stream<Item = Result<Event, Infallible>> {
-    let news = stream::unfold((flow, At::Told(after, first)), move |(flow, at)| async move {
-        let At::Told(after, news) = at else { return None };
+    let batches = stream::unfold((flow, Position::After(after, first)), move |(flow, position)| async move {
+        let Position::After(after, news) = position else { return None };
         let after = news.transitions.last().map(|last| last.id).or(after);
         let mut events: Vec<_> = news.transitions.iter().map(event).collect();
         if news.over {
             events.push(Event::default().event("end").data("{}"));
-            return Some((events, (flow, At::End)));
+            return Some((events, (flow, Position::End)));
         }
         if !events.is_empty() {
-            return Some((events, (flow, At::Told(after, News { transitions: Vec::new(), over: false }))));
+            return Some((events, (flow, Position::After(after, News { transitions: Vec::new(), over: false }))));
         }
         match flow.watch(task, after, Instant::now() + WAIT).await {
-            Ok(news) => Some((events, (flow, At::Told(after, news)))),
+            Ok(news) => Some((events, (flow, Position::After(after, news)))),
             Err(error) => {
-                // The client comes back, with the id of the last event.
-                tracing::debug!(error = pg::causes(&error), %task, "a stream of events ends before its task");
+                // The client reconnects with the id of its last event.
+                tracing::debug!(error = pg::causes(&error), %task, "stream of task events ended before the task");
                 None
             }
         }
     });
-    news.flat_map(|events| stream::iter(events.into_iter().map(Ok)))
+    batches.flat_map(|events| stream::iter(events.into_iter().map(Ok)))
 }
 
 fn event(transition: &Transition) -> Event {

@@ -1,6 +1,7 @@
-//! What a result says of how its task goes on: which steps a decision chooses, into which parts a step is divided.
+//! Results that control how a task continues: the steps that a decision creates, the parts of a batch.
 //!
-//! A result that does not say it is refused, and the step stays its worker's: taken for "none", a slip of the pen would end the task as if nothing had been to do.
+//! A result without its outcome is rejected, and the worker keeps the step. If a missing outcome meant "none", a typing error
+//! would end the task as if there was nothing to do.
 
 use std::collections::HashMap;
 
@@ -11,92 +12,95 @@ use serde_json::value::RawValue;
 use crate::json::Json;
 use crate::template::{StepDefinition, StepKind, Template};
 
-/// The parts of a batch at most.
+/// The most parts of a batch.
 const PARTS_MAX: usize = 10_000;
-/// Characters of a name that are told.
+/// Characters of a name that are quoted.
 const NAME_SHOWN: usize = 100;
 
-/// How a task goes on, as a result says it.
+/// The outcome in the result of a decision or a batchable step.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Decision {
-    /// Of a decision: which steps come to be.
+    /// Of a decision: the steps to create.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision_point_outcome: Option<Branches>,
-    /// Of a step that is divided: into which parts.
+    /// Of a batchable step: the parts to create.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_processing_outcome: Option<Parts>,
 }
 
-/// Which steps come to be.
+/// The steps that a decision creates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Branches {
     /// None.
     NoBranches,
-    /// These, by name.
+    /// These steps.
     CreateSteps {
-        /// They depend on the decision.
+        /// Their names. Each must depend on the decision.
         step_names: Vec<String>,
     },
 }
 
-/// Into which parts a step is divided.
+/// The parts of a batch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Parts {
-    /// There is nothing to be done.
+    /// There is nothing to do.
     NoBatches,
-    /// One for each cursor.
+    /// One part for each cursor.
     CreateBatches {
-        /// What each part is to work on: it finds it as its input.
+        /// The input of each part.
         cursor_configs: Vec<Value>,
     },
 }
 
-/// The places of the steps that a decision chose.
+/// The indexes of the steps that a decision creates.
 pub(crate) type Chosen = Option<Vec<i32>>;
-/// What the parts of a batch are to work on, each as JSON.
+/// The inputs of the parts of a batch, as JSON.
 pub(crate) type Inputs = Option<Vec<String>>;
 
-/// Where a result says how its task goes on, and in which words.
-struct Form {
+/// The JSON format of an outcome.
+struct OutcomeFormat {
     key: &'static str,
     none: &'static str,
     some: &'static str,
     list: &'static str,
 }
 
-const BRANCHES: Form =
-    Form { key: "decision_point_outcome", none: "no_branches", some: "create_steps", list: "step_names" };
-const PARTS: Form =
-    Form { key: "batch_processing_outcome", none: "no_batches", some: "create_batches", list: "cursor_configs" };
+const BRANCHES: OutcomeFormat =
+    OutcomeFormat { key: "decision_point_outcome", none: "no_branches", some: "create_steps", list: "step_names" };
+const PARTS: OutcomeFormat = OutcomeFormat {
+    key: "batch_processing_outcome",
+    none: "no_batches",
+    some: "create_batches",
+    list: "cursor_configs",
+};
 
-impl Form {
-    /// The list of an outcome; empty if there is none. `Err` if the result does not say it in this form.
+impl OutcomeFormat {
+    /// The list in an outcome; empty for the "none" type. `Err` if the result does not have this format.
     fn list<'a, T: Deserialize<'a>>(&self, result: &'a Json) -> Result<Vec<T>, String> {
-        let Form { key, none, some, list } = self;
+        let OutcomeFormat { key, none, some, list } = self;
         let members = |text: &'a str| serde_json::from_str::<HashMap<String, &'a RawValue>>(text).ok();
         let text = |raw: &RawValue| serde_json::from_str::<String>(raw.get()).ok();
-        let all = members(result.get()).ok_or_else(|| format!("it must be an object with `{key}`"))?;
-        let outcome =
-            all.get(*key).copied().ok_or_else(|| format!("`{key}` is missing: it says how the task goes on"))?;
-        let form =
+        let all = members(result.get()).ok_or_else(|| format!("must be an object with `{key}`"))?;
+        let outcome = all.get(*key).copied().ok_or_else(|| format!("missing `{key}`"))?;
+        let expected =
             || format!("`{key}` must be {{\"type\": \"{none}\"}} or {{\"type\": \"{some}\", \"{list}\": [...]}}");
-        let outcome = members(outcome.get()).ok_or_else(form)?;
+        let outcome = members(outcome.get()).ok_or_else(expected)?;
         let kind = outcome.get("type").and_then(|kind| text(kind));
         let given = outcome.get(*list);
         if let Some(other) = outcome.keys().find(|name| name.as_str() != "type" && name.as_str() != *list) {
-            return Err(format!("{}: it has an unknown field {:?}", form(), shown(other)));
+            return Err(format!("{}, got unknown field {:?}", expected(), shown(other)));
         }
         match (kind.as_deref(), given) {
             (Some(kind), None) if kind == *none => Ok(Vec::new()),
-            (Some(kind), Some(given)) if kind == *some => serde_json::from_str(given.get()).map_err(|_| form()),
-            _ => Err(form()),
+            (Some(kind), Some(given)) if kind == *some => serde_json::from_str(given.get()).map_err(|_| expected()),
+            _ => Err(expected()),
         }
     }
 }
 
-/// What a result says of how its task goes on, checked against the template; if it is not what that allows, why.
+/// Parses the outcome in a result and checks it against the template. `Err` says why it is not accepted.
 pub(crate) fn decided(
     template: &Template,
     step: &StepDefinition,
@@ -109,11 +113,10 @@ pub(crate) fn decided(
                 step.children.iter().map(|child| (template.steps[*child].name.as_str(), *child)).collect();
             let mut chosen = Vec::with_capacity(names.len().min(places.len()));
             for name in &names {
-                let unknown =
-                    || format!("it names {:?}, which is no step that depends on {:?}", shown(name), step.name);
+                let unknown = || format!("{:?} is not a step that depends on {:?}", shown(name), step.name);
                 chosen.push(*places.get(name.as_str()).ok_or_else(unknown)? as i32);
             }
-            // Named twice is named.
+            // A step that is named twice is created once.
             chosen.sort_unstable();
             chosen.dedup();
             Ok((Some(chosen), None))
@@ -121,7 +124,7 @@ pub(crate) fn decided(
         StepKind::Batchable => {
             let cursors: Vec<&RawValue> = PARTS.list(result)?;
             if cursors.len() > PARTS_MAX {
-                return Err(format!("it asks for {} parts; the limit is {PARTS_MAX}", cursors.len()));
+                return Err(format!("too many parts: at most {PARTS_MAX} are allowed, got {}", cursors.len()));
             }
             Ok((None, Some(cursors.iter().map(|cursor| cursor.get().to_owned()).collect())))
         }
@@ -153,9 +156,9 @@ steps:
         decided(&template, &template.steps[step], &Json::parse(text.to_owned()).expect("JSON"))
     }
 
-    /// Each way of saying it counts, with whatever else the result holds.
+    /// Every type of outcome is accepted, beside any other fields of the result.
     #[test]
-    fn an_outcome_says_how_the_task_goes_on() {
+    fn outcomes_are_read_from_results() {
         for (said, chosen) in [
             (json!({"decision_point_outcome": {"type": "no_branches"}}), vec![]),
             (json!({"decision_point_outcome": {"type": "create_steps", "step_names": ["right"]}, "more": 1}), vec![2]),
@@ -168,12 +171,12 @@ steps:
         }
         let exact = r#"{"batch_processing_outcome": {"type": "create_batches", "cursor_configs": [100000000000000000001, {"a": 1.0}]}}"#;
         let inputs = vec!["100000000000000000001".to_owned(), r#"{"a": 1.0}"#.to_owned()];
-        assert_eq!(of(3, exact), Ok((None, Some(inputs))), "as they were written");
+        assert_eq!(of(3, exact), Ok((None, Some(inputs))), "inputs are kept as written");
         assert_eq!(of(3, r#"{"batch_processing_outcome": {"type": "no_batches"}}"#), Ok((None, Some(vec![]))));
-        assert_eq!(of(1, "null"), Ok((None, None)), "another kind of step says nothing of it");
+        assert_eq!(of(1, "null"), Ok((None, None)), "other kinds of steps have no outcome");
     }
 
-    /// A result that does not say it, or says it in another form, is refused with the form that counts.
+    /// A result without its outcome, or with another format, is rejected with the expected format.
     #[test]
     fn results_without_their_outcome_are_rejected() {
         for (step, key, said) in [
@@ -226,7 +229,7 @@ steps:
             ),
             (
                 3,
-                "the limit is 10000",
+                "at most 10000 are allowed",
                 json!({"batch_processing_outcome": {"type": "create_batches", "cursor_configs": vec![0; 10_001]}}),
             ),
         ] {

@@ -7,11 +7,11 @@ use uuid::Uuid;
 use crate::json::{Exact, Json};
 use crate::template::{IdentityStrategy, Template};
 
-/// A submission needs an `idempotency_key`, and has none.
+/// The template requires an `idempotency_key`, and the submission has none.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct NoKey;
 
-/// The identity of a task: no other of the same may be submitted. `None`: there is none.
+/// The identity of a task: another task with the same identity is a duplicate. `None`: every submission is a new task.
 pub(crate) fn identity(template: &Template, context: &Json, key: Option<&str>) -> Result<Option<Uuid>, NoKey> {
     let mut hash = Sha256::new();
     match (key, template.identity_strategy) {
@@ -26,7 +26,7 @@ pub(crate) fn identity(template: &Template, context: &Json, key: Option<&str>) -
     Ok(Some(shortened(hash)))
 }
 
-/// The identity of the task of a schedule's tick, whatever the schedule submits by then.
+/// The identity of the task for a tick of a schedule. It does not depend on what the schedule submits.
 pub(crate) fn identity_of_tick(schedule: Uuid, tick: OffsetDateTime) -> Uuid {
     let mut hash = Sha256::new();
     text(&mut hash, &["tick"]);
@@ -41,7 +41,7 @@ fn shortened(hash: Sha256) -> Uuid {
     uuid::Builder::from_custom_bytes(first).into_uuid()
 }
 
-/// Where one text ends and the next begins counts.
+/// Hashes texts with their lengths, so that `["ab", "c"]` differs from `["a", "bc"]`.
 fn text(hash: &mut Sha256, texts: &[&str]) {
     for text in texts {
         hash.update((text.len() as u64).to_be_bytes());
@@ -49,7 +49,7 @@ fn text(hash: &mut Sha256, texts: &[&str]) {
     }
 }
 
-/// JSON whose keys may be in any order, and whose numbers count to the last digit, however they are written.
+/// Hashes a value. The order of keys and the notation of numbers do not matter; every digit does.
 fn value(hash: &mut Sha256, json: &Exact) {
     match json {
         Exact::Object(map) => {
@@ -91,9 +91,9 @@ mod tests {
         Template::parse(&text, None).expect("a template")
     }
 
-    /// Each strategy, with and without a key: a key counts wherever it is given.
+    /// Each strategy, with and without an idempotency key: a key takes precedence over every strategy.
     #[test]
-    fn each_strategy_and_the_key_above_them() {
+    fn an_idempotency_key_overrides_every_strategy() {
         let (strict, unique) = (template("strict", "1"), template("always_unique", "1"));
         let caller = template("caller_provided", "1");
         let of = |template: &Template, context: &Json, key| identity(template, context, key).expect("an identity");
@@ -104,14 +104,14 @@ mod tests {
         assert_eq!(of(&unique, &one, None), None);
         assert_eq!(identity(&caller, &one, None), Err(NoKey));
         for template in [&strict, &unique, &caller] {
-            assert_eq!(of(template, &one, Some("k")), of(&strict, &other, Some("k")), "whatever the context");
+            assert_eq!(of(template, &one, Some("k")), of(&strict, &other, Some("k")), "the context does not matter");
             assert_ne!(of(template, &one, Some("k")), of(template, &one, Some("l")));
         }
     }
 
-    /// Numbers that no 64 bits hold are told apart, and one that is written in two ways is one.
+    /// Numbers beyond 64 bits are distinguished, and two notations of one number are equal.
     #[test]
-    fn numbers_count_to_the_last_digit() {
+    fn every_digit_of_a_number_matters() {
         let strict = template("strict", "1");
         let of = |text: &str| identity(&strict, &Json::parse(text.to_owned()).expect("JSON"), None);
         assert_ne!(of(r#"{"id":100000000000000000000}"#), of(r#"{"id":100000000000000000001}"#));
@@ -135,24 +135,24 @@ mod tests {
         })
     }
 
-    /// The same with the keys of every object put in the other way round.
-    fn turned(json: &Value) -> Value {
+    /// The same value with the keys of every object inserted in reverse.
+    fn reversed(json: &Value) -> Value {
         match json {
             Value::Object(map) => {
-                Value::Object(map.iter().rev().map(|(key, json)| (key.clone(), turned(json))).collect())
+                Value::Object(map.iter().rev().map(|(key, json)| (key.clone(), reversed(json))).collect())
             }
-            Value::Array(values) => values.iter().map(turned).collect(),
+            Value::Array(values) => values.iter().map(reversed).collect(),
             other => other.clone(),
         }
     }
 
     proptest! {
-        /// The order of keys does not count, and everything else does.
+        /// Two contexts have the same identity exactly if they are equal; the order of keys does not matter.
         #[test]
-        fn contexts_are_the_same_exactly_if_they_are_equal(one in json(), other in json()) {
+        fn equal_contexts_have_equal_identities(one in json(), other in json()) {
             let strict = template("strict", "1");
             let of = |context: &Value| identity(&strict, &Json::from(context.clone()), None);
-            prop_assert_eq!(of(&one), of(&turned(&one)));
+            prop_assert_eq!(of(&one), of(&reversed(&one)));
             prop_assert_eq!(of(&one) == of(&other), one == other);
         }
     }

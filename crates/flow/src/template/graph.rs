@@ -1,4 +1,4 @@
-//! Which step comes after which: a graph without cycles, by the places of steps in their template.
+//! The dependency graph of a template, without cycles. Steps are indexes into the template.
 
 /// The dependencies of a template.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -8,7 +8,7 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// A graph by the parents of each step. `Err` is a cycle: each depends on the next, and the last on the first.
+    /// Builds the graph from the parents of each step. `Err` is a cycle: each step depends on the next, the last on the first.
     pub(crate) fn new(parents: Vec<Vec<usize>>) -> Result<Graph, Vec<usize>> {
         let mut children = vec![Vec::new(); parents.len()];
         for (child, of) in parents.iter().enumerate() {
@@ -27,7 +27,7 @@ impl Graph {
         &self.children[step]
     }
 
-    /// The steps in an order in which each comes after its parents; those of a cycle, and behind one, are missing.
+    /// The steps in topological order. Steps on a cycle, and those that depend on one, are missing.
     pub(crate) fn order(&self) -> Vec<usize> {
         let mut waiting: Vec<usize> = self.parents.iter().map(Vec::len).collect();
         let mut order: Vec<usize> = (0..waiting.len()).filter(|step| waiting[*step] == 0).collect();
@@ -44,13 +44,13 @@ impl Graph {
         order
     }
 
-    /// One of the cycles: from a step that could not be ordered to a parent that could not be either, until one comes again.
+    /// Finds a cycle: follows unordered parents from an unordered step until a step repeats.
     fn cycle(&self, ordered: &[usize]) -> Vec<usize> {
         let mut is_ordered = vec![false; self.parents.len()];
         ordered.iter().for_each(|step| is_ordered[*step] = true);
         let stuck = |step: &usize| !is_ordered[*step];
         let mut way: Vec<usize> = (0..self.parents.len()).find(stuck).into_iter().collect();
-        // Where each step is on the way.
+        // The position of each step on the path.
         let mut met = vec![None; self.parents.len()];
         while let Some(next) = way.last().and_then(|last| self.parents[*last].iter().copied().find(stuck)) {
             let last = way.len() - 1;
@@ -72,16 +72,16 @@ mod tests {
 
     use super::*;
 
-    /// A cycle is found where it is, not at what leads into it or hangs behind it.
+    /// Only the steps of the cycle are named, not those that lead to it or depend on it.
     #[test]
-    fn a_cycle_is_named_and_nothing_else() {
+    fn only_the_steps_of_the_cycle_are_named() {
         // 0 → 1 → 2 → 3 → 1, and 4 behind 3.
         let cycle = Graph::new(vec![vec![], vec![0, 3], vec![1], vec![2], vec![3]]).expect_err("a cycle");
         assert_eq!(cycle, [1, 3, 2]);
         assert_eq!(Graph::new(vec![vec![0]]).expect_err("itself"), [0]);
     }
 
-    /// A chain as long as a template may be is ordered without exhausting the stack.
+    /// The longest possible chain is ordered without exhausting the stack.
     #[test]
     fn a_long_chain_is_ordered() {
         const STEPS: usize = 10_000;
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!((graph.children(0), graph.parents(0)), (&[1][..], &[][..]));
     }
 
-    /// Random graphs whose edges lead from a step to a later one, with the steps renamed.
+    /// Random acyclic graphs: edges lead from earlier to later steps, then the steps are shuffled.
     fn acyclic() -> impl Strategy<Value = Vec<Vec<usize>>> {
         (1..20_usize).prop_flat_map(|steps| {
             let names = Just((0..steps).collect::<Vec<_>>()).prop_shuffle();
@@ -107,9 +107,9 @@ mod tests {
     }
 
     proptest! {
-        /// In any graph without a cycle every step comes after all its parents, and is there once.
+        /// In an acyclic graph every step comes after all its parents, exactly once.
         #[test]
-        fn an_order_respects_every_edge(parents in acyclic()) {
+        fn the_order_respects_every_edge(parents in acyclic()) {
             let steps = parents.len();
             let graph = Graph::new(parents.clone()).expect("no cycle");
             let order = graph.order();
@@ -121,7 +121,7 @@ mod tests {
             }
         }
 
-        /// An edge back from a step to one of those before it is found as a cycle of real edges.
+        /// A cycle is reported as a list of existing edges.
         #[test]
         fn a_cycle_consists_of_edges(parents in acyclic(), from in any::<prop::sample::Index>(), to in any::<prop::sample::Index>()) {
             let mut parents = parents;

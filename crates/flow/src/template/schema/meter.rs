@@ -1,9 +1,11 @@
-//! A JSON value whose every access is counted, so that an evaluation by a foreign library ends when its budget is spent.
+//! A view of a JSON value that counts every access, so that validation by the `jsonschema` crate stops when its budget is
+//! spent.
 //!
-//! A schema and a value of a few kilobytes can make a validator work for hours, need gigabytes or exhaust the stack: references that double per level, recursion through the
-//! value, long patterns on long strings. A thread cannot be stopped from outside. So the validator sees the value through [`Counted`], which counts what is read and how deep the
-//! stack is, and leaves the evaluation by unwinding when either bound is reached. The unwinding starts without the panic hook, and [`within`] is the only place where it
-//! ends; nothing that is shared is locked while a validator runs.
+//! A schema and a value of a few kilobytes can keep a validator busy for hours, take gigabytes or exhaust the stack:
+//! references that double per level, recursion through the value, long patterns on long strings. A thread cannot be stopped
+//! from outside. So the validator reads the value through [`Counted`], which counts accesses and stack depth, and unwinds
+//! when a limit is reached. The unwinding skips the panic hook, and [`within`] catches it; no lock is held while a
+//! validator runs.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -15,29 +17,29 @@ use jsonschema::json::{Array, Json, Node, NodeIdentity, Object};
 use serde_json::{Map, Number, Value};
 
 #[cfg(panic = "abort")]
-compile_error!("the budget of a schema's evaluation needs `panic = \"unwind\"`");
+compile_error!("the budget of a schema validation needs `panic = \"unwind\"`");
 
-/// The stack that an evaluation may use, in bytes: half of what a thread of the runtime has.
+/// The stack that a validation may use, in bytes: half of the stack of a runtime thread.
 const STACK_MAX: usize = 1 << 20;
-/// Bytes of a string that are read at the price of one access, where no pattern looks at them.
+/// Bytes of a string that are read for the price of one access, where no pattern scans them.
 const STRING_BYTES: usize = 64;
-/// What `uniqueItems` costs for each value within its elements: up to fifteen elements are compared pairwise.
+/// The price of `uniqueItems` per value within its elements: up to fifteen elements are compared pairwise.
 const UNIQUE: u64 = 16;
 
-/// What an evaluation may cost, and what its parts cost.
+/// The budget of a validation and its prices.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Budget {
-    /// Accesses.
+    /// Accesses left.
     pub(super) accesses: u64,
-    /// The price of a byte that patterns may look at.
+    /// The price of a byte that patterns may scan.
     pub(super) pattern_byte: u64,
-    /// The price of a byte of a property's name.
+    /// The price of a byte of a property name.
     pub(super) name_byte: u64,
-    /// The price of an element or a member beside what is read of it: subschemas that read nothing are evaluated for each, too.
+    /// The price of visiting an element or a member: subschemas that read nothing are evaluated for each, too.
     pub(super) visit: u64,
 }
 
-/// The evaluation was left because its budget was spent.
+/// The budget was spent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Spent;
 
@@ -46,7 +48,7 @@ thread_local! {
     static STACK: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Runs an evaluation within a budget. Evaluations do not nest.
+/// Runs a validation within a budget. Validations do not nest.
 pub(super) fn within<T>(budget: Budget, evaluate: impl FnOnce() -> T) -> Result<T, Spent> {
     LEFT.set(budget);
     STACK.set(here());
@@ -56,14 +58,14 @@ pub(super) fn within<T>(budget: Budget, evaluate: impl FnOnce() -> T) -> Result<
     })
 }
 
-/// Where the stack is now. Only differences count.
+/// The current stack position. Only differences matter.
 #[inline(never)]
 fn here() -> usize {
     let local = 0_u8;
     std::ptr::from_ref(std::hint::black_box(&local)).addr()
 }
 
-/// Takes something from the budget, or leaves the evaluation.
+/// Takes the price from the budget, or unwinds.
 fn spend(price: impl FnOnce(&Budget) -> u64) {
     let mut budget = LEFT.get();
     let left = budget.accesses.checked_sub(price(&budget));
@@ -90,7 +92,7 @@ impl Json for CountedJson {
     type Node<'a> = Counted<'a>;
     type PreparedKey = String;
     type StringBuffer = Value;
-    // As for a plain value: its objects are the same maps.
+    // The same as for a plain value: its objects are the same maps.
     const KEYS_PER_LOOKUP: usize = 2;
 
     fn prepare_key(key: &str) -> String {
@@ -164,12 +166,12 @@ impl<'a> Node<'a, CountedJson> for Counted<'a> {
     }
 }
 
-/// What it costs to go over a string once.
+/// The price of scanning a string once.
 fn plain(text: &str) -> u64 {
     (text.len() / STRING_BYTES) as u64
 }
 
-/// Takes what a comparison costs at most: it ends where the two differ.
+/// Takes the price of a comparison, which ends at the first difference.
 fn compared(one: &Value, other: &Value) {
     match (one, other) {
         (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
@@ -187,7 +189,7 @@ fn compared(one: &Value, other: &Value) {
     }
 }
 
-/// Takes the price of a value with everything in it.
+/// Takes the price of a value and everything in it.
 fn whole(value: &Value, price: u64) {
     spend(|_| price + value.as_str().map_or(0, plain));
     match value {

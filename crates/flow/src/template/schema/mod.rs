@@ -1,8 +1,9 @@
-//! JSON Schemas of clients, evaluated within bounds.
+//! JSON Schema validation within bounds.
 //!
-//! A template says what contexts and results look like. Both the schema and the value come from outside, so the time, the memory and the stack that they take together are bounded:
-//! [`Shape`] bounds what a schema expands to when it is registered, [`meter`] what an evaluation may cost. Whether a value is valid is asked first, which needs no memory; the reasons are
-//! built afterwards, within a budget of their own. What is cheap is evaluated where it is asked; the rest by [`apart`].
+//! Both the schema and the value come from clients, so the time, memory and stack of a validation are bounded: [`Shape`]
+//! limits how large a schema is when it is registered, [`meter`] limits the cost of a validation. The first pass only
+//! decides whether the value is valid and allocates nothing. The reasons are collected in a second pass with a budget of
+//! its own. Cheap validations run inline, expensive ones on a blocking thread ([`apart`]).
 
 mod meter;
 mod shape;
@@ -18,23 +19,24 @@ use tokio::sync::Semaphore;
 use meter::{Budget, Counted, CountedJson, Spent};
 pub(crate) use shape::Shape;
 
-/// Accesses of an evaluation at most: about a second.
+/// The most accesses of a validation: about a second.
 pub(crate) const ACCESSES_MAX: u64 = 10_000_000;
-/// Accesses of an evaluation on a thread of the runtime: about a millisecond.
+/// The most accesses of a validation on a runtime thread: about a millisecond.
 const ACCESSES_AT_ONCE: u64 = 10_000;
-/// Accesses for the reasons why a value is not valid. Each may become an error of a few hundred bytes.
+/// The budget for collecting reasons. Each may become an error of a few hundred bytes.
 const ACCESSES_FOR_REASONS: u64 = 20_000;
-/// Reasons that are told, and characters of each.
+/// The most reasons in a message, and the characters of each.
 const REASONS_MAX: usize = 5;
 const REASON_CHARACTERS_MAX: usize = 200;
-/// Large evaluations, and templates that are read, at the same time. Two, so that one that takes a second does not delay all others.
+/// Expensive validations and template checks that run at the same time. Two, so that a slow one does not delay all others.
 const LARGE_AT_ONCE: usize = 2;
-/// How long one waits for its turn.
+/// How long a validation waits for a slot.
 const TURN_WITHIN: Duration = Duration::from_secs(10);
-/// The bytes of a compiled regular expression: what most need, and what one may have at most.
+/// The compiled size of a regular expression in bytes: what most need, and the maximum.
 const PATTERN_SIZE: usize = 64 << 10;
 const PATTERN_SIZE_MAX: usize = 1 << 20;
-/// The price of a byte that expressions of these sizes look at. A byte costs a step per state at most, and there are some thousands of states in the smaller.
+/// The price per byte that such expressions scan. A byte costs at most one step per state, and the smaller size has some
+/// thousand states.
 const PATTERN_BYTE: u64 = 16;
 const PATTERN_BYTE_MAX: u64 = 256;
 /// Subschemas that are evaluated for the price of one access.
@@ -42,11 +44,11 @@ const SUBSCHEMAS: u64 = 100;
 
 static LARGE: Semaphore = Semaphore::const_new(LARGE_AT_ONCE);
 
-/// Does work that may take a second on a thread of its own, a few at a time. `None`: others were at it for too long.
+/// Runs work that may take a second on a blocking thread, a few at a time. `None`: no slot became free in time.
 pub(crate) async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let turn = tokio::time::timeout(TURN_WITHIN, LARGE.acquire()).await.ok()?.ok()?;
     let done = tokio::task::spawn_blocking(move || {
-        // The caller may have gone away: the turn is over when the work is.
+        // The caller may be dropped: the slot stays taken until the work is done.
         let _turn = turn;
         work()
     });
@@ -56,7 +58,7 @@ pub(crate) async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + '
     }
 }
 
-/// A JSON Schema that can be used.
+/// A compiled JSON Schema.
 pub(crate) struct Schema {
     validator: Validator<CountedJson>,
     shape: Shape,
@@ -69,17 +71,17 @@ impl fmt::Debug for Schema {
     }
 }
 
-/// Why a value does not count.
+/// Why a value was not accepted.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unfit {
-    /// It is not what the schema describes, or cannot be compared with it; why.
+    /// It does not match the schema, or validating it is too expensive.
     Invalid(String),
-    /// Others are compared at the moment; try again.
+    /// Too many validations are running; retry.
     Busy,
 }
 
 impl Schema {
-    /// A schema to be used. `Err` says why it cannot be.
+    /// Compiles a schema. `Err` says why it is not accepted.
     pub(crate) fn new(schema: &Value) -> Result<Schema, String> {
         let shape = Shape::of(schema)?;
         let small = build(schema, PATTERN_SIZE);
@@ -91,7 +93,7 @@ impl Schema {
         Ok(Schema { validator, shape, pattern_byte: if shape.patterns > 0 { pattern_byte } else { 0 } })
     }
 
-    /// Bytes that it may occupy.
+    /// The memory that it may need.
     pub(crate) fn bytes(&self) -> usize {
         let pattern = if self.pattern_byte > PATTERN_BYTE { PATTERN_SIZE_MAX } else { PATTERN_SIZE };
         self.shape.patterns * pattern
@@ -106,15 +108,15 @@ impl Schema {
         }
     }
 
-    /// Whether a value is valid. `Err` if that cannot be found out for so many accesses.
+    /// Whether a value is valid. `Err` if that takes more accesses.
     fn is_valid(&self, value: &Value, accesses: u64) -> Result<bool, Spent> {
         meter::within(self.budget(accesses), || self.validator.is_valid(Counted(value)))
     }
 
-    /// Whether a value is valid, and why it is not.
+    /// Validates a value.
     ///
     /// # Errors
-    /// If it is not, or comparing it costs too much, or others are compared for too long.
+    /// If it is invalid, too expensive to validate, or no slot became free in time.
     pub(crate) async fn check(self: &Arc<Schema>, value: &Value) -> Result<(), Unfit> {
         let first = self.is_valid(value, ACCESSES_AT_ONCE);
         let valid = match first {
@@ -127,13 +129,13 @@ impl Schema {
         match valid {
             Ok(true) => Ok(()),
             Ok(false) => Err(Unfit::Invalid(self.reasons(value))),
-            Err(Spent) => Err(Unfit::Invalid(format!(
-                "it is too large to be compared with the schema: that takes more than {ACCESSES_MAX} steps"
-            ))),
+            Err(Spent) => {
+                Err(Unfit::Invalid(format!("too expensive to validate: takes more than {ACCESSES_MAX} steps")))
+            }
         }
     }
 
-    /// Why a value is not valid.
+    /// The reasons why a value is invalid.
     fn reasons(&self, value: &Value) -> String {
         let collected = meter::within(self.budget(ACCESSES_FOR_REASONS), || {
             let errors = self.validator.iter_errors(Counted(value));
@@ -144,18 +146,18 @@ impl Schema {
             reasons.collect::<Vec<_>>()
         });
         let reasons = collected.unwrap_or_default();
-        if reasons.is_empty() { "it is not what the schema describes".to_owned() } else { reasons.join("; ") }
+        if reasons.is_empty() { "does not match the schema".to_owned() } else { reasons.join("; ") }
     }
 }
 
 fn build(schema: &Value, pattern_size: usize) -> Result<Validator<CountedJson>, String> {
     let patterns = PatternOptions::regex().size_limit(pattern_size).dfa_size_limit(pattern_size);
     let options = jsonschema::options_for::<CountedJson>().with_pattern_options(patterns);
-    // Whether a text is a regular expression is found out by compiling it, which is not bounded.
+    // The format "regex" is checked by compiling the text, which is not bounded, so it is not checked.
     options.with_format("regex", |_: &str| true).build(schema).map_err(|error| shortened(&error))
 }
 
-/// The beginning of a text: it may hold a whole value.
+/// The beginning of a text, which may quote a whole value.
 fn shortened(text: &impl fmt::Display) -> String {
     struct Beginning(String, usize);
     impl fmt::Write for Beginning {
@@ -172,7 +174,7 @@ fn shortened(text: &impl fmt::Display) -> String {
         }
     }
     let mut beginning = Beginning(String::new(), REASON_CHARACTERS_MAX);
-    // The error is the end of the text.
+    // The write fails when the limit is reached.
     let _ = write!(beginning, "{text}");
     beginning.0
 }

@@ -1,16 +1,18 @@
-//! What a JSON Schema expands to, counted before it is used.
+//! The size of a JSON Schema with its references expanded, computed before the schema is compiled.
 //!
-//! References make a schema a graph: twenty definitions that each name the next one twice are a million subschemas when they are followed. [`Shape::of`] follows every reference once,
-//! adds up what it would become if each were written out, and refuses what is beyond the bounds. A reference back to a subschema that is being followed counts as one:
-//! trees are legitimate, and how often they are followed depends on the value. A cycle that never goes into the value means nothing, and is refused.
+//! References make a schema a graph: twenty definitions that each refer to the next one twice expand to a million
+//! subschemas. [`Shape::of`] follows every reference once, adds up the expanded size, and rejects schemas beyond the limits. A
+//! reference back to a subschema that is being followed counts as one: trees are legitimate, and how deep they go depends on
+//! the value. A cycle that never descends into the value is meaningless, and is rejected.
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-/// The most subschemas that a schema may expand to. The largest of public schemas in daily use, a Kubernetes pod's, has about ten thousand.
+/// The most subschemas of an expanded schema. One of the largest public schemas, that of a Kubernetes pod, has about ten
+/// thousand.
 pub(crate) const EXPANDED_MAX: u64 = 100_000;
-/// The deepest nesting of subschemas, references followed: each level is a few frames of the stack.
+/// The deepest nesting of subschemas with references followed: each level takes a few stack frames.
 pub(crate) const DEPTH_MAX: usize = 100;
 /// The most values (objects, lists, texts, numbers) in a schema.
 pub(crate) const VALUES_MAX: usize = 50_000;
@@ -18,10 +20,10 @@ pub(crate) const VALUES_MAX: usize = 50_000;
 pub(crate) const PATTERNS_MAX: usize = 200;
 /// The longest regular expression, in bytes.
 pub(crate) const PATTERN_BYTES_MAX: usize = 2_000;
-/// What a schema of JSON Schema itself expands to: it comes with the validator.
+/// The expanded size of a JSON Schema meta-schema, which comes with the validator.
 const META: u64 = 1_000;
 
-/// Keywords whose value is a subschema of the same value, of a part of it, lists of them, and maps of them.
+/// Keywords with subschemas: for the same value or for parts of it, single, in lists and in maps.
 const SAME: [&str; 4] = ["not", "if", "then", "else"];
 const SAME_LISTS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 const SAME_MAPS: [&str; 2] = ["dependentSchemas", "dependencies"];
@@ -38,25 +40,25 @@ const PART_LISTS: [&str; 2] = ["items", "prefixItems"];
 const PART_MAPS: [&str; 2] = ["properties", "patternProperties"];
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
-/// What there is in a schema.
+/// The size of a schema.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// Subschemas, with every reference written out.
+    /// Subschemas with every reference expanded.
     pub(crate) expanded: u64,
     /// Regular expressions.
     pub(crate) patterns: usize,
-    /// The most of them that one subschema has for the names of properties.
+    /// The most regular expressions for property names in one subschema.
     pub(crate) name_patterns: usize,
 }
 
 impl Shape {
-    /// Counts what is in a schema. `Err` says which bound it exceeds.
+    /// Measures a schema. `Err` says which limit it exceeds.
     pub(crate) fn of(schema: &Value) -> Result<Shape, String> {
         let mut walk = Walk::default();
         walk.count(schema, 0)?;
         let expanded = walk.follow(schema, schema, 0, 0)?;
         if expanded > EXPANDED_MAX {
-            return Err(format!("it expands to more than {EXPANDED_MAX} subschemas when its references are followed"));
+            return Err(format!("expands to more than {EXPANDED_MAX} subschemas"));
         }
         Ok(Shape { expanded, ..walk.shape })
     }
@@ -66,11 +68,11 @@ impl Shape {
 struct Walk<'a> {
     shape: Shape,
     values: usize,
-    /// Subschemas that have a name of their own.
+    /// Subschemas by their `$id`.
     ids: HashMap<&'a str, &'a Value>,
-    /// What subschemas expand to, by their address.
+    /// Expanded sizes of subschemas by address.
     known: HashMap<usize, u64>,
-    /// Those that are being followed, and how often the value had been gone into when they were reached.
+    /// Subschemas that are being followed, with the depth in the value at which each was reached.
     under_way: HashMap<usize, usize>,
 }
 
@@ -79,14 +81,14 @@ fn address(value: &Value) -> usize {
 }
 
 impl<'a> Walk<'a> {
-    /// Counts all values, and finds those with names.
+    /// Counts all values and collects subschemas with an `$id`.
     fn count(&mut self, value: &'a Value, depth: usize) -> Result<(), String> {
         self.values += 1;
         if self.values > VALUES_MAX {
-            return Err(format!("it has more than {VALUES_MAX} values"));
+            return Err(format!("has more than {VALUES_MAX} values"));
         }
         if depth > 2 * DEPTH_MAX {
-            return Err(format!("it is nested more than {} levels deep", 2 * DEPTH_MAX));
+            return Err(format!("nested more than {} levels deep", 2 * DEPTH_MAX));
         }
         match value {
             Value::Array(values) => values.iter().try_for_each(|value| self.count(value, depth + 1)),
@@ -102,7 +104,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What a subschema expands to, within the resource that its references are relative to.
+    /// The expanded size of a subschema; `within` is the resource that its references are relative to.
     fn follow(&mut self, schema: &'a Value, within: &'a Value, depth: usize, into: usize) -> Result<u64, String> {
         let Value::Object(keywords) = schema else { return Ok(1) };
         if let Some(expanded) = self.known.get(&address(schema)) {
@@ -112,13 +114,11 @@ impl<'a> Walk<'a> {
             return if *then < into {
                 Ok(1)
             } else {
-                Err("a reference leads back to itself without going into the value".to_owned())
+                Err("contains a reference cycle that does not descend into the value".to_owned())
             };
         }
         if depth > DEPTH_MAX {
-            return Err(format!(
-                "its subschemas are nested more than {DEPTH_MAX} levels deep when its references are followed"
-            ));
+            return Err(format!("subschemas are nested more than {DEPTH_MAX} levels deep with references followed"));
         }
         self.under_way.insert(address(schema), into);
         let within = if keywords.get("$id").is_some_and(Value::is_string) { schema } else { within };
@@ -135,7 +135,7 @@ impl<'a> Walk<'a> {
             };
             same = same.saturating_add(expanded);
         }
-        // What is not evaluated yet is found by evaluating the rest once more.
+        // The validator finds unevaluated items and properties by evaluating the rest again.
         let again =
             ["unevaluatedItems", "unevaluatedProperties"].iter().filter(|keyword| keywords.contains_key(**keyword));
         let expanded = same.saturating_mul(1 << again.count()).saturating_add(1);
@@ -152,17 +152,19 @@ impl<'a> Walk<'a> {
         for pattern in names.into_iter().chain(keywords.get("pattern").and_then(Value::as_str)) {
             self.shape.patterns += 1;
             if self.shape.patterns > PATTERNS_MAX {
-                return Err(format!("it has more than {PATTERNS_MAX} regular expressions"));
+                return Err(format!("has more than {PATTERNS_MAX} regular expressions"));
             }
             if pattern.len() > PATTERN_BYTES_MAX {
                 let length = pattern.len();
-                return Err(format!("a regular expression has {length} bytes; the limit is {PATTERN_BYTES_MAX}"));
+                return Err(format!(
+                    "contains a regular expression of {length} bytes: at most {PATTERN_BYTES_MAX} are allowed"
+                ));
             }
         }
         Ok(())
     }
 
-    /// What a reference leads to, and the resource that is in. `None`: to a schema of JSON Schema itself.
+    /// The target of a reference and its resource. `None`: a JSON Schema meta-schema.
     fn target(&self, reference: &str, within: &'a Value) -> Result<Option<(&'a Value, &'a Value)>, String> {
         let (resource, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         if ["http://json-schema.org/", "https://json-schema.org/"].iter().any(|meta| resource.starts_with(meta)) {
@@ -180,11 +182,11 @@ impl<'a> Walk<'a> {
             Some((target?, resource))
         });
         let shown: String = reference.chars().take(100).collect();
-        target.map(Some).ok_or_else(|| format!("the reference {shown:?} does not lead to a subschema of it"))
+        target.map(Some).ok_or_else(|| format!("reference {shown:?} does not resolve to a subschema"))
     }
 }
 
-/// The subschemas within one, and whether each is of a part of the value.
+/// The direct subschemas, and whether each applies to a part of the value.
 fn subschemas(keywords: &Map<String, Value>) -> Vec<(&Value, bool)> {
     let is_schema = |value: &&Value| value.is_object() || value.is_boolean();
     let one = |name: &&str| keywords.get(*name).filter(is_schema);
@@ -218,7 +220,7 @@ fn anchored<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
     }
 }
 
-/// A fragment of a URI without its percent signs.
+/// Decodes the percent escapes of a URI fragment.
 fn decoded(fragment: &str) -> String {
     let mut bytes = Vec::with_capacity(fragment.len());
     let mut rest = fragment.as_bytes();
@@ -244,7 +246,7 @@ mod tests {
 
     use super::*;
 
-    /// Definitions of which each names the next one `width` times.
+    /// Definitions that each refer to the next one `width` times.
     fn doubling(levels: usize, width: usize) -> Value {
         let mut definitions = Map::new();
         for level in 0..levels {
@@ -255,14 +257,14 @@ mod tests {
         json!({"$defs": definitions, "$ref": "#/$defs/d0"})
     }
 
-    /// What is written out grows with every reference, and is refused before it is too much; trees are not.
+    /// A schema that expands beyond the limit is rejected; a recursive tree is not.
     #[test]
-    fn what_expands_beyond_the_bound_is_refused() {
+    fn schemas_that_expand_beyond_the_limit_are_rejected() {
         assert_eq!(Shape::of(&doubling(3, 1)).map(|shape| shape.expanded), Ok(8));
         assert!(Shape::of(&doubling(10, 2)).is_ok());
         for (levels, width) in [(16, 2), (24, 2), (40, 2), (3, 100)] {
-            let refused = Shape::of(&doubling(levels, width)).expect_err("too large");
-            assert!(refused.contains("expands to more than 100000 subschemas"), "{refused}");
+            let error = Shape::of(&doubling(levels, width)).expect_err("too large");
+            assert!(error.contains("expands to more than 100000 subschemas"), "{error}");
         }
         let tree = json!({
             "$defs": {"node": {"type": "object", "properties": {
@@ -273,9 +275,9 @@ mod tests {
         assert!(Shape::of(&tree).is_ok());
     }
 
-    /// Looking at everything again for `unevaluatedProperties` doubles what is below it.
+    /// `unevaluatedProperties` evaluates everything below it again, so it counts twice.
     #[test]
-    fn evaluating_again_counts_twice() {
+    fn unevaluated_properties_count_twice() {
         let mut schema = json!({"properties": {"a": true}});
         for _ in 0..30 {
             schema = json!({"allOf": [schema], "unevaluatedProperties": false});
@@ -283,9 +285,9 @@ mod tests {
         assert!(Shape::of(&schema).is_err());
     }
 
-    /// References in every form lead where they should, and nowhere else.
+    /// References in every form resolve within the schema, and nowhere else.
     #[test]
-    fn references_stay_within_the_schema() {
+    fn references_resolve_within_the_schema_only() {
         for (reference, expected) in [
             ("#", true),
             ("#/$defs/a", true),
@@ -312,9 +314,9 @@ mod tests {
         }
     }
 
-    /// A cycle that stays at the same value is refused; each way of going into it makes it legitimate.
+    /// A cycle that stays at the same value is rejected; one that descends into it is allowed.
     #[test]
-    fn only_cycles_through_the_value_are_allowed() {
+    fn only_cycles_that_descend_into_the_value_are_allowed() {
         let of =
             |keyword: &str, value: Value| Shape::of(&json!({"$defs": {"a": {keyword: value}}, "$ref": "#/$defs/a"}));
         let a = || json!({"$ref": "#/$defs/a"});
@@ -330,9 +332,9 @@ mod tests {
         assert!(of("prefixItems", json!([a()])).is_ok());
     }
 
-    /// Depth, number of values, number and length of patterns: each has its bound.
+    /// Depth, number of values, number and length of patterns each have a limit.
     #[test]
-    fn each_bound_is_kept() {
+    fn every_limit_is_enforced() {
         let chain = |levels: usize| doubling(levels, 1);
         assert!(Shape::of(&chain(30)).is_ok());
         assert!(Shape::of(&chain(200)).expect_err("deep").contains("levels deep"));

@@ -8,10 +8,10 @@ fn schema(schema: Value) -> Arc<Schema> {
     Arc::new(Schema::new(&schema).unwrap_or_else(|error| panic!("{error}")))
 }
 
-/// Values go through the counting representation as through the validator's own, in every kind of keyword.
-/// Each schema is asked about values that it allows and values that it does not.
+/// The counting view gives the validator the same values as a plain one, for every kind of keyword: each schema is tested
+/// with a valid and an invalid value.
 #[tokio::test]
-async fn every_kind_of_keyword_means_what_it_says() {
+async fn every_keyword_accepts_and_rejects_as_specified() {
     for (keywords, good, bad) in [
         (json!({"type": "object", "required": ["a"]}), json!({"a": 1}), json!({"b": 1})),
         (json!({"properties": {"a": {"type": "integer"}}}), json!({"a": 1.0}), json!({"a": 1.5})),
@@ -46,26 +46,26 @@ async fn every_kind_of_keyword_means_what_it_says() {
     }
 }
 
-/// Reasons are few and short, whatever the value, and each says where.
+/// Reasons are few and short for every value, and each has a path.
 #[tokio::test]
-async fn reasons_are_told_in_short() {
+async fn reasons_are_short() {
     let schema = schema(json!({"items": {"type": "integer"}}));
-    let told = |unfit| match unfit {
+    let reason_of = |error| match error {
         Err(Unfit::Invalid(reason)) => reason,
         other => panic!("{other:?}"),
     };
-    assert_eq!(told(schema.check(&json!([1, "a"])).await), "/1: \"a\" is not of type \"integer\"");
+    assert_eq!(reason_of(schema.check(&json!([1, "a"])).await), "/1: \"a\" is not of type \"integer\"");
     let long = "x".repeat(100_000);
-    let reason = told(schema.check(&json!([long, long, long, long, long, long, long])).await);
+    let reason = reason_of(schema.check(&json!([long, long, long, long, long, long, long])).await);
     assert!(reason.chars().count() < 5 * 250 && reason.contains('…'), "{reason}");
-    let many = told(schema.check(&json!(vec!["a"; 100_000])).await);
+    let many = reason_of(schema.check(&json!(vec!["a"; 100_000])).await);
     assert!(many.len() < 1_000, "{many}");
 }
 
-/// Schemas and values that together ask for hours, gigabytes or the whole stack are refused, each within its budget.
-/// One for each way that was found: nothing is measured but that there is an answer.
+/// Schemas and values that together need hours, gigabytes or the whole stack are rejected within their budget.
+/// One case for each known attack; the test only checks that there is an answer.
 #[tokio::test]
-async fn what_costs_too_much_is_refused() {
+async fn expensive_validations_are_rejected() {
     let cases = [
         (json!({"items": {"enum": (0..20_000).collect::<Vec<_>>()}}), json!(vec![-1.5; 100_000])),
         (json!({"pattern": "(a?){60}b"}), json!("a".repeat(2_000_000))),
@@ -88,9 +88,10 @@ fn long_names(many: usize) -> Value {
     Value::Object((0..many).map(|number| (format!("{}{number}", "a".repeat(1_000)), json!(1))).collect::<Map<_, _>>())
 }
 
-/// A schema of which both branches go into the value is followed twice as often per level, unless what was found out is remembered: a value as deep as a body may be is compared within the budget.
+/// A schema whose two branches both descend into the value would be followed twice as often per level without memoization.
+/// A value as deep as a body may be is validated within the budget.
 #[tokio::test]
-async fn recursion_through_the_value_is_remembered() {
+async fn recursion_through_the_value_is_memoized() {
     let twice = json!({"properties": {"a": {"$ref": "#/$defs/t"}}});
     let schema = schema(json!({
         "$defs": {"t": {"anyOf": [twice, twice, {"type": "string"}], "unevaluatedProperties": false}}, "$ref": "#/$defs/t"
@@ -99,7 +100,7 @@ async fn recursion_through_the_value_is_remembered() {
     assert_eq!(schema.check(&deep).await, Ok(()));
 }
 
-/// A value nested as deep as a body may be is compared without exhausting the stack, or refused.
+/// A value nested as deep as a body may be is validated without exhausting the stack, or rejected.
 #[tokio::test]
 async fn the_stack_is_bounded() {
     let mut definitions = Map::new();
@@ -109,11 +110,11 @@ async fn the_stack_is_bounded() {
     definitions.insert("d40".to_owned(), json!({"properties": {"a": {"$ref": "#/$defs/d0"}}}));
     let schema = schema(json!({"$defs": definitions, "$ref": "#/$defs/d0"}));
     let deep = (0..128).fold(json!(0), |inner, _| json!({"a": inner}));
-    // How much of the stack that takes depends on how the program was compiled: that there is an answer counts.
+    // How much stack this takes depends on the build; the test only checks that there is an answer.
     assert_ne!(schema.check(&deep).await, Err(Unfit::Busy));
 }
 
-/// Expressions that need backtracking are refused when they are registered, and so are those that become too large; usual ones are not.
+/// Patterns that need backtracking or compile to something too large are rejected at registration; usual ones are not.
 #[test]
 fn patterns_are_linear_and_small() {
     for good in ["^[A-Z]{2}[0-9]{2,30}$", r"^\d{4}-\d{2}-\d{2}$", r"^\p{L}{1,20}$", "^(a+)+$"] {
@@ -124,9 +125,9 @@ fn patterns_are_linear_and_small() {
     }
 }
 
-/// Nothing is fetched for a schema, from nowhere.
+/// References to other documents are rejected: nothing is fetched.
 #[test]
-fn references_to_elsewhere_are_refused() {
+fn external_references_are_rejected() {
     for reference in ["http://127.0.0.1:9/x", "https://example.org/x", "file:///etc/passwd", "other.json"] {
         let error = Schema::new(&json!({"$ref": reference})).expect_err(reference);
         assert!(error.contains(reference), "{error}");
