@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::json::Json;
 use crate::template::Template;
-use crate::template::schema::{Schema, Unfit};
+use crate::template::schema::{Schema, SchemaError};
 
 /// Templates remembered; beyond it all are forgotten, and read again.
 const TEMPLATES_MAX: usize = 1_000;
@@ -47,12 +47,12 @@ impl Kept {
     }
 
     /// Whether a context is what the template allows; if not, why.
-    pub(crate) async fn allows_context(&self, context: &Json) -> Result<(), Unfit> {
+    pub(crate) async fn allows_context(&self, context: &Json) -> Result<(), SchemaError> {
         fits(self.input.as_ref(), context).await
     }
 
     /// Whether a result is what the template allows of the step at that place; if not, why.
-    pub(crate) async fn allows_result(&self, place: usize, result: &Json) -> Result<(), Unfit> {
+    pub(crate) async fn allows_result(&self, place: usize, result: &Json) -> Result<(), SchemaError> {
         fits(self.results.get(&place), result).await
     }
 
@@ -65,16 +65,17 @@ impl Kept {
     }
 }
 
-async fn fits(schema: Option<&Usable>, json: &Json) -> Result<(), Unfit> {
+async fn fits(schema: Option<&Usable>, json: &Json) -> Result<(), SchemaError> {
     match schema {
         None => Ok(()),
         Some(Ok(schema)) => {
-            let value = json.value().map_err(|reason| Unfit::Invalid(format!("it cannot be compared: {reason}")))?;
+            let value =
+                json.value().map_err(|reason| SchemaError::Invalid(format!("it cannot be compared: {reason}")))?;
             schema.check(&value).await
         }
-        Some(Err(reason)) => {
-            Err(Unfit::Invalid(format!("the template's schema cannot be used: {reason}; register another version")))
-        }
+        Some(Err(reason)) => Err(SchemaError::Invalid(format!(
+            "the template's schema cannot be used: {reason}; register another version"
+        ))),
     }
 }
 

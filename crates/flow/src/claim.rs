@@ -17,7 +17,7 @@ use crate::event_driven::Meter;
 use crate::flow::Flow;
 use crate::lost::{Lost, locked};
 use crate::name::{self, of_namespace, of_step};
-use crate::response_size::Answered;
+use crate::response_size::ClaimResponse;
 use crate::token::Token;
 
 /// Steps that one claim takes at most.
@@ -279,7 +279,8 @@ impl Claim for Claims {
             .bind(waiters.iter().map(|waiter| waiter.want as i32).collect::<Vec<_>>())
             .bind(waiters.iter().map(|waiter| waiter.args.worker.as_str()).collect::<Vec<_>>())
             .bind(waiters.iter().map(|waiter| waiter.args.lease.as_millis() as i64).collect::<Vec<_>>());
-        let Answered { last, steps, too_much } = Answered::read(query.fetch(&mut *conn), waiters.len()).await?;
+        let ClaimResponse { last, steps, too_much } =
+            ClaimResponse::read(query.fetch(&mut *conn), waiters.len()).await?;
         let last = &last;
         let next_due_ms: Option<f64> = last.try_get("next_due_ms")?;
         if steps.is_empty() && next_due_ms.is_some_and(|ms| ms <= 0.0) {

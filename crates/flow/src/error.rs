@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use crate::manual::Obstacle;
 use crate::template::Faults;
-use crate::template::schema::Unfit;
+use crate::template::schema::SchemaError;
 
 /// The error of this crate.
 #[derive(Debug, thiserror::Error)]
@@ -123,10 +123,10 @@ impl Error {
     }
 
     /// The error for a value that does not match its schema.
-    pub(crate) fn unfit(what: &'static str, unfit: Unfit) -> Error {
-        match unfit {
-            Unfit::Invalid(reason) => Error::Invalid { what, reason },
-            Unfit::Busy => Error::Busy { what },
+    pub(crate) fn schema(what: &'static str, error: SchemaError) -> Error {
+        match error {
+            SchemaError::Invalid(reason) => Error::Invalid { what, reason },
+            SchemaError::Busy => Error::Busy { what },
         }
     }
 }

@@ -74,7 +74,7 @@ pub use query::domain_event::{DomainEvent, EventFilter, EventPage};
 pub use query::investigation::{Investigation, InvestigationFilter, InvestigationPage, Resolution};
 pub use query::list::{PAGE_MAX, TaskFilter, TaskPage};
 pub use query::task::{STEP_PAGE_MAX, StepPage, Task, TaskStep, TaskSummary};
-pub use query::transition::{NotATransition, Transition, TransitionId, TransitionPage};
+pub use query::transition::{InvalidTransitionId, Transition, TransitionId, TransitionPage};
 pub use register::Registered;
 pub use renew::Alive;
 pub use retention::{FAILED_RETENTION_DEFAULT, RETENTION_DEFAULT};

@@ -15,10 +15,10 @@ use crate::token::Token;
 
 /// Bytes of contexts, results, inputs and checkpoints in one response. The first element is always included. Steps that do not
 /// fit into the response of a claim are released; elements that do not fit into a page are on the next one.
-pub(crate) const ANSWER_BYTES_MAX: usize = 16 << 20;
+pub(crate) const RESPONSE_BYTES_MAX: usize = 16 << 20;
 
 /// The rows of a claim, read one by one so that only the steps that fit are held in memory.
-pub(crate) struct Answered {
+pub(crate) struct ClaimResponse {
     /// The last row, which has no step but the state of the poll.
     pub(crate) last: PgRow,
     /// The steps that fit, with the index of their waiter.
@@ -27,11 +27,11 @@ pub(crate) struct Answered {
     pub(crate) too_much: Vec<ClaimedStep>,
 }
 
-impl Answered {
+impl ClaimResponse {
     pub(crate) async fn read(
         mut rows: impl Stream<Item = sqlx::Result<PgRow>> + Unpin,
         waiters: usize,
-    ) -> pg::Result<Answered> {
+    ) -> pg::Result<ClaimResponse> {
         let mut held = vec![0; waiters];
         let (mut last, mut steps, mut too_much) = (None, Vec::new(), Vec::new());
         while let Some(row) = rows.next().await.transpose()? {
@@ -39,16 +39,16 @@ impl Answered {
             let step = read(&row)?;
             let waiter = row.try_get::<i32, _>("seat")? as usize;
             let (bytes, first) = (step.bytes(), held[waiter] == 0);
-            if first || held[waiter] + bytes <= ANSWER_BYTES_MAX {
+            if first || held[waiter] + bytes <= RESPONSE_BYTES_MAX {
                 held[waiter] += bytes;
                 steps.push((waiter, step));
             } else {
                 // Later steps must not overtake it.
-                held[waiter] = ANSWER_BYTES_MAX;
+                held[waiter] = RESPONSE_BYTES_MAX;
                 too_much.push(step.emptied());
             }
         }
-        Ok(Answered { last: last.ok_or(sqlx::Error::RowNotFound)?, steps, too_much })
+        Ok(ClaimResponse { last: last.ok_or(sqlx::Error::RowNotFound)?, steps, too_much })
     }
 }
 
@@ -77,7 +77,7 @@ impl Flow {
         let fits = |step: &ClaimedStep| {
             let first = bytes == 0;
             bytes += step.bytes();
-            first || bytes <= ANSWER_BYTES_MAX
+            first || bytes <= RESPONSE_BYTES_MAX
         };
         let fitting = claimed.iter().map(fits).take_while(|fits| *fits).count();
         let too_much: Vec<Token> = claimed.drain(fitting..).map(|step| step.token).collect();

@@ -20,7 +20,7 @@ use crate::json::Json;
 use crate::name::{of_namespace, of_step};
 use crate::task::decision::{Chosen, Inputs, decided};
 use crate::task::state::{StepState, TaskState};
-use crate::template::schema::Unfit;
+use crate::template::schema::SchemaError;
 use crate::template::{StepDefinition, StepKind};
 use crate::token::{NotAToken, Token};
 
@@ -160,8 +160,8 @@ impl Flow {
         if let Said::Complete(result) = said {
             match kept.allows_result(token.slot as usize, result).await {
                 Ok(()) => {}
-                Err(Unfit::Invalid(reason)) => return Ok(Err(Refused::invalid("result", reason))),
-                Err(Unfit::Busy) => return Err(Error::Busy { what: "result" }),
+                Err(SchemaError::Invalid(reason)) => return Ok(Err(Refused::invalid("result", reason))),
+                Err(SchemaError::Busy) => return Err(Error::Busy { what: "result" }),
             }
         }
         Ok(Write::new(token, kept, said))

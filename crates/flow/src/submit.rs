@@ -127,7 +127,7 @@ impl crate::flow::Inner {
         submission.check()?;
         let Submission { namespace, name, version, .. } = submission;
         let kept = self.named(namespace, name, version).await?;
-        kept.allows_context(&submission.context).await.map_err(|unfit| Error::unfit("context", unfit))?;
+        kept.allows_context(&submission.context).await.map_err(|unfit| Error::schema("context", unfit))?;
         Ok(kept)
     }
 

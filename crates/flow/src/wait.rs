@@ -18,7 +18,7 @@ use wake::{Channel, Claim, PollRequest, PollResult, Topic};
 use crate::error::{Error, Result};
 use crate::flow::{Flow, Inner};
 use crate::query::task::Task;
-use crate::query::transition::{Known, Transition, TransitionId};
+use crate::query::transition::{TaskHistory, Transition, TransitionId};
 
 /// How long a wait lasts before its mark is renewed: that of a process that died rings for nobody, and not for long.
 const SLICE: Duration = Duration::from_secs(60);
@@ -60,7 +60,7 @@ pub(crate) struct Args {
 pub(crate) enum Told {
     NoTask,
     Ended,
-    Moved(Arc<Known>),
+    Moved(Arc<TaskHistory>),
 }
 
 /// Watching tasks, through the same engine that waits for steps.
@@ -110,7 +110,7 @@ impl Claim for Watches {
             return Ok(polled);
         }
         let rows = sqlx::query(&self.history).bind(task).fetch_all(conn).await?;
-        let Some(known) = Known::read(task, &rows)?.map(Arc::new) else { return Ok(PollResult::new(None)) };
+        let Some(known) = TaskHistory::read(task, &rows)?.map(Arc::new) else { return Ok(PollResult::new(None)) };
         let is_new = |waiter: &wake::Waiter<Args>| waiter.waited < SETTLED;
         let again = poll.waiters.iter().any(is_new).then_some(SETTLED);
         let next = known.next.and_then(|next| Duration::try_from(next).ok());

@@ -189,11 +189,11 @@ impl Flow {
 
 /// Which step a public name means: the place of its definition, and which part.
 fn place(template: &Template, name: &str) -> Option<(usize, Option<i32>)> {
-    if let Some(place) = template.place(name).filter(|place| template.steps[*place].kind != StepKind::BatchWorker) {
+    if let Some(place) = template.index_of(name).filter(|place| template.steps[*place].kind != StepKind::BatchWorker) {
         return Some((place, None));
     }
     let (worker, number) = name.rsplit_once('_')?;
-    let place = template.place(worker).filter(|place| template.steps[*place].kind == StepKind::BatchWorker)?;
+    let place = template.index_of(worker).filter(|place| template.steps[*place].kind == StepKind::BatchWorker)?;
     let part: i32 = number.parse().ok()?;
     (public(template, place, Some(part)) == name).then_some((place, Some(part)))
 }
@@ -252,7 +252,7 @@ impl StepAct {
         let (place, part) = at;
         let (mut body, mut chosen, mut inputs) = (None, None, None);
         if let Operation::CompleteManually { result } = operation {
-            kept.allows_result(place, result).await.map_err(|unfit| Error::unfit("result", unfit))?;
+            kept.allows_result(place, result).await.map_err(|unfit| Error::schema("result", unfit))?;
             (chosen, inputs) = decided(&kept.template, &kept.template.steps[place], result)
                 .map_err(|reason| Error::invalid("result", reason))?;
             body = Some(result.get().to_owned());

@@ -1,7 +1,7 @@
-//! How tasks went, and where they spent their time.
+//! Durations and failures of tasks and steps.
 //!
-//! Whoever asks pays a bounded price: of the tasks that were submitted since a time the newest are looked at, so many and no more, and so many of their attempts. Whether that was all of
-//! them is said.
+//! The cost is bounded: a query reads a limited number of the newest tasks since a time, and of their attempts. The answer says
+//! whether there were more.
 
 use serde::Serialize;
 use sqlx::Row;
@@ -15,111 +15,112 @@ use crate::error::{Error, Result};
 use crate::flow::{Flow, Inner};
 use crate::query::list::{PAGE_MAX, TaskFilter};
 
-/// The tasks that are looked at, the newest first.
+/// The most tasks that a query reads, newest first.
 pub const ANALYSED_TASKS_MAX: usize = 10_000;
-/// And the attempts of those.
+/// The most attempts that a query reads.
 pub const ANALYSED_ATTEMPTS_MAX: usize = 100_000;
 
-/// How tasks went, by template.
+/// Outcomes and durations of tasks, by template.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct Performance {
-    /// Those submitted since then.
+    /// Tasks submitted since this time.
     #[serde(with = "rfc3339")]
     #[schema(value_type = String, format = DateTime)]
     pub since: OffsetDateTime,
-    /// There were more than are looked at: these are the newest.
+    /// There were more tasks than a query reads: these are the newest.
     pub truncated: bool,
-    /// The one with most tasks first.
+    /// The template with the most tasks first.
     pub templates: Vec<TemplatePerformance>,
 }
 
-/// How the tasks of a template went.
+/// Outcomes and durations of the tasks of a template.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct TemplatePerformance {
-    /// Its namespace,
+    /// The namespace of the template.
     pub namespace: String,
-    /// name,
+    /// The name of the template.
     pub name: String,
-    /// and version.
+    /// The version of the template.
     pub version: String,
-    /// How many there are.
+    /// The number of tasks.
     pub tasks: u64,
-    /// Those that have not ended,
+    /// Tasks that have not ended.
     pub open: u64,
-    /// that are complete,
+    /// Tasks that are complete.
     pub complete: u64,
-    /// that failed,
+    /// Tasks that ended in error.
     pub error: u64,
-    /// that somebody cancelled,
+    /// Cancelled tasks.
     pub cancelled: u64,
-    /// or dealt with by other means.
+    /// Tasks resolved by other means.
     pub resolved_manually: u64,
-    /// The part of those that have ended that is complete, from 0 to 1; none: none has.
+    /// The fraction of ended tasks that are complete, from 0 to 1; none if no task has ended.
     pub success_rate: Option<f64>,
     /// From submission to end.
     pub duration: Option<Spread>,
-    /// The attempts of their steps that have ended.
+    /// Ended attempts of their steps.
     pub attempts: u64,
-    /// How long steps were ready until somebody claimed them.
+    /// How long steps were ready before they were claimed.
     pub queue_wait: Option<Spread>,
     /// How long attempts took.
     pub attempt_duration: Option<Spread>,
 }
 
-/// Where tasks spent their time.
+/// Where tasks spend their time.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct Bottlenecks {
-    /// Tasks submitted since then.
+    /// Tasks submitted since this time.
     #[serde(with = "rfc3339")]
     #[schema(value_type = String, format = DateTime)]
     pub since: OffsetDateTime,
-    /// There were more than are looked at: these are the newest.
+    /// There were more tasks than a query reads: these are the newest.
     pub truncated: bool,
-    /// The one that took longest altogether first.
+    /// The step with the longest total time first.
     pub steps: Vec<Bottleneck>,
 }
 
-/// A step that took time.
+/// The time that a step takes.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct Bottleneck {
-    /// The template's namespace,
+    /// The namespace of the template.
     pub namespace: String,
-    /// its name,
+    /// The name of the template.
     pub template: String,
-    /// and its version.
+    /// The version of the template.
     pub version: String,
-    /// The step; all parts of a batch are one.
+    /// The step; all parts of a batch count as one step.
     pub step: String,
-    /// Its attempts that have ended.
+    /// Ended attempts.
     pub attempts: u64,
-    /// Those that failed, or of whose worker nobody heard any more.
+    /// Attempts that failed, or whose lease ended.
     pub failed: u64,
-    /// The part of them that failed, from 0 to 1.
+    /// The fraction of failed attempts, from 0 to 1.
     pub failure_rate: f64,
-    /// How long it was ready until somebody claimed it.
+    /// How long it was ready before it was claimed.
     pub queue_wait: Option<Spread>,
     /// How long attempts took.
     pub duration: Option<Spread>,
-    /// All waits together.
+    /// The sum of all waits.
     pub total_queue_wait_ms: f64,
-    /// All attempts together.
+    /// The sum of all attempts.
     pub total_duration_ms: f64,
 }
 
-/// How long something usually takes, and how long it takes at worst but for one in twenty.
+/// The median and the 95th percentile of durations.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
 pub struct Spread {
-    /// Half of them are below.
+    /// The median, in milliseconds.
     pub p50_ms: f64,
-    /// Nineteen of twenty are below.
+    /// The 95th percentile, in milliseconds.
     pub p95_ms: f64,
 }
 
 impl Flow {
-    /// How the tasks of a namespace (`None`: all) went that were submitted since a time, by template: the newest [`ANALYSED_TASKS_MAX`] of them, and [`ANALYSED_ATTEMPTS_MAX`] of their attempts.
+    /// Outcomes and durations of tasks submitted since a time, in a namespace (`None`: in all), by template. Reads the newest
+    /// [`ANALYSED_TASKS_MAX`] tasks and at most [`ANALYSED_ATTEMPTS_MAX`] of their attempts.
     ///
     /// # Errors
-    /// The database's.
+    /// A database error.
     pub async fn performance(&self, namespace: Option<&str>, since: OffsetDateTime) -> Result<Performance> {
         let (tasks, truncated) = self.inner.since(namespace, since).await?;
         let query = || {
@@ -134,11 +135,11 @@ impl Flow {
         Ok(Performance { since, truncated, templates })
     }
 
-    /// Where the tasks of a namespace (`None`: all) spent their time that were submitted since a time, by step, `limit` at most: of the newest [`ANALYSED_TASKS_MAX`] of them, and
-    /// [`ANALYSED_ATTEMPTS_MAX`] of their attempts.
+    /// Where tasks submitted since a time spend their time, in a namespace (`None`: in all), by step, at most `limit`. Reads the
+    /// newest [`ANALYSED_TASKS_MAX`] tasks and at most [`ANALYSED_ATTEMPTS_MAX`] of their attempts.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a limit that is not between 1 and [`PAGE_MAX`]; else the database's.
+    /// [`Error::Invalid`] for a limit not between 1 and [`PAGE_MAX`]; otherwise a database error.
     pub async fn bottlenecks(
         &self,
         namespace: Option<&str>,
@@ -146,7 +147,7 @@ impl Flow {
         limit: usize,
     ) -> Result<Bottlenecks> {
         if !(1..=PAGE_MAX).contains(&limit) {
-            return Err(Error::invalid("limit", format!("it is {limit}; it must be between 1 and {PAGE_MAX}")));
+            return Err(Error::invalid("limit", format!("must be between 1 and {PAGE_MAX}, got {limit}")));
         }
         let (tasks, truncated) = self.inner.since(namespace, since).await?;
         let query = || {
@@ -160,7 +161,7 @@ impl Flow {
 }
 
 impl Inner {
-    /// The newest tasks since a time, or a little before it; and whether there are more.
+    /// The newest tasks since a time, or slightly before it, and whether there are more.
     async fn since(&self, namespace: Option<&str>, since: OffsetDateTime) -> Result<(Vec<Uuid>, bool)> {
         let namespace = namespace.map(str::to_owned);
         let filter = TaskFilter { namespace, created_after: Some(since), ..TaskFilter::default() };

@@ -1,4 +1,4 @@
-//! Who tried a step, when, in how long, and with what outcome.
+//! The attempts of a step: worker, times, duration and outcome.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -12,35 +12,35 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::flow::Flow;
 use crate::query::task::json;
-use crate::response_size::ANSWER_BYTES_MAX;
+use crate::response_size::RESPONSE_BYTES_MAX;
 
-/// Attempts that one answer has at most.
+/// The most attempts of a page.
 const ATTEMPT_PAGE_MAX: usize = 1_000;
 
-/// Some attempts at a step, in order.
+/// A page of the attempts of a step, in order.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Audit)]
 pub struct AttemptPage {
-    /// These.
+    /// The attempts of this page.
     pub attempts: Vec<Attempt>,
-    /// What to present as `after` for the next page; none: there are no more.
+    /// The `after` of the next page; none if this is the last.
     pub next: Option<u64>,
 }
 
-/// An attempt at a step, or what a person did to it.
+/// An attempt of a step, or a manual operation on it.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Attempt {
-    /// Which attempt, from 1; one that is not charged has the number of the next.
+    /// The number of the attempt, from 1. An attempt that is not counted has the number of the next one.
     pub attempt: u32,
     /// How it ended.
     pub outcome: Outcome,
-    /// Who.
+    /// The worker, or the operator.
     pub worker: Option<String>,
-    /// When the step could be claimed.
+    /// When the step became ready.
     #[serde(with = "rfc3339::option")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub ready_at: Option<OffsetDateTime>,
-    /// When it was.
+    /// When it was claimed.
     #[serde(with = "rfc3339::option")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub claimed_at: Option<OffsetDateTime>,
@@ -48,16 +48,16 @@ pub struct Attempt {
     #[serde(with = "rfc3339::option")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub ended_at: Option<OffsetDateTime>,
-    /// From being ready to being claimed.
+    /// From ready to claimed, in milliseconds.
     pub waited_ms: Option<u64>,
-    /// From being claimed to the end.
+    /// From claimed to ended, in milliseconds.
     pub duration_ms: Option<u64>,
-    /// Why a person did it.
+    /// The operator's reason.
     pub reason: Option<String>,
-    /// What came of it.
+    /// The result.
     #[schema(value_type = Option<Value>)]
     pub result: Option<Box<RawValue>>,
-    /// Why it failed.
+    /// The error.
     #[schema(value_type = Option<Value>)]
     pub error: Option<Box<RawValue>>,
 }
@@ -66,33 +66,33 @@ pub struct Attempt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It has not.
+    /// It has not ended.
     InProgress,
-    /// The step is done.
+    /// The step is complete.
     Complete,
-    /// It failed, and the step is tried again.
+    /// It failed, and the step is retried.
     Failed,
-    /// It failed, and so did the step.
+    /// It failed, and the step failed permanently.
     FailedForGood,
-    /// The worker was not heard of any more.
+    /// The lease ended without a report.
     LeaseEnded,
-    /// It took longer than the step's timeout, and the step is tried again.
+    /// It exceeded the timeout, and the step is retried.
     TimedOut,
-    /// It took longer than the step's timeout, and the step failed.
+    /// It exceeded the timeout, and the step failed permanently.
     TimedOutForGood,
-    /// The worker gave it back.
+    /// The worker released the step.
     GivenBack,
-    /// The worker came as far as its checkpoint.
+    /// The worker yielded with a checkpoint.
     Yielded,
-    /// A person took it away.
+    /// An operator ended it.
     TakenAway,
-    /// The step was cancelled because its task took too long; the task was resumed since.
+    /// The step was cancelled because its task exceeded a time limit; the task was resumed since.
     Cancelled,
-    /// A person said what came of the step.
+    /// An operator completed the step.
     CompletedManually,
-    /// A person dealt with the step by other means.
+    /// An operator resolved the step by other means.
     ResolvedManually,
-    /// A person gave the step another chance.
+    /// An operator reset the step for a retry.
     Reset,
 }
 
@@ -119,28 +119,28 @@ impl Outcome {
 }
 
 impl Flow {
-    /// A page of the attempts at a step, by its name, in order; the one under way is the last. The first `after` are left out. It has no more than 16 MiB of results and errors, and
-    /// one attempt at least. `None`: there is no such step, or it has not come to be.
+    /// A page of the attempts of a step, in order; a running attempt is the last. Skips the first `after`. A page has at most
+    /// 16 MiB of results and errors, and at least one attempt. `None`: there is no such step, or it has not been created yet.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a limit that is not between 1 and 1 000; else the database's.
+    /// [`Error::Invalid`] for a limit not between 1 and 1 000; otherwise a database error.
     pub async fn audit(&self, task: Uuid, step: &str, after: u64, limit: usize) -> Result<Option<AttemptPage>> {
         if !(1..=ATTEMPT_PAGE_MAX).contains(&limit) {
-            return Err(Error::invalid("limit", format!("it is {limit}; it must be between 1 and {ATTEMPT_PAGE_MAX}")));
+            return Err(Error::invalid("limit", format!("must be between 1 and {ATTEMPT_PAGE_MAX}, got {limit}")));
         }
-        let Some((_, place)) = self.inner.placed(task, step).await? else { return Ok(None) };
-        let (first, last) = place.ordinals();
+        let Some((_, position)) = self.inner.find_step(task, step).await? else { return Ok(None) };
+        let (first, last) = position.ordinals();
         let query = || {
             sqlx::query(&self.inner.sql.task_attempts)
                 .bind(task)
-                .bind(place.slot)
-                .bind(place.part)
+                .bind(position.slot)
+                .bind(position.part)
                 .bind(first)
                 .bind(last)
                 .bind(i64::try_from(after).unwrap_or(i64::MAX - 1))
                 .bind(limit as i64)
-                .bind(ANSWER_BYTES_MAX as i64)
-                // A plan of when the tables were small would read them whole.
+                .bind(RESPONSE_BYTES_MAX as i64)
+                // Plan for the current size of the tables: a plan cached while they were small would scan them.
                 .persistent(false)
         };
         let rows = self.inner.db.ask("read attempts", query).await?;
@@ -171,7 +171,7 @@ fn read(row: &PgRow) -> Result<Option<Attempt>> {
     }))
 }
 
-/// `None`: one of the two has not happened.
+/// The time between two events in milliseconds. `None`: one of them has not happened.
 fn between(from: Option<OffsetDateTime>, to: Option<OffsetDateTime>) -> Option<u64> {
     Some((to? - from?).whole_milliseconds().max(0) as u64)
 }

@@ -1,7 +1,8 @@
-//! The public history of a task, from its rows: a pure reconstruction.
+//! Reconstructs the public history of a task from its rows, without a database.
 //!
-//! What is stored is one row for each attempt that has ended, and where every step is. The public states with their times follow from that: see `state.rs` for those that are passed
-//! within one transaction. Whatever the rows say, every move shown is a legal one, and nothing is shown before what it follows.
+//! The tables hold one row per ended attempt and the current state of every step. The public states and their times follow from
+//! these; `task/state.rs` has those that are passed within one transaction. Every transition shown is legal, and none is shown
+//! before its cause.
 
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -10,11 +11,11 @@ use crate::query::transition::{Subject, Transition, TransitionId};
 use crate::task::state::{StepState, TaskState};
 use crate::task::status::StepCounts;
 
-/// A task, as its row has it.
+/// The row of a task.
 #[derive(Debug)]
 pub(crate) struct TaskRow {
     pub(crate) id: Uuid,
-    /// Where it ended; `None`: it is open.
+    /// The state in which it ended; `None`: it is open.
     pub(crate) ended: Option<TaskState>,
     pub(crate) created_at: OffsetDateTime,
     pub(crate) ended_at: Option<OffsetDateTime>,
@@ -22,41 +23,41 @@ pub(crate) struct TaskRow {
     pub(crate) read_at: OffsetDateTime,
 }
 
-/// A step that has come to be, as its rows have it.
+/// The row of a step with its attempts.
 #[derive(Debug)]
 pub(crate) struct StepRow {
     pub(crate) ordinal: i32,
     pub(crate) name: String,
-    /// Should it fail, the rest goes on without it.
+    /// The task continues if this step fails.
     pub(crate) spared: bool,
     pub(crate) letter: char,
-    /// `None`: with its task.
+    /// When it was created; `None`: with its task.
     pub(crate) came_at: Option<OffsetDateTime>,
     pub(crate) ready_at: Option<OffsetDateTime>,
     pub(crate) since: OffsetDateTime,
     pub(crate) due_at: Option<OffsetDateTime>,
     pub(crate) attempt: i32,
     pub(crate) worker: Option<String>,
-    /// Those that have ended, in order.
+    /// The ended attempts, in order.
     pub(crate) attempts: Vec<AttemptRow>,
 }
 
-/// An attempt that has ended, or what a person did.
+/// An ended attempt, or a manual operation.
 #[derive(Debug)]
 pub(crate) struct AttemptRow {
     pub(crate) outcome: char,
-    /// Below zero: a person did it.
+    /// Negative for manual operations.
     pub(crate) fence: i64,
     pub(crate) attempt: i32,
     pub(crate) worker: Option<String>,
     pub(crate) ready_at: Option<OffsetDateTime>,
     pub(crate) claimed_at: Option<OffsetDateTime>,
     pub(crate) ended_at: OffsetDateTime,
-    /// Nobody said why it ended: it was not even noticed.
+    /// The lease ended without a report, and the end was not noticed at the time.
     pub(crate) silent: bool,
 }
 
-/// Everything that became of a task and its steps, in order.
+/// All transitions of a task and its steps, in order.
 pub(crate) fn history(task: &TaskRow, steps: &[StepRow]) -> Vec<Transition> {
     let mut moves: Vec<Transition> = steps.iter().flat_map(|step| of_step(task, step)).collect();
     moves.sort_by_key(|one| one.id);
@@ -69,7 +70,7 @@ pub(crate) fn history(task: &TaskRow, steps: &[StepRow]) -> Vec<Transition> {
     moves
 }
 
-/// What happens to one thing, in order: no move is earlier than the one before it.
+/// The transitions of one task or step. Times never decrease.
 struct Chain<'a, S> {
     task: &'a TaskRow,
     step: Option<&'a StepRow>,
@@ -110,15 +111,15 @@ where
 }
 
 impl Chain<'_, StepState> {
-    /// Goes to a state by itself, if it is not there.
+    /// Moves to a state as the engine would, if it is not there yet.
     fn go(&mut self, to: StepState, time: OffsetDateTime, who: Option<&AttemptRow>) {
-        let way = self.at.map_or_else(|| vec![to], |from| from.passed(to));
+        let way = self.at.map_or_else(|| vec![to], |from| from.path(to));
         way.into_iter().for_each(|to| self.push(to, time, who));
     }
 
-    /// Goes there in one move if that is legal: nobody said anything, or a person did.
+    /// Moves to a state in one transition if that is legal: without a report, or by an operator.
     fn leap(&mut self, to: StepState, time: OffsetDateTime, who: Option<&AttemptRow>) {
-        let way = self.at.map_or_else(|| vec![to], |from| from.led(to));
+        let way = self.at.map_or_else(|| vec![to], |from| from.path_by_operator(to));
         way.into_iter().for_each(|to| self.push(to, time, who));
     }
 }
@@ -145,7 +146,7 @@ fn of_step(task: &TaskRow, step: &StepRow) -> Vec<Transition> {
                 // It is ready again at once, unless its task has failed meanwhile.
                 'g' | 'y' => chain.go(Pending, tried.ended_at, who),
                 'l' => lapse(&mut chain, step, tried, next),
-                // Taken away: what a person did to the step follows.
+                // Ended by an operator: the manual operation follows.
                 _ => {}
             }
         } else {
@@ -165,7 +166,8 @@ fn of_step(task: &TaskRow, step: &StepRow) -> Vec<Transition> {
     chain.moves
 }
 
-/// A lease that ended. Whoever claims the step next notices, and that is when it shows: the end itself lies before what has been told since.
+/// A lease that ended. The next claim of the step notices it, and the transition has that time: the end itself may lie before
+/// transitions that were read since.
 fn lapse(chain: &mut Chain<'_, StepState>, step: &StepRow, tried: &AttemptRow, next: Option<&AttemptRow>) {
     let claimed_at = match next {
         Some(next) => next.claimed_at,
@@ -173,7 +175,7 @@ fn lapse(chain: &mut Chain<'_, StepState>, step: &StepRow, tried: &AttemptRow, n
     };
     let noticed_at = claimed_at.filter(|_| tried.silent).unwrap_or(tried.ended_at);
     let is_over = match next {
-        // A person acts on what has failed.
+        // Operators act on failed steps.
         Some(next) => next.fence < 0 && next.outcome != 'x',
         None => matches!(step.letter, 'e' | 'm' | 'c'),
     };
@@ -181,7 +183,7 @@ fn lapse(chain: &mut Chain<'_, StepState>, step: &StepRow, tried: &AttemptRow, n
     chain.leap(to, noticed_at, Some(tried));
 }
 
-/// A step that nobody had could be claimed before a person did something to it, or to its task: its row still says since when.
+/// An unclaimed step was ready before an operator changed it or its task: its row still has the time.
 fn was_ready(chain: &mut Chain<'_, StepState>, step: &StepRow, before: Option<&AttemptRow>, until: OffsetDateTime) {
     let ready_at = match before {
         Some(before) if matches!(before.outcome, 'g' | 'y') => Some(before.ended_at),
@@ -195,10 +197,10 @@ fn was_ready(chain: &mut Chain<'_, StepState>, step: &StepRow, before: Option<&A
     }
 }
 
-/// Where the step is now, as far as its attempts have not brought it there.
+/// Moves the step to its current state, if its attempts have not done so.
 fn arrive(chain: &mut Chain<'_, StepState>, task: &TaskRow, step: &StepRow) {
     use StepState::*;
-    let under_way = AttemptRow {
+    let current = AttemptRow {
         outcome: 'i',
         fence: 0,
         attempt: step.attempt,
@@ -218,7 +220,7 @@ fn arrive(chain: &mut Chain<'_, StepState>, task: &TaskRow, step: &StepRow) {
         'r' => chain.go(Enqueued, ready_at, None),
         'i' => {
             chain.go(Enqueued, ready_at, None);
-            chain.go(InProgress, step.since, Some(&under_way));
+            chain.go(InProgress, step.since, Some(&current));
         }
         'w' => {
             if let Some(due_at) = step.due_at.filter(|due_at| *due_at <= task.read_at) {
@@ -236,7 +238,7 @@ fn arrive(chain: &mut Chain<'_, StepState>, task: &TaskRow, step: &StepRow) {
     }
 }
 
-/// Where a task was whenever something became of its steps, and where it ended.
+/// The states of a task after every transition of its steps, and its end.
 fn of_task(task: &TaskRow, steps: &[StepRow], moves: &[Transition]) -> Vec<Transition> {
     let mut chain: Chain<'_, TaskState> = Chain::new(task, None);
     chain.push(TaskState::Pending, task.created_at, None);
@@ -244,8 +246,8 @@ fn of_task(task: &TaskRow, steps: &[StepRow], moves: &[Transition]) -> Vec<Trans
         steps.iter().map(|step| (step.ordinal as u32 + 1, step.spared)).collect();
     let mut counts = StepCounts::default();
     let mut cancelled = 0;
-    for moment in moves.chunk_by(|one, other| one.id.micros == other.id.micros) {
-        for one in moment {
+    for simultaneous in moves.chunk_by(|one, other| one.id.micros == other.id.micros) {
+        for one in simultaneous {
             let Some(to) = StepState::named(one.to) else { continue };
             let spared = spared.get(&one.id.place).copied().unwrap_or_default();
             cancelled += i32::from(to == StepState::Cancelled);
@@ -255,13 +257,13 @@ fn of_task(task: &TaskRow, steps: &[StepRow], moves: &[Transition]) -> Vec<Trans
                 Some(from) => counts.shift(from, to, spared),
             }
         }
-        let time = moment[0].id.time();
+        let time = simultaneous[0].id.time();
         let is_over = counts.complete + counts.dropped == counts.total;
-        // What is left was cancelled, and yet something became of the task after that.
+        // Steps were cancelled, and the task continued after that.
         let went_on = cancelled > 0 && task.ended_at.is_none_or(|at| at > time);
         let now = match () {
             () if counts.failed > 0 && counts.in_progress == 0 => TaskState::Error,
-            // How it ended is said by its own row.
+            // The row of the task has its final state.
             () if is_over && task.ended.is_some() && !went_on => continue,
             // It took too long, and was resumed later.
             () if is_over && went_on => TaskState::Error,
@@ -277,7 +279,7 @@ fn of_task(task: &TaskRow, steps: &[StepRow], moves: &[Transition]) -> Vec<Trans
 
 impl Chain<'_, TaskState> {
     fn reach(&mut self, to: TaskState, time: OffsetDateTime) {
-        let way = self.at.map_or_else(|| vec![to], |from| from.led(to));
+        let way = self.at.map_or_else(|| vec![to], |from| from.path_by_operator(to));
         way.into_iter().for_each(|to| self.push(to, time, None));
     }
 }

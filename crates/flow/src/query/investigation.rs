@@ -1,4 +1,4 @@
-//! The list of what somebody has to look into: tasks that took too long, and steps that used up their attempts.
+//! Dead-letter entries: tasks that exceeded a time limit and steps that failed permanently, for an operator to investigate.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -10,71 +10,71 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::flow::Flow;
-use crate::query::list::LOOKED_MAX;
-use crate::response_size::ANSWER_BYTES_MAX;
+use crate::query::list::SCANNED_MAX;
+use crate::response_size::RESPONSE_BYTES_MAX;
 use crate::template::NAME_MAX;
 
-/// Some of what has to be looked into, newest first.
+/// A page of dead-letter entries, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Investigations)]
 pub struct InvestigationPage {
-    /// These.
+    /// The entries of this page.
     pub entries: Vec<Investigation>,
-    /// What to present as `before` for the next page; none: there are no more. A page may be short, or empty, although there are more.
+    /// The `before` of the next page; none if this is the last. A page may be short or empty although there are more.
     pub next: Option<i64>,
 }
 
-/// Entries that one answer has at most.
+/// The most entries of a page.
 const ENTRIES_MAX: usize = 1_000;
 
-/// Something that somebody has to look into.
+/// A dead-letter entry.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Investigation {
-    /// Its number.
+    /// The id of the entry.
     pub id: i64,
-    /// The task that it is about.
+    /// The task.
     #[schema(value_type = String, format = "uuid")]
     pub task_uuid: Uuid,
-    /// Its namespace,
+    /// The namespace of the template.
     pub namespace: String,
-    /// template,
+    /// The name of the template.
     pub name: String,
-    /// and version.
+    /// The version of the template.
     pub version: String,
-    /// The step that it is about, if it is about one.
+    /// The step, if the entry concerns one.
     pub step: Option<String>,
     /// `retries_exhausted`, `not_retryable`, `part_failed`, `max_duration`, or `too_long_` and a state.
     pub reason: String,
-    /// How the task stood then.
+    /// The status of the task at that time.
     #[schema(value_type = Value)]
     pub snapshot: Box<RawValue>,
-    /// Since when it is on the list.
+    /// When the entry was created.
     #[serde(with = "time::serde::rfc3339")]
     #[schema(value_type = String, format = "date-time")]
     pub created_at: OffsetDateTime,
-    /// What became of it; `None`: nobody has dealt with it.
+    /// The resolution; none while the entry is open.
     pub resolution: Option<Resolution>,
-    /// Who said so,
+    /// The operator who resolved it.
     pub resolved_by: Option<String>,
-    /// and what else.
+    /// The operator's notes.
     pub notes: Option<String>,
-    /// And when.
+    /// When it was resolved.
     #[serde(with = "time::serde::rfc3339::option")]
     #[schema(value_type = Option<String>, format = "date-time")]
     pub resolved_at: Option<OffsetDateTime>,
 }
 
-/// What became of something that had to be looked into.
+/// The resolution of a dead-letter entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Resolution {
-    /// Somebody dealt with it.
+    /// Resolved by other means.
     ManuallyResolved,
-    /// Nothing can be done about it.
+    /// It cannot be resolved.
     PermanentlyFailed,
-    /// It is not wanted any more.
+    /// No longer wanted.
     Cancelled,
-    /// It was tried again.
+    /// Retried.
     Retried,
 }
 
@@ -91,46 +91,46 @@ impl Resolution {
     }
 }
 
-/// Which entries. Everything that is not given is not asked.
+/// Selects entries. Fields that are not given match everything.
 #[derive(Debug, Clone, Default)]
 pub struct InvestigationFilter {
     /// Of tasks in this namespace.
     pub namespace: Option<String>,
     /// Of this task.
     pub task: Option<Uuid>,
-    /// For this reason.
+    /// With this reason.
     pub reason: Option<String>,
-    /// Those that nobody has dealt with, or the others.
+    /// Only open entries, or only resolved ones.
     pub open: Option<bool>,
-    /// Those that came before this one.
+    /// Entries older than this one.
     pub before: Option<i64>,
 }
 
 impl Flow {
-    /// What has to be looked into, newest first. A page looks at ten thousand entries at most, and has no more than 16 MiB of snapshots, and one entry at least; one that is short because of that
-    /// says where to go on.
+    /// A page of dead-letter entries, newest first. A page scans at most ten thousand entries and has at most 16 MiB of
+    /// snapshots, and at least one entry. It may be short and still have a `next`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a limit that is not between 1 and 1 000; else the database's.
+    /// [`Error::Invalid`] for a limit not between 1 and 1 000; otherwise a database error.
     pub async fn investigations(&self, filter: &InvestigationFilter, limit: usize) -> Result<InvestigationPage> {
         if !(1..=ENTRIES_MAX).contains(&limit) {
-            return Err(Error::invalid("limit", format!("it is {limit}; it must be between 1 and {ENTRIES_MAX}")));
+            return Err(Error::invalid("limit", format!("must be between 1 and {ENTRIES_MAX}, got {limit}")));
         }
         self.entries(None, filter, limit).await
     }
 
-    /// One of them. `None`: there is none of that number.
+    /// An entry by its id. `None`: there is no such entry.
     ///
     /// # Errors
-    /// The database's.
+    /// A database error.
     pub async fn investigation(&self, id: i64) -> Result<Option<Investigation>> {
         Ok(self.entries(Some(id), &InvestigationFilter::default(), 1).await?.entries.pop())
     }
 
-    /// Says what became of it. What was said first stays. `None`: there is none of that number.
+    /// Resolves an entry. The first resolution is kept. `None`: there is no such entry.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for text that cannot be stored; else the database's.
+    /// [`Error::Invalid`] for text that cannot be stored; otherwise a database error.
     pub async fn close_investigation(
         &self,
         id: i64,
@@ -141,10 +141,10 @@ impl Flow {
         for (what, text) in [("resolved_by", Some(by)), ("notes", notes)] {
             let text = text.unwrap_or_default();
             if text.contains('\0') {
-                return Err(Error::invalid(what, "it contains a NUL character, which PostgreSQL cannot store"));
+                return Err(Error::invalid(what, "must not contain NUL characters"));
             }
             if text.chars().count() > 10 * NAME_MAX {
-                return Err(Error::invalid(what, format!("it has more than {} characters", 10 * NAME_MAX)));
+                return Err(Error::invalid(what, format!("at most {} characters are allowed", 10 * NAME_MAX)));
             }
         }
         let query = || {
@@ -156,9 +156,9 @@ impl Flow {
     }
 
     async fn entries(&self, id: Option<i64>, filter: &InvestigationFilter, limit: usize) -> Result<InvestigationPage> {
-        // What an index leads to is not looked for.
-        let straight = filter.namespace.is_none() && filter.reason.is_none() && filter.open != Some(false);
-        let looked_max = if straight { limit } else { LOOKED_MAX };
+        // With an index no scan is needed.
+        let by_index = filter.namespace.is_none() && filter.reason.is_none() && filter.open != Some(false);
+        let scan_max = if by_index { limit } else { SCANNED_MAX };
         let query = || {
             sqlx::query(&self.inner.sql.investigations)
                 .bind(id)
@@ -168,9 +168,9 @@ impl Flow {
                 .bind(filter.reason.as_deref())
                 .bind(filter.open)
                 .bind(limit as i64)
-                .bind(looked_max as i64)
-                .bind(ANSWER_BYTES_MAX as i64)
-                // A plan made while the tables were small would read them whole.
+                .bind(scan_max as i64)
+                .bind(RESPONSE_BYTES_MAX as i64)
+                // Plan for the current size of the tables: a plan cached while they were small would scan them.
                 .persistent(false)
         };
         let rows = self.inner.db.ask("read investigations", query).await?;
@@ -179,15 +179,15 @@ impl Flow {
         let entries: Vec<Investigation> =
             rows.iter().filter_map(|row| read(row).transpose()).collect::<sqlx::Result<_>>()?;
         let matched: Option<i64> = head.try_get("matched")?;
-        // Where the page has no room for all that fit, it goes on after its last; else after all that was looked at.
+        // If not all matches fit into the page, continue after its last entry, otherwise after the last one scanned.
         let full = entries.len() == limit || matched > Some(entries.len() as i64);
         let last = entries.last().filter(|_| full).map(|last| last.id).or(edge);
-        let next = last.filter(|last| looked_at == looked_max as i64 || Some(*last) > edge);
+        let next = last.filter(|last| looked_at == scan_max as i64 || Some(*last) > edge);
         Ok(InvestigationPage { entries, next })
     }
 }
 
-/// `None`: the row has none.
+/// `None`: the row has no entry.
 fn read(row: &PgRow) -> sqlx::Result<Option<Investigation>> {
     let Some(id) = row.try_get("id")? else { return Ok(None) };
     let snapshot =

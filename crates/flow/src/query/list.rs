@@ -1,7 +1,8 @@
-//! Lists of tasks, the newest first.
+//! Lists of tasks, newest first.
 //!
-//! A page is bounded work, whatever is asked for. What an index finds (a namespace, a state, a correlation, a rare tag, when it was made) leads straight to it; for the rest so many tasks are looked
-//! at and no more, and the page says where to go on. So a page may be short, or empty, although there are more.
+//! The work for a page is bounded. Filters with an index (namespace, state, correlation, rare tag, creation time) lead straight
+//! to the tasks. For other filters a page scans a limited number of tasks and says where to continue. So a page may be short or
+//! empty although more tasks match.
 
 use serde::{Deserialize, Serialize};
 use sqlx::Row;
@@ -16,78 +17,78 @@ use crate::query::task::TaskSummary;
 use crate::task::state::TaskState;
 use crate::task::status::StepCounts;
 
-/// The tasks of a page at most: each has its steps counted.
+/// The most tasks of a page: the steps of each are counted.
 pub const PAGE_MAX: usize = 100;
-/// Tasks that are looked at together where an index does not lead straight to them.
+/// Tasks that one statement scans if no index leads to them.
 const CHUNK: usize = 1_000;
-/// How often, for one page.
+/// The most such statements for one page.
 const CHUNKS_MAX: usize = 10;
-/// A tag that fewer of the first [`CHUNK`] tasks have, and fewer than [`LOOKED_MAX`] of all, is rare: its tasks are found by the index of tags, all of them. One that more of the first have fills
-/// a page within the chunks of that page.
+/// A tag is rare if fewer of the first [`CHUNK`] tasks have it, and fewer than [`SCANNED_MAX`] of all: then the tag index finds
+/// its tasks. A more frequent tag fills a page by scanning.
 const RARE: i64 = 20;
-/// Rows that one page looks at, of lists that a filter does not lead straight to.
-pub(crate) const LOOKED_MAX: usize = CHUNK * CHUNKS_MAX;
-/// How far the clock of who made a task's id may be from the database's.
+/// The most rows that one page scans.
+pub(crate) const SCANNED_MAX: usize = CHUNK * CHUNKS_MAX;
+/// The most that the clock of the server that created a task id may differ from the database's.
 const SKEW: Duration = Duration::hours(1);
 
-/// Which tasks; everything that is not given does not matter.
+/// Selects tasks. Fields that are not given match everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct TaskFilter {
-    /// In which namespace,
+    /// In this namespace.
     pub namespace: Option<String>,
-    /// of which template,
+    /// Of this template.
     pub name: Option<String>,
-    /// of which version of it,
+    /// Of this version of the template.
     pub version: Option<String>,
-    /// where they are now,
+    /// In this state.
     pub status: Option<TaskState>,
-    /// of which priority,
+    /// With this priority.
     pub priority: Option<i16>,
-    /// with which tag,
+    /// With this tag.
     pub tag: Option<String>,
-    /// what they belong to,
+    /// With this correlation id.
     pub correlation_id: Option<String>,
-    /// who wanted them,
+    /// Of this initiator.
     pub initiator: Option<String>,
-    /// made after
+    /// Created after this time.
     #[serde(with = "time::serde::rfc3339::option")]
     pub created_after: Option<OffsetDateTime>,
-    /// or before a time.
+    /// Created before this time.
     #[serde(with = "time::serde::rfc3339::option")]
     pub created_before: Option<OffsetDateTime>,
 }
 
-/// Some tasks, the newest first.
+/// A page of tasks, newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct TaskPage {
-    /// These.
+    /// The tasks of this page.
     pub tasks: Vec<TaskSummary>,
-    /// What to present for the next page; none: there are no more.
+    /// The `after` of the next page; none if this is the last.
     #[schema(value_type = Option<String>, format = "uuid")]
     pub next: Option<Uuid>,
 }
 
 impl Flow {
-    /// A task without its context and its steps. `None`: there is none.
+    /// A task without its context and steps. `None`: there is no such task.
     ///
     /// # Errors
-    /// The database's.
+    /// A database error.
     pub async fn summary(&self, task: Uuid) -> Result<Option<TaskSummary>> {
         Ok(self.inner.pick(&[task], &TaskFilter::default(), None).await?.pop())
     }
 
-    /// A page of tasks, the newest first: those after `after`, which is what the page before it said. It looks at ten thousand tasks at most; a page that is short because of that says
-    /// where to go on.
+    /// A page of tasks, newest first. `after` is the `next` of the previous page. A page scans at most ten thousand tasks, so it
+    /// may be short and still have a `next`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a limit that is not between 1 and [`PAGE_MAX`]; else the database's.
+    /// [`Error::Invalid`] for a limit not between 1 and [`PAGE_MAX`]; otherwise a database error.
     pub async fn tasks(&self, filter: &TaskFilter, after: Option<Uuid>, limit: usize) -> Result<TaskPage> {
         if !(1..=PAGE_MAX).contains(&limit) {
-            return Err(Error::invalid("limit", format!("it is {limit}; it must be between 1 and {PAGE_MAX}")));
+            return Err(Error::invalid("limit", format!("must be between 1 and {PAGE_MAX}, got {limit}")));
         }
         let chunk = if filter.is_found_by_index() { limit } else { CHUNK };
-        // Where an open task is says its steps, not its row.
+        // The state of an open task follows from its steps, not from its row.
         let open = filter.status.filter(|status| !status.is_terminal());
         let mut page = TaskPage { tasks: Vec::new(), next: after };
         let mut rare_tag = None;
@@ -114,17 +115,17 @@ impl Flow {
 }
 
 impl Inner {
-    /// Whether few of these tasks have a tag, and not too many of all.
+    /// Whether a tag is rare: see [`RARE`].
     async fn is_rare(&self, tag: &str, tasks: &[Uuid]) -> Result<bool> {
         let query =
-            || sqlx::query(&self.sql.count_tagged).bind(tasks).bind(tag).bind(LOOKED_MAX as i64).persistent(false);
+            || sqlx::query(&self.sql.count_tagged).bind(tasks).bind(tag).bind(SCANNED_MAX as i64).persistent(false);
         let rows = self.db.ask("count tagged tasks", query).await?;
         let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
         let (tagged, ever): (i64, i64) = (row.try_get("tagged")?, row.try_get("tagged_ever")?);
-        Ok(tagged < RARE && ever < LOOKED_MAX as i64)
+        Ok(tagged < RARE && ever < SCANNED_MAX as i64)
     }
 
-    /// Tasks that the filter may be about, the newest first; those with a tag, if it is rare.
+    /// Candidates for the filter, newest first; only those with the tag if it is rare.
     pub(crate) async fn find(
         &self,
         filter: &TaskFilter,
@@ -132,8 +133,8 @@ impl Inner {
         before: Option<Uuid>,
         limit: usize,
     ) -> Result<Vec<Uuid>> {
-        let newest = filter.created_before.map_or(Uuid::max(), |time| made_at(time.saturating_add(SKEW)));
-        let oldest = filter.created_after.map_or(Uuid::nil(), |time| made_at(time.saturating_sub(SKEW)));
+        let newest = filter.created_before.map_or(Uuid::max(), |time| first_id_at(time.saturating_add(SKEW)));
+        let oldest = filter.created_after.map_or(Uuid::nil(), |time| first_id_at(time.saturating_sub(SKEW)));
         let before = before.map_or(newest, |before| before.min(newest));
         let states = filter.letters();
         let query = || {
@@ -145,14 +146,14 @@ impl Inner {
                 .bind(oldest)
                 .bind(limit as i64)
                 .bind(rare_tag)
-                // Planned for the tables as they are: what is asked for is never twice the same.
+                // Plan for the current size of the tables; the parameters are different each time.
                 .persistent(false)
         };
         let rows = self.db.ask("find tasks", query).await?;
         Ok(rows.iter().map(|row| row.try_get("id")).collect::<sqlx::Result<_>>()?)
     }
 
-    /// Those of these tasks that the filter is about, as far as their rows say.
+    /// Those of the tasks that match the filter, as far as their rows tell.
     async fn pick(&self, tasks: &[Uuid], filter: &TaskFilter, limit: Option<usize>) -> Result<Vec<TaskSummary>> {
         if tasks.is_empty() {
             return Ok(Vec::new());
@@ -180,11 +181,11 @@ impl Inner {
 }
 
 impl TaskFilter {
-    /// Whether everything that is found is meant.
+    /// Whether `find` returns matching tasks only.
     fn is_found_by_index(&self) -> bool {
         let TaskFilter { name, version, priority, tag, initiator, .. } = self;
         let rest = [name, version, tag, initiator].iter().all(|text| text.is_none()) && priority.is_none();
-        // Of a correlation those in whatever state and namespace are found.
+        // The index on correlations knows neither state nor namespace.
         let whole = self.correlation_id.is_none() || self.namespace.is_none() && self.status.is_none();
         rest && whole && self.status.is_none_or(TaskState::is_terminal)
     }
@@ -201,13 +202,13 @@ impl TaskFilter {
     }
 }
 
-/// The first id that somebody could have made at that time.
-pub(crate) fn made_at(time: OffsetDateTime) -> Uuid {
+/// The smallest id that can be created at that time.
+pub(crate) fn first_id_at(time: OffsetDateTime) -> Uuid {
     let ms = (time.unix_timestamp_nanos() / 1_000_000).clamp(0, (1 << 48) - 1) as u128;
     Uuid::from_u128(ms << 80)
 }
 
-/// How many steps of a task are where.
+/// The number of steps of a task by state.
 pub(crate) fn counts(row: &PgRow) -> sqlx::Result<StepCounts> {
     let count = |column: &str| row.try_get::<i64, _>(column).map(|count| count as u32);
     Ok(StepCounts {
@@ -229,6 +230,6 @@ fn read(row: &PgRow) -> sqlx::Result<TaskSummary> {
         version: row.try_get("version")?,
         updated_at: row.try_get("updated_at")?,
         completed_at: row.try_get("task_ended_at")?,
-        ..TaskSummary::standing(row, row.try_get("id")?, row.try_get("task_state")?, &counts(row)?)?
+        ..TaskSummary::with_status(row, row.try_get("id")?, row.try_get("task_state")?, &counts(row)?)?
     })
 }

@@ -1,7 +1,7 @@
-//! Reading a task and its steps, as the API shows them.
+//! Reading a task and its steps.
 //!
-//! What changes is read by one statement, so that a task never contradicts its own steps; what never changes by another, and the template is remembered. Steps that have not come
-//! to be are not there.
+//! One statement reads everything that changes, so that a task never contradicts its steps. Another reads what never changes,
+//! and the template is cached. Steps that have not been created yet are not included.
 
 use std::sync::Arc;
 
@@ -18,45 +18,46 @@ use crate::catalog::Kept;
 use crate::error::{Error, Result};
 use crate::flow::{Flow, Inner};
 use crate::query::list::counts;
-use crate::response_size::ANSWER_BYTES_MAX;
+use crate::response_size::RESPONSE_BYTES_MAX;
 use crate::task::state::{StepState, TaskState};
 use crate::task::status::{ExecutionStatus, HealthStatus, RecommendedAction, StepCounts};
 use crate::template::{StepKind, Template};
 
-/// Steps of a task that one answer has at most.
+/// The most steps of a page.
 pub const STEP_PAGE_MAX: usize = 1_000;
 
 /// A task with its steps.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Task {
-    /// Everything but its context and its steps.
+    /// Everything but the context and the steps.
     #[serde(flatten)]
     pub summary: TaskSummary,
-    /// What the steps work on.
+    /// The input of the task.
     #[schema(value_type = Value)]
     pub context: Box<RawValue>,
-    /// Those that have come to be, in the order of the template: the first thousand, and no more than 16 MiB of results, errors, inputs and checkpoints.
+    /// The created steps, in the order of the template: the first thousand, with at most 16 MiB of results, errors, inputs and
+    /// checkpoints.
     pub steps: Vec<TaskStep>,
-    /// The name after which the list of its steps goes on; none: these are all.
+    /// The `after` for the next page of steps; absent if these are all.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = String)]
     pub steps_next: Option<String>,
 }
 
-/// Some steps of a task, in the order of the template.
+/// A page of the steps of a task, in the order of the template.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = TaskSteps)]
 pub struct StepPage {
-    /// These.
+    /// The steps of this page.
     pub steps: Vec<TaskStep>,
-    /// The name to present as `after` for the next page; none: there are no more.
+    /// The `after` of the next page; none if this is the last.
     pub next: Option<String>,
 }
 
-/// A task without its context and its steps.
+/// A task without its context and steps.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct TaskSummary {
-    /// What it is called.
+    /// The id of the task.
     #[schema(value_type = String, format = "uuid")]
     pub task_uuid: Uuid,
     /// The template,
@@ -65,75 +66,75 @@ pub struct TaskSummary {
     pub namespace: String,
     /// and its version.
     pub version: String,
-    /// Where it is.
+    /// The state of the task.
     pub status: TaskState,
     /// When it was submitted.
     #[serde(with = "rfc3339")]
     #[schema(value_type = String, format = DateTime)]
     pub created_at: OffsetDateTime,
-    /// When something last became of it.
+    /// When the task or a step last changed.
     #[serde(with = "rfc3339")]
     #[schema(value_type = String, format = DateTime)]
     pub updated_at: OffsetDateTime,
-    /// When it ended, however it did.
+    /// When the task ended, in any state.
     #[serde(with = "rfc3339::option")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub completed_at: Option<OffsetDateTime>,
-    /// Who wanted it.
+    /// The user or system that wanted the task.
     pub initiator: Option<String>,
-    /// From where.
+    /// The system that submitted the task.
     pub source_system: Option<String>,
-    /// Why.
+    /// Why the task was submitted.
     pub reason: Option<String>,
-    /// The steps of a task of a higher priority are claimed first.
+    /// Steps of tasks with a higher priority are claimed first.
     pub priority: i16,
-    /// By what to find it again.
+    /// Labels to find the task by.
     pub tags: Vec<String>,
-    /// What it belongs to.
+    /// Groups tasks that belong together.
     pub correlation_id: Option<String>,
-    /// And what that belongs to.
+    /// The correlation id of the parent.
     pub parent_correlation_id: Option<String>,
-    /// The steps that have come to be.
+    /// Steps created so far.
     pub total_steps: u32,
-    /// Those that have not begun or are to begin again, ready ones included.
+    /// Steps that have not started or wait for a retry, ready ones included.
     pub pending_steps: u32,
-    /// Those that workers have.
+    /// Steps that workers hold.
     pub in_progress_steps: u32,
-    /// Those that are done, or that somebody dealt with.
+    /// Steps that are complete or resolved manually.
     pub completed_steps: u32,
-    /// Those that failed for good.
+    /// Steps that failed permanently.
     pub failed_steps: u32,
-    /// Those that can be claimed.
+    /// Steps that can be claimed.
     pub ready_steps: u32,
-    /// How it stands.
+    /// What the task is doing.
     pub execution_status: ExecutionStatus,
-    /// What to do about it.
+    /// What an operator or worker should do.
     pub recommended_action: RecommendedAction,
-    /// How much of it is done.
+    /// The percentage of complete steps.
     pub completion_percentage: f64,
-    /// How worried to be.
+    /// Whether the task makes progress.
     pub health_status: HealthStatus,
 }
 
 /// A step of a task.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct TaskStep {
-    /// What it is called; a part of a batch has a number behind that.
+    /// The name of the step; that of a part of a batch ends with its number.
     pub name: String,
-    /// What kind of step.
+    /// The kind of step.
     #[serde(rename = "type")]
     pub kind: StepKind,
-    /// What carries it out.
+    /// The name of the handler.
     pub callable: String,
-    /// Where it is.
+    /// The state of the step.
     pub state: StepState,
-    /// How often it was tried, the attempt under way included.
+    /// The number of attempts, including a running one.
     pub attempts: u32,
-    /// How often it may be.
+    /// The most attempts.
     pub max_attempts: u32,
-    /// The names of the steps before it.
+    /// The names of the steps that it depends on.
     pub dependencies: Vec<String>,
-    /// When it could last be claimed.
+    /// When it last became ready.
     #[serde(with = "rfc3339::option")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub ready_at: Option<OffsetDateTime>,
@@ -145,37 +146,37 @@ pub struct TaskStep {
     #[serde(with = "rfc3339::option")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub ended_at: Option<OffsetDateTime>,
-    /// When it is next looked at: the next attempt, or the end of a lease.
+    /// When it is due next: the next attempt, or the end of its lease.
     #[serde(with = "rfc3339::option")]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub next_due_at: Option<OffsetDateTime>,
-    /// Who has it, or had it last.
+    /// The worker that holds it, or held it last.
     pub worker: Option<String>,
-    /// What a part of a batch works on.
+    /// The input of a part of a batch.
     #[schema(value_type = Option<Value>)]
     pub input: Option<Box<RawValue>>,
-    /// What came of it.
+    /// The result of the step.
     #[schema(value_type = Option<Value>)]
     pub result: Option<Box<RawValue>>,
-    /// How it last failed.
+    /// The error of the last failed attempt.
     #[schema(value_type = Option<Value>)]
     pub last_error: Option<Box<RawValue>>,
-    /// How far an attempt has come.
+    /// The last checkpoint.
     #[schema(value_type = Option<Value>)]
     pub checkpoint: Option<Box<RawValue>>,
 }
 
 impl Flow {
-    /// A task with its first steps. `None`: there is none.
+    /// A task with its first steps. `None`: there is no such task.
     ///
     /// # Errors
-    /// The database's.
+    /// A database error.
     pub async fn task(&self, task: Uuid) -> Result<Option<Task>> {
         let detail = async || {
             let query = || sqlx::query(&self.inner.sql.task_detail).bind(task);
             Ok(self.inner.db.ask("read a task", query).await?)
         };
-        // What does not change and what does: at once, and not one after the other.
+        // Both statements run concurrently.
         let (details, rows) = tokio::try_join!(detail(), self.inner.step_rows(task, START, STEP_PAGE_MAX, ALL))?;
         let (Some(detail), Some(head)) = (details.first(), rows.first()) else { return Ok(None) };
         let Some(kept) = self.inner.numbered(detail.try_get("template_id")?).await? else { return Ok(None) };
@@ -188,25 +189,25 @@ impl Flow {
             version: kept.template.version.clone(),
             updated_at: head.try_get("updated_at")?,
             completed_at: head.try_get("task_ended_at")?,
-            ..TaskSummary::standing(detail, task, &letter, &counts(head)?)?
+            ..TaskSummary::with_status(detail, task, &letter, &counts(head)?)?
         };
         let context = json(detail, "context")?.unwrap_or_else(|| RawValue::NULL.to_owned());
         Ok(Some(Task { summary, context, steps, steps_next }))
     }
 
-    /// A page of the steps of a task that have come to be: those after a step, by its name; the first if it is not given. It has no more than 16 MiB of results, errors, inputs and
-    /// checkpoints, and one step at least. `None`: there is no such task.
+    /// A page of the created steps of a task, after the step with this name or from the first. A page has at most 16 MiB of
+    /// results, errors, inputs and checkpoints, and at least one step. `None`: there is no such task.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a limit that is not between 1 and [`STEP_PAGE_MAX`], [`Error::NoStep`] for an unknown step name; else the database's.
+    /// [`Error::Invalid`] for a limit not between 1 and [`STEP_PAGE_MAX`], [`Error::NoStep`] for an unknown step name; otherwise a database error.
     pub async fn steps(&self, task: Uuid, after: Option<&str>, limit: usize) -> Result<Option<StepPage>> {
         if !(1..=STEP_PAGE_MAX).contains(&limit) {
-            return Err(Error::invalid("limit", format!("it is {limit}; it must be between 1 and {STEP_PAGE_MAX}")));
+            return Err(Error::invalid("limit", format!("must be between 1 and {STEP_PAGE_MAX}, got {limit}")));
         }
         let Some(kept) = self.inner.template_of(task).await? else { return Ok(None) };
         let after = match after {
             Some(name) => {
-                Place::of(&kept.template, name).ok_or_else(|| Error::NoStep { task, step: name.to_owned() })?
+                StepPosition::of(&kept.template, name).ok_or_else(|| Error::NoStep { task, step: name.to_owned() })?
             }
             None => START,
         };
@@ -214,35 +215,43 @@ impl Flow {
         Ok(if rows.is_empty() { None } else { Some(page(&rows, &kept.template)?) })
     }
 
-    /// A step of a task, by its name. `None`: there is none, or it has not come to be.
+    /// A step of a task by its name. `None`: there is no such step, or it has not been created yet.
     ///
     /// # Errors
-    /// The database's.
+    /// A database error.
     pub async fn step(&self, task: Uuid, name: &str) -> Result<Option<TaskStep>> {
-        let Some((kept, place)) = self.inner.placed(task, name).await? else { return Ok(None) };
-        // What comes before it, so that it is the first that is found; or another, if it is not there.
-        let before = Place { part: Some(place.part.unwrap_or_default().saturating_sub(1)), ..place };
-        let rows = self.inner.step_rows(task, before, 1, place.ordinals()).await?;
+        let Some((kept, position)) = self.inner.find_step(task, name).await? else { return Ok(None) };
+        // Starts right before the step, so that it comes first; another step comes first if it does not exist.
+        let before = StepPosition { part: Some(position.part.unwrap_or_default().saturating_sub(1)), ..position };
+        let rows = self.inner.step_rows(task, before, 1, position.ordinals()).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let found = (row.try_get::<Option<i32>, _>("slot")?, row.try_get("part")?);
-        let Some(state) = step_state(row)?.filter(|_| found == (Some(place.slot), place.part)) else { return Ok(None) };
+        let Some(state) = step_state(row)?.filter(|_| found == (Some(position.slot), position.part)) else {
+            return Ok(None);
+        };
         Ok(Some(step(row, state, &kept.template)?))
     }
 }
 
 impl Inner {
-    /// The rows of a task's steps after one, of those with these ordinals.
-    async fn step_rows(&self, task: Uuid, after: Place, limit: usize, ordinals: (i32, i32)) -> Result<Vec<PgRow>> {
+    /// The rows of the steps after one, within a range of ordinals.
+    async fn step_rows(
+        &self,
+        task: Uuid,
+        after: StepPosition,
+        limit: usize,
+        ordinals: (i32, i32),
+    ) -> Result<Vec<PgRow>> {
         let query = || {
             sqlx::query(&self.sql.task_steps)
                 .bind(task)
                 .bind(after.slot)
                 .bind(after.part.unwrap_or_default())
                 .bind(limit as i64)
-                .bind(ANSWER_BYTES_MAX as i64)
+                .bind(RESPONSE_BYTES_MAX as i64)
                 .bind(ordinals.0)
                 .bind(ordinals.1)
-                // A plan of when the tables were small would read them whole for each step.
+                // Plan for the current size of the tables: a plan cached while they were small would scan them per step.
                 .persistent(false)
         };
         Ok(self.db.ask("read steps", query).await?)
@@ -257,10 +266,10 @@ impl Inner {
         }
     }
 
-    /// The template of a task, and where its step of that name would be. `None`: there is no such task, or its template knows no such step.
-    pub(crate) async fn placed(&self, task: Uuid, name: &str) -> Result<Option<(Arc<Kept>, Place)>> {
+    /// The template of a task and the position of a step. `None`: there is no such task, or its template has no such step.
+    pub(crate) async fn find_step(&self, task: Uuid, name: &str) -> Result<Option<(Arc<Kept>, StepPosition)>> {
         let Some(kept) = self.template_of(task).await? else { return Ok(None) };
-        Ok(Place::of(&kept.template, name).map(|place| (kept, place)))
+        Ok(StepPosition::of(&kept.template, name).map(|position| (kept, position)))
     }
 }
 
@@ -277,38 +286,38 @@ fn page(rows: &[PgRow], template: &Template) -> Result<StepPage> {
     Ok(StepPage { steps, next })
 }
 
-/// Before the first step of a task.
-const START: Place = Place { slot: -1, part: None };
+/// Before the first step.
+const START: StepPosition = StepPosition { slot: -1, part: None };
 /// The ordinals of all steps of a task.
 const ALL: (i32, i32) = (0, i32::MAX);
 
-/// Where a step is: its definition, and which part of that.
+/// The position of a step: the index of its definition, and the number of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct StepPosition {
     pub(crate) slot: i32,
     pub(crate) part: Option<i32>,
 }
 
-impl Place {
-    /// Among which ordinals it is: a step and a first part have the place of their definition, other parts have later ones.
+impl StepPosition {
+    /// The range of its ordinal. A step and a first part have the index of their definition, other parts have later ones.
     pub(crate) fn ordinals(self) -> (i32, i32) {
         if self.part.unwrap_or(1) == 1 { (self.slot, self.slot) } else { ALL }
     }
 
-    fn of(template: &Template, name: &str) -> Option<Place> {
+    fn of(template: &Template, name: &str) -> Option<StepPosition> {
         let is_divided = |slot: &usize| template.steps[*slot].kind == StepKind::BatchWorker;
-        if let Some(slot) = template.place(name).filter(|slot| !is_divided(slot)) {
-            return Some(Place { slot: slot as i32, part: None });
+        if let Some(slot) = template.index_of(name).filter(|slot| !is_divided(slot)) {
+            return Some(StepPosition { slot: slot as i32, part: None });
         }
         let (name, part) = name.rsplit_once('_')?;
-        let slot = template.place(name).filter(is_divided)?;
-        Some(Place { slot: slot as i32, part: part.parse().ok() }).filter(|place| place.part.is_some())
+        let slot = template.index_of(name).filter(is_divided)?;
+        Some(StepPosition { slot: slot as i32, part: part.parse().ok() }).filter(|position| position.part.is_some())
     }
 }
 
 impl TaskSummary {
-    /// What a task is, from its detail, and how it stands, by the letter of its row and its steps. Its names and times are still missing.
-    pub(crate) fn standing(
+    /// A summary from the detail of a task, its state and the counts of its steps. Names and times are left empty.
+    pub(crate) fn with_status(
         detail: &PgRow,
         task_uuid: Uuid,
         letter: &str,
@@ -346,7 +355,7 @@ impl TaskSummary {
     }
 }
 
-/// The state of a task that has ended, by the letter of its row. `None`: it is open.
+/// The state of an ended task. `None`: it is open.
 pub(crate) fn task_state(letter: &str) -> Option<TaskState> {
     match letter {
         "c" => Some(TaskState::Complete),
@@ -357,13 +366,13 @@ pub(crate) fn task_state(letter: &str) -> Option<TaskState> {
     }
 }
 
-/// The state of a row's step. `None`: the row has none.
+/// The state of the step in a row. `None`: the row has no step.
 fn step_state(row: &PgRow) -> Result<Option<StepState>> {
     let Some(letter) = row.try_get::<Option<String>, _>("state")? else { return Ok(None) };
     Ok(Some(match letter.as_str() {
         "r" => StepState::Enqueued,
         "i" => StepState::InProgress,
-        // What waited for its next attempt can be claimed as soon as that is due.
+        // A step that waits for a retry is ready as soon as the retry is due.
         "w" if row.try_get("due")? => StepState::Enqueued,
         "w" => StepState::WaitingForRetry,
         "c" => StepState::Complete,
@@ -399,12 +408,12 @@ fn step(row: &PgRow, state: StepState, template: &Template) -> Result<TaskStep> 
     })
 }
 
-/// What a step is called: the name of its definition, and which part of that.
+/// The name of a step: that of its definition, with the number of a part.
 pub(crate) fn part_name(name: &str, part: Option<i32>) -> String {
     part.map_or_else(|| name.to_owned(), |part| format!("{name}_{part:03}"))
 }
 
-/// A column of JSON as it was written.
+/// A JSON column as text.
 pub(crate) fn json(row: &PgRow, column: &str) -> pg::Result<Option<Box<RawValue>>> {
     let text: Option<String> = row.try_get(column)?;
     Ok(text.map(RawValue::from_string).transpose().map_err(|error| sqlx::Error::Decode(error.into()))?)

@@ -1,4 +1,4 @@
-//! What became of a task and its steps, one move after the other, and how to go on from one of them.
+//! The transitions of a task and its steps, and continuing from one of them.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -18,51 +18,52 @@ use crate::query::history::{AttemptRow, StepRow, TaskRow, history};
 use crate::query::task::{part_name, task_state};
 use crate::task::state::{StepState, TaskState};
 
-/// How long before a move another one may have happened that is seen later: as long as a transaction may last.
+/// How much earlier than a known transition a new one may be dated: the longest duration of a transaction.
 const OVERLAP: Duration = Duration::seconds(10);
 
-/// A task or a step went from one public state to another.
+/// A change of the public state of a task or a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Transition {
-    /// Which one: later ones have higher ones, and what was told keeps its own. To be presented to go on from here.
+    /// Identifies the transition. Ids increase and are stable; send one to continue after it.
     #[schema(value_type = String)]
     pub id: TransitionId,
     /// The task.
     #[schema(value_type = String, format = "uuid")]
     pub task_uuid: Uuid,
-    /// The step; none: it is about the task itself.
+    /// The step; none for a transition of the task.
     pub step: Option<String>,
-    /// Where it was; none: it came to be.
+    /// The state before; none when it was created.
     pub from: Option<&'static str>,
-    /// Where it is since then.
+    /// The state after.
     pub to: &'static str,
-    /// When.
+    /// The time of the transition.
     #[serde(with = "rfc3339")]
     #[schema(value_type = String, format = DateTime)]
     pub at: OffsetDateTime,
-    /// The attempt that it was about.
+    /// The attempt that caused it.
     pub attempt: Option<u32>,
-    /// Whose.
+    /// The worker of the attempt.
     pub worker: Option<String>,
 }
 
-/// Which of a task's moves: in order of time, and of what follows from what where the time is the same.
+/// The id of a transition of a task. Ids are ordered by time, and by cause and effect within one time.
 ///
-/// It says beside that how many moves were known up to it, so that one that is seen later although it happened before is not missed: two are equal if they are the same move.
+/// It also holds the number of transitions known up to it, so that one that becomes visible later, although it is dated earlier,
+/// is not missed. This number does not take part in comparisons.
 #[derive(Debug, Clone, Copy)]
 pub struct TransitionId {
     pub(crate) micros: i64,
     phase: u8,
-    /// Zero for the task, else its step's number plus one.
+    /// Zero for the task, otherwise the ordinal of the step plus one.
     pub(crate) place: u32,
-    /// Which of the moves of that.
+    /// The number among the transitions of the same task or step.
     turn: u32,
-    /// How many are known up to this one.
+    /// The number of transitions known up to this one.
     pub(crate) nth: u32,
 }
 
 impl TransitionId {
-    /// The one after `last`, never before it.
+    /// The id after `last`, never before it.
     pub(crate) fn next(last: Option<TransitionId>, time: OffsetDateTime, phase: u8, place: u32) -> TransitionId {
         let micros = (time.unix_timestamp_nanos() / 1_000) as i64;
         match last {
@@ -103,10 +104,10 @@ impl Ord for TransitionId {
     }
 }
 
-/// A text that names no move.
+/// The text is not the id of a transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("it is not the id of a transition")]
-pub struct NotATransition;
+#[error("not the id of a transition")]
+pub struct InvalidTransitionId;
 
 impl fmt::Display for TransitionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -116,16 +117,16 @@ impl fmt::Display for TransitionId {
 }
 
 impl FromStr for TransitionId {
-    type Err = NotATransition;
+    type Err = InvalidTransitionId;
 
-    fn from_str(text: &str) -> Result<TransitionId, NotATransition> {
+    fn from_str(text: &str) -> Result<TransitionId, InvalidTransitionId> {
         let [micros, phase, place, turn, nth] = text.split('-').collect::<Vec<_>>()[..] else {
-            return Err(NotATransition);
+            return Err(InvalidTransitionId);
         };
-        let number = |text: &str| text.parse().map_err(|_| NotATransition);
+        let number = |text: &str| text.parse().map_err(|_| InvalidTransitionId);
         Ok(TransitionId {
-            micros: micros.parse().map_err(|_| NotATransition)?,
-            phase: phase.parse().map_err(|_| NotATransition)?,
+            micros: micros.parse().map_err(|_| InvalidTransitionId)?,
+            phase: phase.parse().map_err(|_| InvalidTransitionId)?,
             place: number(place)?,
             turn: number(turn)?,
             nth: number(nth)?,
@@ -139,7 +140,7 @@ impl Serialize for TransitionId {
     }
 }
 
-/// What a move is about.
+/// The state of a task or a step.
 pub(crate) enum Subject {
     Task(TaskState),
     Step(StepState),
@@ -165,7 +166,8 @@ impl Subject {
         }
     }
 
-    /// What comes first of what happens at one time: what has ended, what that means for the task, what becomes ready, what is begun with. `first`: it was made with its task.
+    /// The order within one time: ended steps, their effect on the task, steps that become ready, steps that start. `first`: the
+    /// step was created with its task.
     pub(crate) fn phase(&self, first: bool) -> u8 {
         match self {
             Subject::Task(TaskState::Pending | TaskState::Initializing) => 0,
@@ -180,19 +182,19 @@ impl Subject {
     }
 }
 
-/// The moves of a task, as they are known at one moment.
+/// The transitions of a task known at one time.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct TaskHistory {
     pub(crate) moves: Vec<Transition>,
     /// The task has ended.
     pub(crate) over: bool,
-    /// When the next move comes by the clock alone.
+    /// When the next transition happens without a write.
     pub(crate) next: Option<Duration>,
 }
 
-impl Known {
-    /// Reads them from the rows of `task_history`. `None`: there is no such task.
-    pub(crate) fn read(task: Uuid, rows: &[PgRow]) -> sqlx::Result<Option<Known>> {
+impl TaskHistory {
+    /// Builds it from the rows of `task_history`. `None`: there is no such task.
+    pub(crate) fn read(task: Uuid, rows: &[PgRow]) -> sqlx::Result<Option<TaskHistory>> {
         let Some(head) = rows.first() else { return Ok(None) };
         let row = TaskRow {
             id: task,
@@ -213,10 +215,10 @@ impl Known {
         }
         let due = steps.iter().filter(|step| step.letter == 'w').filter_map(|step| step.due_at);
         let next = due.filter(|due| *due > row.read_at).min().map(|due| due - row.read_at);
-        Ok(Some(Known { moves: history(&row, &steps), over: row.ended.is_some(), next }))
+        Ok(Some(TaskHistory { moves: history(&row, &steps), over: row.ended.is_some(), next }))
     }
 
-    /// What came after a move. If one was seen since that happened before it, everything shortly before it comes again.
+    /// The transitions after one. If an earlier-dated one became visible since, those shortly before it are repeated.
     pub(crate) fn after(&self, seen: Option<&TransitionId>) -> &[Transition] {
         let Some(seen) = seen else { return &self.moves };
         let known = self.moves.partition_point(|one| one.id <= *seen);
@@ -261,25 +263,25 @@ fn letter(row: &PgRow, column: &str) -> sqlx::Result<char> {
     Ok(row.try_get::<&str, _>(column)?.chars().next().unwrap_or_default())
 }
 
-/// Transitions that one page has at most.
+/// The most transitions of a page.
 const TRANSITIONS_MAX: usize = 1_000;
 
-/// Some of what became of a task and its steps, in order.
+/// A page of transitions, in order.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Transitions)]
 pub struct TransitionPage {
-    /// These.
+    /// The transitions of this page.
     pub transitions: Vec<Transition>,
-    /// What to present as `after` for the next page; none: there are no more so far.
+    /// The `after` of the next page; none if there are no more so far.
     #[schema(value_type = Option<String>)]
     pub next: Option<TransitionId>,
 }
 
 impl Flow {
-    /// A page of what became of a task and its steps after a transition (`None`: from the beginning). `None`: there is no such task.
+    /// A page of the transitions of a task and its steps after one (`None`: from the first). `None`: there is no such task.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a limit that is not between 1 and 1 000; else the database's.
+    /// [`Error::Invalid`] for a limit not between 1 and 1 000; otherwise a database error.
     pub async fn transitions_after(
         &self,
         task: Uuid,
@@ -287,7 +289,7 @@ impl Flow {
         limit: usize,
     ) -> Result<Option<TransitionPage>> {
         if !(1..=TRANSITIONS_MAX).contains(&limit) {
-            return Err(Error::invalid("limit", format!("it is {limit}; it must be between 1 and {TRANSITIONS_MAX}")));
+            return Err(Error::invalid("limit", format!("must be between 1 and {TRANSITIONS_MAX}, got {limit}")));
         }
         let Some(known) = self.known(task).await? else { return Ok(None) };
         let rest = known.after(after);
@@ -296,18 +298,18 @@ impl Flow {
         Ok(Some(TransitionPage { transitions, next }))
     }
 
-    /// Everything that became of a task and its steps, in order. `None`: there is no such task.
+    /// All transitions of a task and its steps, in order. `None`: there is no such task.
     ///
     /// # Errors
-    /// The database's.
+    /// A database error.
     pub async fn transitions(&self, task: Uuid) -> Result<Option<Vec<Transition>>> {
         Ok(self.known(task).await?.map(|known| known.moves))
     }
 
-    async fn known(&self, task: Uuid) -> Result<Option<Known>> {
+    async fn known(&self, task: Uuid) -> Result<Option<TaskHistory>> {
         let query = || sqlx::query(&self.inner.sql.task_history).bind(task);
         let rows = self.inner.db.ask("read a history", query).await?;
-        Ok(Known::read(task, &rows)?)
+        Ok(TaskHistory::read(task, &rows)?)
     }
 }
 
@@ -315,7 +317,7 @@ impl Flow {
 mod tests {
     use super::*;
 
-    fn known(times: &[i64]) -> Known {
+    fn known(times: &[i64]) -> TaskHistory {
         let mut moves = Vec::new();
         for (place, seconds) in times.iter().enumerate() {
             let time = OffsetDateTime::UNIX_EPOCH + Duration::seconds(*seconds);
@@ -324,12 +326,13 @@ mod tests {
             let (task_uuid, at) = (Uuid::nil(), id.time());
             moves.push(Transition { id, task_uuid, step: None, from: None, to: "x", at, attempt: None, worker: None });
         }
-        Known { moves, over: false, next: None }
+        TaskHistory { moves, over: false, next: None }
     }
 
-    /// Going on from a move answers what came after it; if something before it was seen later, that comes, and what was told shortly before it may come again.
+    /// Continuing from a transition returns those after it. A transition that became visible later is included, and those shortly
+    /// before may be repeated.
     #[test]
-    fn going_on_misses_nothing() {
+    fn continuing_misses_no_transition() {
         let before = known(&[100, 200, 300]);
         assert_eq!(before.after(None).len(), 3);
         let seen = before.moves[1].id;
@@ -339,18 +342,18 @@ mod tests {
         for (one, like) in [(0, 0), (2, 1), (3, 2)] {
             late.moves[one].id.place = before.moves[like].id.place;
         }
-        assert_eq!(late.after(Some(&seen)), &late.moves[1..], "the late one is among them, the old one is not");
+        assert_eq!(late.after(Some(&seen)), &late.moves[1..], "includes the late one, and not the old one");
     }
 
-    /// An id comes back as it was written, and nothing else is one.
+    /// An id survives a round trip, and other texts are rejected.
     #[test]
-    fn an_id_is_what_was_written() {
+    fn ids_survive_a_round_trip() {
         let first = TransitionId::next(None, OffsetDateTime::UNIX_EPOCH, 3, 4);
         let second = TransitionId::next(Some(first), OffsetDateTime::UNIX_EPOCH, 1, 4);
         assert!(first < second, "never before the one before it");
         assert_eq!(second.to_string().parse(), Ok(second));
         for wrong in ["", "1", "1-2-3-4", "1-2-3-4-x", "1-2-3-4-5-6", "-1-2-3-4-5"] {
-            assert_eq!(wrong.parse::<TransitionId>(), Err(NotATransition), "{wrong}");
+            assert_eq!(wrong.parse::<TransitionId>(), Err(InvalidTransitionId), "{wrong}");
         }
     }
 }

@@ -12,8 +12,8 @@ use super::{Schedule, ScheduleFilter, Scheduled};
 use crate::error::{Error, Result};
 use crate::flow::Inner;
 use crate::json::Json;
-use crate::query::list::LOOKED_MAX;
-use crate::response_size::ANSWER_BYTES_MAX;
+use crate::query::list::SCANNED_MAX;
+use crate::response_size::RESPONSE_BYTES_MAX;
 
 /// How often a change is begun again because somebody else was faster.
 const CHANGES_MAX: usize = 100;
@@ -115,7 +115,7 @@ impl Inner {
         limit: u32,
     ) -> Result<(OffsetDateTime, Vec<Standing>, Option<Uuid>)> {
         let straight = filter.namespace.is_none() && filter.template.is_none() && filter.paused.is_none();
-        let looked_max = if straight { i64::from(limit) } else { LOOKED_MAX as i64 };
+        let looked_max = if straight { i64::from(limit) } else { SCANNED_MAX as i64 };
         let query = || {
             sqlx::query(&self.sql.find_schedules)
                 .bind(&filter.namespace)
@@ -125,7 +125,7 @@ impl Inner {
                 .bind(filter.after)
                 .bind(i64::from(limit))
                 .bind(looked_max)
-                .bind(ANSWER_BYTES_MAX as i64)
+                .bind(RESPONSE_BYTES_MAX as i64)
                 // A plan made while the tables were small would read them whole.
                 .persistent(false)
         };

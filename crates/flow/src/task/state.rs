@@ -1,8 +1,8 @@
-//! The states of tasks and steps as people see them, and the moves between them.
+//! The public states of tasks and steps, and the transitions between them.
 //!
-//! What is stored knows fewer states: a step row is waiting, due, leased or done, and a task is open or not. The names here are what the API and the history speak; which of them
-//! a task is in is read from its steps. Some are passed within one transaction and can never be observed: [`StepState::passed`] says which, so that a history is complete all
-//! the same.
+//! The tables have fewer states. The API and the history use the names here; the state of an open task follows from its steps.
+//! Some states are passed within one transaction and cannot be observed: [`StepState::path`] lists them, so that the history is
+//! complete.
 
 use std::borrow::Cow;
 
@@ -21,21 +21,21 @@ macro_rules! states {
         }
 
         impl $name {
-            /// All of them.
+            /// All states.
             pub const ALL: &'static [$name] = &[$($name::$state),*];
 
-            /// The name that the API uses.
+            /// The name in the API.
             pub fn name(self) -> &'static str {
                 match self { $($name::$state => $text),* }
             }
 
-            /// The state of that name.
+            /// The state with that name.
             pub fn named(name: &str) -> Option<$name> {
                 Self::ALL.iter().copied().find(|state| state.name() == name)
             }
         }
 
-        // The names as they are written: a derived schema would know those of the variants.
+        // Not derived: the schema has to list the public names, not those of the variants.
         impl PartialSchema for $name {
             fn schema() -> RefOr<Schema> {
                 web::text("The public name of a state").enum_values(Some([$($text),*])).build().into()
@@ -57,77 +57,77 @@ macro_rules! states {
 }
 
 states! {
-    /// Where a task is.
+    /// The state of a task.
     TaskState {
-        /// It was submitted.
+        /// Submitted.
         Pending = "pending",
-        /// Its steps are being made.
+        /// Its steps are being created.
         Initializing = "initializing",
-        /// Steps are ready, and nobody has them.
+        /// Steps are ready, and none is in progress.
         EnqueuingSteps = "enqueuing_steps",
-        /// Somebody works on a step.
+        /// A worker holds a step.
         StepsInProcess = "steps_in_process",
-        /// A result has come in.
+        /// A result has arrived.
         EvaluatingResults = "evaluating_results",
-        /// Nothing is ready and nothing is under way.
+        /// No step is ready or in progress.
         WaitingForDependencies = "waiting_for_dependencies",
-        /// A step failed, and its next attempt is not due yet.
+        /// A step failed, and its retry is not due yet.
         WaitingForRetry = "waiting_for_retry",
-        /// A step failed for good.
+        /// A step failed permanently.
         BlockedByFailures = "blocked_by_failures",
-        /// Every step is done.
+        /// All steps are complete.
         Complete = "complete",
-        /// It ended because a step failed for good, or because it took too long.
+        /// Ended because a step failed permanently or a time limit was exceeded.
         Error = "error",
-        /// Somebody cancelled it.
+        /// Cancelled by an operator.
         Cancelled = "cancelled",
-        /// Somebody dealt with it by other means.
+        /// Resolved by an operator by other means.
         ResolvedManually = "resolved_manually",
     }
 }
 
 states! {
-    /// Where a step is.
+    /// The state of a step.
     StepState {
-        /// It waits for its parents, or its turn has not come.
+        /// Waits for its dependencies.
         Pending = "pending",
-        /// It is ready, and nobody has it.
+        /// Ready, and not claimed.
         Enqueued = "enqueued",
-        /// A worker has it.
+        /// A worker holds it.
         InProgress = "in_progress",
-        /// Its result has come in.
+        /// Its result has arrived.
         EnqueuedForOrchestration = "enqueued_for_orchestration",
-        /// Its failure has come in.
+        /// Its failure has arrived.
         EnqueuedAsErrorForOrchestration = "enqueued_as_error_for_orchestration",
-        /// It failed, and its next attempt is not due yet.
+        /// It failed, and its retry is not due yet.
         WaitingForRetry = "waiting_for_retry",
-        /// It is done.
+        /// Complete.
         Complete = "complete",
-        /// It failed for good.
+        /// Failed permanently.
         Error = "error",
-        /// Its task was cancelled.
+        /// Cancelled with its task.
         Cancelled = "cancelled",
-        /// Somebody dealt with it by other means.
+        /// Resolved by an operator by other means.
         ResolvedManually = "resolved_manually",
     }
 }
 
-/// Who moves something.
+/// Who causes a transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// The engine.
     Engine,
-    /// A person, by one of the manual operations.
+    /// An operator, by a manual operation.
     Operator,
 }
 
 impl TaskState {
-    /// Whether nothing more happens by itself.
+    /// Whether the engine does not leave this state.
     pub fn is_terminal(self) -> bool {
         matches!(self, TaskState::Complete | TaskState::Error | TaskState::Cancelled | TaskState::ResolvedManually)
     }
 
-    /// Whether a task may go from here to there in one move.
+    /// Whether a task may change from this state to that in one transition.
     pub fn may_become(self, to: TaskState, by: By) -> bool {
         use TaskState::*;
         match (self, to) {
@@ -141,17 +141,17 @@ impl TaskState {
             | (BlockedByFailures, Error) => true,
             (_, ResolvedManually) => by == By::Operator && self != ResolvedManually,
             (_, Cancelled) => by == By::Operator && !self.is_terminal(),
-            // A step was given another chance, or dealt with: its task goes on.
+            // A failed step was reset or resolved: its task continues.
             (Error, EnqueuingSteps | WaitingForDependencies | EvaluatingResults) => by == By::Operator,
             _ => false,
         }
     }
 
-    /// The states on the way from here to there, by the engine alone: the last is `to`. Empty if there is no way, or none to go.
-    pub fn passed(self, to: TaskState) -> Vec<TaskState> {
+    /// The states that the engine passes from this state to that; the last is `to`. Empty if there is no path or nothing to do.
+    pub fn path(self, to: TaskState) -> Vec<TaskState> {
         let way = |to| shortest(Self::ALL, self, to, |from: TaskState, to| from.may_become(to, By::Engine));
         match way(TaskState::BlockedByFailures) {
-            // What was under way failed; a task with nothing under way took too long.
+            // A step in progress failed. A task without steps in progress exceeded a time limit.
             mut blocked if to == TaskState::Error && self != TaskState::EnqueuingSteps && !blocked.is_empty() => {
                 blocked.push(to);
                 blocked
@@ -160,9 +160,9 @@ impl TaskState {
         }
     }
 
-    /// The same where a person may have had a hand in it.
-    pub(crate) fn led(self, to: TaskState) -> Vec<TaskState> {
-        match self.passed(to) {
+    /// The same, if an operator may have been involved.
+    pub(crate) fn path_by_operator(self, to: TaskState) -> Vec<TaskState> {
+        match self.path(to) {
             none if none.is_empty() => shortest(Self::ALL, self, to, |from, to| from.may_become(to, By::Operator)),
             way => way,
         }
@@ -170,12 +170,12 @@ impl TaskState {
 }
 
 impl StepState {
-    /// Whether nothing more happens by itself.
+    /// Whether the engine does not leave this state.
     pub fn is_terminal(self) -> bool {
         matches!(self, StepState::Complete | StepState::Error | StepState::Cancelled | StepState::ResolvedManually)
     }
 
-    /// Whether a step may go from here to there in one move.
+    /// Whether a step may change from this state to that in one transition.
     pub fn may_become(self, to: StepState, by: By) -> bool {
         use StepState::*;
         match (self, to) {
@@ -194,9 +194,9 @@ impl StepState {
         }
     }
 
-    /// The states that a step passes when what a worker said of it takes it from here to there: the last is `to`. A worker that says nothing any more, because it died, takes it there
-    /// in one move.
-    pub fn passed(self, to: StepState) -> Vec<StepState> {
+    /// The states that a step passes when a report moves it from this state to that; the last is `to`. A step whose worker died
+    /// without a report changes in one transition.
+    pub fn path(self, to: StepState) -> Vec<StepState> {
         use StepState::*;
         match (self, to) {
             (InProgress, Complete) => vec![EnqueuedForOrchestration, Complete],
@@ -205,13 +205,13 @@ impl StepState {
         }
     }
 
-    /// The same where a person has taken it there.
-    pub(crate) fn led(self, to: StepState) -> Vec<StepState> {
+    /// The same for a manual operation.
+    pub(crate) fn path_by_operator(self, to: StepState) -> Vec<StepState> {
         shortest(Self::ALL, self, to, |from, to| from.may_become(to, By::Operator))
     }
 }
 
-/// The shortest way, without where it begins; of several the first in the order of the states.
+/// The shortest path without its start; of several the first in the order of the states.
 fn shortest<S: Copy + PartialEq>(all: &[S], from: S, to: S, may: impl Fn(S, S) -> bool) -> Vec<S> {
     let mut ways = vec![vec![from]];
     let mut seen = vec![from];
@@ -240,9 +240,9 @@ mod tests {
 
     use super::*;
 
-    /// Every name leads back to its state, and there are as many as the API promises.
+    /// Every state survives a round trip through its public name, and there are as many as the API documents.
     #[test]
-    fn names_are_the_public_ones() {
+    fn states_have_their_public_names() {
         assert_eq!((TaskState::ALL.len(), StepState::ALL.len()), (12, 10));
         for state in TaskState::ALL {
             assert_eq!(TaskState::named(state.name()), Some(*state));
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(TaskState::named("nonsense"), None);
     }
 
-    /// The engine never leaves a terminal state, and never resolves or cancels by itself.
+    /// The engine never leaves a terminal state, and never resolves or cancels.
     #[test]
     fn only_an_operator_leaves_a_terminal_state() {
         for from in TaskState::ALL {
@@ -263,7 +263,7 @@ mod tests {
                 let may = from.may_become(*to, By::Engine);
                 assert!(!may || !from.is_terminal(), "{from} to {to}");
                 assert!(!may || !matches!(to, TaskState::Cancelled | TaskState::ResolvedManually), "{from} to {to}");
-                assert!(!may || from.may_become(*to, By::Operator), "an operator may what the engine may");
+                assert!(!may || from.may_become(*to, By::Operator), "an operator may do what the engine may do");
                 assert!(from != to || !from.may_become(*to, By::Operator), "{from} stays");
             }
             assert_eq!(from.may_become(TaskState::Cancelled, By::Operator), !from.is_terminal(), "{from}");
@@ -274,44 +274,44 @@ mod tests {
                 assert!(from != to || !from.may_become(*to, By::Operator), "{from} stays");
             }
         }
-        assert!(StepState::Error.may_become(StepState::Pending, By::Operator), "it is reset");
-        assert!(!StepState::Complete.may_become(StepState::Pending, By::Operator), "what is done is done");
+        assert!(StepState::Error.may_become(StepState::Pending, By::Operator), "reset for retry");
+        assert!(!StepState::Complete.may_become(StepState::Pending, By::Operator), "a complete step is not reset");
     }
 
-    /// What a history shows of the usual lives, in full.
+    /// The complete paths of typical tasks and steps.
     #[test]
-    fn the_usual_lives_are_shown_in_full() {
+    fn typical_paths_are_complete() {
         let names = |states: Vec<TaskState>| states.into_iter().map(TaskState::name).collect::<Vec<_>>();
         use TaskState::*;
-        assert_eq!(names(Pending.passed(EnqueuingSteps)), ["initializing", "enqueuing_steps"]);
-        assert_eq!(names(Pending.passed(Complete)), ["initializing", "complete"], "a task without steps");
-        assert_eq!(names(StepsInProcess.passed(EnqueuingSteps)), ["evaluating_results", "enqueuing_steps"]);
-        assert_eq!(names(StepsInProcess.passed(Complete)), ["evaluating_results", "complete"]);
-        assert_eq!(names(StepsInProcess.passed(Error)), ["evaluating_results", "blocked_by_failures", "error"]);
-        assert_eq!(names(Complete.passed(Pending)), [""; 0], "there is no way");
+        assert_eq!(names(Pending.path(EnqueuingSteps)), ["initializing", "enqueuing_steps"]);
+        assert_eq!(names(Pending.path(Complete)), ["initializing", "complete"], "a task without steps");
+        assert_eq!(names(StepsInProcess.path(EnqueuingSteps)), ["evaluating_results", "enqueuing_steps"]);
+        assert_eq!(names(StepsInProcess.path(Complete)), ["evaluating_results", "complete"]);
+        assert_eq!(names(StepsInProcess.path(Error)), ["evaluating_results", "blocked_by_failures", "error"]);
+        assert_eq!(names(Complete.path(Pending)), [""; 0], "there is no path");
         let names = |states: Vec<StepState>| states.into_iter().map(StepState::name).collect::<Vec<_>>();
         use StepState as S;
-        assert_eq!(names(S::InProgress.passed(S::Complete)), ["enqueued_for_orchestration", "complete"]);
+        assert_eq!(names(S::InProgress.path(S::Complete)), ["enqueued_for_orchestration", "complete"]);
         let failed = ["enqueued_as_error_for_orchestration", "waiting_for_retry"];
-        assert_eq!(names(S::InProgress.passed(S::WaitingForRetry)), failed);
-        assert_eq!(names(S::WaitingForRetry.passed(S::Enqueued)), ["pending", "enqueued"]);
-        assert_eq!(names(S::Pending.passed(S::Pending)), [""; 0], "there is none to go");
+        assert_eq!(names(S::InProgress.path(S::WaitingForRetry)), failed);
+        assert_eq!(names(S::WaitingForRetry.path(S::Enqueued)), ["pending", "enqueued"]);
+        assert_eq!(names(S::Pending.path(S::Pending)), [""; 0], "nothing to do");
     }
 
     proptest! {
-        /// Whatever way is shown, each of its moves is legal, and it ends where it should.
+        /// Every transition of every path is legal, and the path ends at its target.
         #[test]
-        fn every_way_is_legal(from in 0..12_usize, to in 0..12_usize) {
+        fn every_path_is_legal(from in 0..12_usize, to in 0..12_usize) {
             let (from, to) = (TaskState::ALL[from], TaskState::ALL[to]);
             let mut at = from;
-            for next in from.passed(to) {
+            for next in from.path(to) {
                 prop_assert!(at.may_become(next, By::Engine), "{at} to {next}");
                 at = next;
             }
             prop_assert!(at == to || at == from);
             if let (Some(from), Some(to)) = (StepState::named(from.name()), StepState::named(to.name())) {
                 let mut at = from;
-                for next in from.passed(to) {
+                for next in from.path(to) {
                     prop_assert!(at.may_become(next, By::Engine), "{at} to {next}");
                     at = next;
                 }

@@ -1,97 +1,97 @@
-//! How a task stands, from how many of its steps are where.
+//! The status of a task, computed from the number of its steps by state.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::task::state::{StepState, TaskState};
 
-/// How many steps of a task are where.
+/// The number of steps of a task by state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StepCounts {
-    /// All that exist.
+    /// All created steps.
     pub total: u32,
-    /// They wait for parents.
+    /// Waiting for dependencies.
     pub pending: u32,
-    /// They are ready, and nobody has them.
+    /// Ready, and not claimed.
     pub ready: u32,
-    /// Workers have them.
+    /// Held by workers.
     pub in_progress: u32,
-    /// They failed, and their next attempt is not due yet.
+    /// Failed, and the retry is not due yet.
     pub waiting_for_retry: u32,
-    /// They are done, or somebody dealt with them.
+    /// Complete, or resolved manually.
     pub complete: u32,
-    /// They failed for good, and nothing goes on without them.
+    /// Failed permanently, so that the task cannot continue.
     pub failed: u32,
-    /// They ended without being done: cancelled, or failed where that does not matter.
+    /// Ended without being complete: cancelled, or failed where the task continues anyway.
     pub dropped: u32,
 }
 
-/// How a task stands.
+/// What a task is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecutionStatus {
-    /// A step failed for good.
+    /// A step failed permanently.
     BlockedByFailures,
     /// A step can be claimed.
     HasReadySteps,
-    /// A worker has a step.
+    /// A worker holds a step.
     Processing,
-    /// Nothing is left to do.
+    /// All steps have ended.
     AllComplete,
-    /// Nothing can be done now.
+    /// No step is ready or in progress.
     WaitingForDependencies,
-    /// The task took longer than its template allows. What was left of it is cancelled; it can be resumed.
+    /// The task exceeded a time limit. Its open steps are cancelled; it can be resumed.
     TimedOut,
     /// An operator cancelled the task.
     Cancelled,
-    /// An operator dealt with the task by other means.
+    /// An operator resolved the task by other means.
     ResolvedManually,
 }
 
-/// What to do about it.
+/// What an operator or worker should do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RecommendedAction {
-    /// Look at what failed: reset it, or resolve it.
+    /// Reset or resolve the failed steps.
     HandleFailures,
-    /// Have workers for the steps that are ready.
+    /// Run workers for the ready steps.
     ExecuteReadySteps,
-    /// Wait for the workers.
+    /// Wait for the steps in progress.
     WaitForCompletion,
-    /// Nothing: it is over.
+    /// Nothing: the task has ended.
     FinalizeTask,
-    /// Wait for what the next step waits for.
+    /// Wait for dependencies or retries.
     WaitForDependencies,
 }
 
-/// How worried to be.
+/// Whether a task makes progress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HealthStatus {
-    /// Not at all.
+    /// It makes progress, or has ended well.
     Healthy,
-    /// Nothing goes on until somebody does something.
+    /// It needs an operator.
     Blocked,
-    /// A step failed and will be tried again.
+    /// A step failed and will be retried.
     Recovering,
-    /// An operator cancelled the task: it is not going to be done.
+    /// An operator cancelled the task.
     Cancelled,
 }
 
 impl StepCounts {
-    /// Counts a step in. `spared`: the rest goes on without it, should it have failed.
+    /// Adds a step. `spared`: the task continues if the step fails.
     pub(crate) fn add(&mut self, state: StepState, spared: bool) {
         self.total += 1;
-        *self.place(state, spared) += 1;
+        *self.count_of(state, spared) += 1;
     }
 
-    /// Counts a step where it is now, and not where it was.
+    /// Moves a step from one state to another.
     pub(crate) fn shift(&mut self, from: StepState, to: StepState, spared: bool) {
-        *self.place(from, spared) -= 1;
-        *self.place(to, spared) += 1;
+        *self.count_of(from, spared) -= 1;
+        *self.count_of(to, spared) += 1;
     }
 
-    fn place(&mut self, state: StepState, spared: bool) -> &mut u32 {
+    fn count_of(&mut self, state: StepState, spared: bool) -> &mut u32 {
         match state {
             StepState::Pending => &mut self.pending,
             StepState::Enqueued => &mut self.ready,
@@ -99,22 +99,23 @@ impl StepCounts {
             StepState::Complete | StepState::ResolvedManually => &mut self.complete,
             StepState::Error if !spared => &mut self.failed,
             StepState::Error | StepState::Cancelled => &mut self.dropped,
-            // What has come in is under way until it is settled, which is the same moment.
+            // These two states are passed within the transaction that ends the attempt.
             StepState::InProgress
             | StepState::EnqueuedForOrchestration
             | StepState::EnqueuedAsErrorForOrchestration => &mut self.in_progress,
         }
     }
 
-    /// How the task stands. `ended` is the state in which it ended; `None` while it is open. What comes first counts: a failure hides ready steps, ready steps hide what is under way.
+    /// What the task is doing. `ended` is the state in which it ended; `None` while it is open. By precedence: failures, ready
+    /// steps, steps in progress.
     ///
-    /// The end of a task is more than the sum of its steps: steps that were cancelled are over, but the task is not complete.
+    /// The final state of a task takes precedence over its steps: if all steps are cancelled, the task is not complete.
     pub fn execution_status(&self, ended: Option<TaskState>) -> ExecutionStatus {
         match ended {
             Some(TaskState::Complete) => return ExecutionStatus::AllComplete,
             Some(TaskState::Cancelled) => return ExecutionStatus::Cancelled,
             Some(TaskState::ResolvedManually) => return ExecutionStatus::ResolvedManually,
-            // An error without a failed step: the task took too long.
+            // An error without a failed step: a time limit was exceeded.
             Some(TaskState::Error) if self.failed == 0 => return ExecutionStatus::TimedOut,
             _ => {}
         }
@@ -131,7 +132,7 @@ impl StepCounts {
         }
     }
 
-    /// What to do about it.
+    /// What an operator or worker should do.
     pub fn recommended_action(&self, ended: Option<TaskState>) -> RecommendedAction {
         match self.execution_status(ended) {
             ExecutionStatus::BlockedByFailures | ExecutionStatus::TimedOut => RecommendedAction::HandleFailures,
@@ -144,7 +145,7 @@ impl StepCounts {
         }
     }
 
-    /// How worried to be.
+    /// Whether the task makes progress.
     pub fn health_status(&self, ended: Option<TaskState>) -> HealthStatus {
         match self.execution_status(ended) {
             ExecutionStatus::BlockedByFailures | ExecutionStatus::TimedOut => HealthStatus::Blocked,
@@ -155,7 +156,7 @@ impl StepCounts {
         }
     }
 
-    /// How much is done, in percent with two decimals; everything, if there is nothing to do.
+    /// The percentage of complete steps, with two decimals; 100 for a task without steps.
     pub fn completion_percentage(&self) -> f64 {
         if self.total == 0 {
             return 100.0;
@@ -163,7 +164,7 @@ impl StepCounts {
         (f64::from(self.complete) / f64::from(self.total) * 10_000.0).round() / 100.0
     }
 
-    /// The public state of a task that is not over.
+    /// The public state of an open task.
     pub fn open_state(&self) -> TaskState {
         match () {
             () if self.in_progress > 0 => TaskState::StepsInProcess,
@@ -181,9 +182,9 @@ mod tests {
 
     use super::*;
 
-    /// The precedence, line by line, with everything that comes later present as well.
+    /// Each status takes precedence over the later ones.
     #[test]
-    fn what_comes_first_counts() {
+    fn statuses_have_their_precedence() {
         let mut counts = StepCounts {
             total: 12,
             pending: 2,
@@ -207,9 +208,9 @@ mod tests {
         assert_eq!(StepCounts::default().completion_percentage(), 100.0);
     }
 
-    /// A step that is tried again is no failure, and a failure for good is not on its way to recovery.
+    /// A step that is retried is recovering; a permanent failure is blocked.
     #[test]
-    fn health_tells_recovery_from_failure() {
+    fn health_distinguishes_recovery_from_failure() {
         let retrying = StepCounts { total: 2, waiting_for_retry: 1, pending: 1, ..StepCounts::default() };
         assert_eq!(
             (retrying.health_status(None), retrying.open_state()),
@@ -222,9 +223,10 @@ mod tests {
         );
     }
 
-    /// The end of a task counts before its steps: cancelled steps are over, but not done, and a failure that an operator dealt with blocks nothing.
+    /// The final state of a task takes precedence over its steps: cancelled steps do not make it complete, and a failure that an
+    /// operator resolved does not block it.
     #[test]
-    fn the_end_of_a_task_counts_before_its_steps() {
+    fn the_final_state_takes_precedence_over_the_steps() {
         use ExecutionStatus::*;
         let cut_off = StepCounts { total: 2, dropped: 2, ..StepCounts::default() };
         let failed = StepCounts { total: 2, failed: 1, dropped: 1, ..StepCounts::default() };
@@ -250,9 +252,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the counts, the action answers the status, and an open task is in a state that is not terminal.
+        /// For all counts the action corresponds to the status, and an open task is not in a terminal state.
         #[test]
-        fn the_action_answers_the_status(ready in 0..3_u32, in_progress in 0..3_u32, retry in 0..3_u32, complete in 0..3_u32, failed in 0..3_u32, pending in 0..3_u32) {
+        fn the_action_corresponds_to_the_status(ready in 0..3_u32, in_progress in 0..3_u32, retry in 0..3_u32, complete in 0..3_u32, failed in 0..3_u32, pending in 0..3_u32) {
             let total = ready + in_progress + retry + complete + failed + pending;
             let counts = StepCounts { total, pending, ready, in_progress, waiting_for_retry: retry, complete, failed, dropped: 0 };
             prop_assert_eq!(counts.recommended_action(None) == RecommendedAction::HandleFailures, failed > 0);

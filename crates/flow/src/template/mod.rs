@@ -266,7 +266,7 @@ impl Template {
     }
 
     /// The index of a step.
-    pub(crate) fn place(&self, step: &str) -> Option<usize> {
+    pub(crate) fn index_of(&self, step: &str) -> Option<usize> {
         self.steps.iter().position(|definition| definition.name == step)
     }
 }

@@ -125,7 +125,7 @@ async fn what_cannot_be_done_is_in_the_report() {
         let report = flow.many(BulkRequest { preview, ..by_hand.clone() }).await;
         assert_eq!(of(&report), (2, 1, 1, 0), "{report:?}");
         assert_eq!((report.items[0].task_uuid, report.refused[0].task_uuid), (easy, strict));
-        assert!(report.refused[0].reason.starts_with("result: "), "{report:?}");
+        assert!(report.refused[0].reason.starts_with("invalid parameter `result`: "), "{report:?}");
     }
     assert_eq!((flow.standing(easy).await.0, flow.standing(strict).await.0), ("c".to_owned(), "o".to_owned()));
 }

@@ -73,7 +73,7 @@ impl fmt::Debug for Schema {
 
 /// Why a value was not accepted.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Unfit {
+pub(crate) enum SchemaError {
     /// It does not match the schema, or validating it is too expensive.
     Invalid(String),
     /// Too many validations are running; retry.
@@ -117,20 +117,20 @@ impl Schema {
     ///
     /// # Errors
     /// If it is invalid, too expensive to validate, or no slot became free in time.
-    pub(crate) async fn check(self: &Arc<Schema>, value: &Value) -> Result<(), Unfit> {
+    pub(crate) async fn check(self: &Arc<Schema>, value: &Value) -> Result<(), SchemaError> {
         let first = self.is_valid(value, ACCESSES_AT_ONCE);
         let valid = match first {
             Ok(valid) => Ok(valid),
             Err(Spent) => {
                 let (schema, value) = (self.clone(), value.clone());
-                apart(move || schema.is_valid(&value, ACCESSES_MAX)).await.ok_or(Unfit::Busy)?
+                apart(move || schema.is_valid(&value, ACCESSES_MAX)).await.ok_or(SchemaError::Busy)?
             }
         };
         match valid {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Unfit::Invalid(self.reasons(value))),
+            Ok(false) => Err(SchemaError::Invalid(self.reasons(value))),
             Err(Spent) => {
-                Err(Unfit::Invalid(format!("too expensive to validate: takes more than {ACCESSES_MAX} steps")))
+                Err(SchemaError::Invalid(format!("too expensive to validate: takes more than {ACCESSES_MAX} steps")))
             }
         }
     }

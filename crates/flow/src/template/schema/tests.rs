@@ -42,7 +42,7 @@ async fn every_keyword_accepts_and_rejects_as_specified() {
     ] {
         let schema = schema(keywords.clone());
         assert_eq!(schema.check(&good).await, Ok(()), "{keywords} {good}");
-        assert!(matches!(schema.check(&bad).await, Err(Unfit::Invalid(_))), "{keywords} {bad}");
+        assert!(matches!(schema.check(&bad).await, Err(SchemaError::Invalid(_))), "{keywords} {bad}");
     }
 }
 
@@ -51,7 +51,7 @@ async fn every_keyword_accepts_and_rejects_as_specified() {
 async fn reasons_are_short() {
     let schema = schema(json!({"items": {"type": "integer"}}));
     let reason_of = |error| match error {
-        Err(Unfit::Invalid(reason)) => reason,
+        Err(SchemaError::Invalid(reason)) => reason,
         other => panic!("{other:?}"),
     };
     assert_eq!(reason_of(schema.check(&json!([1, "a"])).await), "/1: \"a\" is not of type \"integer\"");
@@ -76,7 +76,11 @@ async fn expensive_validations_are_rejected() {
     for (number, (keywords, value)) in cases.into_iter().enumerate() {
         let began = Instant::now();
         let answer = schema(keywords).check(&value).await;
-        assert!(matches!(answer, Err(Unfit::Invalid(_))), "case {number}: {answer:?} after {:?}", began.elapsed());
+        assert!(
+            matches!(answer, Err(SchemaError::Invalid(_))),
+            "case {number}: {answer:?} after {:?}",
+            began.elapsed()
+        );
     }
 }
 
@@ -111,7 +115,7 @@ async fn the_stack_is_bounded() {
     let schema = schema(json!({"$defs": definitions, "$ref": "#/$defs/d0"}));
     let deep = (0..128).fold(json!(0), |inner, _| json!({"a": inner}));
     // How much stack this takes depends on the build; the test only checks that there is an answer.
-    assert_ne!(schema.check(&deep).await, Err(Unfit::Busy));
+    assert_ne!(schema.check(&deep).await, Err(SchemaError::Busy));
 }
 
 /// Patterns that need backtracking or compile to something too large are rejected at registration; usual ones are not.
