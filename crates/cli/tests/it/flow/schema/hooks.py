@@ -1,4 +1,4 @@
-"""Keeps the run short, and gives it a template to begin with."""
+"""Keeps the run short, and provides a template."""
 
 import os
 
@@ -7,7 +7,7 @@ import schemathesis
 TASK, FAILED, SPARE = (os.environ[f"REVEILLE_TEST_{name}"] for name in ("TASK", "FAILED", "SPARE"))
 ENTRY = int(os.environ["REVEILLE_TEST_ENTRY"])
 
-# A step that comes is nothing to hope for here, so nobody waits for long.
+# No step becomes ready here, so claims wait briefly.
 MOST_MILLIS = 20
 # Of what is made up, hardly anything is a template.
 TEMPLATE = {"name": "made", "namespace_name": "tests", "version": "1.0.0", "steps": [{"name": "a"}]}
