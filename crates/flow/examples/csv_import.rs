@@ -1,5 +1,5 @@
-//! A batch: a file is divided into parts that are read concurrently, and a report waits for all of them. The first worker dies; the
-//! second one resumes from the checkpoints.
+//! A batch: a file is divided into parts that are read concurrently, and a report waits for all of them. The first
+//! worker dies; the second one resumes from the checkpoints.
 //!
 //! ```text
 //! $ cargo run -p reveille-flow --example csv_import
@@ -78,8 +78,8 @@ async fn rows(step: Step<File>, read: Arc<AtomicU32>, dies: bool) -> Result<Prog
     Ok(progress)
 }
 
-/// A worker with its own connections, as in another process. It sends a heartbeat every second; three seconds after its death its
-/// steps are retried.
+/// A worker with its own connections, as in another process. It sends a heartbeat every second; three seconds after its
+/// death its steps are retried.
 async fn start(url: &str, schema: &Schema, name: &str, read: Arc<AtomicU32>, dies: bool) -> flow::Result<Worker> {
     let database = Database::connect(url, pg::Options::default()).await?;
     let flow = Flow::start(&database, schema, Options::default());

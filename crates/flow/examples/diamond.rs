@@ -46,7 +46,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let flow = Flow::open(db.database().clone(), db.schema().clone(), Options::default()).await?;
     flow.register(include_str!("diamond.yaml")).await?;
 
-    // Whoever asks for a price waits for the other to ask, too: they would wait for ever if they ran one after the other.
+    // Each handler waits at the barrier for the other one: run one after the other, they would time out.
     let meeting = Arc::new(Barrier::new(2));
     let ask = move |price: u32| {
         let meeting = meeting.clone();

@@ -9,8 +9,8 @@
 //! the task is complete
 //! ```
 //!
-//! Like all examples here it runs in a schema of its own, which it drops at the end: on the server in `DATABASE_URL`, or else on a
-//! PostgreSQL instance that it starts.
+//! Like all examples here it runs in a schema of its own, which it drops at the end: on the server in `DATABASE_URL`,
+//! or else on a PostgreSQL instance that it starts.
 
 use std::time::Duration;
 

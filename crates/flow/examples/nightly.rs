@@ -1,5 +1,5 @@
-//! Schedules: a task every night in a time zone, and, as a demonstration, one every second. Two servers run, and each tick creates
-//! one task.
+//! Schedules: a task every night in a time zone, and, as a demonstration, one every second. Two servers run, and each
+//! tick creates one task.
 //!
 //! ```text
 //! $ cargo run -p reveille-flow --example nightly

@@ -1,5 +1,5 @@
-//! An order: a decision chooses the steps to create, and a convergence waits for exactly those. An order that is placed twice is
-//! submitted once.
+//! An order: a decision chooses the steps to create, and a convergence waits for exactly those. An order that is placed
+//! twice is submitted once.
 //!
 //! ```text
 //! $ cargo run -p reveille-flow --example order_fulfilment

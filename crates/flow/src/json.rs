@@ -1,8 +1,9 @@
 //! JSON kept as text.
 //!
-//! A parsed `serde_json::Value` holds 64-bit integers and floating point numbers: 100000000000000000001 becomes 1e20, so two
-//! different contexts would be equal, and the stored value would differ from the one that was sent. [`Json`] keeps the text.
-//! It is parsed only where the content matters: to validate it, to read an outcome, and to compute an identity.
+//! A parsed `serde_json::Value` holds 64-bit integers and floating point numbers: 100000000000000000001 becomes 1e20,
+//! so two different contexts would be equal, and the stored value would differ from the one that was sent. [`Json`]
+//! keeps the text. It is parsed only where the content matters: to validate it, to read an outcome, and to compute an
+//! identity.
 
 use std::collections::BTreeMap;
 use std::fmt;

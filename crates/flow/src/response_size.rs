@@ -1,7 +1,7 @@
 //! The size limit of responses.
 //!
-//! A worker may claim a thousand steps, each with megabytes of context and results. A response is limited in bytes: steps that
-//! do not fit are released at once, without counting an attempt, and claimed next.
+//! A worker may claim a thousand steps, each with megabytes of context and results. A response is limited in bytes:
+//! steps that do not fit are released at once, without counting an attempt, and claimed next.
 
 use futures_util::stream::{Stream, StreamExt as _};
 use serde_json::value::RawValue;
@@ -13,8 +13,8 @@ use crate::flow::Flow;
 use crate::settle::{Ended, Said};
 use crate::token::Token;
 
-/// Bytes of contexts, results, inputs and checkpoints in one response. The first element is always included. Steps that do not
-/// fit into the response of a claim are released; elements that do not fit into a page are on the next one.
+/// Bytes of contexts, results, inputs and checkpoints in one response. The first element is always included. Steps that
+/// do not fit into the response of a claim are released; elements that do not fit into a page are on the next one.
 pub(crate) const RESPONSE_BYTES_MAX: usize = 16 << 20;
 
 /// The rows of a claim, read one by one so that only the steps that fit are held in memory.
@@ -70,8 +70,8 @@ impl ClaimedStep {
 }
 
 impl Flow {
-    /// Releases steps that do not fit into one response. Claims from the table are limited already; the size of steps that a
-    /// broker delivers is known only after they are loaded.
+    /// Releases steps that do not fit into one response. Claims from the table are limited already; the size of steps
+    /// that a broker delivers is known only after they are loaded.
     pub(crate) fn give_back_too_much(&self, claimed: &mut Vec<ClaimedStep>) {
         let mut bytes = 0;
         let fits = |step: &ClaimedStep| {

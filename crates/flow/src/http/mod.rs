@@ -1,9 +1,9 @@
 //! The HTTP API: templates, tasks, and workers in any language.
 //!
-//! A request that is not valid is answered with 4xx and a message that names the parameter, what is allowed and what was
-//! sent; nothing was changed. 5xx means "not done, or safe to send again". Workers report in lists, and each item has an
-//! outcome of its own: an invalid item does not affect the others. A waiting claim is a future: if the client closes the
-//! connection, the claim is dropped and the steps claimed for it are released.
+//! A request that is not valid is answered with 4xx and a message that names the parameter, what is allowed and what
+//! was sent; nothing was changed. 5xx means "not done, or safe to send again". Workers report in lists, and each item
+//! has an outcome of its own: an invalid item does not affect the others. A waiting claim is a future: if the client
+//! closes the connection, the claim is dropped and the steps claimed for it are released.
 
 mod analytics;
 mod batch_item;

@@ -32,8 +32,8 @@ pub(crate) fn head() -> utoipa::openapi::OpenApi {
 /// Schemas that are request bodies, and parts of larger responses.
 const WIDENED: [&str; 2] = ["Schedule", "NamespaceSettings"];
 
-/// Request bodies reject unknown fields. The responses that embed the same schemas have more fields, so these schemas must
-/// not forbid them.
+/// Request bodies reject unknown fields. The responses that embed the same schemas have more fields, so these schemas
+/// must not forbid them.
 pub(crate) fn widen(document: &mut utoipa::openapi::OpenApi) {
     let Some(components) = &mut document.components else { return };
     for name in WIDENED {

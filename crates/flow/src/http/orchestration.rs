@@ -21,8 +21,8 @@ pub(super) struct Orchestrations {
     orchestrators: Vec<Orchestration>,
 }
 
-/// The health of this server's orchestrator, check by check, and its configuration: routing rules, deduplication, fallback.
-/// Does not query the database.
+/// The health of this server's orchestrator, check by check, and its configuration: routing rules, deduplication,
+/// fallback. Does not query the database.
 #[utoipa::path(
     get, path = "/orchestration", tag = "namespaces",
     responses((status = 200, description = "Orchestrators", body = Orchestrations))

@@ -1,7 +1,8 @@
-//! `POST /workers/heartbeat`, `…/complete`, `…/fail`, `…/checkpoint` and `…/release`: reports of workers on their steps.
+//! `POST /workers/heartbeat`, `…/complete`, `…/fail`, `…/checkpoint` and `…/release`: reports of workers on their
+//! steps.
 //!
-//! Workers collect their reports, so every route takes a list and answers each item at its position: an invalid token, a
-//! result that violates the template or a lost lease affects only its own item.
+//! Workers collect their reports, so every route takes a list and answers each item at its position: an invalid token,
+//! a result that violates the template or a lost lease affects only its own item.
 
 use std::time::Duration;
 
@@ -90,8 +91,8 @@ struct Completes {
 struct Complete {
     #[schema(value_type = TokenSchema)]
     token: String,
-    /// Any JSON that the template's `result_schema` allows; default null. The result of a decision names the steps to create
-    /// in `decision_point_outcome`; that of a batchable step lists the batches in `batch_processing_outcome`.
+    /// Any JSON that the template's `result_schema` allows; default null. The result of a decision names the steps to
+    /// create in `decision_point_outcome`; that of a batchable step lists the batches in `batch_processing_outcome`.
     #[schema(required = false, value_type = serde_json::Value)]
     #[serde(default)]
     result: json::Json,
@@ -184,8 +185,8 @@ struct ReportOutcome {
     /// Whether the same report had been applied before.
     #[serde(skip_serializing_if = "Option::is_none")]
     repeated: Option<bool>,
-    /// Why the report was rejected: `lost` if the lease was lost or the task has ended, `invalid` if the item is invalid
-    /// and can be corrected and sent again.
+    /// Why the report was rejected: `lost` if the lease was lost or the task has ended, `invalid` if the item is
+    /// invalid and can be corrected and sent again.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
     /// The reason as a message.
@@ -308,7 +309,8 @@ async fn extend_leases(flow: &Flow, alive: Vec<Alive>) -> Result<Vec<ReportOutco
     Ok(outcomes.collect())
 }
 
-/// Extends leases and saves checkpoints. A worker whose item is rejected has lost the step and should stop working on it.
+/// Extends leases and saves checkpoints. A worker whose item is rejected has lost the step and should stop working on
+/// it.
 #[utoipa::path(
     post, path = "/workers/heartbeat", tag = "workers", request_body = Heartbeats,
     responses(

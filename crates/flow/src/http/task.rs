@@ -159,7 +159,8 @@ pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<
     Ok(Json(flow.tasks(&filter, after, limit as usize).await?))
 }
 
-/// A task with its steps. With `wait_ms` the response is sent when the task ends or the time is over, whichever comes first.
+/// A task with its steps. With `wait_ms` the response is sent when the task ends or the time is over, whichever comes
+/// first.
 #[utoipa::path(
     get, path = "/tasks/{task_uuid}", tag = "tasks", params(("task_uuid" = Id, Path, description = "The task"), WaitParams),
     responses(

@@ -1,8 +1,8 @@
 //! `GET /tasks/{task_uuid}/events` and `…/transitions`: the transitions of a task, as they happen and as history.
 //!
 //! The stream consists of server-sent events. Each transition has an id, from which a disconnected client resumes
-//! (`Last-Event-ID`). Comments keep the connection alive in between. The stream ends with the task or the server. A client
-//! that reconnects after the end of the task is answered with 204, which tells it not to reconnect.
+//! (`Last-Event-ID`). Comments keep the connection alive in between. The stream ends with the task or the server. A
+//! client that reconnects after the end of the task is answered with 204, which tells it not to reconnect.
 
 use std::convert::Infallible;
 use std::time::Duration;

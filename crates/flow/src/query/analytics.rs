@@ -1,7 +1,7 @@
 //! Durations and failures of tasks and steps.
 //!
-//! The cost is bounded: a query reads a limited number of the newest tasks since a time, and of their attempts. The answer says
-//! whether there were more.
+//! The cost is bounded: a query reads a limited number of the newest tasks since a time, and of their attempts. The
+//! answer says whether there were more.
 
 use serde::Serialize;
 use sqlx::Row;
@@ -116,8 +116,8 @@ pub struct Spread {
 }
 
 impl Flow {
-    /// Outcomes and durations of tasks submitted since a time, in a namespace (`None`: in all), by template. Reads the newest
-    /// [`ANALYSED_TASKS_MAX`] tasks and at most [`ANALYSED_ATTEMPTS_MAX`] of their attempts.
+    /// Outcomes and durations of tasks submitted since a time, in a namespace (`None`: in all), by template. Reads the
+    /// newest [`ANALYSED_TASKS_MAX`] tasks and at most [`ANALYSED_ATTEMPTS_MAX`] of their attempts.
     ///
     /// # Errors
     /// A database error.
@@ -135,8 +135,8 @@ impl Flow {
         Ok(Performance { since, truncated, templates })
     }
 
-    /// Where tasks submitted since a time spend their time, in a namespace (`None`: in all), by step, at most `limit`. Reads the
-    /// newest [`ANALYSED_TASKS_MAX`] tasks and at most [`ANALYSED_ATTEMPTS_MAX`] of their attempts.
+    /// Where tasks submitted since a time spend their time, in a namespace (`None`: in all), by step, at most `limit`.
+    /// Reads the newest [`ANALYSED_TASKS_MAX`] tasks and at most [`ANALYSED_ATTEMPTS_MAX`] of their attempts.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a limit not between 1 and [`PAGE_MAX`]; otherwise a database error.

@@ -119,8 +119,9 @@ impl Outcome {
 }
 
 impl Flow {
-    /// A page of the attempts of a step, in order; a running attempt is the last. Skips the first `after`. A page has at most
-    /// 16 MiB of results and errors, and at least one attempt. `None`: there is no such step, or it has not been created yet.
+    /// A page of the attempts of a step, in order; a running attempt is the last. Skips the first `after`. A page has
+    /// at most 16 MiB of results and errors, and at least one attempt. `None`: there is no such step, or it has not
+    /// been created yet.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a limit not between 1 and 1 000; otherwise a database error.

@@ -53,7 +53,8 @@ pub struct DomainEvent {
 pub struct EventPage {
     /// The events of this page.
     pub events: Vec<DomainEvent>,
-    /// The `after` of the next page; none if there are no events yet. A page may be short or empty although there are more.
+    /// The `after` of the next page; none if there are no events yet. A page may be short or empty although there are
+    /// more.
     pub next: Option<String>,
 }
 
@@ -69,9 +70,9 @@ pub struct EventFilter {
 }
 
 impl Flow {
-    /// A page of events in commit order. Continuing from the cursor of a page returns every event once: no event is inserted
-    /// before one that was read. A page scans at most ten thousand events and has at most 16 MiB of payloads, and at least one
-    /// event.
+    /// A page of events in commit order. Continuing from the cursor of a page returns every event once: no event is
+    /// inserted before one that was read. A page scans at most ten thousand events and has at most 16 MiB of payloads,
+    /// and at least one event.
     ///
     /// # Errors
     /// [`Error::Invalid`] for an invalid cursor or limit; otherwise a database error.

@@ -1,8 +1,8 @@
 //! Reconstructs the public history of a task from its rows, without a database.
 //!
-//! The tables hold one row per ended attempt and the current state of every step. The public states and their times follow from
-//! these; `task/state.rs` has those that are passed within one transaction. Every transition shown is legal, and none is shown
-//! before its cause.
+//! The tables hold one row per ended attempt and the current state of every step. The public states and their times
+//! follow from these; `task/state.rs` has those that are passed within one transaction. Every transition shown is
+//! legal, and none is shown before its cause.
 
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -166,8 +166,8 @@ fn of_step(task: &TaskRow, step: &StepRow) -> Vec<Transition> {
     chain.moves
 }
 
-/// A lease that ended. The next claim of the step notices it, and the transition has that time: the end itself may lie before
-/// transitions that were read since.
+/// A lease that ended. The next claim of the step notices it, and the transition has that time: the end itself may lie
+/// before transitions that were read since.
 fn lapse(chain: &mut Chain<'_, StepState>, step: &StepRow, tried: &AttemptRow, next: Option<&AttemptRow>) {
     let claimed_at = match next {
         Some(next) => next.claimed_at,

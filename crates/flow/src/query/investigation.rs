@@ -1,4 +1,5 @@
-//! Dead-letter entries: tasks that exceeded a time limit and steps that failed permanently, for an operator to investigate.
+//! Dead-letter entries: tasks that exceeded a time limit and steps that failed permanently, for an operator to
+//! investigate.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

@@ -1,8 +1,8 @@
 //! Lists of tasks, newest first.
 //!
-//! The work for a page is bounded. Filters with an index (namespace, state, correlation, rare tag, creation time) lead straight
-//! to the tasks. For other filters a page scans a limited number of tasks and says where to continue. So a page may be short or
-//! empty although more tasks match.
+//! The work for a page is bounded. Filters with an index (namespace, state, correlation, rare tag, creation time) lead
+//! straight to the tasks. For other filters a page scans a limited number of tasks and says where to continue. So a
+//! page may be short or empty although more tasks match.
 
 use serde::{Deserialize, Serialize};
 use sqlx::Row;
@@ -23,8 +23,8 @@ pub const PAGE_MAX: usize = 100;
 const CHUNK: usize = 1_000;
 /// The most such statements for one page.
 const CHUNKS_MAX: usize = 10;
-/// A tag is rare if fewer of the first [`CHUNK`] tasks have it, and fewer than [`SCANNED_MAX`] of all: then the tag index finds
-/// its tasks. A more frequent tag fills a page by scanning.
+/// A tag is rare if fewer of the first [`CHUNK`] tasks have it, and fewer than [`SCANNED_MAX`] of all: then the tag
+/// index finds its tasks. A more frequent tag fills a page by scanning.
 const RARE: i64 = 20;
 /// The most rows that one page scans.
 pub(crate) const SCANNED_MAX: usize = CHUNK * CHUNKS_MAX;
@@ -78,8 +78,8 @@ impl Flow {
         Ok(self.inner.pick(&[task], &TaskFilter::default(), None).await?.pop())
     }
 
-    /// A page of tasks, newest first. `after` is the `next` of the previous page. A page scans at most ten thousand tasks, so it
-    /// may be short and still have a `next`.
+    /// A page of tasks, newest first. `after` is the `next` of the previous page. A page scans at most ten thousand
+    /// tasks, so it may be short and still have a `next`.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a limit not between 1 and [`PAGE_MAX`]; otherwise a database error.

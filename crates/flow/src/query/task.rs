@@ -1,7 +1,7 @@
 //! Reading a task and its steps.
 //!
-//! One statement reads everything that changes, so that a task never contradicts its steps. Another reads what never changes,
-//! and the template is cached. Steps that have not been created yet are not included.
+//! One statement reads everything that changes, so that a task never contradicts its steps. Another reads what never
+//! changes, and the template is cached. Steps that have not been created yet are not included.
 
 use std::sync::Arc;
 
@@ -35,8 +35,8 @@ pub struct Task {
     /// The input of the task.
     #[schema(value_type = Value)]
     pub context: Box<RawValue>,
-    /// The created steps, in the order of the template: the first thousand, with at most 16 MiB of results, errors, inputs and
-    /// checkpoints.
+    /// The created steps, in the order of the template: the first thousand, with at most 16 MiB of results, errors,
+    /// inputs and checkpoints.
     pub steps: Vec<TaskStep>,
     /// The `after` for the next page of steps; absent if these are all.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -195,11 +195,12 @@ impl Flow {
         Ok(Some(Task { summary, context, steps, steps_next }))
     }
 
-    /// A page of the created steps of a task, after the step with this name or from the first. A page has at most 16 MiB of
-    /// results, errors, inputs and checkpoints, and at least one step. `None`: there is no such task.
+    /// A page of the created steps of a task, after the step with this name or from the first. A page has at most 16
+    /// MiB of results, errors, inputs and checkpoints, and at least one step. `None`: there is no such task.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a limit not between 1 and [`STEP_PAGE_MAX`], [`Error::NoStep`] for an unknown step name; otherwise a database error.
+    /// [`Error::Invalid`] for a limit not between 1 and [`STEP_PAGE_MAX`], [`Error::NoStep`] for an unknown step name;
+    /// otherwise a database error.
     pub async fn steps(&self, task: Uuid, after: Option<&str>, limit: usize) -> Result<Option<StepPage>> {
         if !(1..=STEP_PAGE_MAX).contains(&limit) {
             return Err(Error::invalid("limit", format!("must be between 1 and {STEP_PAGE_MAX}, got {limit}")));
@@ -251,7 +252,8 @@ impl Inner {
                 .bind(RESPONSE_BYTES_MAX as i64)
                 .bind(ordinals.0)
                 .bind(ordinals.1)
-                // Plan for the current size of the tables: a plan cached while they were small would scan them per step.
+                // Plan for the current size of the tables: a plan cached while they were small would scan them per
+                // step.
                 .persistent(false)
         };
         Ok(self.db.ask("read steps", query).await?)
@@ -266,7 +268,8 @@ impl Inner {
         }
     }
 
-    /// The template of a task and the position of a step. `None`: there is no such task, or its template has no such step.
+    /// The template of a task and the position of a step. `None`: there is no such task, or its template has no such
+    /// step.
     pub(crate) async fn find_step(&self, task: Uuid, name: &str) -> Result<Option<(Arc<Kept>, StepPosition)>> {
         let Some(kept) = self.template_of(task).await? else { return Ok(None) };
         Ok(StepPosition::of(&kept.template, name).map(|position| (kept, position)))
@@ -299,7 +302,8 @@ pub(crate) struct StepPosition {
 }
 
 impl StepPosition {
-    /// The range of its ordinal. A step and a first part have the index of their definition, other parts have later ones.
+    /// The range of its ordinal. A step and a first part have the index of their definition, other parts have later
+    /// ones.
     pub(crate) fn ordinals(self) -> (i32, i32) {
         if self.part.unwrap_or(1) == 1 { (self.slot, self.slot) } else { ALL }
     }

@@ -48,8 +48,8 @@ pub struct Transition {
 
 /// The id of a transition of a task. Ids are ordered by time, and by cause and effect within one time.
 ///
-/// It also holds the number of transitions known up to it, so that one that becomes visible later, although it is dated earlier,
-/// is not missed. This number does not take part in comparisons.
+/// It also holds the number of transitions known up to it, so that one that becomes visible later, although it is dated
+/// earlier, is not missed. This number does not take part in comparisons.
 #[derive(Debug, Clone, Copy)]
 pub struct TransitionId {
     pub(crate) micros: i64,
@@ -166,8 +166,8 @@ impl Subject {
         }
     }
 
-    /// The order within one time: ended steps, their effect on the task, steps that become ready, steps that start. `first`: the
-    /// step was created with its task.
+    /// The order within one time: ended steps, their effect on the task, steps that become ready, steps that start.
+    /// `first`: the step was created with its task.
     pub(crate) fn phase(&self, first: bool) -> u8 {
         match self {
             Subject::Task(TaskState::Pending | TaskState::Initializing) => 0,
@@ -278,7 +278,8 @@ pub struct TransitionPage {
 }
 
 impl Flow {
-    /// A page of the transitions of a task and its steps after one (`None`: from the first). `None`: there is no such task.
+    /// A page of the transitions of a task and its steps after one (`None`: from the first). `None`: there is no such
+    /// task.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a limit not between 1 and 1 000; otherwise a database error.
@@ -329,8 +330,8 @@ mod tests {
         TaskHistory { moves, over: false, next: None }
     }
 
-    /// Continuing from a transition returns those after it. A transition that became visible later is included, and those shortly
-    /// before may be repeated.
+    /// Continuing from a transition returns those after it. A transition that became visible later is included, and
+    /// those shortly before may be repeated.
     #[test]
     fn continuing_misses_no_transition() {
         let before = known(&[100, 200, 300]);

@@ -1,7 +1,7 @@
 //! Results that control how a task continues: the steps that a decision creates, the parts of a batch.
 //!
-//! A result without its outcome is rejected, and the worker keeps the step. If a missing outcome meant "none", a typing error
-//! would end the task as if there was nothing to do.
+//! A result without its outcome is rejected, and the worker keeps the step. If a missing outcome meant "none", a typing
+//! error would end the task as if there was nothing to do.
 
 use std::collections::HashMap;
 

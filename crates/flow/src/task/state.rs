@@ -1,8 +1,8 @@
 //! The public states of tasks and steps, and the transitions between them.
 //!
-//! The tables have fewer states. The API and the history use the names here; the state of an open task follows from its steps.
-//! Some states are passed within one transaction and cannot be observed: [`StepState::path`] lists them, so that the history is
-//! complete.
+//! The tables have fewer states. The API and the history use the names here; the state of an open task follows from its
+//! steps. Some states are passed within one transaction and cannot be observed: [`StepState::path`] lists them, so that
+//! the history is complete.
 
 use std::borrow::Cow;
 
@@ -147,7 +147,8 @@ impl TaskState {
         }
     }
 
-    /// The states that the engine passes from this state to that; the last is `to`. Empty if there is no path or nothing to do.
+    /// The states that the engine passes from this state to that; the last is `to`. Empty if there is no path or
+    /// nothing to do.
     pub fn path(self, to: TaskState) -> Vec<TaskState> {
         let way = |to| shortest(Self::ALL, self, to, |from: TaskState, to| from.may_become(to, By::Engine));
         match way(TaskState::BlockedByFailures) {
@@ -194,8 +195,8 @@ impl StepState {
         }
     }
 
-    /// The states that a step passes when a report moves it from this state to that; the last is `to`. A step whose worker died
-    /// without a report changes in one transition.
+    /// The states that a step passes when a report moves it from this state to that; the last is `to`. A step whose
+    /// worker died without a report changes in one transition.
     pub fn path(self, to: StepState) -> Vec<StepState> {
         use StepState::*;
         match (self, to) {

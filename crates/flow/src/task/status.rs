@@ -106,8 +106,8 @@ impl StepCounts {
         }
     }
 
-    /// What the task is doing. `ended` is the state in which it ended; `None` while it is open. By precedence: failures, ready
-    /// steps, steps in progress.
+    /// What the task is doing. `ended` is the state in which it ended; `None` while it is open. By precedence:
+    /// failures, ready steps, steps in progress.
     ///
     /// The final state of a task takes precedence over its steps: if all steps are cancelled, the task is not complete.
     pub fn execution_status(&self, ended: Option<TaskState>) -> ExecutionStatus {
@@ -223,8 +223,8 @@ mod tests {
         );
     }
 
-    /// The final state of a task takes precedence over its steps: cancelled steps do not make it complete, and a failure that an
-    /// operator resolved does not block it.
+    /// The final state of a task takes precedence over its steps: cancelled steps do not make it complete, and a
+    /// failure that an operator resolved does not block it.
     #[test]
     fn the_final_state_takes_precedence_over_the_steps() {
         use ExecutionStatus::*;

@@ -18,7 +18,8 @@ use crate::template::schema::Schema;
 /// The namespace and the version of a template that does not name them.
 const DEFAULT_NAMESPACE: &str = "default";
 const DEFAULT_VERSION: &str = "1.0.0";
-/// The memory that the compiled regular expressions of all schemas of a template may need: five hundred of the usual size.
+/// The memory that the compiled regular expressions of all schemas of a template may need: five hundred of the usual
+/// size.
 const PATTERN_BYTES_MAX: usize = 32 << 20;
 /// Steps of a cycle that the message names.
 const CYCLE_SHOWN: usize = 5;

@@ -8,7 +8,8 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// Builds the graph from the parents of each step. `Err` is a cycle: each step depends on the next, the last on the first.
+    /// Builds the graph from the parents of each step. `Err` is a cycle: each step depends on the next, the last on the
+    /// first.
     pub(crate) fn new(parents: Vec<Vec<usize>>) -> Result<Graph, Vec<usize>> {
         let mut children = vec![Vec::new(); parents.len()];
         for (child, of) in parents.iter().enumerate() {

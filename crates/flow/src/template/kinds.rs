@@ -1,5 +1,5 @@
-//! Checks what each kind of step requires of the steps around it. Steps are looked up by name, so the check is linear: a
-//! template may have ten thousand.
+//! Checks what each kind of step requires of the steps around it. Steps are looked up by name, so the check is linear:
+//! a template may have ten thousand.
 
 use std::collections::HashMap;
 

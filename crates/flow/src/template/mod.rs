@@ -1,7 +1,7 @@
 //! Templates: the definition of a task and its steps.
 //!
-//! A template is written in YAML or JSON; one parser reads both. All faults are found when the template is registered and
-//! reported together, each with its line. A task that was accepted has steps that can run.
+//! A template is written in YAML or JSON; one parser reads both. All faults are found when the template is registered
+//! and reported together, each with its line. A task that was accepted has steps that can run.
 
 mod check;
 mod document;
@@ -252,7 +252,8 @@ pub enum StalenessAction {
 }
 
 impl Template {
-    /// Parses a template from YAML or JSON for one environment: the overrides under `environments` with that name apply.
+    /// Parses a template from YAML or JSON for one environment: the overrides under `environments` with that name
+    /// apply.
     ///
     /// # Errors
     /// All faults of the template, each with its line.

@@ -60,15 +60,15 @@ impl WorkerBuilder {
         self
     }
 
-    /// The lease: how long after the last heartbeat the steps of a dead worker are retried. Default 30 seconds. A heartbeat is
-    /// sent every third of it.
+    /// The lease: how long after the last heartbeat the steps of a dead worker are retried. Default 30 seconds. A
+    /// heartbeat is sent every third of it.
     pub fn lease(mut self, lease: Duration) -> WorkerBuilder {
         self.claimant.lease = lease;
         self
     }
 
-    /// Registers an async function as the handler of a callable. A step whose template names no callable has its own name as
-    /// callable.
+    /// Registers an async function as the handler of a callable. A step whose template names no callable has its own
+    /// name as callable.
     ///
     /// ```no_run
     /// # #[derive(serde::Deserialize)] struct Order { id: u64 }
@@ -109,7 +109,8 @@ impl WorkerBuilder {
     /// Starts the worker. It claims steps at once.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if it has no namespace or no handler, two handlers for one callable, or an invalid lease or concurrency.
+    /// [`Error::Invalid`] if it has no namespace or no handler, two handlers for one callable, or an invalid lease or
+    /// concurrency.
     ///
     /// # Panics
     /// Outside a tokio runtime.

@@ -1,7 +1,7 @@
 //! Building failures in handlers.
 //!
-//! In a handler `?` turns any error into a failure that is retried. Use [`Failure::permanent`] for errors that a retry cannot
-//! fix.
+//! In a handler `?` turns any error into a failure that is retried. Use [`Failure::permanent`] for errors that a retry
+//! cannot fix.
 
 use std::time::Duration;
 

@@ -14,7 +14,8 @@ use crate::claim::ClaimedStep;
 use crate::json::Json;
 use crate::settle::{Failure, Said};
 
-/// Runs steps. An async function or closure is enough in most cases: see [`WorkerBuilder::handle`](super::WorkerBuilder::handle).
+/// Runs steps. An async function or closure is enough in most cases: see
+/// [`WorkerBuilder::handle`](super::WorkerBuilder::handle).
 ///
 /// The future is dropped at its next `await` if the lease is lost, the timeout is exceeded or the worker stops. Long
 /// computations and blocking calls belong on a blocking thread (`tokio::task::spawn_blocking`), which can check its

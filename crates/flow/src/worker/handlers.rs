@@ -23,7 +23,8 @@ impl Handlers {
         Handlers::default()
     }
 
-    /// Registers an async function as the handler of a callable: see [`WorkerBuilder::handle`](super::WorkerBuilder::handle).
+    /// Registers an async function as the handler of a callable: see
+    /// [`WorkerBuilder::handle`](super::WorkerBuilder::handle).
     #[must_use]
     pub fn handle<F, C, W, O>(self, callable: impl Into<String>, function: F) -> Handlers
     where

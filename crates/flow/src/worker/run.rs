@@ -1,8 +1,8 @@
 //! The main task of a worker: claims steps, runs handlers, and sends reports and heartbeats.
 //!
-//! It owns all state, so there is no lock. It waits for several events at once: for one claim, which asks for as many steps as
-//! there are free slots; for handlers; for reports in flight, which are sent concurrently so that write batches combine
-//! them; and for one heartbeat.
+//! It owns all state, so there is no lock. It waits for several events at once: for one claim, which asks for as many
+//! steps as there are free slots; for handlers; for reports in flight, which are sent concurrently so that write
+//! batches combine them; and for one heartbeat.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -35,8 +35,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 const REPORTS: usize = 64;
 /// How long aborted handlers may take to end before their steps are released anyway.
 const ENDING: Duration = Duration::from_secs(1);
-/// How long before the step's timeout its handler is aborted, so that the failure can be reported while the lease is held: a
-/// tenth of the timeout, at most this.
+/// How long before the step's timeout its handler is aborted, so that the failure can be reported while the lease is
+/// held: a tenth of the timeout, at most this.
 const MARGIN: Duration = Duration::from_secs(1);
 
 /// A step that this worker holds.
@@ -292,8 +292,8 @@ impl Run {
         self.open.remove(&ended.token);
     }
 
-    /// Extends the leases of held steps and aborts the handlers of lost ones. Steps with a report in flight are left to its
-    /// response: the report may have been applied first.
+    /// Extends the leases of held steps and aborts the handlers of lost ones. Steps with a report in flight are left to
+    /// its response: the report may have been applied first.
     fn heartbeat_ended(&mut self, HeartbeatResult { since, answers }: HeartbeatResult) {
         let worker = &self.claimant.name;
         let answers = answers.unwrap_or_else(|error| {

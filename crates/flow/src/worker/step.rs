@@ -25,8 +25,8 @@ type Results<'a> = HashMap<String, &'a RawValue>;
 
 /// One attempt of a step, as its handler sees it.
 ///
-/// Values are deserialized to the type that the handler asks for. A value of another type is a permanent failure that names the
-/// value, so `?` is all that a handler needs.
+/// Values are deserialized to the type that the handler asks for. A value of another type is a permanent failure that
+/// names the value, so `?` is all that a handler needs.
 #[derive(Debug)]
 pub struct Step<C> {
     /// The context of the task.
@@ -145,8 +145,8 @@ impl<C> Step<C> {
         self.claimed.checkpoint.as_deref().map(|checkpoint| read("the checkpoint", checkpoint)).transpose()
     }
 
-    /// Saves progress: if this worker dies, the next attempt resumes from it. It is durable when this returns. Concurrent saves
-    /// are combined into one write batch.
+    /// Saves progress: if this worker dies, the next attempt resumes from it. It is durable when this returns.
+    /// Concurrent saves are combined into one write batch.
     ///
     /// # Errors
     /// If it cannot be serialized, the database is unavailable, or the lease is lost.

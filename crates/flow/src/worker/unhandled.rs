@@ -1,7 +1,7 @@
 //! Step names that a worker does not claim for a while, because it has no handler for them.
 //!
-//! Another template of the namespace may have a step of the same name that the worker can handle. So the worker tries the name
-//! again, after a longer pause each time.
+//! Another template of the namespace may have a step of the same name that the worker can handle. So the worker tries
+//! the name again, after a longer pause each time.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -54,8 +54,8 @@ async fn a_claim_returns_all_that_a_handler_needs() {
     }
 }
 
-/// A waiting claim is answered by a task submitted through any server, by the completion of the last dependency of a step, and by
-/// a released step.
+/// A waiting claim is answered by a task submitted through any server, by the completion of the last dependency of a
+/// step, and by a released step.
 #[tokio::test]
 async fn every_cause_of_a_ready_step_answers_a_waiting_claim() {
     let server = Server::of("[{name: a}, {name: b, dependencies: [a]}]").await;
@@ -88,8 +88,9 @@ async fn an_empty_claim_is_answered_with_204() {
     }
 }
 
-/// When a worker disconnects, its waiter is removed at once, and the next step goes to another worker with no attempt counted.
-/// The next claim waits, because a poll that began for the disconnected worker may hold the step briefly before it is released.
+/// When a worker disconnects, its waiter is removed at once, and the next step goes to another worker with no attempt
+/// counted. The next claim waits, because a poll that began for the disconnected worker may hold the step briefly
+/// before it is released.
 #[tokio::test]
 async fn a_disconnected_worker_leaves_the_wait() {
     let server = Server::of("[{name: a}]").await;

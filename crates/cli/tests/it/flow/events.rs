@@ -65,9 +65,9 @@ impl Stream {
     }
 }
 
-/// Every transition is sent as it happens, in order and once, also to clients that connect later. The stream ends with the task, and
-/// a client that reconnects after the end is answered with 204.
-/// One stream from the beginning, one that resumes in the middle, and one at the end.
+/// Every transition is sent as it happens, in order and once, also to clients that connect later. The stream ends with
+/// the task, and a client that reconnects after the end is answered with 204. One stream from the beginning, one that
+/// resumes in the middle, and one at the end.
 #[tokio::test]
 async fn every_transition_is_sent_and_the_stream_ends_with_the_task() {
     let server = Server::of("[{name: a}, {name: b, dependencies: [a]}]").await;

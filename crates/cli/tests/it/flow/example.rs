@@ -8,8 +8,8 @@ use super::fixture::Server;
 use crate::process::Reveille;
 use crate::python::python;
 
-/// A worker that uses only Python's standard library runs a task, including a failure and its retry, and stops on a signal.
-/// The example program, without any package, against a real server.
+/// A worker that uses only Python's standard library runs a task, including a failure and its retry, and stops on a
+/// signal. The example program, without any package, against a real server.
 #[tokio::test]
 async fn the_python_worker_runs_a_task() {
     let server = Server::start().await;

@@ -112,8 +112,8 @@ async fn analytics_cover_the_requested_period() {
     assert_refused(&server.get("analytics/bottlenecks?since=then").await, 400, "since");
 }
 
-/// A request that waits for a task is answered when the task ends, at any server; when its time is over, with the current state; and
-/// when the server stops.
+/// A request that waits for a task is answered when the task ends, at any server; when its time is over, with the
+/// current state; and when the server stops.
 #[tokio::test]
 async fn a_wait_ends_with_its_task() {
     let server = Server::of("[{name: a}]").await;

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::fixture::Server;
 use crate::http::assert_refused;
 
-/// A valid item, an invalid token, a missing token, a result that violates the template, and an unknown claim: each is answered at its
-/// position, and the valid ones are applied.
+/// A valid item, an invalid token, a missing token, a result that violates the template, and an unknown claim: each is
+/// answered at its position, and the valid ones are applied.
 #[tokio::test]
 async fn each_item_is_answered_at_its_position() {
     let server = Server::of("[{name: a, result_schema: {type: integer}}]").await;
@@ -74,8 +74,8 @@ async fn failures_are_retried_as_they_say() {
     assert!(server.now(1).await.is_empty());
 }
 
-/// A checkpoint keeps the step or yields it: a yielded step is released with no attempt counted, and the next claim has the
-/// checkpoint.
+/// A checkpoint keeps the step or yields it: a yielded step is released with no attempt counted, and the next claim has
+/// the checkpoint.
 #[tokio::test]
 async fn a_checkpoint_keeps_the_step_or_yields_it() {
     let server = Server::of("[{name: a}]").await;
@@ -100,7 +100,8 @@ async fn a_checkpoint_keeps_the_step_or_yields_it() {
     assert_eq!(server.now(1).await[0]["attempt"], 1, "a step that is given back is not charged");
 }
 
-/// An unknown field in an error is rejected, and the worker keeps the step. A different report on an ended claim is lost.
+/// An unknown field in an error is rejected, and the worker keeps the step. A different report on an ended claim is
+/// lost.
 #[tokio::test]
 async fn contradicting_and_unknown_reports_are_rejected() {
     let server = Server::of("[{name: a}]").await;

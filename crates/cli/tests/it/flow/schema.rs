@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::fixture::{JSON, Server, text};
 use crate::schemathesis::{FLOW, try_out};
 
-/// The server conforms to its OpenAPI document for generated requests: it accepts what the document allows and has no server errors.
-/// A fixed seed, against a server with data of every kind. The configuration is in `schema/`.
+/// The server conforms to its OpenAPI document for generated requests: it accepts what the document allows and has no
+/// server errors. A fixed seed, against a server with data of every kind. The configuration is in `schema/`.
 #[tokio::test]
 async fn the_server_conforms_to_its_openapi_document() {
     let server = Server::of(

@@ -11,8 +11,8 @@ async fn put(server: &Server, path: &str, body: Value) -> Answer {
     server.send("PUT", path, &[JSON], body.to_string().as_bytes()).await
 }
 
-/// Namespace templates are created, listed and deleted. A namespace starts with the settings of one, and an unknown one is rejected.
-/// A new namespace with `announces` is announced.
+/// Namespace templates are created, listed and deleted. A namespace starts with the settings of one, and an unknown one
+/// is rejected. A new namespace with `announces` is announced.
 #[tokio::test]
 async fn namespaces_start_with_their_template() {
     let server = Server::start().await;

@@ -8,9 +8,9 @@ use crate::http::assert_refused;
 const YAML: &str = "content-type: application/yaml";
 const TEMPLATE: &str = "name: order\nnamespace_name: shop\nversion: 2.0.0\nsteps:\n  - name: pay\n  - name: ship\n    dependencies: [pay]\n";
 
-/// A template is accepted as YAML and JSON, registered once, and returned as checked.
-/// The same template as YAML and as JSON; then another text with the same version; then without a content type, or as plain text, as a
-/// web page could send it.
+/// A template is accepted as YAML and JSON, registered once, and returned as checked. The same template as YAML and as
+/// JSON; then another text with the same version; then without a content type, or as plain text, as a web page could
+/// send it.
 #[tokio::test]
 async fn a_template_is_registered_as_yaml_and_json() {
     let server = Server::start().await;
@@ -40,7 +40,8 @@ async fn a_template_is_registered_as_yaml_and_json() {
     );
 }
 
-/// All faults of a template are returned with their lines, and nothing is registered; validation alone registers nothing, either.
+/// All faults of a template are returned with their lines, and nothing is registered; validation alone registers
+/// nothing, either.
 #[tokio::test]
 async fn faults_have_lines_and_validation_registers_nothing() {
     let server = Server::start().await;

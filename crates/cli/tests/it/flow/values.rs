@@ -26,9 +26,9 @@ fn doubling(levels: usize) -> Value {
     json!({"$defs": definitions, "$ref": "#/$defs/d0"})
 }
 
-/// A schema that doubles per level is rejected at registration. A schema that is expensive for certain values is registered, and
-/// those values are rejected. The server keeps answering meanwhile.
-/// The most expensive values within the limits are sent concurrently, and `/health/live` is requested until all are answered.
+/// A schema that doubles per level is rejected at registration. A schema that is expensive for certain values is
+/// registered, and those values are rejected. The server keeps answering meanwhile. The most expensive values within
+/// the limits are sent concurrently, and `/health/live` is requested until all are answered.
 #[tokio::test]
 async fn expensive_schemas_do_not_stop_the_server() {
     let server = Server::start().await;
@@ -111,8 +111,8 @@ async fn a_limit_requires_a_number_or_null() {
     assert_eq!(set(json!({"namespace": "tests", "max_in_progress": null})).await.json()["limits"], json!([]));
 }
 
-/// Bodies of the wrong type are rejected on every route in terms of the API: messages have no Rust type names, and a list is not
-/// accepted as an object.
+/// Bodies of the wrong type are rejected on every route in terms of the API: messages have no Rust type names, and a
+/// list is not accepted as an object.
 #[tokio::test]
 async fn no_message_names_a_rust_type() {
     const NAMES: [&str; 11] =

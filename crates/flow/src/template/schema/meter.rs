@@ -1,11 +1,11 @@
-//! A view of a JSON value that counts every access, so that validation by the `jsonschema` crate stops when its budget is
-//! spent.
+//! A view of a JSON value that counts every access, so that validation by the `jsonschema` crate stops when its budget
+//! is spent.
 //!
 //! A schema and a value of a few kilobytes can keep a validator busy for hours, take gigabytes or exhaust the stack:
-//! references that double per level, recursion through the value, long patterns on long strings. A thread cannot be stopped
-//! from outside. So the validator reads the value through [`Counted`], which counts accesses and stack depth, and unwinds
-//! when a limit is reached. The unwinding skips the panic hook, and [`within`] catches it; no lock is held while a
-//! validator runs.
+//! references that double per level, recursion through the value, long patterns on long strings. A thread cannot be
+//! stopped from outside. So the validator reads the value through [`Counted`], which counts accesses and stack depth,
+//! and unwinds when a limit is reached. The unwinding skips the panic hook, and [`within`] catches it; no lock is held
+//! while a validator runs.
 
 use std::any::Any;
 use std::borrow::Cow;

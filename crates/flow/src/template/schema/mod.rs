@@ -1,9 +1,9 @@
 //! JSON Schema validation within bounds.
 //!
-//! Both the schema and the value come from clients, so the time, memory and stack of a validation are bounded: [`Shape`]
-//! limits how large a schema is when it is registered, [`meter`] limits the cost of a validation. The first pass only
-//! decides whether the value is valid and allocates nothing. The reasons are collected in a second pass with a budget of
-//! its own. Cheap validations run inline, expensive ones on a blocking thread ([`apart`]).
+//! Both the schema and the value come from clients, so the time, memory and stack of a validation are bounded:
+//! [`Shape`] limits how large a schema is when it is registered, [`meter`] limits the cost of a validation. The first
+//! pass only decides whether the value is valid and allocates nothing. The reasons are collected in a second pass with
+//! a budget of its own. Cheap validations run inline, expensive ones on a blocking thread ([`apart`]).
 
 mod meter;
 mod shape;
@@ -28,15 +28,16 @@ const ACCESSES_FOR_REASONS: u64 = 20_000;
 /// The most reasons in a message, and the characters of each.
 const REASONS_MAX: usize = 5;
 const REASON_CHARACTERS_MAX: usize = 200;
-/// Expensive validations and template checks that run at the same time. Two, so that a slow one does not delay all others.
+/// Expensive validations and template checks that run at the same time. Two, so that a slow one does not delay all
+/// others.
 const LARGE_AT_ONCE: usize = 2;
 /// How long a validation waits for a slot.
 const TURN_WITHIN: Duration = Duration::from_secs(10);
 /// The compiled size of a regular expression in bytes: what most need, and the maximum.
 const PATTERN_SIZE: usize = 64 << 10;
 const PATTERN_SIZE_MAX: usize = 1 << 20;
-/// The price per byte that such expressions scan. A byte costs at most one step per state, and the smaller size has some
-/// thousand states.
+/// The price per byte that such expressions scan. A byte costs at most one step per state, and the smaller size has
+/// some thousand states.
 const PATTERN_BYTE: u64 = 16;
 const PATTERN_BYTE_MAX: u64 = 256;
 /// Subschemas that are evaluated for the price of one access.

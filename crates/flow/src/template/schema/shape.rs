@@ -1,16 +1,16 @@
 //! The size of a JSON Schema with its references expanded, computed before the schema is compiled.
 //!
 //! References make a schema a graph: twenty definitions that each refer to the next one twice expand to a million
-//! subschemas. [`Shape::of`] follows every reference once, adds up the expanded size, and rejects schemas beyond the limits. A
-//! reference back to a subschema that is being followed counts as one: trees are legitimate, and how deep they go depends on
-//! the value. A cycle that never descends into the value is meaningless, and is rejected.
+//! subschemas. [`Shape::of`] follows every reference once, adds up the expanded size, and rejects schemas beyond the
+//! limits. A reference back to a subschema that is being followed counts as one: trees are legitimate, and how deep
+//! they go depends on the value. A cycle that never descends into the value is meaningless, and is rejected.
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-/// The most subschemas of an expanded schema. One of the largest public schemas, that of a Kubernetes pod, has about ten
-/// thousand.
+/// The most subschemas of an expanded schema. One of the largest public schemas, that of a Kubernetes pod, has about
+/// ten thousand.
 pub(crate) const EXPANDED_MAX: u64 = 100_000;
 /// The deepest nesting of subschemas with references followed: each level takes a few stack frames.
 pub(crate) const DEPTH_MAX: usize = 100;

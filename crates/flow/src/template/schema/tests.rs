@@ -8,8 +8,8 @@ fn schema(schema: Value) -> Arc<Schema> {
     Arc::new(Schema::new(&schema).unwrap_or_else(|error| panic!("{error}")))
 }
 
-/// The counting view gives the validator the same values as a plain one, for every kind of keyword: each schema is tested
-/// with a valid and an invalid value.
+/// The counting view gives the validator the same values as a plain one, for every kind of keyword: each schema is
+/// tested with a valid and an invalid value.
 #[tokio::test]
 async fn every_keyword_accepts_and_rejects_as_specified() {
     for (keywords, good, bad) in [
@@ -92,8 +92,8 @@ fn long_names(many: usize) -> Value {
     Value::Object((0..many).map(|number| (format!("{}{number}", "a".repeat(1_000)), json!(1))).collect::<Map<_, _>>())
 }
 
-/// A schema whose two branches both descend into the value would be followed twice as often per level without memoization.
-/// A value as deep as a body may be is validated within the budget.
+/// A schema whose two branches both descend into the value would be followed twice as often per level without
+/// memoization. A value as deep as a body may be is validated within the budget.
 #[tokio::test]
 async fn recursion_through_the_value_is_memoized() {
     let twice = json!({"properties": {"a": {"$ref": "#/$defs/t"}}});

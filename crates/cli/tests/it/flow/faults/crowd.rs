@@ -94,8 +94,8 @@ impl Crowd {
         self.seen.unanswered.load(Ordering::Relaxed)
     }
 
-    /// Waits for all submitted tasks, then stops the workers. Checks that the database agrees with the responses: every task exists and
-    /// is complete, and each step was completed once, by the worker that was told so.
+    /// Waits for all submitted tasks, then stops the workers. Checks that the database agrees with the responses: every
+    /// task exists and is complete, and each step was completed once, by the worker that was told so.
     pub(super) async fn finish(mut self, pool: &PgPool, schema: &Schema) {
         for (over, people) in [(&self.enough, &mut self.submitters), (&self.over, &mut self.workers)] {
             over.send_replace(true);

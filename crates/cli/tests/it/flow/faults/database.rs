@@ -14,9 +14,10 @@ use crate::serve::ready;
 /// Steps completed between one fault and the next.
 const LOAD: usize = 100;
 
-/// A database crash loses nothing that was acknowledged, and claims that waited before are answered after it without a new request.
-/// A private PostgreSQL is killed twice under load; rejected requests are repeated at the same server. Claims for another step wait all
-/// the time and are answered by tasks submitted at the end. All responses are compared with the database.
+/// A database crash loses nothing that was acknowledged, and claims that waited before are answered after it without a
+/// new request. A private PostgreSQL is killed twice under load; rejected requests are repeated at the same server.
+/// Claims for another step wait all the time and are answered by tasks submitted at the end. All responses are compared
+/// with the database.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_crash_loses_nothing() {
     const WAITING: usize = 10;

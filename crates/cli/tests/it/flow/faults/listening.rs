@@ -15,7 +15,8 @@ use crate::serve::{ready, serve};
 
 /// How often the listener is terminated.
 const TIMES: usize = 5;
-/// A disconnected listener falls back to polling ten times a second, and polls when it reconnects. The rest is slack for a busy machine.
+/// A disconnected listener falls back to polling ten times a second, and polls when it reconnects. The rest is slack
+/// for a busy machine.
 const LATE: Duration = Duration::from_secs(10);
 /// Steps completed under each fault.
 const LOAD: usize = 100;
@@ -26,9 +27,9 @@ fn is_listening(answer: &Answer) -> bool {
     answer.body.lines().filter(listener).any(|line| line.ends_with(" 1"))
 }
 
-/// A listener that is terminated repeatedly delays and loses no step, and reconnects.
-/// The server has its own database role, so that its listener can be identified. Claims wait there, and tasks are submitted elsewhere
-/// right after each termination, under load.
+/// A listener that is terminated repeatedly delays and loses no step, and reconnects. The server has its own database
+/// role, so that its listener can be identified. Claims wait there, and tasks are submitted elsewhere right after each
+/// termination, under load.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_terminated_listener_delays_nothing() {
     let server = Server::of("[{name: rung}]").await;
@@ -61,9 +62,8 @@ async fn a_terminated_listener_delays_nothing() {
     crowd.finish(server.db.database().pool(), server.db.schema()).await;
 }
 
-/// Without any notifications all tasks complete, wherever they are submitted.
-/// Two servers reach the database through a pooler that carries no notifications. A claim waits at one for a task from the other; then
-/// both are under load.
+/// Without any notifications all tasks complete, wherever they are submitted. Two servers reach the database through a
+/// pooler that carries no notifications. A claim waits at one for a task from the other; then both are under load.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_notifications_all_tasks_complete() {
     let db = TestDb::new().await;

@@ -62,8 +62,8 @@ async fn a_new_queue_is_announced() {
     assert!(told.payload().contains("tests"), "{}", told.payload());
 }
 
-/// Steps that a killed server had published are received by another.
-/// They are not published again: that is due in an hour, and the steps keep their message numbers until they are claimed.
+/// Steps that a killed server had published are received by another. They are not published again: that is due in an
+/// hour, and the steps keep their message numbers until they are claimed.
 #[tokio::test]
 async fn steps_published_by_a_killed_server_are_received() {
     let server = through_pgmq().await;
@@ -85,8 +85,9 @@ async fn steps_published_by_a_killed_server_are_received() {
     assert_eq!(tasks, sent.iter().map(|(task, _)| *task).collect::<Vec<_>>());
 }
 
-/// Steps that a killed server had taken but not sent are due again within three seconds, and another server publishes them.
-/// The queue is locked, so that the server waits between the two. The due time is read from the rows, by the database's clock.
+/// Steps that a killed server had taken but not sent are due again within three seconds, and another server publishes
+/// them. The queue is locked, so that the server waits between the two. The due time is read from the rows, by the
+/// database's clock.
 #[tokio::test]
 async fn steps_not_yet_sent_by_a_killed_server_are_published() {
     let server = through_pgmq().await;

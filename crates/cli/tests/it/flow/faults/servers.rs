@@ -10,8 +10,8 @@ use super::crowd::Crowd;
 /// Steps completed between one fault and the next.
 const LOAD: usize = 120;
 
-/// A killed server loses nothing that it acknowledged and no claimed step; another server takes over.
-/// Two servers under load; one is killed, and its clients repeat unanswered requests at the other. It is restarted and gets new clients.
+/// A killed server loses nothing that it acknowledged and no claimed step; another server takes over. Two servers under
+/// load; one is killed, and its clients repeat unanswered requests at the other. It is restarted and gets new clients.
 /// All responses are compared with the database.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_server_loses_nothing() {
@@ -29,9 +29,9 @@ async fn a_killed_server_loses_nothing() {
     crowd.finish(server.db.database().pool(), server.db.schema()).await;
 }
 
-/// A stopping server answers waiting claims with 204 at once. Steps claimed through it are completed through another server, and no
-/// attempt is counted.
-/// Both servers are under load; steps with another name are claimed only at the one that stops.
+/// A stopping server answers waiting claims with 204 at once. Steps claimed through it are completed through another
+/// server, and no attempt is counted. Both servers are under load; steps with another name are claimed only at the one
+/// that stops.
 #[tokio::test(flavor = "multi_thread")]
 async fn steps_claimed_at_a_stopping_server_are_completed_at_another() {
     let server = Server::of("[{name: held}]").await;
@@ -71,9 +71,9 @@ async fn steps_claimed_at_a_stopping_server_are_completed_at_another() {
     crowd.finish(server.db.database().pool(), server.db.schema()).await;
 }
 
-/// A namespace that is created while servers run is served by all of them at once, with its settings, also for waiting claims.
-/// Claims wait at one server for two namespaces that do not exist yet. Both are created at another; one has its own template and polls.
-/// Then each gets a task.
+/// A namespace that is created while servers run is served by all of them at once, with its settings, also for waiting
+/// claims. Claims wait at one server for two namespaces that do not exist yet. Both are created at another; one has its
+/// own template and polls. Then each gets a task.
 #[tokio::test]
 async fn a_namespace_created_elsewhere_is_served_to_waiting_claims() {
     let server = Server::start().await;

@@ -35,10 +35,9 @@ async fn end_of(client: &Client, task: &str) -> Value {
     client.get(&format!("tasks/{task}?wait_ms={}", PATIENCE.as_millis())).await.json()
 }
 
-/// A worker that is killed during a step costs its lease and one attempt: the step is due again when the lease ends, or fails if no
-/// attempt is left.
-/// A worker holds a step with a second attempt and one without, and is killed; another worker waits already. The delay of the second
-/// attempt is measured by the database's clock.
+/// A worker that is killed during a step costs its lease and one attempt: the step is due again when the lease ends, or
+/// fails if no attempt is left. A worker holds a step with a second attempt and one without, and is killed; another
+/// worker waits already. The delay of the second attempt is measured by the database's clock.
 #[tokio::test]
 async fn a_killed_workers_step_is_due_again_when_its_lease_ends() {
     let server = Server::of("[{name: a, handler: {callable: hold}, retry: {max_attempts: 2, backoff: none}}]").await;
@@ -72,10 +71,9 @@ async fn a_killed_workers_step_is_due_again_when_its_lease_ends() {
     assert_eq!(letters["entries"][0]["reason"], "retries_exhausted", "{letters}");
 }
 
-/// A worker that stalls for longer than its lease loses the step: its report is rejected, both while another worker holds the step and
-/// later.
-/// A worker is paused by a signal, another one gets the step, and the first one continues and reports a result. Then the second one
-/// does. The domain event is published once.
+/// A worker that stalls for longer than its lease loses the step: its report is rejected, both while another worker
+/// holds the step and later. A worker is paused by a signal, another one gets the step, and the first one continues and
+/// reports a result. Then the second one does. The domain event is published once.
 #[tokio::test]
 async fn a_stalled_worker_is_rejected() {
     let steps = "[{name: a, handler: {callable: hold}, retry: {max_attempts: 5, backoff: none}, publishes_events: [{name: done}]}, \
