@@ -1,9 +1,92 @@
 -- What the migrations and functions lead to, as the server describes it. Made by a test: do not edit.
 
+create type {schema}.attempt_outcome as enum ('complete', 'failed', 'failed_for_good', 'lease_ended', 'timed_out', 'timed_out_for_good', 'given_back', 'yielded', 'taken_away', 'completed_manually', 'resolved_manually', 'reset', 'cancelled');
+
+create type {schema}.backoff_kind as enum ('none', 'linear', 'exponential', 'fibonacci');
+
+create type {schema}.claim_mode as enum ('event_driven', 'polling', 'shadow');
+
+create type {schema}.failure_strategy as enum ('fail_fast', 'continue_on_failure', 'isolate');
+
+create type {schema}.missed_ticks as enum ('skip', 'latest', 'all');
+
+create type {schema}.queue_provider as enum ('table', 'pgmq', 'rabbitmq');
+
+create type {schema}.staleness_action as enum ('dlq', 'alert', 'error');
+
+create type {schema}.step_kind as enum ('standard', 'decision', 'deferred_convergence', 'batchable', 'batch_worker');
+
+create type {schema}.step_state as enum ('not_created', 'pending', 'ready', 'in_progress', 'waiting_for_retry', 'complete', 'error', 'cancelled', 'resolved_manually', 'skipped');
+
+create type {schema}.task_state as enum ('open', 'complete', 'error', 'cancelled', 'resolved_manually');
+
+create type {schema}.ended_step as (
+    place integer,
+    task_id uuid,
+    ordinal integer,
+    slot integer,
+    queue_id bigint,
+    template_id integer,
+    kind {schema}.step_kind,
+    verdict text,
+    outcome {schema}.attempt_outcome,
+    body text,
+    pause_ms bigint,
+    suspended boolean,
+    not_retryable boolean,
+    publishes boolean,
+    chosen integer[],
+    inputs text[]
+);
+
+create type {schema}.new_task as (
+    id uuid,
+    template_id integer,
+    priority smallint,
+    identity uuid,
+    limit_ms bigint,
+    context text,
+    initiator text,
+    source_system text,
+    reason text,
+    correlation_id text,
+    parent_correlation_id text,
+    idempotency_key text,
+    tags text[]
+);
+
+create type {schema}.step_operation as (
+    task_id uuid,
+    slot integer,
+    part integer,
+    outcome {schema}.attempt_outcome,
+    allowed {schema}.step_state[],
+    operator text,
+    reason text,
+    result text,
+    chosen integer[],
+    inputs text[],
+    limit_ms bigint,
+    preview boolean
+);
+
+create type {schema}.step_report as (
+    task_id uuid,
+    ordinal integer,
+    fence bigint,
+    report text,
+    body text,
+    delay_ms bigint,
+    template_id integer,
+    slot integer,
+    chosen integer[],
+    inputs text[]
+);
+
 create table {schema}.ancestry (
     template_id integer not null,
     ordinal integer not null,
-    before int4multirange not null,
+    ancestors int4multirange not null,
     constraint ancestry_pkey PRIMARY KEY (template_id, ordinal),
     constraint ancestry_template_id_fkey FOREIGN KEY (template_id) REFERENCES {schema}.template(id) ON DELETE CASCADE
 );
@@ -13,7 +96,7 @@ create table {schema}.attempt (
     ordinal integer not null,
     fence bigint not null,
     attempt integer not null,
-    outcome "char" not null,
+    outcome {schema}.attempt_outcome not null,
     worker text,
     ready_at timestamp with time zone,
     claimed_at timestamp with time zone,
@@ -28,19 +111,19 @@ create table {schema}.definition (
     template_id integer not null,
     ordinal integer not null,
     name text not null,
-    kind "char" not null,
+    kind {schema}.step_kind not null,
     parents integer[] not null,
     children integer[] not null,
-    absent boolean not null,
+    conditional boolean not null,
     callable text not null,
     initialization text not null,
     max_attempts integer not null,
-    backoff "char" not null,
+    backoff {schema}.backoff_kind not null,
     backoff_base_ms integer not null,
     max_backoff_ms integer not null,
     jitter real not null,
     timeout_ms bigint,
-    failure_strategy "char",
+    failure_strategy {schema}.failure_strategy,
     success_events text[] not null,
     failure_events text[] not null,
     constraint definition_pkey PRIMARY KEY (template_id, ordinal),
@@ -94,10 +177,10 @@ create table {schema}.namespace (
     id integer not null generated always as identity,
     name text not null,
     description text not null default ''::text,
-    mode "char" not null default 'e'::"char",
+    mode {schema}.claim_mode not null default 'event_driven'::{schema}.claim_mode,
     poll_ms integer not null default 1000,
     fallback boolean not null default true,
-    provider "char" not null default 't'::"char",
+    provider {schema}.queue_provider not null default 'table'::{schema}.queue_provider,
     announces boolean not null default false,
     version bigint not null default 1,
     created_at timestamp with time zone not null default now(),
@@ -109,10 +192,10 @@ create table {schema}.namespace (
 
 create table {schema}.namespace_template (
     name text not null,
-    mode "char" not null,
+    mode {schema}.claim_mode not null,
     poll_ms integer not null,
     fallback boolean not null,
-    provider "char" not null,
+    provider {schema}.queue_provider not null,
     announces boolean not null,
     retention_s bigint default 2592000,
     failed_retention_s bigint default 7776000,
@@ -136,7 +219,7 @@ create table {schema}.schedule (
     cron text,
     time_zone text,
     at timestamp with time zone,
-    missed "char" not null,
+    missed {schema}.missed_ticks not null,
     grace_seconds integer not null,
     paused boolean not null,
     version bigint not null default 1,
@@ -159,22 +242,22 @@ create table {schema}.step (
     ordinal integer not null,
     slot integer not null,
     part integer,
-    lane_id bigint not null,
-    state "char" not null,
-    waiting integer not null,
+    queue_id bigint not null,
+    state {schema}.step_state not null,
+    open_parents integer not null,
     due_at timestamp with time zone not null default 'infinity'::timestamp with time zone,
-    came_at timestamp with time zone,
+    created_at timestamp with time zone,
     ready_at timestamp with time zone,
     since timestamp with time zone not null default now(),
     fence bigint not null default 0,
     attempt integer not null default 0,
     worker text,
     published bigint,
-    queue_id bigint not null generated always as ((lane_id & '-1099511562241'::bigint)) stored,
+    namespace_queue_id bigint not null generated always as ((queue_id & '-1099511562241'::bigint)) stored,
     constraint step_pkey PRIMARY KEY (task_id, ordinal)
 ) with (autovacuum_vacuum_scale_factor=0.02, fillfactor=70, vacuum_truncate=off);
-CREATE INDEX step_due ON {schema}.step USING btree (queue_id, due_at) WHERE (due_at < 'infinity'::timestamp with time zone);
-CREATE INDEX step_lane_due ON {schema}.step USING btree (lane_id, due_at) WHERE (due_at < 'infinity'::timestamp with time zone);
+CREATE INDEX step_due_in_namespace ON {schema}.step USING btree (namespace_queue_id, due_at) WHERE (due_at < 'infinity'::timestamp with time zone);
+CREATE INDEX step_due_in_queue ON {schema}.step USING btree (queue_id, due_at) WHERE (due_at < 'infinity'::timestamp with time zone);
 
 create table {schema}.step_data (
     task_id uuid not null,
@@ -184,36 +267,36 @@ create table {schema}.step_data (
     constraint step_data_pkey PRIMARY KEY (task_id, ordinal)
 );
 
-create table {schema}.step_lane (
-    id bigint not null,
-    namespace_id integer not null,
-    name text not null,
-    priority smallint not null,
-    space_limit_id integer,
-    name_limit_id integer,
-    constraint step_lane_name_limit_id_fkey FOREIGN KEY (name_limit_id) REFERENCES {schema}.step_limit(id),
-    constraint step_lane_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES {schema}.namespace(id),
-    constraint step_lane_namespace_id_name_priority_key UNIQUE (namespace_id, name, priority),
-    constraint step_lane_pkey PRIMARY KEY (id),
-    constraint step_lane_space_limit_id_fkey FOREIGN KEY (space_limit_id) REFERENCES {schema}.step_limit(id)
-);
-
 create table {schema}.step_limit (
     id integer not null generated always as identity,
     namespace_id integer not null,
     name text not null,
-    most integer not null,
+    max_running integer not null,
     running integer not null,
     constraint step_limit_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES {schema}.namespace(id),
     constraint step_limit_namespace_id_name_key UNIQUE (namespace_id, name),
     constraint step_limit_pkey PRIMARY KEY (id)
 ) with (autovacuum_vacuum_scale_factor=0.02, fillfactor=50);
 
+create table {schema}.step_queue (
+    id bigint not null,
+    namespace_id integer not null,
+    name text not null,
+    priority smallint not null,
+    namespace_limit_id integer,
+    name_limit_id integer,
+    constraint step_queue_name_limit_id_fkey FOREIGN KEY (name_limit_id) REFERENCES {schema}.step_limit(id),
+    constraint step_queue_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES {schema}.namespace(id),
+    constraint step_queue_namespace_id_name_priority_key UNIQUE (namespace_id, name, priority),
+    constraint step_queue_namespace_limit_id_fkey FOREIGN KEY (namespace_limit_id) REFERENCES {schema}.step_limit(id),
+    constraint step_queue_pkey PRIMARY KEY (id)
+);
+
 create table {schema}.task (
     id uuid not null,
     namespace_id integer not null,
     template_id integer not null,
-    state "char" not null,
+    state {schema}.task_state not null,
     priority smallint not null,
     unfinished integer not null,
     failed integer not null default 0,
@@ -252,8 +335,8 @@ CREATE INDEX task_detail_tags ON {schema}.task_detail USING gin (tags) WITH (fas
 create table {schema}.task_operation (
     id bigint not null generated always as identity,
     task_id uuid not null,
-    operation "char" not null,
-    state_before "char" not null,
+    operation {schema}.task_state not null,
+    state_before {schema}.task_state not null,
     operator text not null,
     reason text,
     operated_at timestamp with time zone not null default now(),
@@ -271,7 +354,7 @@ create table {schema}.template (
     max_waiting_ms bigint,
     max_retry_ms bigint,
     max_in_process_ms bigint,
-    staleness "char" not null,
+    staleness {schema}.staleness_action not null,
     created_at timestamp with time zone not null default now(),
     description text not null default ''::text,
     step_count integer not null default 0,
@@ -288,13 +371,18 @@ create table {schema}.write_batch (
     constraint write_batch_pkey PRIMARY KEY (id)
 ) with (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=5000, vacuum_truncate=off);
 
-CREATE OR REPLACE FUNCTION {schema}.advance_schedules(flight uuid, channels text[], payloads text[], patient boolean, ids uuid[], versions bigint[], froms timestamp with time zone[], nexts timestamp with time zone[], retries_ms bigint[], lasts timestamp with time zone[], last_tasks uuid[], last_errors text[])
+CREATE OR REPLACE FUNCTION {schema}.activate_steps(of_task uuid, of_template integer, steps integer[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own';
+
+CREATE OR REPLACE FUNCTION {schema}.advance_schedules(batch_id uuid, channels text[], payloads text[], patient boolean, ids uuid[], versions bigint[], froms timestamp with time zone[], nexts timestamp with time zone[], retries_ms bigint[], lasts timestamp with time zone[], last_tasks uuid[], last_errors text[])
  RETURNS TABLE(outcomes text[], backend integer)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own';
 
-CREATE OR REPLACE FUNCTION {schema}.advance_tasks(tasks uuid[], ended_tasks uuid[], ended_slots integer[], changed_tasks uuid[], changes integer[])
- RETURNS TABLE(task_id uuid, state "char", readied boolean, watched boolean)
+CREATE OR REPLACE FUNCTION {schema}.advance_tasks(tasks uuid[], done_tasks uuid[], done_slots integer[], changed_tasks uuid[], changes integer[])
+ RETURNS TABLE(task_id uuid, state {schema}.task_state, readied boolean, watched boolean)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
@@ -313,8 +401,8 @@ CREATE OR REPLACE FUNCTION {schema}.age_tasks(tasks uuid[])
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own';
 
-CREATE OR REPLACE FUNCTION {schema}.appear(of_task uuid, of_template integer, steps integer[])
- RETURNS void
+CREATE OR REPLACE FUNCTION {schema}.apply_result(of_task uuid, of_template integer, step integer, kind {schema}.step_kind, chosen integer[], inputs text[], OUT change integer, OUT done integer)
+ RETURNS record
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own';
 
@@ -327,7 +415,7 @@ CREATE OR REPLACE FUNCTION {schema}.await_task(task uuid, lasts_ms bigint)
  SET enable_bitmapscan TO 'off'
  SET jit TO 'off';
 
-CREATE OR REPLACE FUNCTION {schema}.backoff_ms(kind "char", base_ms integer, max_ms integer, attempt integer, jitter real)
+CREATE OR REPLACE FUNCTION {schema}.backoff_ms(kind {schema}.backoff_kind, base_ms integer, max_ms integer, attempt integer, jitter real)
  RETURNS bigint
  LANGUAGE sql
  PARALLEL SAFE;
@@ -338,7 +426,7 @@ CREATE OR REPLACE FUNCTION {schema}.change_namespace(of_name text, of_descriptio
  SET search_path TO 'reveille_own';
 
 CREATE OR REPLACE FUNCTION {schema}.claim_delivered(tasks uuid[], ordinals integer[], numbers bigint[], claim bigint, workers text[], leases_ms bigint[])
- RETURNS TABLE(verdicts text, seat integer, lease_ms bigint, task_id uuid, ordinal integer, fence bigint, attempt integer, template_id integer, slot integer, part integer, namespace text, definition_name text, step_name text, callable text, initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text, checkpoint text, results text, guarded boolean)
+ RETURNS TABLE(verdicts text[], waiter integer, lease_ms bigint, task_id uuid, ordinal integer, fence bigint, attempt integer, template_id integer, slot integer, part integer, namespace text, definition_name text, step_name text, callable text, initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text, checkpoint text, results text, guarded boolean)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
@@ -349,7 +437,7 @@ CREATE OR REPLACE FUNCTION {schema}.claim_delivered(tasks uuid[], ordinals integ
  SET jit TO 'off';
 
 CREATE OR REPLACE FUNCTION {schema}.claim_steps(namespaces text[], names text[], left_out text[], known bigint[], bounds_us bigint[], claim bigint, wants integer[], workers text[], leases_ms bigint[])
- RETURNS TABLE(next_due_ms double precision, lanes bigint[], reached_us bigint[], stocked boolean[], seat integer, lease_ms bigint, task_id uuid, ordinal integer, fence bigint, attempt integer, template_id integer, slot integer, part integer, namespace text, definition_name text, step_name text, callable text, initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text, checkpoint text, results text, guarded boolean)
+ RETURNS TABLE(next_due_ms double precision, queues bigint[], reached_us bigint[], stocked boolean[], waiter integer, lease_ms bigint, task_id uuid, ordinal integer, fence bigint, attempt integer, template_id integer, slot integer, part integer, namespace text, definition_name text, step_name text, callable text, initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text, checkpoint text, results text, guarded boolean)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
  SET plan_cache_mode TO 'force_generic_plan'
@@ -359,10 +447,21 @@ CREATE OR REPLACE FUNCTION {schema}.claim_steps(namespaces text[], names text[],
  SET enable_mergejoin TO 'off'
  SET jit TO 'off';
 
-CREATE OR REPLACE FUNCTION {schema}.claimable_ranges(whole boolean, spaces integer[], names text[], left_out text[], OUT froms bigint[], OUT tos bigint[])
+CREATE OR REPLACE FUNCTION {schema}.claimable_ranges(whole boolean, namespace_ids integer[], names text[], left_out text[], OUT froms bigint[], OUT tos bigint[])
  RETURNS record
  LANGUAGE plpgsql
  STABLE;
+
+CREATE OR REPLACE FUNCTION {schema}.complete_steps(batch_id uuid, channels text[], payloads text[], patient boolean, reports {schema}.step_report[])
+ RETURNS TABLE(outcomes text[], backend integer)
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET jit TO 'off';
 
 CREATE OR REPLACE FUNCTION {schema}.decide(of_task uuid, of_template integer, decision integer, chosen integer[])
  RETURNS integer
@@ -374,12 +473,17 @@ CREATE OR REPLACE FUNCTION {schema}.divide(of_task uuid, of_template integer, di
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own';
 
-CREATE OR REPLACE FUNCTION {schema}.end_task(flight uuid, channels text[], payloads text[], patient boolean, of_task uuid, verb text, allowed text[], who text, why text, dry boolean)
+CREATE OR REPLACE FUNCTION {schema}.divide_claim(whole boolean, ids bigint[], firsts timestamp with time zone[], namespace_limits integer[], name_limits integer[], limited boolean, want integer)
+ RETURNS integer[]
+ LANGUAGE plpgsql
+ STABLE;
+
+CREATE OR REPLACE FUNCTION {schema}.end_task(batch_id uuid, channels text[], payloads text[], patient boolean, of_task uuid, becomes text, allowed text[], operator text, reason text, preview boolean)
  RETURNS TABLE(outcomes text[], backend integer)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own';
 
-CREATE OR REPLACE FUNCTION {schema}.end_tasks(tasks uuid[], becomes "char")
+CREATE OR REPLACE FUNCTION {schema}.end_tasks(tasks uuid[], becomes {schema}.task_state)
  RETURNS void
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own';
@@ -389,7 +493,7 @@ CREATE OR REPLACE FUNCTION {schema}.finish_batch(batch_id uuid, outcomes text[],
  LANGUAGE plpgsql;
 
 CREATE OR REPLACE FUNCTION {schema}.first_due(whole boolean, froms bigint[], tos bigint[], known bigint[], bounds_us bigint[])
- RETURNS TABLE(id bigint, floor timestamp with time zone, due_at timestamp with time zone)
+ RETURNS TABLE(id bigint, bound timestamp with time zone, due_at timestamp with time zone)
  LANGUAGE sql
  STABLE;
 
@@ -402,24 +506,28 @@ CREATE OR REPLACE FUNCTION {schema}.flow_figures(top bigint, counted bigint)
  SET enable_bitmapscan TO 'off'
  SET jit TO 'off';
 
-CREATE OR REPLACE FUNCTION {schema}.follow(of_task uuid, of_template integer, step integer, kind "char", chosen integer[], inputs text[], OUT change integer, OUT done integer)
- RETURNS record
+CREATE OR REPLACE FUNCTION {schema}.investigate(tasks uuid[], ordinals integer[], reasons text[])
+ RETURNS void
+ LANGUAGE sql
+ SET search_path TO 'reveille_own';
+
+CREATE OR REPLACE FUNCTION {schema}.limit_steps(of_namespace text, of_name text, of_max_running integer)
+ RETURNS boolean
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own';
 
-CREATE OR REPLACE FUNCTION {schema}.free_slots(tasks uuid[], slots integer[])
- RETURNS void
- LANGUAGE plpgsql
- SET search_path TO 'reveille_own'
- SET plan_cache_mode TO 'force_generic_plan'
- SET enable_seqscan TO 'off'
- SET enable_bitmapscan TO 'off'
- SET enable_hashjoin TO 'off'
- SET enable_mergejoin TO 'off'
- SET jit TO 'off';
+CREATE OR REPLACE FUNCTION {schema}.live_namespace_queues(froms bigint[], tos bigint[])
+ RETURNS TABLE(queue_id bigint, due_at timestamp with time zone)
+ LANGUAGE sql
+ STABLE;
 
-CREATE OR REPLACE FUNCTION {schema}.hand_out(tasks uuid[], steps integer[], seats integer[], leases_ms bigint[])
- RETURNS TABLE(seat integer, lease_ms bigint, task_id uuid, ordinal integer, fence bigint, attempt integer, template_id integer, slot integer, part integer, namespace text, definition_name text, step_name text, callable text, initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text, checkpoint text, results text, guarded boolean)
+CREATE OR REPLACE FUNCTION {schema}.live_queues(froms bigint[], tos bigint[])
+ RETURNS TABLE(queue_id bigint, due_at timestamp with time zone)
+ LANGUAGE sql
+ STABLE;
+
+CREATE OR REPLACE FUNCTION {schema}.load_claimed_steps(tasks uuid[], ordinals integer[], waiters integer[], leases_ms bigint[])
+ RETURNS TABLE(waiter integer, lease_ms bigint, task_id uuid, ordinal integer, fence bigint, attempt integer, template_id integer, slot integer, part integer, namespace text, definition_name text, step_name text, callable text, initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text, checkpoint text, results text, guarded boolean)
  LANGUAGE plpgsql
  STABLE
  SET search_path TO 'reveille_own'
@@ -429,26 +537,6 @@ CREATE OR REPLACE FUNCTION {schema}.hand_out(tasks uuid[], steps integer[], seat
  SET enable_hashjoin TO 'off'
  SET enable_mergejoin TO 'off'
  SET jit TO 'off';
-
-CREATE OR REPLACE FUNCTION {schema}.investigate(tasks uuid[], ordinals integer[], reasons text[])
- RETURNS void
- LANGUAGE sql
- SET search_path TO 'reveille_own';
-
-CREATE OR REPLACE FUNCTION {schema}.limit_steps(of_namespace text, of_name text, of_most integer)
- RETURNS boolean
- LANGUAGE plpgsql
- SET search_path TO 'reveille_own';
-
-CREATE OR REPLACE FUNCTION {schema}.live_lanes(froms bigint[], tos bigint[])
- RETURNS TABLE(lane_id bigint, due_at timestamp with time zone)
- LANGUAGE sql
- STABLE;
-
-CREATE OR REPLACE FUNCTION {schema}.live_queues(froms bigint[], tos bigint[])
- RETURNS TABLE(queue_id bigint, due_at timestamp with time zone)
- LANGUAGE sql
- STABLE;
 
 CREATE OR REPLACE FUNCTION {schema}.note_ancestors(of_template integer)
  RETURNS void
@@ -469,17 +557,17 @@ CREATE OR REPLACE FUNCTION {schema}.notify_by_trigger()
  RETURNS trigger
  LANGUAGE plpgsql;
 
-CREATE OR REPLACE FUNCTION {schema}.open_lanes(template integer, priority smallint)
- RETURNS void
- LANGUAGE plpgsql
- SET search_path TO 'reveille_own';
-
 CREATE OR REPLACE FUNCTION {schema}.open_namespace(of_name text, of_template text, of_description text, of_announces boolean)
  RETURNS boolean
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own';
 
-CREATE OR REPLACE FUNCTION {schema}.operate_step(flight uuid, channels text[], payloads text[], patient boolean, of_task uuid, of_slot integer, of_part integer, verb text, allowed text[], who text, why text, body text, chosen integer[], inputs text[], limit_ms bigint, dry boolean)
+CREATE OR REPLACE FUNCTION {schema}.open_queues(template integer, priority smallint)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own';
+
+CREATE OR REPLACE FUNCTION {schema}.operate_step(batch_id uuid, channels text[], payloads text[], patient boolean, operation {schema}.step_operation)
  RETURNS TABLE(outcomes text[], backend integer)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own';
@@ -499,6 +587,11 @@ CREATE OR REPLACE FUNCTION {schema}.public_state(of_task uuid)
  RETURNS text
  LANGUAGE sql
  STABLE
+ SET search_path TO 'reveille_own';
+
+CREATE OR REPLACE FUNCTION {schema}.publish_events(ended {schema}.ended_step[])
+ RETURNS void
+ LANGUAGE plpgsql
  SET search_path TO 'reveille_own';
 
 CREATE OR REPLACE FUNCTION {schema}.publish_steps(of_namespace text, of_provider text, want integer, number bigint, lease_ms bigint)
@@ -522,6 +615,17 @@ CREATE OR REPLACE FUNCTION {schema}.register_template(of_namespace text, of_name
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own';
 
+CREATE OR REPLACE FUNCTION {schema}.release_limits(tasks uuid[], slots integer[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO 'reveille_own'
+ SET plan_cache_mode TO 'force_generic_plan'
+ SET enable_seqscan TO 'off'
+ SET enable_bitmapscan TO 'off'
+ SET enable_hashjoin TO 'off'
+ SET enable_mergejoin TO 'off'
+ SET jit TO 'off';
+
 CREATE OR REPLACE FUNCTION {schema}.remove_tasks(tasks uuid[])
  RETURNS uuid[]
  LANGUAGE plpgsql
@@ -533,7 +637,7 @@ CREATE OR REPLACE FUNCTION {schema}.remove_tasks(tasks uuid[])
  SET enable_mergejoin TO 'off'
  SET jit TO 'off';
 
-CREATE OR REPLACE FUNCTION {schema}.renew_steps(flight uuid, channels text[], payloads text[], patient boolean, tasks uuid[], ordinals integer[], fences bigint[], leases_ms bigint[], checkpoints text[])
+CREATE OR REPLACE FUNCTION {schema}.renew_steps(batch_id uuid, channels text[], payloads text[], patient boolean, tasks uuid[], ordinals integer[], fences bigint[], leases_ms bigint[], checkpoints text[])
  RETURNS TABLE(outcomes text[], backend integer)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -549,28 +653,12 @@ CREATE OR REPLACE FUNCTION {schema}.resume_tasks(tasks uuid[])
  LANGUAGE sql
  SET search_path TO 'reveille_own';
 
-CREATE OR REPLACE FUNCTION {schema}.revive_steps(of_task uuid, target integer, who text, why text)
+CREATE OR REPLACE FUNCTION {schema}.revive_steps(of_task uuid, target integer, operator text, reason text)
  RETURNS void
  LANGUAGE sql
  SET search_path TO 'reveille_own';
 
-CREATE OR REPLACE FUNCTION {schema}.settle_steps(flight uuid, channels text[], payloads text[], patient boolean, tasks uuid[], ordinals integer[], fences bigint[], verbs text[], bodies text[], delays_ms bigint[], templates integer[], definitions integer[], chosen_lasts integer[], chosen integer[], input_lasts integer[], inputs text[])
- RETURNS TABLE(outcomes text[], backend integer)
- LANGUAGE plpgsql
- SET search_path TO 'reveille_own'
- SET plan_cache_mode TO 'force_generic_plan'
- SET enable_seqscan TO 'off'
- SET enable_bitmapscan TO 'off'
- SET enable_hashjoin TO 'off'
- SET enable_mergejoin TO 'off'
- SET jit TO 'off';
-
-CREATE OR REPLACE FUNCTION {schema}.share_out(whole boolean, ids bigint[], firsts timestamp with time zone[], spaces integer[], names integer[], limited boolean, want integer)
- RETURNS integer[]
- LANGUAGE plpgsql
- STABLE;
-
-CREATE OR REPLACE FUNCTION {schema}.submit_tasks(flight uuid, channels text[], payloads text[], patient boolean, ids uuid[], templates integer[], priorities smallint[], identities uuid[], limits_ms bigint[], contexts text[], initiators text[], source_systems text[], reasons text[], correlations text[], parent_correlations text[], idempotency_keys text[], tag_lasts integer[], tags text[])
+CREATE OR REPLACE FUNCTION {schema}.submit_tasks(batch_id uuid, channels text[], payloads text[], patient boolean, tasks {schema}.new_task[])
  RETURNS TABLE(outcomes text[], backend integer)
  LANGUAGE plpgsql
  SET search_path TO 'reveille_own'
@@ -584,9 +672,4 @@ CREATE OR REPLACE FUNCTION {schema}.submit_tasks(flight uuid, channels text[], p
 CREATE OR REPLACE FUNCTION {schema}.suspend_tasks(failed_tasks uuid[])
  RETURNS void
  LANGUAGE sql
- SET search_path TO 'reveille_own';
-
-CREATE OR REPLACE FUNCTION {schema}.tell(tasks uuid[], ordinals integer[], slots integer[], verdicts text[], verbs text[], bodies text[])
- RETURNS void
- LANGUAGE plpgsql
  SET search_path TO 'reveille_own';

@@ -30,7 +30,7 @@ pub(crate) struct Behind {
 
 impl Behind {
     pub(crate) fn new(db: Database, schema: &Schema, bounds: Arc<ScanBounds<i64>>) -> Behind {
-        let sql = schema.sql(pg::statement!("behind_floors"));
+        let sql = schema.sql(pg::statement!("below_scan_bounds"));
         Behind { db, bounds, sql, tasks: Mutex::default() }
     }
 
@@ -95,7 +95,7 @@ mod tests {
         let flow = Flow::open(db.database().clone(), db.schema().clone(), Options::default()).await.expect("a flow");
         flow.register("{name: t, namespace_name: n, steps: [{name: a}]}").await.expect("a template");
         flow.submit(Submission::new("n", "t", "1.0.0", json!({}))).await.expect("a task");
-        let due = db.schema().sql("select lane_id, (extract(epoch from due_at) * 1000000)::bigint from {schema}.step");
+        let due = db.schema().sql("select queue_id, (extract(epoch from due_at) * 1000000)::bigint from {schema}.step");
         let (lane, due_us): (i64, i64) = sqlx::query_as(&due).fetch_one(db.database().pool()).await.expect("a step");
 
         // Whoever reads everything has to wade for seconds, and what was claimed last is an hour later.

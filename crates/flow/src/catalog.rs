@@ -29,8 +29,8 @@ pub(crate) struct Kept {
     results: HashMap<usize, Usable>,
     /// Bytes that it occupies, roughly.
     bytes: usize,
-    /// Priorities whose lanes are there.
-    lanes: Mutex<Vec<i16>>,
+    /// Priorities whose step queues exist.
+    queues: Mutex<Vec<i16>>,
 }
 
 impl Kept {
@@ -43,7 +43,7 @@ impl Kept {
         let schemas = input.iter().chain(results.values()).flatten().map(|schema| schema.bytes());
         let text = serde_json::to_string(&template).map_or(0, |text| text.len());
         let bytes = schemas.sum::<usize>() + text * BYTES_PER_BYTE;
-        Kept { id, input, results, template, bytes, lanes: Mutex::default() }
+        Kept { id, input, results, template, bytes, queues: Mutex::default() }
     }
 
     /// Whether a context is what the template allows; if not, why.
@@ -56,12 +56,12 @@ impl Kept {
         fits(self.results.get(&place), result).await
     }
 
-    pub(crate) fn has_lanes(&self, priority: i16) -> bool {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).contains(&priority)
+    pub(crate) fn has_queues(&self, priority: i16) -> bool {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner).contains(&priority)
     }
 
-    pub(crate) fn note_lanes(&self, priority: i16) {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).push(priority);
+    pub(crate) fn note_queues(&self, priority: i16) {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner).push(priority);
     }
 }
 

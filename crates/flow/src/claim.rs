@@ -342,7 +342,7 @@ impl Claims {
         began: Instant,
         row: &PgRow,
     ) -> pg::Result<Option<Duration>> {
-        let lanes: Vec<i64> = row.try_get::<Option<_>, _>("lanes")?.unwrap_or_default();
+        let lanes: Vec<i64> = row.try_get::<Option<_>, _>("queues")?.unwrap_or_default();
         let reached: Vec<i64> = row.try_get("reached_us")?;
         let found: Vec<bool> = row.try_get("stocked")?;
         let now = Instant::now();

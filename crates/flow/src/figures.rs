@@ -10,6 +10,7 @@ use sqlx::postgres::PgRow;
 use wake::{Aged, READ_WITHIN};
 
 use crate::flow::Flow;
+use crate::stored::unknown;
 
 /// Tasks of a namespace in a state, steps altogether, and tasks to be looked into: more are reported as so many.
 pub const COUNTED_MAX: u32 = 10_000;
@@ -53,15 +54,16 @@ impl Figures {
             let oldest: Option<f64> = row.try_get("oldest")?;
             let in_state = |namespace| StateFigures { namespace, state: state.unwrap_or_default(), amount };
             match row.try_get::<&str, _>("kind")? {
-                "t" => figures.tasks.push(in_state(namespace)),
-                "o" => figures.open_tasks.push(in_state(namespace)),
-                "s" => figures.steps.push(in_state(namespace)),
-                "r" => {
+                "tasks" => figures.tasks.push(in_state(namespace)),
+                "open_tasks" => figures.open_tasks.push(in_state(namespace)),
+                "steps" => figures.steps.push(in_state(namespace)),
+                "oldest_ready" => {
                     let oldest = Duration::try_from_secs_f64(oldest.unwrap_or_default()).unwrap_or_default();
                     figures.oldest_ready.push((namespace, oldest));
                 }
-                "f" => figures.failed.push((namespace, amount)),
-                _ => figures.investigations = amount,
+                "failed" => figures.failed.push((namespace, amount)),
+                "investigations" => figures.investigations = amount,
+                other => return Err(unknown("figure", other).into()),
             }
         }
         Ok(figures)

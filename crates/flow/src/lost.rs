@@ -17,7 +17,7 @@ const LOST_MAX: usize = 1_000;
 pub(crate) struct Lost {
     channel: Channel,
     fences: Mutex<Vec<i64>>,
-    lost_claims: Sql,
+    unanswered_claims: Sql,
     settle: Sql,
 }
 
@@ -26,8 +26,8 @@ impl Lost {
         Lost {
             channel,
             fences: Mutex::default(),
-            lost_claims: schema.sql(pg::statement!("lost_claims")),
-            settle: schema.sql(pg::statement!("settle_steps")),
+            unanswered_claims: schema.sql(pg::statement!("unanswered_claims")),
+            settle: schema.sql(pg::statement!("complete_steps")),
         }
     }
 
@@ -44,7 +44,7 @@ impl Lost {
         }
         let unheard = |fence: &i64| Unheard { lost: self, fence: *fence, heard: false };
         let unheard = fences.iter().map(unheard).collect::<Vec<_>>();
-        let found = sqlx::query_as(&self.lost_claims).bind(fences).fetch_all(&mut *conn).await?;
+        let found = sqlx::query_as(&self.unanswered_claims).bind(fences).fetch_all(&mut *conn).await?;
         self.unclaim(conn, found, self.channel.wake_up()).await?;
         unheard.into_iter().for_each(Unheard::heard);
         Ok(())
@@ -73,7 +73,7 @@ impl Lost {
             .bind(claims.iter().map(|(task, ..)| *task).collect::<Vec<_>>())
             .bind(claims.iter().map(|(_, ordinal, _)| *ordinal).collect::<Vec<_>>())
             .bind(claims.iter().map(|(.., fence)| *fence).collect::<Vec<_>>())
-            .bind(claims.iter().map(|_| "g").collect::<Vec<_>>())
+            .bind(claims.iter().map(|_| "given_back").collect::<Vec<_>>())
             .bind(claims.iter().map(|_| None::<&str>).collect::<Vec<_>>())
             .bind(claims.iter().map(|_| None::<i64>).collect::<Vec<_>>())
             // These tokens are the engine's own.

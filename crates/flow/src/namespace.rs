@@ -19,35 +19,35 @@ use wake::Channel;
 
 use crate::error::{Error, Result};
 use crate::flow::{Flow, Inner};
-use crate::letters::letters;
 use crate::name;
 use crate::notice::{self, PAUSE, Subject};
 use crate::retention::{FAILED_RETENTION_DEFAULT, RETENTION_DEFAULT, check_retention};
+use crate::stored::{unknown, words};
 
 /// The shortest and the longest pause between questions, in milliseconds.
 const POLL_MS: std::ops::RangeInclusive<u32> = 10..=3_600_000;
 
-letters! {
+words! {
     /// How the steps of a namespace are claimed.
     Mode {
-        /// When they are there.
-        EventDriven = "e",
-        /// By asking now and then.
-        Polling = "p",
-        /// Not at all: what happens is listened to and measured.
-        Shadow = "s",
+        /// Claims wait, and are woken when a step is ready.
+        EventDriven = "event_driven",
+        /// Claims poll at an interval.
+        Polling = "polling",
+        /// Not at all: notifications are received and measured.
+        Shadow = "shadow",
     }
 }
 
-letters! {
-    /// Through what the steps of a namespace are handed out.
+words! {
+    /// The queue through which the steps of a namespace reach their workers.
     Provider {
-        /// The tables themselves.
-        Table = "t",
+        /// The step table itself.
+        Table = "table",
         /// PGMQ.
-        Pgmq = "p",
+        Pgmq = "pgmq",
         /// RabbitMQ.
-        Rabbitmq = "r",
+        Rabbitmq = "rabbitmq",
     }
 }
 
@@ -161,10 +161,10 @@ impl Flow {
                 .bind(name)
                 .bind(change.template.as_deref())
                 .bind(change.description.as_deref())
-                .bind(change.mode.map(Mode::letter))
+                .bind(change.mode.map(Mode::word))
                 .bind(change.poll_ms.map(|ms| ms as i32))
                 .bind(change.fallback_enabled)
-                .bind(change.provider.map(Provider::letter))
+                .bind(change.provider.map(Provider::word))
                 .bind(change.announces)
                 .bind(change.retention_seconds.map(stored_retention))
                 .bind(change.failed_retention_seconds.map(stored_retention))
@@ -347,13 +347,13 @@ fn read(row: &PgRow) -> sqlx::Result<Namespace> {
 }
 
 pub(crate) fn settings(row: &PgRow) -> sqlx::Result<NamespaceSettings> {
-    let letter = |column: &str| row.try_get::<String, _>(column);
+    let (mode, provider): (&str, &str) = (row.try_get("mode")?, row.try_get("provider")?);
     let seconds = |column: &str| Ok::<_, sqlx::Error>(row.try_get::<Option<i64>, _>(column)?.map(|s| s.max(0) as u64));
     Ok(NamespaceSettings {
-        mode: Mode::of(&letter("mode")?).unwrap_or(Mode::EventDriven),
+        mode: Mode::of(mode).ok_or_else(|| unknown("claim mode", mode))?,
         poll_ms: row.try_get::<i32, _>("poll_ms")?.max(1) as u32,
         fallback_enabled: row.try_get("fallback")?,
-        provider: Provider::of(&letter("provider")?).unwrap_or(Provider::Table),
+        provider: Provider::of(provider).ok_or_else(|| unknown("queue provider", provider))?,
         announces: row.try_get("announces")?,
         retention_seconds: seconds("retention_s")?,
         failed_retention_seconds: seconds("failed_retention_s")?,

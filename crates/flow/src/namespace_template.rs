@@ -34,10 +34,10 @@ impl Flow {
         let query = || {
             sqlx::query(&self.inner.sql.put_namespace_template)
                 .bind(name)
-                .bind(settings.mode.letter())
+                .bind(settings.mode.word())
                 .bind(settings.poll_ms as i32)
                 .bind(settings.fallback_enabled)
-                .bind(settings.provider.letter())
+                .bind(settings.provider.word())
                 .bind(settings.announces)
                 .bind(settings.retention_seconds.map(|seconds| seconds as i64))
                 .bind(settings.failed_retention_seconds.map(|seconds| seconds as i64))

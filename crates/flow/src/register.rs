@@ -91,7 +91,7 @@ impl Inner {
             "max_waiting_ms": ms(lifecycle.max_waiting_for_dependencies_minutes),
             "max_retry_ms": ms(lifecycle.max_waiting_for_retry_minutes),
             "max_in_process_ms": ms(lifecycle.max_steps_in_process_minutes),
-            "staleness": staleness_letter(lifecycle.staleness_action),
+            "staleness": staleness_word(lifecycle.staleness_action),
         });
         let definitions = template.steps.iter().enumerate().map(|(place, step)| definition(template, place, step));
         let definitions = Value::Array(definitions.collect()).to_string();
@@ -165,57 +165,57 @@ fn definition(template: &Template, place: usize, step: &StepDefinition) -> Value
     json!({
         "ordinal": place,
         "name": step.name,
-        "kind": kind_letter(step.kind),
+        "kind": kind_word(step.kind),
         "parents": step.parents,
         "children": step.children,
-        "absent": step.absent,
+        "conditional": step.absent,
         "callable": step.handler.callable,
         "initialization": step.handler.initialization.to_string(),
         "max_attempts": if step.retry.retryable { step.retry.max_attempts } else { 1 },
-        "backoff": backoff_letter(step.retry.backoff),
+        "backoff": backoff_word(step.retry.backoff),
         "backoff_base_ms": step.retry.backoff_base_ms,
         "max_backoff_ms": step.retry.max_backoff_ms,
         "jitter": step.retry.jitter,
         "timeout_ms": step.timeout.map(|timeout| timeout.as_millis() as u64),
-        "failure_strategy": strategy_letter(template, step),
+        "failure_strategy": strategy_word(template, step),
         "success_events": told(PublishWhen::Success),
         "failure_events": told(PublishWhen::Failure),
     })
 }
 
-fn kind_letter(kind: StepKind) -> &'static str {
+fn kind_word(kind: StepKind) -> &'static str {
     match kind {
-        StepKind::Standard => "s",
-        StepKind::Decision => "d",
-        StepKind::DeferredConvergence => "c",
-        StepKind::Batchable => "b",
-        StepKind::BatchWorker => "w",
+        StepKind::Standard => "standard",
+        StepKind::Decision => "decision",
+        StepKind::DeferredConvergence => "deferred_convergence",
+        StepKind::Batchable => "batchable",
+        StepKind::BatchWorker => "batch_worker",
     }
 }
 
-fn backoff_letter(backoff: Backoff) -> &'static str {
+fn backoff_word(backoff: Backoff) -> &'static str {
     match backoff {
-        Backoff::None => "n",
-        Backoff::Linear => "l",
-        Backoff::Exponential => "e",
-        Backoff::Fibonacci => "f",
+        Backoff::None => "none",
+        Backoff::Linear => "linear",
+        Backoff::Exponential => "exponential",
+        Backoff::Fibonacci => "fibonacci",
     }
 }
 
-fn staleness_letter(action: StalenessAction) -> &'static str {
+fn staleness_word(action: StalenessAction) -> &'static str {
     match action {
-        StalenessAction::Dlq => "d",
-        StalenessAction::Alert => "a",
-        StalenessAction::Error => "e",
+        StalenessAction::Dlq => "dlq",
+        StalenessAction::Alert => "alert",
+        StalenessAction::Error => "error",
     }
 }
 
 /// What a part that fails for good means is said by the step that divides.
-fn strategy_letter(template: &Template, step: &StepDefinition) -> Option<&'static str> {
+fn strategy_word(template: &Template, step: &StepDefinition) -> Option<&'static str> {
     let parent = step.parents.first().filter(|_| step.kind == StepKind::BatchWorker)?;
     Some(match template.steps[*parent].batch_config.as_ref()?.failure_strategy {
-        FailureStrategy::FailFast => "f",
-        FailureStrategy::ContinueOnFailure => "c",
-        FailureStrategy::Isolate => "i",
+        FailureStrategy::FailFast => "fail_fast",
+        FailureStrategy::ContinueOnFailure => "continue_on_failure",
+        FailureStrategy::Isolate => "isolate",
     })
 }

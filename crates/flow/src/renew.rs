@@ -96,7 +96,11 @@ impl BatchedWrite for Renewals {
     }
 
     fn decode(&self, _: &Alive, text: &str) -> Option<Self::Outcome> {
-        let Some(rest) = text.strip_prefix('o') else { return Some(Err(Refused::Lost)) };
-        Some(Ok(rest.parse().ok().map(Duration::from_millis)))
+        match text.split_once(' ') {
+            None if text == "lost" => Some(Err(Refused::Lost)),
+            None if text == "renewed" => Some(Ok(None)),
+            Some(("renewed", ms)) => Some(Ok(Some(Duration::from_millis(ms.parse().ok()?)))),
+            _ => None,
+        }
     }
 }

@@ -37,7 +37,7 @@ impl ClaimResponse {
         while let Some(row) = rows.next().await.transpose()? {
             let Some(row) = last.replace(row) else { continue };
             let step = read(&row)?;
-            let waiter = row.try_get::<i32, _>("seat")? as usize;
+            let waiter = row.try_get::<i32, _>("waiter")? as usize;
             let (bytes, first) = (step.bytes(), held[waiter] == 0);
             if first || held[waiter] + bytes <= RESPONSE_BYTES_MAX {
                 held[waiter] += bytes;

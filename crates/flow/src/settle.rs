@@ -18,6 +18,8 @@ use crate::flat::flat;
 use crate::flow::Flow;
 use crate::json::Json;
 use crate::name::{of_namespace, of_step};
+use crate::query::audit::Outcome;
+use crate::stored::{attempt_outcome, task_state};
 use crate::task::decision::{Chosen, Inputs, decided};
 use crate::task::state::{StepState, TaskState};
 use crate::template::schema::SchemaError;
@@ -128,12 +130,12 @@ impl Flow {
             Err(refused) => Ok(Err(refused)),
             Ok(write) => {
                 let token = write.token;
-                let fate = self.inner.settles.submit(write).await?;
+                let outcome = self.inner.settles.submit(write).await?;
                 self.inner.providers.ended(&[token]);
-                if let Some(settled) = fate.0.as_ref().ok().filter(|settled| !settled.repeated) {
+                if let Some(settled) = outcome.completed.as_ref().ok().filter(|settled| !settled.repeated) {
                     count_settled(settled.step.name(), settled.task.map(TaskState::name));
                 }
-                Ok(fate.0)
+                Ok(outcome.completed)
             }
         }
     }
@@ -144,7 +146,15 @@ impl Flow {
         for token in tokens {
             let Some(kept) = self.inner.numbered(token.template).await? else { continue };
             let body = Some(GONE.to_owned());
-            writes.push(Write { token, kept, verb: "l", body, delay_ms: None, chosen: None, inputs: None });
+            writes.push(Write {
+                token,
+                kept,
+                kind: Kind::LeaseEnded,
+                body,
+                delay_ms: None,
+                chosen: None,
+                inputs: None,
+            });
         }
         try_join_all(writes.into_iter().map(|write| self.inner.settles.submit(write))).await?;
         Ok(())
@@ -181,33 +191,57 @@ impl Write {
     fn new(token: Token, kept: Arc<Kept>, said: &Said) -> std::result::Result<Write, Refused> {
         let step = &kept.template.steps[token.slot as usize];
         let (mut chosen, mut inputs, mut delay_ms) = (None, None, None);
-        let (verb, body) = match said {
+        let (kind, body) = match said {
             Said::Complete(result) => {
                 let invalid = |reason: String| Refused::invalid("result", reason);
                 (chosen, inputs) = decided(&kept.template, step, result).map_err(invalid)?;
-                ("c", Some(result.get().to_owned()))
+                (Kind::Complete, Some(result.get().to_owned()))
             }
             Said::Failed(failure) => {
                 delay_ms = failure.retry_delay_ms.map(i64::from);
                 let body = serde_json::to_string(failure).expect("a failure is JSON");
-                (if failure.retryable { "f" } else { "F" }, Some(body))
+                (if failure.retryable { Kind::Failed } else { Kind::FailedForGood }, Some(body))
             }
-            Said::Yielded(checkpoint) => ("y", Some(checkpoint.get().to_owned())),
-            Said::GivenBack => ("g", None),
+            Said::Yielded(checkpoint) => (Kind::Yielded, Some(checkpoint.get().to_owned())),
+            Said::GivenBack => (Kind::GivenBack, None),
         };
-        Ok(Write { token, kept, verb, body, delay_ms, chosen, inputs })
+        Ok(Write { token, kept, kind, body, delay_ms, chosen, inputs })
+    }
+}
+
+/// What is reported about an attempt, as `step_report.report` has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Complete,
+    Failed,
+    FailedForGood,
+    Yielded,
+    GivenBack,
+    /// Reported by the engine itself.
+    LeaseEnded,
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Kind::Complete => "complete",
+            Kind::Failed => "failed",
+            Kind::FailedForGood => "failed_for_good",
+            Kind::Yielded => "yielded",
+            Kind::GivenBack => "given_back",
+            Kind::LeaseEnded => "lease_ended",
+        }
     }
 
-    /// Whether this report is one of those after which an attempt is stored with that outcome.
-    fn may_have_ended(&self, outcome: char) -> bool {
-        match self.verb {
-            "c" => outcome == 'c',
-            // The last attempt that may be tried again fails for good.
-            "f" => matches!(outcome, 'f' | 'e'),
-            "F" => outcome == 'e',
-            "y" => outcome == 'y',
-            "g" => outcome == 'g',
-            _ => true,
+    /// The step's state after an attempt of this claim ended before with that outcome. `None`: that was another report, so this one is refused.
+    fn repeats(self, outcome: Outcome) -> Option<StepState> {
+        match (self, outcome) {
+            (Kind::Complete, Outcome::Complete) => Some(StepState::Complete),
+            (Kind::Failed, Outcome::Failed) => Some(StepState::WaitingForRetry),
+            // A retryable failure of the last attempt is permanent.
+            (Kind::Failed | Kind::FailedForGood, Outcome::FailedForGood) => Some(StepState::Error),
+            (Kind::Yielded, Outcome::Yielded) | (Kind::GivenBack, Outcome::GivenBack) => Some(StepState::Enqueued),
+            _ => None,
         }
     }
 }
@@ -215,15 +249,33 @@ impl Write {
 pub(crate) struct Write {
     token: Token,
     kept: Arc<Kept>,
-    verb: &'static str,
+    kind: Kind,
     body: Option<String>,
     delay_ms: Option<i64>,
     chosen: Chosen,
     inputs: Inputs,
 }
 
-/// What became of it, if it was still this worker's, and whether steps became ready and somebody watches.
-pub(crate) struct Fate(std::result::Result<Settled, Refused>, bool, bool);
+/// What a report led to.
+pub(crate) struct ReportOutcome {
+    /// The step and its task, if the claim still held the step.
+    completed: Counted,
+    /// Whether steps became ready.
+    readied: bool,
+    /// Whether a client watches the task.
+    watched: bool,
+}
+
+impl ReportOutcome {
+    fn refused(refused: Refused) -> ReportOutcome {
+        ReportOutcome { completed: Err(refused), readied: false, watched: false }
+    }
+
+    /// Whether this report ended the attempt, and not an earlier one.
+    fn is_first(&self) -> bool {
+        self.completed.as_ref().is_ok_and(|completed| !completed.repeated)
+    }
+}
 
 /// Sends ends of attempts.
 pub(crate) struct Settles {
@@ -236,14 +288,14 @@ pub(crate) struct Settles {
 
 impl Settles {
     pub(crate) fn new(schema: &Schema, news: Arc<News>, channel: Channel, watch: Channel, leases: Channel) -> Settles {
-        Settles { news, channel, watch, leases, settle: schema.sql(pg::statement!("settle_steps")) }
+        Settles { news, channel, watch, leases, settle: schema.sql(pg::statement!("complete_steps")) }
     }
 }
 
 impl BatchedWrite for Settles {
     type Write = Write;
     type Key = (Uuid, i32);
-    type Outcome = Fate;
+    type Outcome = ReportOutcome;
     const RECORDS_OUTCOMES: bool = true;
 
     fn key(&self, write: &Write) -> (Uuid, i32) {
@@ -255,30 +307,32 @@ impl BatchedWrite for Settles {
         100 + write.body.as_ref().map_or(0, String::len) + inputs
     }
 
-    fn wake_ups(&self, write: &Write, fate: Option<&Fate>) -> Vec<WakeUp> {
+    fn wake_ups(&self, write: &Write, outcome: Option<&ReportOutcome>) -> Vec<WakeUp> {
         let template = &write.kept.template;
         let step = &template.steps[write.token.slot as usize];
         let name = |step: &StepDefinition| of_step(&template.namespace, &step.name);
-        // Whoever watches elsewhere is rung by the statement itself, which knows whether anybody does.
-        let (next, watched) = fate.map_or((true, false), |Fate(_, readied, watched)| (*readied, *watched));
-        // What these make ready is not among what counts as readied.
-        let opens = write.verb == "c" && matches!(step.kind, StepKind::Decision | StepKind::Batchable);
-        let opens =
-            opens && fate.is_none_or(|Fate(settled, ..)| settled.as_ref().is_ok_and(|settled| !settled.repeated));
-        let failed =
-            fate.is_none_or(|Fate(settled, ..)| settled.as_ref().is_ok_and(|settled| settled.step == StepState::Error));
+        // Clients of other processes are notified by the statement itself, which knows whether the task is watched.
+        let readied = outcome.is_none_or(|outcome| outcome.readied);
+        let watched = outcome.is_some_and(|outcome| outcome.watched);
+        // `readied` does not count the steps that a decision or a batch creates.
+        let creates = write.kind == Kind::Complete && matches!(step.kind, StepKind::Decision | StepKind::Batchable);
+        let creates = creates && outcome.is_none_or(ReportOutcome::is_first);
+        let failed = |outcome: &ReportOutcome| {
+            outcome.completed.as_ref().is_ok_and(|completed| completed.step == StepState::Error)
+        };
+        let failed = outcome.is_none_or(failed);
         let mut wake_ups = Vec::new();
-        if failed && write.verb != "c" {
-            // What is under way beside it is the engine's to watch now.
+        if failed && write.kind != Kind::Complete {
+            // The engine watches the leases of the task's other steps now.
             wake_ups.push(self.leases.wake_up());
         }
-        if next || opens {
-            // What is tried again is found by who looks; what it made ready is behind it, or behind what was skipped.
+        if readied || creates {
+            // A step that is tried again wakes its own name. Steps that became ready are its children, or lie behind those that were skipped.
             let children = || step.children.iter().map(|child| name(&template.steps[*child]));
-            let mut keys: Vec<String> = match (write.verb, step.kind) {
-                ("c", StepKind::Decision | StepKind::Batchable) => template.steps.iter().map(name).collect(),
-                ("c", _) => children().collect(),
-                // A part that fails may be the last that was waited for.
+            let mut keys: Vec<String> = match (write.kind, step.kind) {
+                (Kind::Complete, StepKind::Decision | StepKind::Batchable) => template.steps.iter().map(name).collect(),
+                (Kind::Complete, _) => children().collect(),
+                // A part that fails may be the last one that its children waited for.
                 (_, StepKind::BatchWorker) => children().chain([name(step)]).collect(),
                 _ => vec![name(step)],
             };
@@ -299,7 +353,7 @@ impl BatchedWrite for Settles {
         batch: &WriteBatch<'_, Write>,
     ) -> pg::Result<BatchResult<Self::Outcome>> {
         let writes = &batch.writes;
-        // Most flights have neither.
+        // Most batches have neither.
         let chosen = writes.iter().any(|write| write.chosen.is_some());
         let chosen = chosen.then(|| flat(writes.iter().map(|write| write.chosen.as_deref().unwrap_or_default())));
         let inputs = writes.iter().any(|write| write.inputs.is_some());
@@ -310,7 +364,7 @@ impl BatchedWrite for Settles {
             .bind(writes.iter().map(|write| write.token.task).collect::<Vec<_>>())
             .bind(writes.iter().map(|write| write.token.ordinal).collect::<Vec<_>>())
             .bind(writes.iter().map(|write| write.token.fence).collect::<Vec<_>>())
-            .bind(writes.iter().map(|write| write.verb).collect::<Vec<_>>())
+            .bind(writes.iter().map(|write| write.kind.word()).collect::<Vec<_>>())
             .bind(writes.iter().map(|write| write.body.as_deref()).collect::<Vec<_>>())
             .bind(writes.iter().map(|write| write.delay_ms).collect::<Vec<_>>())
             .bind(writes.iter().map(|write| write.token.template).collect::<Vec<_>>())
@@ -322,51 +376,47 @@ impl BatchedWrite for Settles {
         batch.result(self, &query.fetch_one(conn).await?)
     }
 
-    fn decode(&self, write: &Write, text: &str) -> Option<Fate> {
-        Some(self.outcome(write, text))
-    }
-}
-
-impl Settles {
-    fn outcome(&self, write: &Write, text: &str) -> Fate {
-        let mut letters = text.chars();
-        let first = letters.next();
-        let repeated = first == Some('d');
-        let verdict = if repeated { letters.next() } else { first };
-        // The claim has ended before, with another report: this one does not count.
-        if repeated && !verdict.is_some_and(|verdict| write.may_have_ended(verdict)) {
-            return Fate(Err(Refused::Lost), false, false);
-        }
-        let step = match verdict {
-            Some('c') => StepState::Complete,
-            Some('w' | 'f') => StepState::WaitingForRetry,
-            Some('e' | 'p') => StepState::Error,
-            Some('r' | 'g' | 'y') => StepState::Enqueued,
-            Some('l') if !repeated => StepState::Enqueued,
-            // It was made for another template, or for another step of it.
-            Some('x') if !repeated => return Fate(Err(Refused::invalid("token", NotAToken)), false, false),
-            // Its lease had ended, or nothing is known of it.
-            _ => return Fate(Err(Refused::Lost), false, false),
-        };
-        let task = letters.next().and_then(|state| match state {
-            'c' => Some(TaskState::Complete),
-            'e' => Some(TaskState::Error),
-            'x' => Some(TaskState::Cancelled),
-            'm' => Some(TaskState::ResolvedManually),
-            _ => None,
-        });
-        // What is to be tried again, or given back, is to be found by who waits.
-        let readied = text.contains('+') || matches!(step, StepState::WaitingForRetry | StepState::Enqueued);
-        // A pause before another attempt makes nothing ready; a decision and a batch may.
-        let opened = text.contains('+') || write.inputs.is_some() || write.chosen.is_some();
-        match task {
-            _ if repeated => {}
-            Some(_) => self.news.tell(Some(&write.kept.template.namespace), write.token.task, Cause::Ended),
-            None if opened || step == StepState::Enqueued => {
-                self.news.tell(Some(&write.kept.template.namespace), write.token.task, Cause::Settled);
+    fn decode(&self, write: &Write, text: &str) -> Option<ReportOutcome> {
+        let mut words = text.split(' ');
+        let state = match words.next()? {
+            "lost" => return Some(ReportOutcome::refused(Refused::Lost)),
+            "other_step" => return Some(ReportOutcome::refused(Refused::invalid("token", NotAToken))),
+            "repeated" => {
+                let repeated = write.kind.repeats(attempt_outcome(words.next()?)?);
+                let completed = repeated.map(|step| Settled { step, task: None, repeated: true });
+                let completed = completed.ok_or(Refused::Lost);
+                return Some(ReportOutcome { completed, readied: false, watched: false });
             }
-            None => {}
+            "complete" => StepState::Complete,
+            "retry" => StepState::WaitingForRetry,
+            "failed" | "part_failed" => StepState::Error,
+            "released" | "lease_ended" => StepState::Enqueued,
+            _ => return None,
+        };
+        let task = task_state(words.next()?)?;
+        let (mut readied, mut watched) = (false, false);
+        for word in words {
+            match word {
+                "readied" => readied = true,
+                "watched" => watched = true,
+                _ => return None,
+            }
         }
-        Fate(Ok(Settled { step, task, repeated }), readied && !repeated, text.contains('!'))
+        // A step that is ready again, or will be after a pause, has to be found by waiting claims as well.
+        readied |= matches!(state, StepState::WaitingForRetry | StepState::Enqueued);
+        Some(ReportOutcome { completed: Ok(Settled { step: state, task, repeated: false }), readied, watched })
+    }
+
+    fn committed(&self, write: &Write, outcome: &ReportOutcome) {
+        let Ok(Settled { step, task, repeated: false }) = &outcome.completed else { return };
+        // A pause before another attempt makes nothing ready; a decision and a batch may.
+        let readied = outcome.readied && *step != StepState::WaitingForRetry;
+        let readied = readied || write.inputs.is_some() || write.chosen.is_some();
+        let cause = match task {
+            Some(_) => Cause::Ended,
+            None if readied => Cause::Settled,
+            None => return,
+        };
+        self.news.tell(Some(&write.kept.template.namespace), write.token.task, cause);
     }
 }

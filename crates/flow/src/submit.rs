@@ -138,20 +138,20 @@ impl crate::flow::Inner {
         submission: Submission,
         identity: Option<Uuid>,
     ) -> Result<Submitted> {
-        self.open_lanes(&kept, submission.priority).await?;
+        self.open_queues(&kept, submission.priority).await?;
         let id = Uuid::now_v7();
         let context = submission.context.get().to_owned();
         match self.submits.submit(Write { id, kept, identity, context, submission }).await? {
-            Fate::Made => Ok(Submitted { task_uuid: id }),
-            Fate::Same(task) => Err(Error::Duplicate { task }),
+            SubmitOutcome::Created => Ok(Submitted { task_uuid: id }),
+            SubmitOutcome::Duplicate(task) => Err(Error::Duplicate { task }),
         }
     }
 
-    async fn open_lanes(&self, kept: &Kept, priority: i16) -> Result<()> {
-        if !kept.has_lanes(priority) {
-            let query = || sqlx::query(&self.sql.open_lanes).bind(kept.id).bind(priority);
-            self.db.ask("open lanes", query).await?;
-            kept.note_lanes(priority);
+    async fn open_queues(&self, kept: &Kept, priority: i16) -> Result<()> {
+        if !kept.has_queues(priority) {
+            let query = || sqlx::query(&self.sql.open_queues).bind(kept.id).bind(priority);
+            self.db.ask("open step queues", query).await?;
+            kept.note_queues(priority);
         }
         Ok(())
     }
@@ -166,10 +166,10 @@ pub(crate) struct Write {
     submission: Submission,
 }
 
-pub(crate) enum Fate {
-    Made,
-    /// As this one.
-    Same(Uuid),
+pub(crate) enum SubmitOutcome {
+    Created,
+    /// Of this task.
+    Duplicate(Uuid),
 }
 
 /// Sends submissions.
@@ -189,7 +189,7 @@ impl Submits {
 impl BatchedWrite for Submits {
     type Write = Write;
     type Key = Option<Uuid>;
-    type Outcome = Fate;
+    type Outcome = SubmitOutcome;
     const RECORDS_OUTCOMES: bool = true;
 
     fn key(&self, write: &Write) -> Option<Uuid> {
@@ -201,8 +201,8 @@ impl BatchedWrite for Submits {
         write.context.len() + 100 * write.kept.template.steps.len() + 1_000
     }
 
-    fn wake_ups(&self, write: &Write, fate: Option<&Fate>) -> Vec<WakeUp> {
-        if matches!(fate, Some(Fate::Same(_))) {
+    fn wake_ups(&self, write: &Write, outcome: Option<&SubmitOutcome>) -> Vec<WakeUp> {
+        if matches!(outcome, Some(SubmitOutcome::Duplicate(_))) {
             return Vec::new();
         }
         let template = &write.kept.template;
@@ -242,13 +242,16 @@ impl BatchedWrite for Submits {
         batch.result(self, &query.fetch_one(conn).await?)
     }
 
-    fn decode(&self, _: &Write, text: &str) -> Option<Fate> {
-        let same = text.strip_prefix('d').and_then(|task| Uuid::try_parse(task).ok());
-        Some(same.map_or(Fate::Made, Fate::Same))
+    fn decode(&self, _: &Write, text: &str) -> Option<SubmitOutcome> {
+        match text.split_once(' ') {
+            None if text == "created" => Some(SubmitOutcome::Created),
+            Some(("duplicate", task)) => Uuid::try_parse(task).ok().map(SubmitOutcome::Duplicate),
+            _ => None,
+        }
     }
 
-    fn committed(&self, write: &Write, fate: &Fate) {
-        if matches!(fate, Fate::Made) {
+    fn committed(&self, write: &Write, outcome: &SubmitOutcome) {
+        if matches!(outcome, SubmitOutcome::Created) {
             self.news.tell(Some(&write.kept.template.namespace), write.id, Cause::Submitted);
         }
     }

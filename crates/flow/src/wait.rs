@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::flow::{Flow, Inner};
 use crate::query::task::Task;
 use crate::query::transition::{TaskHistory, Transition, TransitionId};
+use crate::stored::unknown;
 
 /// How long a wait lasts before its mark is renewed: that of a process that died rings for nobody, and not for long.
 const SLICE: Duration = Duration::from_secs(60);
@@ -98,10 +99,11 @@ impl Claim for Watches {
             let asked = sqlx::query_scalar(&self.await_task).bind(task).bind(MARK.as_millis() as i64);
             let stands: Option<String> = asked.fetch_one(conn).await?;
             let told = match stands.as_deref() {
-                Some("m") => return Ok(PollResult::new(None)),
+                Some("awaited") => return Ok(PollResult::new(None)),
                 // It is as with a row that was skipped: looked for again, soon.
-                Some("l") => return Ok(PollResult::new(Some(Duration::ZERO))),
-                Some(_) => Told::Ended,
+                Some("locked") => return Ok(PollResult::new(Some(Duration::ZERO))),
+                Some("ended") => Told::Ended,
+                Some(other) => return Err(unknown("answer of await_task", other).into()),
                 None => Told::NoTask,
             };
             let mut polled = PollResult::new(None);

@@ -1,6 +1,7 @@
--- Looks at tasks that may have taken too long. Those that have are dealt with as their template says; of the others it is said when they may have.
--- A task can be late altogether, or in the state it is in. What state that is, and since when, is read from its steps; a state that it may get into later is late no sooner than its limit from
--- now, so that is when it is looked at again.
+-- Checks tasks whose lifecycle limits may have passed. A late task is treated as its template says; for another one the
+-- time of the next check is set.
+-- A task can be late in total, or in its current state, which is derived from its steps. A state that it may enter later
+-- is late no sooner than that state's limit from now: that bounds the next check.
 -- Locks: the tasks, in order; then their steps.
 create or replace function {schema}.age_tasks(tasks uuid[]) returns void
 language plpgsql volatile set search_path = reveille_own
@@ -12,31 +13,42 @@ declare
 begin
     perform from {schema}.task t where t.id = any (tasks) order by t.id for update;
     for one in
-        select t.id, coalesce(t.resumed_at, t.created_at) + p.max_duration_ms * interval '1 ms' as all_over, p.staleness, greatest(t.watched_until, t.awaited_until) > now() as watched,
-               case when s.running is not null then greatest(t.updated_at, s.running) + p.max_in_process_ms * interval '1 ms'
+        select t.id, p.staleness, greatest(t.watched_until, t.awaited_until) > now() as watched,
+               coalesce(t.resumed_at, t.created_at) + p.max_duration_ms * interval '1 ms' as late_at,
+               case when s.running is not null
+                       then greatest(t.updated_at, s.running) + p.max_in_process_ms * interval '1 ms'
                     when s.ready then null
                     when s.pausing then t.updated_at + p.max_retry_ms * interval '1 ms'
-                    else t.updated_at + p.max_waiting_ms * interval '1 ms' end as state_over,
-               case when s.running is not null then 'steps_in_process' when s.pausing then 'waiting_for_retry' else 'waiting_for_dependencies' end as standing,
-               now() + least(p.max_waiting_ms, p.max_retry_ms, p.max_in_process_ms) * interval '1 ms' as again
+                    else t.updated_at + p.max_waiting_ms * interval '1 ms' end as late_in_state_at,
+               case when s.running is not null then 'steps_in_process'
+                    when s.pausing then 'waiting_for_retry'
+                    else 'waiting_for_dependencies' end as state,
+               now() + least(p.max_waiting_ms, p.max_retry_ms, p.max_in_process_ms) * interval '1 ms' as next_check_at
         from {schema}.task t
         join {schema}.template p on p.id = t.template_id
         cross join lateral (
-            select min(s.since) filter (where s.state = 'i') as running, coalesce(bool_or(s.state = 'r'), false) as ready, coalesce(bool_or(s.state = 'w'), false) as pausing
-            from {schema}.step s where s.task_id = t.id and s.state in ('i', 'r', 'w')
+            select min(s.since) filter (where s.state = 'in_progress') as running,
+                   coalesce(bool_or(s.state = 'ready'), false) as ready,
+                   coalesce(bool_or(s.state = 'waiting_for_retry'), false) as pausing
+            from {schema}.step s
+            where s.task_id = t.id and s.state in ('in_progress', 'ready', 'waiting_for_retry')
         ) s
-        where t.id = any (tasks) and t.state = 'o' and t.due_at <= now()
+        where t.id = any (tasks) and t.state = 'open' and t.due_at <= now()
         order by t.id
     loop
-        late := case when one.all_over <= now() then 'max_duration' when one.state_over <= now() then 'too_long_' || one.standing end;
+        late := case
+            when one.late_at <= now() then 'max_duration'
+            when one.late_in_state_at <= now() then 'too_long_' || one.state end;
         if late is null then
-            update {schema}.task t set due_at = coalesce(least(one.all_over, one.state_over, one.again), 'infinity') where t.id = one.id;
+            update {schema}.task t
+            set due_at = coalesce(least(one.late_at, one.late_in_state_at, one.next_check_at), 'infinity')
+            where t.id = one.id;
             continue;
         end if;
-        if one.staleness in ('d', 'a') then
+        if one.staleness in ('dlq', 'alert') then
             perform {schema}.investigate(array[one.id], array[null::integer], array[late]);
         end if;
-        if one.staleness = 'a' then
+        if one.staleness = 'alert' then
             update {schema}.task t set due_at = 'infinity' where t.id = one.id;
         else
             ended := ended || one.id;
@@ -46,7 +58,7 @@ begin
         end if;
     end loop;
     if ended <> '{}' then
-        perform {schema}.end_tasks(ended, 'e');
+        perform {schema}.end_tasks(ended, 'error');
     end if;
 end
 $$;

@@ -1,10 +1,11 @@
--- The queues of some ranges that have a step which is due, leased or to be tried again, and when the first of each is
--- next due. froms, tos: the ranges, bounds included.
--- Index: step_due, from one queue to the next: a lookup for each range, and one for each queue that is answered. What
---        was ever used and is empty costs nothing.
+-- The step queues of some ranges that have a step which is due, leased or waits for a retry, and when the first step of
+-- each is next due.
+-- froms, tos: the ranges, bounds included.
+-- Index: step_due_in_queue, from one queue to the next: a lookup for each range, and one for each queue that is found.
+--        Queues that are empty cost nothing.
 -- Plan:  inlined into the statements that call it.
-create or replace function {schema}.live_queues(froms bigint[], tos bigint[]) returns table (queue_id bigint,
-    due_at timestamptz)
+create or replace function {schema}.live_queues(froms bigint[], tos bigint[])
+returns table (queue_id bigint, due_at timestamptz)
 language sql stable
 as $$
     with recursive live (queue_id, due_at, until) as (
@@ -13,7 +14,8 @@ as $$
         cross join lateral (
             select s.queue_id, s.due_at from {schema}.step s
             where s.queue_id >= r.since and s.queue_id <= r.until and s.due_at < 'infinity'
-            order by s.queue_id, s.due_at limit 1
+            order by s.queue_id, s.due_at
+            limit 1
         ) s
         union all
         select s.queue_id, s.due_at, l.until
@@ -21,7 +23,8 @@ as $$
         cross join lateral (
             select s.queue_id, s.due_at from {schema}.step s
             where s.queue_id > l.queue_id and s.queue_id <= l.until and s.due_at < 'infinity'
-            order by s.queue_id, s.due_at limit 1
+            order by s.queue_id, s.due_at
+            limit 1
         ) s
     )
     select l.queue_id, l.due_at from live l

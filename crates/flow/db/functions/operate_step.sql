@@ -1,119 +1,154 @@
--- Does with a step what a person wants, and goes on with its task.
--- verb:     r: it is reset, m: resolved manually, c: completed with the result `body`. allowed: the states it may be in
--- for that.
--- chosen, inputs: what the result says of what is behind it, see functions/follow.sql. limit_ms: how long a task that
--- goes on may take from now, null for ever.
--- dry:      changes nothing, and says what would have been refused.
--- Late:     a task that took too long goes on with all that was cancelled of it, and has its time again.
--- Outcomes: null: somebody else has the task. -: there is no task. ?: there is no step. t and a letter: the task is
---           over. s and a letter: the step is there.
---           b: what went on without it has begun. d: what is behind it was decided before.
---           Otherwise = and the step's state before and after and the task's, + if what follows became ready, and * if
---           any step of the task may have.
--- Locks:    the task, skip locked; `patient` waits. Then by ordinal the step, those behind it, and those that workers
---           have: whoever claims or renews one holds it for a moment.
--- Fence:    below zero, so that no worker has it: the step takes it with the result, and whoever had the step has lost
---           it.
+-- Applies an operator's decision to a step, and advances its task.
+-- operation: see the type step_operation.
+-- Late:      a task that exceeded a lifecycle limit is resumed: all its cancelled steps are pending again, and its
+--            limits count from now.
+-- Outcomes:  null: another transaction has locked the task. no_task. no_step. task <state>: the task has ended.
+--            step <state>: the step's state does not allow it. following_begun: the task went on without this part, and
+--            what follows it has begun. already_decided: what follows it was decided when it was resolved.
+--            Otherwise `done <step before> <step after> <task state>`, then `readied` if its children became ready, and
+--            `any_ready` if any step of the task may have.
+-- Locks:     the task, skip locked; `patient` waits. Then by ordinal the step, its children, and the steps in progress:
+--            a claim or a renewal holds one for a moment.
+-- Fence:     negative, so that no worker has it. The step takes it with the result: its worker's report is refused.
 create or replace function {schema}.operate_step(
-    flight uuid, channels text[], payloads text[], patient boolean,
-    of_task uuid, of_slot integer, of_part integer, verb text, allowed text[], who text, why text, body text, chosen integer[], inputs text[], limit_ms bigint, dry boolean
+    batch_id uuid, channels text[], payloads text[], patient boolean, operation {schema}.step_operation
 ) returns table (outcomes text[], backend integer)
 language plpgsql volatile set search_path = reveille_own
 as $$
 #variable_conflict use_column
 declare
-    mine    record;
-    target  record;
-    opened  record;
-    after   record;
-    outcome text;
-    below   bigint;
-    -- What follows did not wait for it.
-    passed  boolean;
-    lifted  integer;
-    resumed boolean;
-    opens   boolean := false;
-    ended   integer[] := '{}';
-    change  integer := 0;
+    of_task  uuid := operation.task_id;
+    of_slot  integer := operation.slot;
+    resets   boolean := operation.outcome = 'reset';
+    task     record;
+    step     record;
+    applied  record;
+    advanced record;
+    refusal  text;
+    operator_fence bigint;
+    -- The step failed, and the task went on without it.
+    passed   boolean;
+    -- Permanent failures of the task that this removes.
+    removed  integer;
+    resumed  boolean;
+    creates  boolean := false;
+    done     integer[] := '{}';
+    change   integer := 0;
 begin
     if patient then
-        select t.state, t.template_id, t.failed into mine from {schema}.task t where t.id = of_task for update;
+        select t.state, t.template_id, t.failed into task from {schema}.task t where t.id = of_task for update;
     else
-        select t.state, t.template_id, t.failed into mine from {schema}.task t where t.id = of_task for update skip locked;
+        select t.state, t.template_id, t.failed into task from {schema}.task t where t.id = of_task
+        for update skip locked;
     end if;
     perform from {schema}.step s
-    where mine.state is not null and s.task_id = of_task and (s.slot = of_slot and s.part is not distinct from of_part or s.state in ('i', 'x')
-          or s.ordinal = any ((select d.children from {schema}.definition d where d.template_id = mine.template_id and d.ordinal = of_slot)::integer[]))
+    where task.state is not null and s.task_id = of_task
+      and (s.slot = of_slot and s.part is not distinct from operation.part
+          or s.state in ('in_progress', 'cancelled')
+          or s.ordinal = any ((
+              select d.children from {schema}.definition d
+              where d.template_id = task.template_id and d.ordinal = of_slot)::integer[]))
     order by s.ordinal for update;
-    select s.ordinal, s.state, s.fence, s.attempt, s.worker, s.ready_at, s.since, d.kind, d.children, d.failure_strategy into target
-    from {schema}.step s join {schema}.definition d on d.template_id = mine.template_id and d.ordinal = s.slot
-    where s.task_id = of_task and s.slot = of_slot and s.part is not distinct from of_part and s.state not in ('a', 's');
-    passed := target.state = 'e' and coalesce(target.failure_strategy in ('c', 'i'), false);
+    select s.ordinal, s.state, s.fence, s.attempt, s.worker, s.ready_at, s.since, d.kind, d.children,
+           d.failure_strategy
+    into step
+    from {schema}.step s
+    join {schema}.definition d on d.template_id = task.template_id and d.ordinal = s.slot
+    where s.task_id = of_task and s.slot = of_slot and s.part is not distinct from operation.part
+      and s.state not in ('not_created', 'skipped');
+    passed := step.state = 'error' and coalesce(step.failure_strategy in ('continue_on_failure', 'isolate'), false);
 
-    outcome := case
-        when mine.state is null then case when exists (select from {schema}.task t where t.id = of_task) then 'locked' else '-' end
-        when target.ordinal is null then '?'
-        when mine.state in ('c', 'x', 'm') then concat('t', mine.state)
-        when target.state::text <> all (allowed) then concat('s', target.state)
-        when verb = 'c' and target.state = 'm' and target.kind in ('d', 'b') then 'd'
-        when verb = 'r' and passed and exists (select from {schema}.step s where s.task_id = of_task and s.ordinal = any (target.children) and s.state not in ('a', 'p', 'r', 's')) then 'b'
-        when dry then concat('=', target.state, target.state, mine.state) end;
-    if outcome is not null then
-        outcomes := array[nullif(outcome, 'locked')];
-        backend := {schema}.finish_batch(flight, outcomes, '{}', '{}');
+    refusal := case
+        when task.state is null then
+            case when exists (select from {schema}.task t where t.id = of_task) then 'locked' else 'no_task' end
+        when step.ordinal is null then 'no_step'
+        when task.state in ('complete', 'cancelled', 'resolved_manually') then 'task ' || task.state
+        when step.state <> all (operation.allowed) then 'step ' || step.state
+        when operation.outcome = 'completed_manually' and step.state = 'resolved_manually'
+            and step.kind in ('decision', 'batchable') then 'already_decided'
+        when resets and passed and exists (
+            select from {schema}.step child
+            where child.task_id = of_task and child.ordinal = any (step.children)
+              and child.state not in ('not_created', 'pending', 'ready', 'skipped')) then 'following_begun'
+        when operation.preview then format('done %s %s %s', step.state, step.state, task.state) end;
+    if refusal is not null then
+        outcomes := array[nullif(refusal, 'locked')];
+        backend := {schema}.finish_batch(batch_id, outcomes, '{}', '{}');
         return next;
         return;
     end if;
 
-    if mine.state = 'e' then
-        perform {schema}.revive_steps(of_task, target.ordinal, who, why);
+    if task.state = 'error' then
+        perform {schema}.revive_steps(of_task, step.ordinal, operation.operator, operation.reason);
     end if;
-    below := least(0, (select min(a.fence) from {schema}.attempt a where a.task_id = of_task and a.ordinal = target.ordinal)) - 1;
-    insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, worker, ready_at, claimed_at, result, reason)
-    select of_task, target.ordinal, target.fence, target.attempt, 'x', target.worker, target.ready_at, target.since, null, null where target.state = 'i'
+    operator_fence := least(0, (
+        select min(a.fence) from {schema}.attempt a where a.task_id = of_task and a.ordinal = step.ordinal)) - 1;
+    insert into {schema}.attempt (
+        task_id, ordinal, fence, attempt, outcome, worker, ready_at, claimed_at, result, reason)
+    select of_task, step.ordinal, step.fence, step.attempt, 'taken_away'::{schema}.attempt_outcome, step.worker,
+           step.ready_at, step.since, null, null
+    where step.state = 'in_progress'
     union all
-    select of_task, target.ordinal, below, target.attempt, verb::"char", who, null, null, body, why;
+    select of_task, step.ordinal, operator_fence, step.attempt, operation.outcome, operation.operator, null, null,
+           operation.result, operation.reason;
     update {schema}.step s
-    set state = (case verb when 'r' then 'p' else verb end)::"char", since = now(), due_at = 'infinity', attempt = case verb when 'r' then 0 else s.attempt end,
-        -- A result that is there stays its result.
-        fence = case when verb = 'r' or verb = 'm' and s.state = 'c' then s.fence else below end
-    where s.task_id = of_task and s.ordinal = target.ordinal;
+    set state = case operation.outcome
+            when 'reset' then 'pending'
+            when 'completed_manually' then 'complete'
+            else 'resolved_manually' end::{schema}.step_state,
+        since = now(), due_at = 'infinity',
+        attempt = case when resets then 0 else s.attempt end,
+        -- A step that is reset, or resolved with a result, keeps its result.
+        fence = case when resets or operation.outcome = 'resolved_manually' and s.state = 'complete' then s.fence
+            else operator_fence end
+    where s.task_id = of_task and s.ordinal = step.ordinal;
 
-    lifted := (target.state = 'e' and not passed)::integer;
-    resumed := mine.failed = lifted and (lifted = 1 or mine.state = 'e');
-    if resumed and mine.state = 'e' then
-        update {schema}.task t set failed = 0, state = 'o', ended_at = null, resumed_at = now(), due_at = coalesce(now() + limit_ms * interval '1 ms', 'infinity') where t.id = of_task;
-    elsif lifted = 1 then
+    removed := (step.state = 'error' and not passed)::integer;
+    resumed := task.failed = removed and (removed = 1 or task.state = 'error');
+    if resumed and task.state = 'error' then
+        update {schema}.task t
+        set failed = 0, state = 'open', ended_at = null, resumed_at = now(),
+            due_at = coalesce(now() + operation.limit_ms * interval '1 ms', 'infinity')
+        where t.id = of_task;
+    elsif removed = 1 then
         update {schema}.task t set failed = t.failed - 1 where t.id = of_task;
     end if;
 
-    if verb = 'r' and passed then
-        -- What went on without it waits for it again.
-        update {schema}.step s
-        set waiting = s.waiting + 1, due_at = 'infinity', state = case s.state when 'r' then 'p' else s.state end, ready_at = case s.state when 'r' then null else s.ready_at end
-        where s.task_id = of_task and s.ordinal = any (target.children) and s.state in ('a', 'p', 'r');
+    if resets and passed then
+        -- The steps that went on without it wait for it again.
+        update {schema}.step child
+        set open_parents = child.open_parents + 1, due_at = 'infinity',
+            state = case child.state when 'ready' then 'pending' else child.state end,
+            ready_at = case child.state when 'ready' then null else child.ready_at end
+        where child.task_id = of_task and child.ordinal = any (step.children)
+          and child.state in ('not_created', 'pending', 'ready');
         change := 1;
-    elsif verb <> 'r' and not passed and target.state not in ('c', 'm') then
-        ended := array[of_slot];
+    elsif not resets and not passed and step.state not in ('complete', 'resolved_manually') then
+        done := array[of_slot];
         change := -1;
-        opens := target.kind in ('d', 'b');
-        if opens then
-            opened := {schema}.follow(of_task, mine.template_id, of_slot, target.kind, chosen, inputs);
-            change := change + opened.change;
-            ended := ended || array_remove(array[opened.done], null);
+        creates := step.kind in ('decision', 'batchable');
+        if creates then
+            applied := {schema}.apply_result(
+                of_task, task.template_id, of_slot, step.kind, operation.chosen, operation.inputs);
+            change := change + applied.change;
+            done := done || array_remove(array[applied.done], null);
         end if;
     end if;
-    select a.state, a.readied into after
-    from {schema}.advance_tasks(array[of_task], array_fill(of_task, array[cardinality(ended)]), ended, array[of_task], array[change]) as a;
-    if verb = 'r' or resumed then
+    select a.state, a.readied into advanced
+    from {schema}.advance_tasks(
+        array[of_task], array_fill(of_task, array[cardinality(done)]), done, array[of_task], array[change]) as a;
+    if resets or resumed then
         perform {schema}.resume_tasks(array[of_task]);
     end if;
 
-    outcomes := array[concat('=', target.state, (select s.state from {schema}.step s where s.task_id = of_task and s.ordinal = target.ordinal), after.state,
-                             case when after.readied then '+' end, case when verb = 'r' or resumed or opens then '*' end)];
-    backend := {schema}.finish_batch(flight, outcomes, channels, payloads);
-    if target.state = 'i' then
-        perform {schema}.free_slots(array[of_task], array[of_slot]);
+    outcomes := array[concat_ws(' ', 'done', step.state,
+        (select s.state from {schema}.step s where s.task_id = of_task and s.ordinal = step.ordinal),
+        advanced.state,
+        case when advanced.readied then 'readied' end,
+        case when resets or resumed or creates then 'any_ready' end)];
+    backend := {schema}.finish_batch(batch_id, outcomes, channels, payloads);
+    if step.state = 'in_progress' then
+        perform {schema}.release_limits(array[of_task], array[of_slot]);
     end if;
     return next;
 end

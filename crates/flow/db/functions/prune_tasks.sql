@@ -1,10 +1,8 @@
 -- Removes tasks that ended longer ago than their namespace keeps them, `most_tasks` at most, those that ended first;
--- and deletes what is left of removed tasks, `most_rows` at most of each table.
--- Answers how many tasks were removed, and whether there is more to do.
--- Several:  processes may do this at a time: what one holds, another skips.
--- Locks:    the tasks, skip locked, see functions/remove_tasks.sql. Nothing waits for them: no statement writes to a
---           task
---           that has ended but an operator.
+-- and deletes the remaining rows of removed tasks, `most_rows` at most of each table.
+-- Answers how many tasks were removed, and whether there is more to do. Several processes may run this at a time.
+-- Locks:    the tasks, skip locked, see functions/remove_tasks.sql. Nothing waits for them: only an operator writes to a
+--           task that has ended.
 -- Index:    task_ended of each namespace and state forwards; removed_task; then the primary keys, task_operation_task,
 --           investigation_task and domain_event_task.
 -- Commit:   synchronous_commit = off. What a crash forgets is done again.
@@ -31,8 +29,9 @@ begin
         select t.id
         from {schema}.namespace n
         cross join lateral (
-            values ('c'::"char", n.retention_s), ('x', n.retention_s), ('m', n.retention_s), ('e', n.failed_retention_s)
-        ) as k (state, keep_s)
+            select state, case state when 'error' then n.failed_retention_s else n.retention_s end as keep_s
+            from unnest('{complete,error,cancelled,resolved_manually}'::{schema}.task_state[]) as state
+        ) k
         cross join lateral (
             select t.id from {schema}.task t
             where t.namespace_id = n.id and t.state = k.state
@@ -70,7 +69,7 @@ begin
     where e.ctid = any (array(select o.ctid from {schema}.domain_event o where o.task_id = any (gone) limit most_rows));
     get diagnostics deleted = row_count;
     most := greatest(most, deleted);
-    -- Nothing adds rows of a task that is gone. So where every table had fewer than that, nothing is left.
+    -- Nothing adds rows of a removed task. If every table had fewer than the limit, none is left.
     if most < most_rows then
         delete from {schema}.removed_task r where r.task_id = any (gone);
     end if;

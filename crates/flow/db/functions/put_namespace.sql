@@ -1,8 +1,7 @@
--- Makes a namespace, unless it is there, and changes what is given, in one transaction: a listener that hears that it
--- was made
--- sees it as it was wanted.
--- Null: it stays, or is as the template says. Of a retention, -1: for ever.
--- Answers whether there is such a template; if there is not, nothing was done.
+-- Creates a namespace, unless it exists, and changes the given settings, in one transaction: a listener that is notified
+-- of the creation sees the final settings.
+-- Null: unchanged, or as the template says. Of a retention, -1: for ever.
+-- Answers whether the template exists; if not, nothing was changed.
 create or replace function {schema}.put_namespace(
     of_name text, of_template text, of_description text, of_mode text, of_poll_ms integer, of_fallback boolean,
     of_provider text, of_announces boolean, of_retention_s bigint, of_failed_retention_s bigint

@@ -1,6 +1,5 @@
--- Removes tasks that have ended: from here on they are not there for anybody. What is left of them in other tables is
--- deleted by functions/prune_tasks.sql.
--- Answers those that were removed: not those that are open, nor those that another transaction holds.
+-- Removes tasks that have ended. Their remaining rows in other tables are deleted by functions/prune_tasks.sql.
+-- Answers those that were removed: not those that are open or that another transaction holds.
 -- Locks: the tasks, in order, skip locked.
 -- Index: primary keys.
 create or replace function {schema}.remove_tasks(tasks uuid[]) returns uuid[]
@@ -9,13 +8,13 @@ language plpgsql volatile set search_path = reveille_own set plan_cache_mode = f
     set jit = off
 as $$
 declare
-    mine uuid[] := array(
-        select t.id from {schema}.task t where t.id = any (tasks) and t.state <> 'o'
+    removed uuid[] := array(
+        select t.id from {schema}.task t where t.id = any (tasks) and t.state <> 'open'
         order by t.id for update skip locked);
 begin
-    insert into {schema}.removed_task (task_id) select m.id from unnest(mine) as m (id) on conflict do nothing;
-    delete from {schema}.task_detail k where k.task_id = any (mine);
-    delete from {schema}.task t where t.id = any (mine);
-    return mine;
+    insert into {schema}.removed_task (task_id) select m.id from unnest(removed) as m (id) on conflict do nothing;
+    delete from {schema}.task_detail k where k.task_id = any (removed);
+    delete from {schema}.task t where t.id = any (removed);
+    return removed;
 end
 $$;

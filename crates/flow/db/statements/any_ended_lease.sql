@@ -1,4 +1,4 @@
 /* any_ended_lease */
--- Whether the lease of a last attempt has ended.
--- Index: step_due of lane 0.
-select exists (select from {schema}.step s where s.lane_id = 0 and s.due_at <= now())
+-- Whether the engine has to end a lease.
+-- Index: step_due_in_queue of queue 0.
+select exists (select from {schema}.step s where s.queue_id = 0 and s.due_at <= now())

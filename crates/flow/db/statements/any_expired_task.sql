@@ -4,8 +4,9 @@
 select exists (select from {schema}.removed_task) or exists (
     select from {schema}.namespace n
     cross join lateral (
-        values ('c'::"char", n.retention_s), ('x', n.retention_s), ('m', n.retention_s), ('e', n.failed_retention_s)
-    ) as k (state, keep_s)
+        select state, case state when 'error' then n.failed_retention_s else n.retention_s end as keep_s
+        from unnest('{complete,error,cancelled,resolved_manually}'::{schema}.task_state[]) as state
+    ) k
     cross join lateral (
         select t.ended_at from {schema}.task t
         where t.namespace_id = n.id and t.state = k.state and t.ended_at is not null order by t.ended_at limit 1

@@ -1,7 +1,7 @@
 /* due_namespaces */
 -- Which of these sources have a step that is due, as places from 1. A source is a namespace ($1) and its steps by name;
 -- `lasts` ($2) says where the names ($3) of each end, and `every` ($4) that it is about all names but those.
--- Index: step_due, if it is about all names; else step_lane_due. Those queues or lanes that have steps.
+-- Index: step_due_in_namespace, if it is about all names; else step_due_in_queue. Those queues that have steps.
 select q.place::integer
 from (
     select q.namespace, q.every, q.place, ($3::text[])[coalesce(($2::integer[])[q.place - 1], 0) + 1:q.last] as names
@@ -9,18 +9,18 @@ from (
 ) q
 join {schema}.namespace n on n.name = q.namespace
 where exists (
-    select from {schema}.live_queues(array[n.id::bigint << 40], array[(n.id::bigint << 40) + 65535]) l
+    select from {schema}.live_namespace_queues(array[n.id::bigint << 40], array[(n.id::bigint << 40) + 65535]) l
     where q.every and q.names = '{}' and l.due_at <= now()
 ) or exists (
     select from unnest(q.names) as w (name)
     cross join lateral (
-        select l.id >> 16 << 16 as since from {schema}.step_lane l where l.namespace_id = n.id and l.name = w.name
+        select l.id >> 16 << 16 as since from {schema}.step_queue l where l.namespace_id = n.id and l.name = w.name
             limit 1
     ) r
-    cross join lateral {schema}.live_lanes(array[r.since], array[r.since + 65535]) l
+    cross join lateral {schema}.live_queues(array[r.since], array[r.since + 65535]) l
     where not q.every and l.due_at <= now()
 ) or exists (
-    select from {schema}.live_lanes(array[(n.id::bigint << 40) + 65536], array[(n.id + 1::bigint << 40) - 1]) l
-    cross join lateral (select k.name from {schema}.step_lane k where k.id = l.lane_id offset 0) k
+    select from {schema}.live_queues(array[(n.id::bigint << 40) + 65536], array[(n.id + 1::bigint << 40) - 1]) l
+    cross join lateral (select k.name from {schema}.step_queue k where k.id = l.queue_id offset 0) k
     where q.every and q.names <> '{}' and l.due_at <= now() and k.name <> all (q.names)
 )

@@ -9,8 +9,9 @@ with first as materialized (
     select least(t.ended_at, now()) + k.keep_s * interval '1 s' as due_at
     from {schema}.namespace n
     cross join lateral (
-        values ('c'::"char", n.retention_s), ('x', n.retention_s), ('m', n.retention_s), ('e', n.failed_retention_s)
-    ) as k (state, keep_s)
+        select state, case state when 'error' then n.failed_retention_s else n.retention_s end as keep_s
+        from unnest('{complete,error,cancelled,resolved_manually}'::{schema}.task_state[]) as state
+    ) k
     left join lateral (
         select t.ended_at from {schema}.task t
         where t.namespace_id = n.id and t.state = k.state and t.ended_at is not null order by t.ended_at limit 1

@@ -1,5 +1,5 @@
 /* find_tasks */
--- Tasks of a namespace ($1), in some states ($2, letters), of a correlation ($3), with a tag ($7), newest first; null:
+-- Tasks of a namespace ($1), in some states ($2), of a correlation ($3), with a tag ($7), newest first; null:
 -- of all. Before one ($4) and not before another ($5), $6 at most.
 -- Rows:  their ids. Of a correlation or a tag, those in whatever state and namespace.
 -- Index: task_detail_correlation; task_detail_tags, everything with the tag, so this is for tags that are rare: 20 of
@@ -18,9 +18,9 @@ union all
 union all
 (select t.id
  from {schema}.namespace n
- cross join unnest(coalesce($2::text[], '{o,c,e,x,m}')) as w (state)
+ cross join unnest(coalesce($2::text[], '{open,complete,error,cancelled,resolved_manually}')) as w (state)
  cross join lateral (
-     select t.id from {schema}.task t where t.namespace_id = n.id and t.state = w.state::"char" and t.id < $4
+     select t.id from {schema}.task t where t.namespace_id = n.id and t.state = w.state::{schema}.task_state and t.id < $4
          and t.id >= $5 order by t.id desc limit $6
  ) t
  where $3::text is null and $7::text is null and ($1::text is not null or $2::text[] is not null)

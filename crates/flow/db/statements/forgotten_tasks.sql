@@ -3,7 +3,7 @@
 -- longer than `longer` ($3, milliseconds) and nobody has: $4 at most, those of a higher priority first, with the names
 -- of those steps. No namespace is there both with and without a name.
 -- Namespaces whose fallback is off, and steps that a limit holds back, are left out.
--- Index: step_lane_due of the lanes that have steps; of these, $4 lanes with $4 steps each at most.
+-- Index: step_due_in_queue of the queues that have steps; of these, $4 queues with $4 steps each at most.
 select t.id, n.name as namespace, t.priority, t.state::text as state, (extract(epoch
     from t.updated_at) * 1000000)::bigint as updated_at_us, count(*) as ready, array_agg(distinct l.name) as names
 from unnest($1::text[], $2::text[]) as w (namespace, name)
@@ -13,26 +13,26 @@ cross join lateral (
     union all
     select r.since, r.since + 65535
     from (
-        select l.id >> 16 << 16 as since from {schema}.step_lane l where l.namespace_id = n.id and l.name = w.name
+        select l.id >> 16 << 16 as since from {schema}.step_queue l where l.namespace_id = n.id and l.name = w.name
             limit 1
     ) r
 ) r
 cross join lateral (
     select k.id, k.name
-    from {schema}.live_lanes(array[r.since], array[r.until]) l
+    from {schema}.live_queues(array[r.since], array[r.until]) l
     cross join lateral (
-        select k.id, k.name, k.priority, k.space_limit_id, k.name_limit_id from {schema}.step_lane k
-            where k.id = l.lane_id offset 0
+        select k.id, k.name, k.priority, k.namespace_limit_id, k.name_limit_id from {schema}.step_queue k
+            where k.id = l.queue_id offset 0
     ) k
     where l.due_at <= now() - $3::bigint * interval '1 ms'
-      and not exists (select from {schema}.step_limit m where m.id in (k.space_limit_id, k.name_limit_id)
-          and m.running >= m.most)
+      and not exists (select from {schema}.step_limit m where m.id in (k.namespace_limit_id, k.name_limit_id)
+          and m.running >= m.max_running)
     order by k.priority desc, l.due_at
     limit $4
 ) l
 cross join lateral (
     select s.task_id, s.due_at from {schema}.step s
-    where s.lane_id = l.id and s.due_at <= now() - $3::bigint * interval '1 ms' and s.due_at < 'infinity'
+    where s.queue_id = l.id and s.due_at <= now() - $3::bigint * interval '1 ms' and s.due_at < 'infinity'
     order by s.due_at limit $4
 ) s
 cross join lateral (

@@ -15,13 +15,13 @@ from (
                    'ffffffff-ffff-ffff-ffff-ffffffffffff') as highest
     ) b
     cross join (select n.id from {schema}.namespace n where $1::text is null or n.name = $1 offset 0) n
-    cross join unnest('{o,e}'::"char"[]) as w (state)
+    cross join unnest('{open,error}'::{schema}.task_state[]) as w (state)
     cross join lateral (
         select t.id, t.template_id, s.ordinal, s.slot, s.part
         from {schema}.task t
         cross join lateral (
             select s.ordinal, s.slot, s.part, s.fence from {schema}.step s where s.task_id = t.id
-                and s.state = any ($10::text[]::"char"[]) offset 0
+                and s.state = any ($10::text[]::{schema}.step_state[]) offset 0
         ) s
         cross join lateral (
             select d.name, d.failure_strategy from {schema}.definition d where d.template_id = t.template_id
@@ -36,7 +36,7 @@ from (
               select m.id from {schema}.template m where ($2::text is null or m.name = $2) and ($3::text is null
                   or m.version = $3))))
           and ($4::text is null or {schema}.public_state(t.id) = $4)
-          and (not $11 or coalesce(d.failure_strategy not in ('c', 'i'), true)) and ($5::text is null or d.name = $5)
+          and (not $11 or coalesce(d.failure_strategy not in ('continue_on_failure', 'isolate'), true)) and ($5::text is null or d.name = $5)
           and ($6::text is null or exists (
               select from {schema}.attempt a where a.task_id = t.id and a.ordinal = s.ordinal and a.fence = s.fence
                   and strpos(a.error, $6) > 0))

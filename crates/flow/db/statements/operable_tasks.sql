@@ -19,8 +19,8 @@ from (
     cross join lateral (
         select t.id from {schema}.task t
         -- Written such that only task_listed has this order.
-        where (t.namespace_id, t.state, t.id) >= (n.id, w.state::"char", b.lowest) and (t.namespace_id, t.state,
-            t.id) <= (n.id, w.state::"char", b.highest) and ($9::uuid[] is null or t.id = any ($9))
+        where (t.namespace_id, t.state, t.id) >= (n.id, w.state::{schema}.task_state, b.lowest) and (t.namespace_id, t.state,
+            t.id) <= (n.id, w.state::{schema}.task_state, b.highest) and ($9::uuid[] is null or t.id = any ($9))
           and ($7::timestamptz is null or t.created_at >= $7) and ($8::timestamptz is null or t.created_at < $8)
           and ($2::text is null and $3::text is null or t.template_id = any (array(
               select m.id from {schema}.template m where ($2::text is null or m.name = $2) and ($3::text is null
@@ -30,7 +30,7 @@ from (
               select from {schema}.step s
               cross join lateral (select d.name from {schema}.definition d where d.template_id = t.template_id
                   and d.ordinal = s.slot offset 0) d
-              where s.task_id = t.id and s.state not in ('a', 's') and ($5 is null or d.name = $5)
+              where s.task_id = t.id and s.state not in ('not_created', 'skipped') and ($5 is null or d.name = $5)
                 and ($6 is null or exists (
                     select from {schema}.attempt a where a.task_id = t.id and a.ordinal = s.ordinal
                         and a.fence = s.fence and strpos(a.error, $6) > 0))))

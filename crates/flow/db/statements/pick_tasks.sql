@@ -1,5 +1,5 @@
 /* pick_tasks */
--- Of these tasks ($1) those of a namespace ($2), in some states ($3, letters), of a name ($4), version ($5), priority
+-- Of these tasks ($1) those of a namespace ($2), in some states ($3), of a name ($4), version ($5), priority
 -- ($6), tag ($7), correlation ($8) and initiator ($9), made after a time ($10) and before another ($11); null: of all.
 -- Newest first, $12 at most. With how many of their steps are where, at one moment.
 -- Index: primary keys; a range for the steps of each. Lookups are fenced: see docs/decisions/0024-fenced-lookups.md.
@@ -13,7 +13,7 @@ with picked as materialized (
     cross join lateral (select p.name, p.version from {schema}.template p where p.id = t.template_id offset 0) p
     cross join lateral (select n.name from {schema}.namespace n where n.id = t.namespace_id offset 0) n
     cross join lateral (select k.* from {schema}.task_detail k where k.task_id = t.id offset 0) k
-    where ($2::text is null or n.name = $2) and ($3::text[] is null or t.state = any ($3::text[]::"char"[]))
+    where ($2::text is null or n.name = $2) and ($3::text[] is null or t.state = any ($3::text[]::{schema}.task_state[]))
         and ($4::text is null or p.name = $4) and ($5::text is null or p.version = $5)
       and ($6::smallint is null or t.priority = $6) and ($7::text is null or $7 = any (k.tags)) and ($8::text is null
           or k.correlation_id = $8)
@@ -28,19 +28,19 @@ select p.id, p.state::text as task_state, p.priority, p.created_at, p.updated_at
 from picked p
 cross join lateral (
     select count(*) as total,
-           count(*) filter (where s.state = 'p') as pending,
-           count(*) filter (where s.state = 'r' or s.state = 'w' and s.due_at <= now()) as ready,
-           count(*) filter (where s.state = 'i') as in_progress,
-           count(*) filter (where s.state = 'w' and s.due_at > now()) as waiting_for_retry,
-           count(*) filter (where s.state in ('c', 'm')) as complete,
-           count(*) filter (where s.state = 'e' and d.failure_strategy is distinct from 'c'
-               and d.failure_strategy is distinct from 'i') as failed,
-           count(*) filter (where s.state = 'x' or d.failure_strategy in ('c', 'i')) as dropped
+           count(*) filter (where s.state = 'pending') as pending,
+           count(*) filter (where s.state = 'ready' or s.state = 'waiting_for_retry' and s.due_at <= now()) as ready,
+           count(*) filter (where s.state = 'in_progress') as in_progress,
+           count(*) filter (where s.state = 'waiting_for_retry' and s.due_at > now()) as waiting_for_retry,
+           count(*) filter (where s.state in ('complete', 'resolved_manually')) as complete,
+           count(*) filter (where s.state = 'error' and d.failure_strategy is distinct from 'continue_on_failure'
+               and d.failure_strategy is distinct from 'isolate') as failed,
+           count(*) filter (where s.state = 'cancelled' or d.failure_strategy in ('continue_on_failure', 'isolate')) as dropped
     from {schema}.step s
     left join lateral (
-        select d.failure_strategy from {schema}.definition d where s.state = 'e' and d.template_id = p.template_id
+        select d.failure_strategy from {schema}.definition d where s.state = 'error' and d.template_id = p.template_id
             and d.ordinal = s.slot offset 0
     ) d on true
-    where s.task_id = p.id and s.state not in ('a', 's')
+    where s.task_id = p.id and s.state not in ('not_created', 'skipped')
 ) c
 order by p.id desc

@@ -5,7 +5,7 @@
 insert into {schema}.namespace_template as t (
     name, mode, poll_ms, fallback, provider, announces, retention_s, failed_retention_s
 )
-values ($1, $2::text::"char", $3, $4, $5::text::"char", $6, $7, $8)
+values ($1, $2::text::{schema}.claim_mode, $3, $4, $5::text::{schema}.queue_provider, $6, $7, $8)
 on conflict (name) do update
 set mode = excluded.mode, poll_ms = excluded.poll_ms, fallback = excluded.fallback, provider = excluded.provider,
     announces = excluded.announces,

@@ -1,18 +1,18 @@
 /* receive_steps */
 -- The steps of some names ($2) in the namespaces beside them ($1) that are due, $3 at most: what a claim now
 -- would find. Nothing is taken.
--- Index: step_lane_due of the lanes that have steps.
-select s.task_id, s.ordinal, n.name as namespace, q.step, ((l.lane_id & 65535) - 32768)::smallint as priority, s.attempt
+-- Index: step_due_in_queue of the queues that have steps.
+select s.task_id, s.ordinal, n.name as namespace, q.step, ((l.queue_id & 65535) - 32768)::smallint as priority, s.attempt
 from unnest($1::text[], $2::text[]) as q (namespace, step)
 join {schema}.namespace n on n.name = q.namespace
 cross join lateral (
-    select l.id >> 16 << 16 as since from {schema}.step_lane l where l.namespace_id = n.id and l.name = q.step limit 1
+    select l.id >> 16 << 16 as since from {schema}.step_queue l where l.namespace_id = n.id and l.name = q.step limit 1
 ) r
-cross join lateral {schema}.live_lanes(array[r.since], array[r.since + 65535]) l
+cross join lateral {schema}.live_queues(array[r.since], array[r.since + 65535]) l
 cross join lateral (
     select s.task_id, s.ordinal, s.attempt, s.due_at from {schema}.step s
-    where s.lane_id = l.lane_id and s.due_at <= now() and s.due_at < 'infinity' order by s.due_at limit $3
+    where s.queue_id = l.queue_id and s.due_at <= now() and s.due_at < 'infinity' order by s.due_at limit $3
 ) s
 where l.due_at <= now()
-order by l.lane_id & 65535 desc, s.due_at
+order by l.queue_id & 65535 desc, s.due_at
 limit $3

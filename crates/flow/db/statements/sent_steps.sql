@@ -10,7 +10,7 @@ with mine as materialized (
     from unnest($1::uuid[], $2::integer[], $3::bigint[]) as n (task_id, ordinal, number)
     cross join lateral (
         select s.task_id, s.ordinal from {schema}.step s
-        where s.task_id = n.task_id and s.ordinal = n.ordinal and s.published = n.number and s.state = 'r'
+        where s.task_id = n.task_id and s.ordinal = n.ordinal and s.published = n.number and s.state = 'ready'
             and s.due_at < 'infinity'
         for update skip locked
     ) s

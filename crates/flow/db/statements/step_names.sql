@@ -1,7 +1,7 @@
 /* step_names */
 -- The names of the steps of some namespaces ($1) of which there are any that wait, but those that are left out ($2); of
 -- these names only ($3), unless it is null.
--- Index: step_lane_due of the lanes that have steps.
+-- Index: step_due_in_queue of the queues that have steps.
 select distinct n.name as namespace, k.name as step
 from {schema}.namespace n
 cross join lateral (
@@ -10,10 +10,10 @@ cross join lateral (
     select r.since, r.since + 65535
     from unnest($3::text[]) as w (name)
     cross join lateral (
-        select l.id >> 16 << 16 as since from {schema}.step_lane l where l.namespace_id = n.id and l.name = w.name
+        select l.id >> 16 << 16 as since from {schema}.step_queue l where l.namespace_id = n.id and l.name = w.name
             limit 1
     ) r
 ) r
-cross join lateral {schema}.live_lanes(array[r.since], array[r.until]) l
-cross join lateral (select k.name from {schema}.step_lane k where k.id = l.lane_id offset 0) k
+cross join lateral {schema}.live_queues(array[r.since], array[r.until]) l
+cross join lateral (select k.name from {schema}.step_queue k where k.id = l.queue_id offset 0) k
 where n.name = any ($1) and k.name <> all ($2)

@@ -11,7 +11,7 @@
 with seen as materialized (
     select s.task_id, s.ordinal, s.slot, s.part, s.state, s.attempt, s.worker, s.ready_at, s.since, s.due_at, s.fence
     from {schema}.step s
-    where s.task_id = $1 and s.ordinal between $6 and $7 and s.state not in ('a', 's')
+    where s.task_id = $1 and s.ordinal between $6 and $7 and s.state not in ('not_created', 'skipped')
 ), page as materialized (
     select s.* from seen s where (s.slot, coalesce(s.part, 0)) > ($2, $3) order by s.slot, s.part limit $4
 )
@@ -19,19 +19,19 @@ select t.state::text as task_state, t.updated_at, t.ended_at as task_ended_at, c
 from {schema}.task t
 cross join lateral (
     select count(*) as total,
-           count(*) filter (where s.state = 'p') as pending,
-           count(*) filter (where s.state = 'r' or s.state = 'w' and s.due_at <= now()) as ready,
-           count(*) filter (where s.state = 'i') as in_progress,
-           count(*) filter (where s.state = 'w' and s.due_at > now()) as waiting_for_retry,
-           count(*) filter (where s.state in ('c', 'm')) as complete,
-           count(*) filter (where s.state = 'e' and d.failure_strategy is distinct from 'c'
-               and d.failure_strategy is distinct from 'i') as failed,
-           count(*) filter (where s.state = 'x' or d.failure_strategy in ('c', 'i')) as dropped,
+           count(*) filter (where s.state = 'pending') as pending,
+           count(*) filter (where s.state = 'ready' or s.state = 'waiting_for_retry' and s.due_at <= now()) as ready,
+           count(*) filter (where s.state = 'in_progress') as in_progress,
+           count(*) filter (where s.state = 'waiting_for_retry' and s.due_at > now()) as waiting_for_retry,
+           count(*) filter (where s.state in ('complete', 'resolved_manually')) as complete,
+           count(*) filter (where s.state = 'error' and d.failure_strategy is distinct from 'continue_on_failure'
+               and d.failure_strategy is distinct from 'isolate') as failed,
+           count(*) filter (where s.state = 'cancelled' or d.failure_strategy in ('continue_on_failure', 'isolate')) as dropped,
            count(*) filter (where (s.slot, coalesce(s.part, 0)) > ($2, $3)) as rest
     from seen s
     left join lateral (
         select d.failure_strategy from {schema}.definition d
-        where s.state = 'e' and d.template_id = t.template_id and d.ordinal = s.slot offset 0
+        where s.state = 'error' and d.template_id = t.template_id and d.ordinal = s.slot offset 0
     ) d on true
 ) c
 left join lateral (

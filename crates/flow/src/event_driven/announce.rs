@@ -16,6 +16,7 @@ use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use super::event::{EventSource, TaskReadyEvent};
+use crate::stored::{task_state, unknown};
 use crate::task::state::TaskState;
 
 /// The longest name NOTIFY takes.
@@ -72,13 +73,7 @@ impl Standing {
             task: row.try_get("id")?,
             namespace: row.try_get("namespace")?,
             priority: row.try_get("priority")?,
-            ended: match state.as_str() {
-                "c" => Some(TaskState::Complete),
-                "e" => Some(TaskState::Error),
-                "x" => Some(TaskState::Cancelled),
-                "m" => Some(TaskState::ResolvedManually),
-                _ => None,
-            },
+            ended: task_state(&state).ok_or_else(|| unknown("task state", &state))?,
             ready: row.try_get::<i64, _>("ready")?.max(0) as u32,
             names: row.try_get::<Option<_>, _>("names")?.unwrap_or_default(),
             updated_at_us: row.try_get("updated_at_us")?,

@@ -73,7 +73,7 @@ impl Flow {
         }
         let query = || {
             sqlx::query(&inner.sql.set_mode)
-                .bind(all.map(namespace::Mode::letter))
+                .bind(all.map(namespace::Mode::word))
                 .bind(&events)
                 .bind(&polls)
                 .bind(mode.fallback_enabled)

@@ -183,7 +183,7 @@ pub(crate) async fn run(inner: Weak<Inner>, mut words: mpsc::Receiver<Word>) {
 impl Inner {
     async fn tell(&self, batch: &HashMap<Uuid, Word>) -> Result<()> {
         let tasks: Vec<Uuid> = batch.keys().copied().collect();
-        let rows = self.db.ask("read how tasks stand", || sqlx::query(&self.sql.task_news).bind(&tasks)).await?;
+        let rows = self.db.ask("read how tasks stand", || sqlx::query(&self.sql.task_events).bind(&tasks)).await?;
         let (mut channels, mut payloads) = (Vec::new(), Vec::new());
         for row in &rows {
             let standing = Standing::of(row)?;

@@ -7,17 +7,18 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 use wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch, WriterOptions};
 
-use super::{Cancelled, Obstacle, Operated, STEPS, TASKS, Who, of_letter, steps_before, tasks_before};
+use super::{Cancelled, Obstacle, Operated, Who, steps_before, tasks_before};
 use crate::catalog::Kept;
 use crate::error::{Error, Result};
 use crate::event_driven::{Cause, News};
 use crate::flow::Flow;
 use crate::name::{of_namespace, of_step};
+use crate::stored::{step_state, task_state};
 use crate::task::decision::{Chosen, Inputs};
 use crate::task::state::{StepState, TaskState};
 
 /// Operations under way at a time: as many as a small part of a pool, because an operation of many is no emergency.
-pub(super) const LANES: usize = 4;
+pub(super) const CONCURRENCY: usize = 4;
 
 /// What is to be done.
 #[derive(Clone)]
@@ -51,11 +52,11 @@ pub(crate) struct TaskAct {
 }
 
 impl StepAct {
-    fn verb(&self) -> &'static str {
+    fn outcome(&self) -> &'static str {
         match self.to {
-            StepState::Complete => "c",
-            StepState::ResolvedManually => "m",
-            _ => "r",
+            StepState::Complete => "completed_manually",
+            StepState::ResolvedManually => "resolved_manually",
+            _ => "reset",
         }
     }
 }
@@ -68,55 +69,51 @@ impl Act {
         }
     }
 
-    /// As the database reports what became of it.
-    fn answer(&self, text: &str) -> Answer {
-        let mut letters = text.chars();
-        let kind = letters.next();
-        let (one, other, last) = (letters.next(), letters.next(), letters.next());
+    /// The answer that an outcome of the statement stands for: see `functions/operate_step.sql` and `functions/end_task.sql`. `None`: it is not known.
+    fn answer(&self, text: &str) -> Option<Answer> {
         let task = self.task();
-        let refused = |obstacle| {
-            let (step, operation) = match self {
-                Act::Step(act) => (Some(act.step.clone()), act.name),
-                Act::Task(TaskAct { to: TaskState::Cancelled, .. }) => (None, "cancel"),
-                Act::Task(_) => (None, "resolve"),
-            };
-            Answer::Refused(Error::NotAllowed { task, step, operation, obstacle })
+        let mut words = text.split(' ');
+        let answer = match (words.next()?, self) {
+            ("no_task", _) => Answer::Refused(Error::NoTask { task }),
+            ("no_step", Act::Step(act)) => Answer::Refused(Error::NoStep { task, step: act.step.clone() }),
+            ("following_begun", _) => self.refused(Obstacle::Begun),
+            ("already_decided", _) => self.refused(Obstacle::Decided),
+            ("step", Act::Step(_)) => self.refused(Obstacle::Step(step_state(words.next()?)?)),
+            ("task", Act::Step(_)) => self.refused(Obstacle::Task(task_state(words.next()?)??)),
+            ("task", Act::Task(_)) => self.refused(Obstacle::Itself(task_state(words.next()?)??)),
+            ("done", Act::Step(act)) => {
+                let (before, state) = (step_state(words.next()?)?, step_state(words.next()?)?);
+                let task_state = task_state(words.next()?)?;
+                let step_name = act.step.clone();
+                let operated = Operated { task_uuid: task, step_name, before, state, task_state };
+                let (mut readied, mut anything) = (false, false);
+                for word in words.by_ref() {
+                    match word {
+                        "readied" => readied = true,
+                        "any_ready" => anything = true,
+                        _ => return None,
+                    }
+                }
+                Answer::Operated { operated, readied, anything }
+            }
+            (ended @ ("ended" | "repeated"), Act::Task(act)) => {
+                let cancelled_steps = words.next()?.parse().ok()?;
+                let repeated = ended == "repeated";
+                Answer::Cancelled(Cancelled { task_uuid: task, state: act.to, cancelled_steps, repeated })
+            }
+            _ => return None,
         };
-        let unread = || Answer::Refused(sqlx::Error::Decode(format!("no outcome: {text:?}").into()).into());
-        match (kind, self) {
-            (Some('-'), _) => Answer::Refused(Error::NoTask { task }),
-            (Some('?'), Act::Step(act)) => Answer::Refused(Error::NoStep { task, step: act.step.clone() }),
-            (Some('b'), _) => refused(Obstacle::Begun),
-            (Some('d'), Act::Step(_)) => refused(Obstacle::Decided),
-            (Some('s'), _) => of_letter(STEPS, one).map_or_else(unread, |state| refused(Obstacle::Step(state))),
-            (Some('t'), Act::Step(_)) => {
-                of_letter(TASKS, one).map_or_else(unread, |state| refused(Obstacle::Task(state)))
-            }
-            (Some('t'), Act::Task(_)) => {
-                of_letter(TASKS, one).map_or_else(unread, |state| refused(Obstacle::Itself(state)))
-            }
-            (Some('='), Act::Step(act)) => match (of_letter(STEPS, one), of_letter(STEPS, other)) {
-                (Some(before), Some(state)) => Answer::Operated {
-                    operated: Operated {
-                        task_uuid: task,
-                        step_name: act.step.clone(),
-                        before,
-                        state,
-                        task_state: of_letter(TASKS, last),
-                    },
-                    readied: text.contains('+'),
-                    anything: text.contains('*'),
-                },
-                _ => unread(),
-            },
-            (Some('=' | 'd'), Act::Task(act)) => {
-                text.get(2..).and_then(|count| count.parse().ok()).map_or_else(unread, |cancelled_steps| {
-                    let repeated = kind == Some('d');
-                    Answer::Cancelled(Cancelled { task_uuid: task, state: act.to, cancelled_steps, repeated })
-                })
-            }
-            _ => unread(),
-        }
+        words.next().is_none().then_some(answer)
+    }
+
+    fn refused(&self, obstacle: Obstacle) -> Answer {
+        let task = self.task();
+        let (step, operation) = match self {
+            Act::Step(act) => (Some(act.step.clone()), act.name),
+            Act::Task(TaskAct { to: TaskState::Cancelled, .. }) => (None, "cancel"),
+            Act::Task(_) => (None, "resolve"),
+        };
+        Answer::Refused(Error::NotAllowed { task, step, operation, obstacle })
     }
 }
 
@@ -196,7 +193,7 @@ impl Acts {
 
     /// How they travel: each in a transaction of its own.
     pub(crate) fn alone(options: WriterOptions) -> WriterOptions {
-        WriterOptions { max_writes: 1, concurrency: LANES, ..options }
+        WriterOptions { max_writes: 1, concurrency: CONCURRENCY, ..options }
     }
 
     /// Who watches how long the task takes, if it may go on.
@@ -263,7 +260,7 @@ impl BatchedWrite for Acts {
                 .bind(act.task)
                 .bind(act.place as i32)
                 .bind(act.part)
-                .bind(act.verb())
+                .bind(act.outcome())
                 .bind(steps_before(act.to))
                 .bind(&who.name)
                 .bind(&who.reason)
@@ -274,7 +271,7 @@ impl BatchedWrite for Acts {
             Act::Task(act) => batch
                 .query(&self.end)
                 .bind(act.task)
-                .bind(if act.to == TaskState::Cancelled { "x" } else { "m" })
+                .bind(act.to.name())
                 .bind(tasks_before(act.to))
                 .bind(&who.name)
                 .bind(&who.reason),
@@ -283,7 +280,7 @@ impl BatchedWrite for Acts {
     }
 
     fn decode(&self, write: &Write, text: &str) -> Option<Answer> {
-        Some(write.act.answer(text))
+        write.act.answer(text)
     }
 
     fn committed(&self, write: &Write, answer: &Answer) {

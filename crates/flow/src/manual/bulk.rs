@@ -13,14 +13,12 @@ use time::format_description::well_known::Rfc3339;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::act::LANES;
-use super::{
-    Act, Answer, Manner, Operation, REASON_MAX, STEPS, StepAct, TASKS, TaskAct, Who, check, of_letter, steps_before,
-    tasks_before,
-};
+use super::act::CONCURRENCY;
+use super::{Act, Answer, Manner, Operation, REASON_MAX, StepAct, TaskAct, Who, check, steps_before, tasks_before};
 use crate::error::{Error, Result};
 use crate::flow::Flow;
 use crate::json::Json;
+use crate::stored::{ENDED_TASKS, step_state};
 use crate::task::state::{StepState, TaskState};
 use crate::template::NAME_MAX;
 
@@ -259,7 +257,7 @@ impl Flow {
         }
         // Collected, so that whoever waits for this may do so in any thread.
         let each: Vec<_> = rows.iter().map(|row| self.one(row, &operation, &who, manner)).collect();
-        let all: Vec<_> = stream::iter(each).buffered(LANES).try_collect().await?;
+        let all: Vec<_> = stream::iter(each).buffered(CONCURRENCY).try_collect().await?;
         let remaining = matched - all.len() as u64;
         let (mut items, mut refused) = (Vec::new(), Vec::new());
         for (item, error) in all {
@@ -300,11 +298,11 @@ impl Flow {
         let operation = operation.each();
         let states = match &operation {
             Each::End(to) => tasks_before(*to),
-            Each::Resume => vec!["e".to_owned()],
-            Each::Delete => TASKS.iter().map(|(letter, _)| letter.to_string()).collect(),
+            Each::Resume => vec!["error"],
+            Each::Delete => ENDED_TASKS.iter().map(|(word, _)| *word).collect(),
             // What is done is not undone by the hundred.
             Each::Step(operation) => {
-                let meant = |letter: &String| match of_letter(STEPS, letter.chars().next()) {
+                let meant = |word: &&str| match step_state(word) {
                     Some(StepState::Error) => true,
                     Some(StepState::Complete | StepState::ResolvedManually) | None => false,
                     Some(_) => filter.step_name.is_some(),

@@ -21,6 +21,7 @@ use crate::catalog::Kept;
 use crate::error::{Error, Result};
 use crate::flow::Flow;
 use crate::json::Json;
+use crate::stored::{ENDED_TASKS, OPEN, STEPS};
 use crate::task::decision::decided;
 use crate::task::state::{By, StepState, TaskState};
 use crate::template::{NAME_MAX, StepKind, Template};
@@ -204,41 +205,17 @@ fn public(template: &Template, place: usize, part: Option<i32>) -> String {
     part.map_or_else(|| name.clone(), |part| format!("{name}_{part:03}"))
 }
 
-/// The states of steps as they are stored. The others are passed within a transaction.
-const STEPS: &[(char, StepState)] = &[
-    ('p', StepState::Pending),
-    ('r', StepState::Enqueued),
-    ('i', StepState::InProgress),
-    ('w', StepState::WaitingForRetry),
-    ('c', StepState::Complete),
-    ('e', StepState::Error),
-    ('x', StepState::Cancelled),
-    ('m', StepState::ResolvedManually),
-];
-
-/// And of tasks that are over.
-const TASKS: &[(char, TaskState)] = &[
-    ('c', TaskState::Complete),
-    ('e', TaskState::Error),
-    ('x', TaskState::Cancelled),
-    ('m', TaskState::ResolvedManually),
-];
-
-fn of_letter<S: Copy>(states: &[(char, S)], letter: Option<char>) -> Option<S> {
-    states.iter().find(|(known, _)| Some(*known) == letter).map(|(_, state)| *state)
-}
-
 /// From where a step may be brought there by a person alone.
-fn steps_before(to: StepState) -> Vec<String> {
+fn steps_before(to: StepState) -> Vec<&'static str> {
     let may = |from: StepState| from.may_become(to, By::Operator) && !from.may_become(to, By::Engine);
-    STEPS.iter().filter(|(_, from)| may(*from)).map(|(letter, _)| letter.to_string()).collect()
+    STEPS.iter().filter(|(_, from)| may(*from)).map(|(word, _)| *word).collect()
 }
 
 /// And a task. One that is open is in a state that is not terminal, whichever.
-fn tasks_before(to: TaskState) -> Vec<String> {
-    let open = [('o', TaskState::StepsInProcess)];
-    let all = open.iter().chain(TASKS);
-    all.filter(|(_, from)| from.may_become(to, By::Operator)).map(|(letter, _)| letter.to_string()).collect()
+fn tasks_before(to: TaskState) -> Vec<&'static str> {
+    let open = [(OPEN, TaskState::StepsInProcess)];
+    let all = open.iter().chain(ENDED_TASKS);
+    all.filter(|(_, from)| from.may_become(to, By::Operator)).map(|(word, _)| *word).collect()
 }
 
 impl StepAct {

@@ -71,7 +71,7 @@ impl Deliveries {
         conn: &mut PgConnection,
         deliveries: &[Delivery],
         waiters: &[&Args],
-    ) -> pg::Result<(Unheard<'_>, String, Vec<(usize, ClaimedStep)>)> {
+    ) -> pg::Result<(Unheard<'_>, Vec<String>, Vec<(usize, ClaimedStep)>)> {
         let unheard = self.lost.unheard();
         let messages = || deliveries.iter().map(|delivery| &delivery.message);
         let rows = sqlx::query(&self.claim)
@@ -84,9 +84,9 @@ impl Deliveries {
             .fetch_all(conn)
             .await?;
         let (first, steps) = rows.split_first().ok_or(sqlx::Error::RowNotFound)?;
-        let verdicts: String = first.try_get("verdicts")?;
+        let verdicts: Vec<String> = first.try_get("verdicts")?;
         let read =
-            |row: &sqlx::postgres::PgRow| Ok((row.try_get::<i32, _>("seat")?.max(0) as usize, claim::read(row)?));
+            |row: &sqlx::postgres::PgRow| Ok((row.try_get::<i32, _>("waiter")?.max(0) as usize, claim::read(row)?));
         let steps = steps.iter().map(read).collect::<pg::Result<_>>()?;
         Ok((unheard, verdicts, steps))
     }
@@ -153,9 +153,9 @@ impl Claim for Deliveries {
             let mut steps: VecDeque<(usize, ClaimedStep)> = steps.into();
             let (mut dropped, mut back) = (Vec::new(), Vec::new());
             let deliveries = std::mem::take(&mut in_hand.deliveries);
-            for (place, (delivery, verdict)) in deliveries.into_iter().zip(verdicts.chars()).enumerate() {
-                match verdict {
-                    'c' => {
+            for (place, (delivery, verdict)) in deliveries.into_iter().zip(verdicts).enumerate() {
+                match verdict.as_str() {
+                    "claimed" => {
                         if let Some((_, step)) = steps.pop_front_if(|(of, _)| *of == place) {
                             self.providers.held.hold(*provider, &step.token, delivery.receipt, step.lease);
                             claimed.push((waiters[place], step));
@@ -163,9 +163,9 @@ impl Claim for Deliveries {
                         }
                         dropped.push((*provider, delivery.receipt));
                     }
-                    's' => dropped.push((*provider, delivery.receipt)),
+                    "stale" => dropped.push((*provider, delivery.receipt)),
                     _ => {
-                        if verdict == 'b' {
+                        if verdict == "locked" {
                             again = Some(BUSY);
                         }
                         // It is rung when there is room again; others may have room now.

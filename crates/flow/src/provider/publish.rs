@@ -77,7 +77,7 @@ impl Claim for Publishes {
         let number = some_fence();
         let rows = sqlx::query(&self.publish)
             .bind(&poll.key.namespace)
-            .bind(poll.key.provider.letter())
+            .bind(poll.key.provider.word())
             .bind(poll.wanted().min(PUBLISH_MAX) as i32)
             .bind(number)
             .bind(self.sending.as_millis() as i64)
@@ -114,7 +114,7 @@ impl Claim for Publishes {
     async fn sweep(&self, conn: &mut PgConnection, keys: &[Outlet]) -> pg::Result<Vec<usize>> {
         let query = sqlx::query_scalar(&self.sweep)
             .bind(keys.iter().map(|outlet| outlet.namespace.as_str()).collect::<Vec<_>>())
-            .bind(keys.iter().map(|outlet| outlet.provider.letter()).collect::<Vec<_>>());
+            .bind(keys.iter().map(|outlet| outlet.provider.word()).collect::<Vec<_>>());
         let due: Vec<i32> = query.fetch_all(conn).await?;
         Ok(due.into_iter().map(|place| place as usize - 1).collect())
     }

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::flow::Flow;
 use crate::query::task::json;
 use crate::response_size::RESPONSE_BYTES_MAX;
+use crate::stored::{attempt_outcome, unknown};
 
 /// The most attempts of a page.
 const ATTEMPT_PAGE_MAX: usize = 1_000;
@@ -96,28 +97,6 @@ pub enum Outcome {
     Reset,
 }
 
-impl Outcome {
-    /// By the letter of its row; below a fence of zero a person did it.
-    pub(crate) fn of(letter: &str, fence: i64) -> Outcome {
-        match letter {
-            "c" if fence < 0 => Outcome::CompletedManually,
-            "c" => Outcome::Complete,
-            "f" => Outcome::Failed,
-            "e" => Outcome::FailedForGood,
-            "l" => Outcome::LeaseEnded,
-            "t" => Outcome::TimedOut,
-            "T" => Outcome::TimedOutForGood,
-            "g" => Outcome::GivenBack,
-            "y" => Outcome::Yielded,
-            "m" => Outcome::ResolvedManually,
-            "r" => Outcome::Reset,
-            "x" if fence < 0 => Outcome::Cancelled,
-            "x" => Outcome::TakenAway,
-            _ => Outcome::InProgress,
-        }
-    }
-}
-
 impl Flow {
     /// A page of the attempts of a step, in order; a running attempt is the last. Skips the first `after`. A page has
     /// at most 16 MiB of results and errors, and at least one attempt. `None`: there is no such step, or it has not
@@ -154,12 +133,12 @@ impl Flow {
 }
 
 fn read(row: &PgRow) -> Result<Option<Attempt>> {
-    let Some(fence) = row.try_get("fence")? else { return Ok(None) };
+    let Some(outcome) = row.try_get::<Option<&str>, _>("outcome")? else { return Ok(None) };
     let [ready_at, claimed_at, ended_at] = ["ready_at", "claimed_at", "ended_at"].map(|column| row.try_get(column));
     let (ready_at, claimed_at, ended_at) = (ready_at?, claimed_at?, ended_at?);
     Ok(Some(Attempt {
         attempt: row.try_get::<i32, _>("attempt")? as u32,
-        outcome: Outcome::of(row.try_get("outcome")?, fence),
+        outcome: attempt_outcome(outcome).ok_or_else(|| unknown("attempt outcome", outcome))?,
         worker: row.try_get("worker")?,
         ready_at,
         claimed_at,

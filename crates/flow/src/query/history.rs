@@ -7,6 +7,7 @@
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::query::audit::Outcome;
 use crate::query::transition::{Subject, Transition, TransitionId};
 use crate::task::state::{StepState, TaskState};
 use crate::task::status::StepCounts;
@@ -30,7 +31,7 @@ pub(crate) struct StepRow {
     pub(crate) name: String,
     /// The task continues if this step fails.
     pub(crate) spared: bool,
-    pub(crate) letter: char,
+    pub(crate) state: StepState,
     /// When it was created; `None`: with its task.
     pub(crate) came_at: Option<OffsetDateTime>,
     pub(crate) ready_at: Option<OffsetDateTime>,
@@ -45,7 +46,7 @@ pub(crate) struct StepRow {
 /// An ended attempt, or a manual operation.
 #[derive(Debug)]
 pub(crate) struct AttemptRow {
-    pub(crate) outcome: char,
+    pub(crate) outcome: Outcome,
     /// Negative for manual operations.
     pub(crate) fence: i64,
     pub(crate) attempt: i32,
@@ -137,15 +138,15 @@ fn of_step(task: &TaskRow, step: &StepRow) -> Vec<Transition> {
             }
             let who = Some(tried);
             match tried.outcome {
-                'c' => chain.go(Complete, tried.ended_at, who),
-                'f' => chain.go(WaitingForRetry, tried.ended_at, who),
-                'e' => chain.go(Error, tried.ended_at, who),
+                Outcome::Complete => chain.go(Complete, tried.ended_at, who),
+                Outcome::Failed => chain.go(WaitingForRetry, tried.ended_at, who),
+                Outcome::FailedForGood => chain.go(Error, tried.ended_at, who),
                 // It took too long: no report came.
-                't' => chain.leap(WaitingForRetry, tried.ended_at, who),
-                'T' => chain.leap(Error, tried.ended_at, who),
+                Outcome::TimedOut => chain.leap(WaitingForRetry, tried.ended_at, who),
+                Outcome::TimedOutForGood => chain.leap(Error, tried.ended_at, who),
                 // It is ready again at once, unless its task has failed meanwhile.
-                'g' | 'y' => chain.go(Pending, tried.ended_at, who),
-                'l' => lapse(&mut chain, step, tried, next),
+                Outcome::GivenBack | Outcome::Yielded => chain.go(Pending, tried.ended_at, who),
+                Outcome::LeaseEnded => lapse(&mut chain, step, tried, next),
                 // Ended by an operator: the manual operation follows.
                 _ => {}
             }
@@ -153,11 +154,11 @@ fn of_step(task: &TaskRow, step: &StepRow) -> Vec<Transition> {
             let before = place.checked_sub(1).and_then(|before| step.attempts.get(before));
             was_ready(&mut chain, step, before, tried.ended_at);
             match tried.outcome {
-                'c' => chain.leap(Complete, tried.ended_at, Some(tried)),
-                'm' => chain.leap(ResolvedManually, tried.ended_at, Some(tried)),
-                'r' => chain.leap(Pending, tried.ended_at, Some(tried)),
+                Outcome::CompletedManually => chain.leap(Complete, tried.ended_at, Some(tried)),
+                Outcome::ResolvedManually => chain.leap(ResolvedManually, tried.ended_at, Some(tried)),
+                Outcome::Reset => chain.leap(Pending, tried.ended_at, Some(tried)),
                 // The task took too long, and was resumed later.
-                'x' => chain.leap(Cancelled, tried.ended_at, None),
+                Outcome::Cancelled => chain.leap(Cancelled, tried.ended_at, None),
                 _ => {}
             }
         }
@@ -171,13 +172,13 @@ fn of_step(task: &TaskRow, step: &StepRow) -> Vec<Transition> {
 fn lapse(chain: &mut Chain<'_, StepState>, step: &StepRow, tried: &AttemptRow, next: Option<&AttemptRow>) {
     let claimed_at = match next {
         Some(next) => next.claimed_at,
-        None => (step.letter == 'i').then_some(step.since),
+        None => (step.state == StepState::InProgress).then_some(step.since),
     };
     let noticed_at = claimed_at.filter(|_| tried.silent).unwrap_or(tried.ended_at);
     let is_over = match next {
         // Operators act on failed steps.
-        Some(next) => next.fence < 0 && next.outcome != 'x',
-        None => matches!(step.letter, 'e' | 'm' | 'c'),
+        Some(next) => next.fence < 0 && next.outcome != Outcome::Cancelled,
+        None => matches!(step.state, StepState::Error | StepState::ResolvedManually | StepState::Complete),
     };
     let to = if is_over { StepState::Error } else { StepState::WaitingForRetry };
     chain.leap(to, noticed_at, Some(tried));
@@ -186,7 +187,7 @@ fn lapse(chain: &mut Chain<'_, StepState>, step: &StepRow, tried: &AttemptRow, n
 /// An unclaimed step was ready before an operator changed it or its task: its row still has the time.
 fn was_ready(chain: &mut Chain<'_, StepState>, step: &StepRow, before: Option<&AttemptRow>, until: OffsetDateTime) {
     let ready_at = match before {
-        Some(before) if matches!(before.outcome, 'g' | 'y') => Some(before.ended_at),
+        Some(before) if matches!(before.outcome, Outcome::GivenBack | Outcome::Yielded) => Some(before.ended_at),
         _ => step.ready_at,
     };
     let last = chain.last.map(|last| last.time());
@@ -201,7 +202,7 @@ fn was_ready(chain: &mut Chain<'_, StepState>, step: &StepRow, before: Option<&A
 fn arrive(chain: &mut Chain<'_, StepState>, task: &TaskRow, step: &StepRow) {
     use StepState::*;
     let current = AttemptRow {
-        outcome: 'i',
+        outcome: Outcome::InProgress,
         fence: 0,
         attempt: step.attempt,
         worker: step.worker.clone(),
@@ -211,29 +212,29 @@ fn arrive(chain: &mut Chain<'_, StepState>, task: &TaskRow, step: &StepRow) {
         silent: false,
     };
     let ready_at = step.ready_at.unwrap_or(step.since);
-    match step.letter {
+    match step.state {
         // It was ready when another step failed.
-        'p' if chain.at == Some(Pending) && step.attempts.is_empty() && step.ready_at.is_some() => {
+        Pending if chain.at == Some(Pending) && step.attempts.is_empty() && step.ready_at.is_some() => {
             chain.go(Enqueued, ready_at, None);
             chain.go(Pending, step.since, None);
         }
-        'r' => chain.go(Enqueued, ready_at, None),
-        'i' => {
+        Enqueued => chain.go(Enqueued, ready_at, None),
+        InProgress => {
             chain.go(Enqueued, ready_at, None);
             chain.go(InProgress, step.since, Some(&current));
         }
-        'w' => {
+        WaitingForRetry => {
             if let Some(due_at) = step.due_at.filter(|due_at| *due_at <= task.read_at) {
                 chain.go(Enqueued, due_at, None);
             }
         }
-        'c' if chain.at != Some(Complete) => chain.leap(Complete, step.since, None),
-        'e' if chain.at != Some(Error) => chain.leap(Error, step.since, None),
-        'x' => {
+        Complete if chain.at != Some(Complete) => chain.leap(Complete, step.since, None),
+        Error if chain.at != Some(Error) => chain.leap(Error, step.since, None),
+        Cancelled => {
             was_ready(chain, step, step.attempts.last(), step.since);
             chain.leap(Cancelled, step.since, None);
         }
-        'm' if chain.at != Some(ResolvedManually) => chain.leap(ResolvedManually, step.since, None),
+        ResolvedManually if chain.at != Some(ResolvedManually) => chain.leap(ResolvedManually, step.since, None),
         _ => {}
     }
 }

@@ -136,7 +136,7 @@ impl Inner {
         let newest = filter.created_before.map_or(Uuid::max(), |time| first_id_at(time.saturating_add(SKEW)));
         let oldest = filter.created_after.map_or(Uuid::nil(), |time| first_id_at(time.saturating_sub(SKEW)));
         let before = before.map_or(newest, |before| before.min(newest));
-        let states = filter.letters();
+        let states = filter.stored_states();
         let query = || {
             sqlx::query(&self.sql.find_tasks)
                 .bind(filter.namespace.as_deref())
@@ -158,7 +158,7 @@ impl Inner {
         if tasks.is_empty() {
             return Ok(Vec::new());
         }
-        let states = filter.letters();
+        let states = filter.stored_states();
         let query = || {
             sqlx::query(&self.sql.pick_tasks)
                 .bind(tasks)
@@ -190,14 +190,14 @@ impl TaskFilter {
         rest && whole && self.status.is_none_or(TaskState::is_terminal)
     }
 
-    /// The letters of the rows that can be in the state. `None`: all.
-    fn letters(&self) -> Option<Vec<&'static str>> {
+    /// The states of the rows that can be in the public state. `None`: all.
+    fn stored_states(&self) -> Option<Vec<&'static str>> {
         Some(vec![match self.status? {
-            TaskState::Complete => "c",
-            TaskState::Error => "e",
-            TaskState::Cancelled => "x",
-            TaskState::ResolvedManually => "m",
-            _ => "o",
+            TaskState::Complete => "complete",
+            TaskState::Error => "error",
+            TaskState::Cancelled => "cancelled",
+            TaskState::ResolvedManually => "resolved_manually",
+            _ => "open",
         }])
     }
 }

@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::flow::{Flow, Inner};
 use crate::query::list::counts;
 use crate::response_size::RESPONSE_BYTES_MAX;
+use crate::stored::{self, task_state, unknown};
 use crate::task::state::{StepState, TaskState};
 use crate::task::status::{ExecutionStatus, HealthStatus, RecommendedAction, StepCounts};
 use crate::template::{StepKind, Template};
@@ -181,7 +182,7 @@ impl Flow {
         let (Some(detail), Some(head)) = (details.first(), rows.first()) else { return Ok(None) };
         let Some(kept) = self.inner.numbered(detail.try_get("template_id")?).await? else { return Ok(None) };
         let StepPage { steps, next: steps_next } = page(&rows, &kept.template)?;
-        let letter: String = head.try_get("task_state")?;
+        let stored: String = head.try_get("task_state")?;
         let summary = TaskSummary {
             task_uuid: task,
             name: kept.template.name.clone(),
@@ -189,7 +190,7 @@ impl Flow {
             version: kept.template.version.clone(),
             updated_at: head.try_get("updated_at")?,
             completed_at: head.try_get("task_ended_at")?,
-            ..TaskSummary::with_status(detail, task, &letter, &counts(head)?)?
+            ..TaskSummary::with_status(detail, task, &stored, &counts(head)?)?
         };
         let context = json(detail, "context")?.unwrap_or_else(|| RawValue::NULL.to_owned());
         Ok(Some(Task { summary, context, steps, steps_next }))
@@ -320,15 +321,15 @@ impl StepPosition {
 }
 
 impl TaskSummary {
-    /// A summary from the detail of a task, its state and the counts of its steps. Names and times are left empty.
+    /// A summary from the detail of a task, its stored state and the counts of its steps. Names and times are left empty.
     pub(crate) fn with_status(
         detail: &PgRow,
         task_uuid: Uuid,
-        letter: &str,
+        stored: &str,
         counts: &StepCounts,
     ) -> sqlx::Result<TaskSummary> {
         let created_at = detail.try_get("created_at")?;
-        let ended = task_state(letter);
+        let ended = task_state(stored).ok_or_else(|| unknown("task state", stored))?;
         Ok(TaskSummary {
             task_uuid,
             status: ended.unwrap_or_else(|| counts.open_state()),
@@ -359,32 +360,13 @@ impl TaskSummary {
     }
 }
 
-/// The state of an ended task. `None`: it is open.
-pub(crate) fn task_state(letter: &str) -> Option<TaskState> {
-    match letter {
-        "c" => Some(TaskState::Complete),
-        "e" => Some(TaskState::Error),
-        "x" => Some(TaskState::Cancelled),
-        "m" => Some(TaskState::ResolvedManually),
-        _ => None,
-    }
-}
-
 /// The state of the step in a row. `None`: the row has no step.
 fn step_state(row: &PgRow) -> Result<Option<StepState>> {
-    let Some(letter) = row.try_get::<Option<String>, _>("state")? else { return Ok(None) };
-    Ok(Some(match letter.as_str() {
-        "r" => StepState::Enqueued,
-        "i" => StepState::InProgress,
-        // A step that waits for a retry is ready as soon as the retry is due.
-        "w" if row.try_get("due")? => StepState::Enqueued,
-        "w" => StepState::WaitingForRetry,
-        "c" => StepState::Complete,
-        "e" => StepState::Error,
-        "x" => StepState::Cancelled,
-        "m" => StepState::ResolvedManually,
-        _ => StepState::Pending,
-    }))
+    let Some(word) = row.try_get::<Option<&str>, _>("state")? else { return Ok(None) };
+    let state = stored::step_state(word).ok_or_else(|| unknown("step state", word))?;
+    // A step that waits for a retry is ready as soon as the retry is due.
+    let due = state == StepState::WaitingForRetry && row.try_get("due")?;
+    Ok(Some(if due { StepState::Enqueued } else { state }))
 }
 
 fn step(row: &PgRow, state: StepState, template: &Template) -> Result<TaskStep> {

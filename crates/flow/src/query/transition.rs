@@ -15,7 +15,8 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::flow::Flow;
 use crate::query::history::{AttemptRow, StepRow, TaskRow, history};
-use crate::query::task::{part_name, task_state};
+use crate::query::task::part_name;
+use crate::stored::{attempt_outcome, step_state, task_state, unknown};
 use crate::task::state::{StepState, TaskState};
 
 /// How much earlier than a known transition a new one may be dated: the longest duration of a transaction.
@@ -198,7 +199,7 @@ impl TaskHistory {
         let Some(head) = rows.first() else { return Ok(None) };
         let row = TaskRow {
             id: task,
-            ended: task_state(head.try_get("task_state")?),
+            ended: stored(head, "task_state", "task state", task_state)?,
             created_at: head.try_get("created_at")?,
             ended_at: head.try_get("task_ended_at")?,
             read_at: head.try_get("read_at")?,
@@ -213,7 +214,7 @@ impl TaskHistory {
                 step.attempts.push(attempt(row, fence)?);
             }
         }
-        let due = steps.iter().filter(|step| step.letter == 'w').filter_map(|step| step.due_at);
+        let due = steps.iter().filter(|step| step.state == StepState::WaitingForRetry).filter_map(|step| step.due_at);
         let next = due.filter(|due| *due > row.read_at).min().map(|due| due - row.read_at);
         Ok(Some(TaskHistory { moves: history(&row, &steps), over: row.ended.is_some(), next }))
     }
@@ -235,7 +236,7 @@ fn step(row: &PgRow, ordinal: i32) -> sqlx::Result<StepRow> {
         ordinal,
         name: part_name(row.try_get("name")?, row.try_get("part")?),
         spared: row.try_get("spared")?,
-        letter: letter(row, "state")?,
+        state: stored(row, "state", "step state", step_state)?,
         came_at: row.try_get("came_at")?,
         ready_at: row.try_get("ready_at")?,
         since: row.try_get("since")?,
@@ -248,7 +249,7 @@ fn step(row: &PgRow, ordinal: i32) -> sqlx::Result<StepRow> {
 
 fn attempt(row: &PgRow, fence: i64) -> sqlx::Result<AttemptRow> {
     Ok(AttemptRow {
-        outcome: letter(row, "outcome")?,
+        outcome: stored(row, "outcome", "attempt outcome", attempt_outcome)?,
         fence,
         attempt: row.try_get("tried")?,
         worker: row.try_get("who")?,
@@ -259,8 +260,9 @@ fn attempt(row: &PgRow, fence: i64) -> sqlx::Result<AttemptRow> {
     })
 }
 
-fn letter(row: &PgRow, column: &str) -> sqlx::Result<char> {
-    Ok(row.try_get::<&str, _>(column)?.chars().next().unwrap_or_default())
+fn stored<T>(row: &PgRow, column: &str, what: &str, decode: fn(&str) -> Option<T>) -> sqlx::Result<T> {
+    let word: &str = row.try_get(column)?;
+    decode(word).ok_or_else(|| unknown(what, word))
 }
 
 /// The most transitions of a page.

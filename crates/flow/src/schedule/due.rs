@@ -127,11 +127,11 @@ struct Last {
     error: Option<String>,
 }
 
-pub(crate) enum Fate {
+pub(crate) enum AdvanceOutcome {
     /// It is due again after this.
     Advanced(Option<Duration>),
-    /// Somebody else has advanced or changed it.
-    Lost,
+    /// Another server advanced it, or a user changed or deleted it.
+    Changed,
 }
 
 /// Sends what became of schedules.
@@ -149,18 +149,18 @@ impl Advances {
 impl BatchedWrite for Advances {
     type Write = Advance;
     type Key = Uuid;
-    type Outcome = Fate;
+    type Outcome = AdvanceOutcome;
     const RECORDS_OUTCOMES: bool = false;
 
     fn key(&self, write: &Advance) -> Uuid {
         write.id
     }
 
-    fn wake_ups(&self, write: &Advance, fate: Option<&Fate>) -> Vec<WakeUp> {
-        let due_in = match fate {
+    fn wake_ups(&self, write: &Advance, outcome: Option<&AdvanceOutcome>) -> Vec<WakeUp> {
+        let due_in = match outcome {
             None => write.due_in,
-            Some(Fate::Advanced(due_in)) => *due_in,
-            Some(Fate::Lost) => None,
+            Some(AdvanceOutcome::Advanced(due_in)) => *due_in,
+            Some(AdvanceOutcome::Changed) => None,
         };
         due_in.map(|due_in| self.channel.wake_up().after(due_in)).into_iter().collect()
     }
@@ -185,10 +185,12 @@ impl BatchedWrite for Advances {
         batch.result(self, &query.fetch_one(conn).await?)
     }
 
-    fn decode(&self, _: &Advance, text: &str) -> Option<Fate> {
-        Some(match text.strip_prefix('o') {
-            Some(ms) => Fate::Advanced(ms.parse().ok().map(Duration::from_millis)),
-            None => Fate::Lost,
-        })
+    fn decode(&self, _: &Advance, text: &str) -> Option<AdvanceOutcome> {
+        match text.split_once(' ') {
+            None if text == "changed" => Some(AdvanceOutcome::Changed),
+            None if text == "advanced" => Some(AdvanceOutcome::Advanced(None)),
+            Some(("advanced", ms)) => Some(AdvanceOutcome::Advanced(Some(Duration::from_millis(ms.parse().ok()?)))),
+            _ => None,
+        }
     }
 }

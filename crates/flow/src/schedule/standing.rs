@@ -14,6 +14,7 @@ use crate::flow::Inner;
 use crate::json::Json;
 use crate::query::list::SCANNED_MAX;
 use crate::response_size::RESPONSE_BYTES_MAX;
+use crate::stored;
 
 /// How often a change is begun again because somebody else was faster.
 const CHANGES_MAX: usize = 100;
@@ -50,9 +51,10 @@ impl Standing {
             time_zone: row.try_get("time_zone")?,
             at: row.try_get("at")?,
             missed: match row.try_get("missed")? {
-                "s" => Missed::Skip,
-                "a" => Missed::All,
-                _ => Missed::Latest,
+                "skip" => Missed::Skip,
+                "latest" => Missed::Latest,
+                "all" => Missed::All,
+                other => return Err(stored::unknown("treatment of missed ticks", other)),
             },
             grace_seconds: row.try_get::<i32, _>("grace_seconds")?.unsigned_abs(),
             paused: Some(row.try_get("paused")?),
@@ -205,9 +207,9 @@ impl Inner {
                 .bind(&schedule.time_zone)
                 .bind(schedule.at)
                 .bind(match schedule.missed {
-                    Missed::Skip => "s",
-                    Missed::Latest => "l",
-                    Missed::All => "a",
+                    Missed::Skip => "skip",
+                    Missed::Latest => "latest",
+                    Missed::All => "all",
                 })
                 .bind(schedule.grace_seconds as i32)
                 .bind(schedule.paused.unwrap_or_default())

@@ -38,7 +38,7 @@ async fn used_up_attempts_are_looked_into() {
     assert_eq!((entry.task_uuid, entry.reason.as_str(), entry.step.as_deref()), (task, "retries_exhausted", Some("a")));
     let snapshot = read(&entry.snapshot);
     assert_eq!((&snapshot["attempts"], &snapshot["error"]["message"]), (&json!(2), &json!("broken")));
-    assert_eq!(snapshot["steps_by_state"], json!({"e": 1, "p": 1}));
+    assert_eq!(snapshot["steps_by_state"], json!({"error": 1, "pending": 1}));
 
     let closed = flow.close_investigation(entry.id, Resolution::PermanentlyFailed, "ada", Some("no use")).await;
     let closed = closed.expect("an answer").expect("it is there");
@@ -61,11 +61,11 @@ async fn a_task_that_takes_too_long_ends() {
     let task = flow.task().await;
     let step = flow.next().await;
     let _orchestrator = flow.orchestrate();
-    pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "e").await;
+    pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "error").await;
     assert_eq!(reasons(&flow, task).await, ["max_duration"]);
     assert_eq!(flow.say(&step, flow::Said::Complete(json!(1).into())).await, Err(flow::Refused::Lost));
-    assert_eq!(flow.states(task).await.into_values().collect::<Vec<_>>(), ["x", "x"]);
-    assert_eq!(flow.attempts(task).await, [(1, "x".to_owned())]);
+    assert_eq!(flow.states(task).await.into_values().collect::<Vec<_>>(), ["cancelled", "cancelled"]);
+    assert_eq!(flow.attempts(task).await, [(1, "taken_away".to_owned())]);
     let who = || flow::Who { name: "ada".to_owned(), reason: None };
     flow.resolve(task, who()).await.expect("the task itself can be dealt with");
 }
@@ -87,7 +87,7 @@ async fn a_limit_of_a_state_counts_from_its_beginning() {
     flow.fail(&step, true).await;
     pg::testing::eventually("it is looked into", async || !reasons(&flow, task).await.is_empty()).await;
     assert_eq!(reasons(&flow, task).await, ["too_long_waiting_for_retry"]);
-    assert_eq!(flow.standing(task).await, ("o".to_owned(), 1), "it goes on");
+    assert_eq!(flow.standing(task).await, ("open".to_owned(), 1), "it goes on");
 }
 
 /// A page of so many events. Transactions of other tests that began earlier hold events back, so it is waited for.

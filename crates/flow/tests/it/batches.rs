@@ -37,7 +37,7 @@ async fn a_part_for_each_cursor() {
     let of = ["rows_001", "rows_002", "rows_003"].map(|name| results[name].clone());
     assert_eq!((sum.name.as_str(), of), ("sum", [json!(0), json!(10), json!(20)]));
     assert_eq!(flow.complete(&sum, json!(30)).await.task, Some(TaskState::Complete));
-    assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+    assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
 }
 
 /// Without anything to do there is a placeholder, and what follows runs at once.
@@ -50,7 +50,7 @@ async fn an_empty_batch_goes_on() {
         let sum = flow.next().await;
         assert_eq!((sum.name.as_str(), &read(&sum.results)["rows_001"]), ("sum", &json!({"batch_placeholder": true})));
         flow.complete(&sum, json!(0)).await;
-        assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+        assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
     }
 }
 
@@ -64,7 +64,7 @@ async fn a_batch_without_its_outcome_is_refused() {
     for wrong in [misspelt, json!({"batch_processing_outcome": null}), json!({}), json!(null)] {
         let refused = flow.say(&step, Said::Complete(wrong.clone().into())).await;
         assert!(matches!(refused, Err(flow::Refused::Invalid { what: "result", .. })), "{wrong}: {refused:?}");
-        assert_eq!(flow.states(task).await[&step.name], "i", "{wrong}");
+        assert_eq!(flow.states(task).await[&step.name], "in_progress", "{wrong}");
     }
     assert_eq!(flow.complete(&step, parts(&[json!(1)])).await.step, StepState::Complete);
 }
@@ -88,7 +88,7 @@ async fn a_part_that_fails_means_what_the_template_says() {
             assert!(results["rows_001"]["error"]["message"].is_string(), "{results}");
             flow.complete(&sum, json!(0)).await;
         }
-        assert_eq!(flow.standing(task).await.0, if goes_on { "c" } else { "e" }, "{strategy}");
+        assert_eq!(flow.standing(task).await.0, if goes_on { "complete" } else { "error" }, "{strategy}");
     }
 }
 
@@ -102,7 +102,7 @@ async fn what_follows_a_batch_runs() {
     flow.complete(&flow.next().await, parts(&[json!(1), json!(2)])).await;
     let waves: Vec<usize> = flow.waves().await.iter().map(Vec::len).collect();
     assert_eq!(waves, [2, 1, 1, 1]);
-    assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+    assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
 }
 
 /// Whoever waits for what follows a batch by its name is woken, also if the last part failed and the rest goes on.

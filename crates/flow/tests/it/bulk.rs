@@ -50,7 +50,7 @@ async fn a_preview_says_what_would_be_done() {
         preview.items.iter().map(|item| (item.task_uuid, item.step_name.as_deref().expect("a step"))).collect();
     assert_eq!(listed, [(tasks[0], "a"), (tasks[0], "b"), (tasks[1], "a"), (tasks[1], "b")]);
     assert!(flow.now(9).await.is_empty(), "nothing was changed");
-    assert!(flow.attempts(tasks[0]).await.iter().all(|(_, outcome)| outcome == "e"), "nor written");
+    assert!(flow.attempts(tasks[0]).await.iter().all(|(_, outcome)| outcome == "failed_for_good"), "nor written");
     let earnest = BulkRequest { limit: 4, ..all };
     let report = flow.many(earnest.clone()).await;
     assert_eq!((of(&report), report.items), ((6, 4, 0, 2), preview.items));
@@ -61,7 +61,7 @@ async fn a_preview_says_what_would_be_done() {
     }
     assert_eq!(flow.waves().await.concat().len(), 9);
     for task in tasks {
-        assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+        assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
     }
 }
 
@@ -127,7 +127,10 @@ async fn what_cannot_be_done_is_in_the_report() {
         assert_eq!((report.items[0].task_uuid, report.refused[0].task_uuid), (easy, strict));
         assert!(report.refused[0].reason.starts_with("invalid parameter `result`: "), "{report:?}");
     }
-    assert_eq!((flow.standing(easy).await.0, flow.standing(strict).await.0), ("c".to_owned(), "o".to_owned()));
+    assert_eq!(
+        (flow.standing(easy).await.0, flow.standing(strict).await.0),
+        ("complete".to_owned(), "open".to_owned())
+    );
 }
 
 /// Many tasks are cancelled, and others are not.
@@ -142,11 +145,11 @@ async fn many_tasks_are_cancelled() {
     let report = flow.many(request(filter(), BulkOperation::CancelTask)).await;
     assert_eq!(of(&report), (4, 4, 0, 0));
     for task in &tasks[..4] {
-        assert_eq!(flow.standing(*task).await.0, "x");
+        assert_eq!(flow.standing(*task).await.0, "cancelled");
     }
     assert!(flow.now(9).await.is_empty());
     assert_eq!(of(&flow.many(request(filter(), BulkOperation::ResolveTask)).await), (5, 5, 0, 0));
-    assert_eq!(flow.standing(tasks[4]).await.0, "m");
+    assert_eq!(flow.standing(tasks[4]).await.0, "resolved_manually");
 }
 
 /// A request is read from JSON, and what cannot be meant is refused with the name of the field.

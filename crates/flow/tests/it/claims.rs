@@ -71,7 +71,7 @@ async fn a_lost_lease_is_fenced() {
     assert_eq!(flow.say(&lost, Said::Complete(json!("late").into())).await, Err(Refused::Lost));
     assert_eq!(flow.complete(&again, json!("in time")).await.step, StepState::Complete);
     assert_eq!(flow.say(&lost, Said::Complete(json!("late").into())).await, Err(Refused::Lost));
-    assert_eq!(flow.attempts(task).await, [(1, "l".to_owned()), (2, "c".to_owned())]);
+    assert_eq!(flow.attempts(task).await, [(1, "lease_ended".to_owned()), (2, "complete".to_owned())]);
 }
 
 /// What was said is answered the same when it is said again, and counts once.
@@ -84,7 +84,7 @@ async fn what_is_said_twice_counts_once() {
         let settled = flow.complete(&a, json!(1)).await;
         assert_eq!((settled.step, settled.repeated), (StepState::Complete, repeated));
     }
-    assert_eq!(flow.standing(task).await, ("o".to_owned(), 1));
+    assert_eq!(flow.standing(task).await, ("open".to_owned(), 1));
     assert_eq!(flow.run().await, ["b"]);
 }
 
@@ -217,9 +217,9 @@ async fn a_last_attempt_that_is_lost_ends_the_task() {
     let task = flow.task().await;
     let short = Claimant { lease: Duration::from_millis(200), ..worker() };
     let lost = flow.claim(&short, 1, None).await.expect("a claim").pop().expect("a step");
-    pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "e").await;
+    pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "error").await;
     assert_eq!(flow.say(&lost, Said::Complete(json!("late").into())).await, Err(Refused::Lost));
-    assert_eq!(flow.attempts(task).await, [(1, "l".to_owned())]);
+    assert_eq!(flow.attempts(task).await, [(1, "lease_ended".to_owned())]);
 }
 
 /// A step that is given back wakes who waits for it by its name, whoever had it.
@@ -244,7 +244,7 @@ async fn a_token_twice_in_one_call_is_one() {
     let ended = || flow::Ended { token: step.token, said: Said::Complete(json!(1).into()) };
     let settled = flow.settle(vec![ended(), ended()]).await.expect("an answer");
     assert!(settled.iter().all(|settled| settled.as_ref().is_ok_and(|settled| settled.step == StepState::Complete)));
-    assert_eq!(flow.attempts(task).await, [(1, "c".to_owned())]);
+    assert_eq!(flow.attempts(task).await, [(1, "complete".to_owned())]);
 }
 
 /// Whoever waits where there is nothing asks once, and then nothing: neither while it waits nor when others come to wait beside it.

@@ -30,7 +30,7 @@ async fn rabbitmq_is_used_over_tls_and_has_to_prove_its_name() {
     let flow = Queued::with(&trusted, LONG, "[{name: a}, {name: b, dependencies: [a]}]").await;
     let task = flow.task().await;
     flow.work(&[task]).await;
-    assert_eq!(flow.attempts(task).await, [(1, "c".to_owned()), (1, "c".to_owned())]);
+    assert_eq!(flow.attempts(task).await, [(1, "complete".to_owned()), (1, "complete".to_owned())]);
 
     let other = rabbit.url.replace("localhost", "127.0.0.1");
     let plain = format!("amqps://guest:guest@localhost:{}/%2f", rabbit.port());

@@ -278,7 +278,7 @@ async fn a_coordinator_that_restarts_loses_nothing() {
     timeout(PATIENCE, begins.recv()).await.expect("in time").expect("it began");
     let again = orchestrator.restart_coordinator(NAMESPACE).await.expect("a coordinator");
     complete(&flow, &[task]).await;
-    assert_eq!(flow.attempts(task).await, [(1, "g".to_owned()), (1, "c".to_owned())]);
+    assert_eq!(flow.attempts(task).await, [(1, "given_back".to_owned()), (1, "complete".to_owned())]);
     assert!(again.is_healthy() && again.queue_depth() == 0 && again.worker_count() == 32);
     assert_eq!(orchestrator.coordinators().iter().map(|one| one.namespace()).collect::<Vec<_>>(), [NAMESPACE]);
     eventually("all is well", async || orchestrator.check().healthy).await;
@@ -443,8 +443,9 @@ async fn many_forgotten_tasks_hide_none() {
     join_all((0..100).map(|_| flow.task())).await;
     flow.submit(submission("u", json!({}))).await.expect("a task");
     let due = async |step: &str, at: &str| {
-        let lane = "(select l.id from {schema}.step_lane l where l.name = $1)";
-        let sql = flow.db.schema().sql(&format!("update {{schema}}.step s set due_at = {at} where s.lane_id = {lane}"));
+        let queue = "(select l.id from {schema}.step_queue l where l.name = $1)";
+        let sql =
+            flow.db.schema().sql(&format!("update {{schema}}.step s set due_at = {at} where s.queue_id = {queue}"));
         let done = sqlx::query(&sql).bind(step).execute(flow.db.database().pool()).await.expect("an update");
         assert!(done.rows_affected() > 0, "{step}");
     };

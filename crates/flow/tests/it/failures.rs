@@ -17,7 +17,7 @@ async fn a_failure_stops_what_has_not_begun() {
     assert!(flow.now(9).await.is_empty(), "d would be ready");
     let states = flow.states(task).await;
     let letters: Vec<&str> = states.values().map(String::as_str).collect();
-    assert_eq!(letters, ["e", "c", "p", "p"]);
+    assert_eq!(letters, ["error", "complete", "pending", "pending"]);
 }
 
 /// A step that is given back, or to be tried again, after another failed does not come again.
@@ -31,7 +31,7 @@ async fn nothing_comes_again_after_a_failure() {
     let settled = flow.fail(&steps[2], true).await;
     assert_eq!((settled.step, settled.task), (StepState::WaitingForRetry, Some(TaskState::Error)));
     assert!(flow.now(9).await.is_empty());
-    assert_eq!(flow.standing(task).await, ("e".to_owned(), 3));
+    assert_eq!(flow.standing(task).await, ("error".to_owned(), 3));
 }
 
 /// A task that failed does not concern others of the same template.
@@ -47,7 +47,10 @@ async fn other_tasks_go_on() {
         }
     }
     assert_eq!(flow.waves().await, [["b"]]);
-    assert_eq!((flow.standing(failed).await.0, flow.standing(other).await.0), ("e".to_owned(), "c".to_owned()));
+    assert_eq!(
+        (flow.standing(failed).await.0, flow.standing(other).await.0),
+        ("error".to_owned(), "complete".to_owned())
+    );
 }
 
 /// A failure and a success of one task in one call: the task ends as it should, whatever comes first.
@@ -68,7 +71,7 @@ async fn a_failure_and_a_success_in_one_call() {
         }
         flow.settle(ended).await.expect("an answer");
         assert!(flow.now(9).await.is_empty());
-        assert_eq!(flow.standing(task).await, ("e".to_owned(), 2));
+        assert_eq!(flow.standing(task).await, ("error".to_owned(), 2));
     }
 }
 
@@ -81,7 +84,7 @@ async fn a_lost_lease_in_a_failed_task_is_not_claimed_again() {
     let short = flow::Claimant { lease: std::time::Duration::from_millis(400), ..crate::fixture::worker() };
     let steps = flow.claim(&short, 2, None).await.expect("a claim");
     assert_eq!(flow.fail(&steps[0], false).await.task, None);
-    pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "e").await;
+    pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "error").await;
     assert!(flow.now(9).await.is_empty());
-    assert_eq!(flow.attempts(task).await, [(1, "e".to_owned()), (1, "l".to_owned())]);
+    assert_eq!(flow.attempts(task).await, [(1, "failed_for_good".to_owned()), (1, "lease_ended".to_owned())]);
 }

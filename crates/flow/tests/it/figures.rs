@@ -34,7 +34,7 @@ async fn figures_tell_how_tasks_and_steps_stand() {
     flow.complete(&done, serde_json::json!(1)).await;
     let _held = flow.next().await;
     let older = flow.db.schema().sql(
-        "update {schema}.step set due_at = due_at - interval '100 s', ready_at = ready_at - interval '100 s' where state = 'r'",
+        "update {schema}.step set due_at = due_at - interval '100 s', ready_at = ready_at - interval '100 s' where state = 'ready'",
     );
     sqlx::query(&older).execute(flow.db.database().pool()).await.expect("made older");
     // Made older behind the back of this process, so something has to happen in it.

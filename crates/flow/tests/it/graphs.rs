@@ -25,8 +25,8 @@ async fn steps_run_after_their_parents() {
         let task = flow.task().await;
         let ran: Vec<String> = flow.waves().await.into_iter().map(|wave| wave.concat()).collect();
         assert_eq!(ran, waves);
-        assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
-        assert!(flow.states(task).await.values().all(|state| state == "c"));
+        assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
+        assert!(flow.states(task).await.values().all(|state| state == "complete"));
     }
 }
 
@@ -55,7 +55,7 @@ async fn a_step_gets_the_results_of_all_before_it() {
 async fn a_task_without_steps_is_complete() {
     let flow = Fixture::with("[]").await;
     let task = flow.task().await;
-    assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+    assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
 }
 
 /// Two parents that end in the same flight count as two.
@@ -104,6 +104,6 @@ async fn random_graphs_run_in_order() {
             assert_eq!(done.insert(place, ()), None, "seed {round}: {place} came twice");
             flow.complete(&step, json!(place)).await;
         }
-        assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+        assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
     }
 }

@@ -214,7 +214,7 @@ async fn what_a_person_did_is_told_legally() {
     assert_eq!((audit[0].outcome, audit.len()), (flow::Outcome::TakenAway, 1));
 
     let task = flow.task().await;
-    let late = flow.db.schema().sql("select {schema}.end_tasks(array[$1::uuid], 'e')");
+    let late = flow.db.schema().sql("select {schema}.end_tasks(array[$1::uuid], 'error')");
     sqlx::query(&late).bind(task).execute(flow.db.database().pool()).await.expect("it took too long");
     ends(&checked(&flow, task).await, "", "enqueuing_steps error");
 }

@@ -78,7 +78,7 @@ async fn an_operation_waits_for_a_claim_and_takes_the_step_away() {
             assert_eq!(operating.await.expect("no panic").expect("it is done").before, StepState::InProgress);
         }
         flow.sound(task, "the claim and the operation").await;
-        assert_eq!(flow.attempts(task).await.iter().filter(|(_, outcome)| outcome == "x").count(), 1);
+        assert_eq!(flow.attempts(task).await.iter().filter(|(_, outcome)| outcome == "taken_away").count(), 1);
         assert_eq!(flow.run().await, if cancels { [""; 0].to_vec() } else { vec!["b"] });
     }
 }
@@ -89,14 +89,15 @@ async fn an_operation_waits_for_a_claim_and_takes_the_step_away() {
 async fn a_claim_passes_by_what_is_dealt_with() {
     let flow = Fixture::with("[{name: a}, {name: b}]").await;
     let task = flow.task().await;
-    let resolve = "select {schema}.operate_step(null, '{}', '{}', true, $1, 0, null, 'm', array['r'], 'ann', null, null, null, null, null, false)";
+    let resolve = "select {schema}.operate_step(null, '{}', '{}', true, row($1::uuid, 0, null, 'resolved_manually',
+        array['ready'], 'ann', null, null, null, null, null, false)::{schema}.step_operation)";
     let holder = Holder::of(&flow, resolve, task).await;
     let b = flow.now(9).await;
     assert_eq!(b.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(), ["b"]);
     holder.end_before(&flow, 0).await;
     assert!(flow.now(9).await.is_empty());
     flow.complete(&b[0], json!(1)).await;
-    assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+    assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
 }
 
 /// A worker's word and a person's in the same moment: exactly one counts, and the other is told so.
@@ -165,7 +166,7 @@ async fn what_is_under_way_when_a_task_goes_on_is_the_workers_again() {
     let b = waiting.await.expect("no panic");
     assert_eq!(b.attempt, 2);
     flow.complete(&b, json!(1)).await;
-    assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+    assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
 }
 
 /// From when it hears, everybody looks once: whoever comes to wait later is woken by what happens alone.
@@ -300,6 +301,6 @@ async fn many_at_once_leave_tasks_sound() {
     }
     flow.waves().await;
     for task in tasks {
-        assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+        assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
     }
 }

@@ -10,7 +10,7 @@ use crate::fixture::{Fixture, NAMESPACE, worker};
 /// What is counted as under way, and what is.
 async fn under_way(flow: &Fixture) -> (Vec<u32>, i64) {
     let counted = flow.limits(Some(NAMESPACE)).await.expect("limits").iter().map(|limit| limit.in_progress).collect();
-    let sql = flow.db.schema().sql("select count(*) from {schema}.step s where s.state = 'i'");
+    let sql = flow.db.schema().sql("select count(*) from {schema}.step s where s.state = 'in_progress'");
     (counted, sqlx::query_scalar(&sql).fetch_one(flow.db.database().pool()).await.expect("a count"))
 }
 

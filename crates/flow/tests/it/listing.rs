@@ -126,7 +126,7 @@ async fn a_page_is_found_by_an_index() {
     let pool = flow.db.database().pool();
     let many = flow.db.schema().sql(
         "insert into {schema}.task (id, namespace_id, template_id, state, priority, unfinished, next_ordinal)
-         select gen_random_uuid(), t.namespace_id, t.template_id, 'c', 0, 0, 1 from {schema}.task t, generate_series(1, 20000)",
+         select gen_random_uuid(), t.namespace_id, t.template_id, 'complete', 0, 0, 1 from {schema}.task t, generate_series(1, 20000)",
     );
     sqlx::query(&many).execute(pool).await.expect("many tasks");
     sqlx::query(flow.db.schema().sql("analyze {schema}.task")).execute(pool).await.expect("statistics");

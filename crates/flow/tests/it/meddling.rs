@@ -144,7 +144,7 @@ impl Meddled<'_> {
 
     /// The public names of the steps that failed for good.
     async fn failed(&self) -> Vec<String> {
-        let failed = self.flow.states(self.task).await.into_iter().filter(|(_, state)| state == "e");
+        let failed = self.flow.states(self.task).await.into_iter().filter(|(_, state)| state == "error");
         failed
             .map(|(step, _)| step.split_once('_').map_or(step.clone(), |(name, part)| format!("{name}_00{part}")))
             .collect()
@@ -203,7 +203,7 @@ async fn a_task_stays_sound_whoever_meddles() {
         let mut story = format!("seed {seed}: {}", graph.yaml);
         let mut meddled = Meddled { flow: &flow, graph, task, rng, held: Vec::new(), lost: Vec::new() };
         for _ in 0..ACTIONS {
-            if flow.standing(task).await.0 == "c" {
+            if flow.standing(task).await.0 == "complete" {
                 break;
             }
             write!(story, "\n{}", meddled.anything().await).expect("text");

@@ -26,7 +26,7 @@ pub(crate) async fn complete(flow: &Flow, steps: &[ClaimedStep]) {
 async fn one_task(flow: &Fixture, role: &CountingRole) -> [i64; 3] {
     let read = async || {
         let pages = async |statement: &str| role.pages_matching(statement).await;
-        [pages("submit_tasks").await, pages("claim_steps(").await, pages("settle_steps").await]
+        [pages("submit_tasks").await, pages("claim_steps(").await, pages("complete_steps").await]
     };
     let before = read().await;
     flow.task().await;
@@ -84,12 +84,12 @@ async fn a_step_costs_the_same_in_a_wide_task() {
     assert!((1..PAGES * WIDE as i64).contains(&pages), "{pages} pages to submit {WIDE} steps");
 
     assert_eq!(flow.run().await, ["a"]);
-    let before = (role.pages_matching("claim_steps(").await, role.pages_matching("settle_steps").await);
+    let before = (role.pages_matching("claim_steps(").await, role.pages_matching("complete_steps").await);
     let steps = flow.now(WIDE / 5).await;
     assert_eq!(steps.len(), WIDE / 5);
     complete(&flow, &steps).await;
     let claimed = role.pages_matching("claim_steps(").await - before.0;
-    let ended = role.pages_matching("settle_steps").await - before.1;
+    let ended = role.pages_matching("complete_steps").await - before.1;
     let most = PAGES * steps.len() as i64;
     assert!((1..most).contains(&claimed), "{claimed} pages to claim {} steps", steps.len());
     assert!((1..most).contains(&ended), "{ended} pages to end {} steps", steps.len());

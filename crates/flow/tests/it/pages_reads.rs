@@ -24,15 +24,15 @@ with made as (
     select ('01900000' || lpad(to_hex(i), 8, '0') || '7000800000000000')::uuid as id, i from generate_series(1, $1) as i
 ), tasks as (
     insert into {schema}.task (id, namespace_id, template_id, state, priority, unfinished, next_ordinal, created_at, ended_at)
-    select m.id, t.namespace_id, t.id, 'c', 0, 0, 1, now(), now() from made m cross join {schema}.template t where t.name = 't'
+    select m.id, t.namespace_id, t.id, 'complete', 0, 0, 1, now(), now() from made m cross join {schema}.template t where t.name = 't'
 ), details as (
     insert into {schema}.task_detail (task_id, context, tags)
     select m.id, '{}', case when m.i % 1000 = 1 then array['often', 'rare'] else array['often'] end from made m
 ), attempts as (
     insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, ready_at, claimed_at, result)
-    select m.id, 0, 1, 1, 'c', now(), now(), '1' from made m
+    select m.id, 0, 1, 1, 'complete', now(), now(), '1' from made m
     union all
-    select $2, i, 1, 1, 'c', now(), now(), '1' from generate_series(0, $3 - 1) as i
+    select $2, i, 1, 1, 'complete', now(), now(), '1' from generate_series(0, $3 - 1) as i
 ), events as (
     insert into {schema}.domain_event (task_id, ordinal, name, succeeded)
     select m.id, 0, case when m.i = $1 then 'rare' else 'often' end, true from made m
@@ -44,17 +44,17 @@ with made as (
     insert into {schema}.schedule (id, namespace_id, name, template_name, template_version, context, priority, tags, at,
                                    missed, grace_seconds, paused, next_at, due_at)
     select m.id, t.namespace_id, 's' || m.i, case when m.i = $1 then 'rare' else 't' end, '1.0.0', '{}', 0, '{}', now(),
-           's', 60, true, 'infinity', 'infinity'
+           'skip', 60, true, 'infinity', 'infinity'
     from made m cross join {schema}.template t where t.name = 't'
 ), templates as (
     insert into {schema}.template (namespace_id, name, version, document, staleness)
-    select t.namespace_id, 'x' || m.i % 100, '1.0.' || m.i, '{}', 'e'
+    select t.namespace_id, 'x' || m.i % 100, '1.0.' || m.i, '{}', 'error'
     from made m cross join {schema}.template t where t.name = 't'
 ), done as (
-    update {schema}.step s set state = 'c', fence = 1, due_at = 'infinity' where s.task_id = $2
+    update {schema}.step s set state = 'complete', fence = 1, due_at = 'infinity' where s.task_id = $2
 )
-insert into {schema}.step (task_id, ordinal, slot, lane_id, state, waiting, fence)
-select m.id, 0, 0, (select l.id from {schema}.step_lane l where l.name = 'a' limit 1), 'c', 0, 1 from made m";
+insert into {schema}.step (task_id, ordinal, slot, queue_id, state, open_parents, fence)
+select m.id, 0, 0, (select l.id from {schema}.step_queue l where l.name = 'a' limit 1), 'complete', 0, 1 from made m";
 
 /// Pieces of statements that no other has: PostgreSQL 18 keeps no comments before a statement, and so not its name.
 const PICK_TASKS: &str = "with picked as materialized";
@@ -170,7 +170,7 @@ async fn a_tag_of_many_old_tasks_is_no_rare_one() {
         with made as (select ('ff900000' || lpad(to_hex(i), 8, '0') || '7000800000000000')::uuid as id from generate_series(1, 1500) as i),
         details as (insert into {schema}.task_detail (task_id, context, tags) select m.id, '{}', '{}' from made m)
         insert into {schema}.task (id, namespace_id, template_id, state, priority, unfinished, next_ordinal, ended_at)
-        select m.id, t.namespace_id, t.id, 'c', 0, 0, 1, now() from made m cross join {schema}.template t where t.name = 't'";
+        select m.id, t.namespace_id, t.id, 'complete', 0, 0, 1, now() from made m cross join {schema}.template t where t.name = 't'";
     let newer = flow.db.schema().sql(newer);
     sqlx::query(&newer).execute(flow.db.database().pool()).await.expect("newer tasks");
     let often = TaskFilter { tag: Some("often".to_owned()), ..TaskFilter::default() };

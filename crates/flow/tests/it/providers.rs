@@ -153,7 +153,7 @@ async fn a_task_runs(through: &Through) {
     let d = flow.next().await;
     assert_eq!((d.name.as_str(), d.attempt), ("d", 1));
     flow.complete(&d, json!("last")).await;
-    assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+    assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
     assert!(flow.now(10).await.is_empty());
 }
 
@@ -173,7 +173,7 @@ async fn a_message_twice_counts_once(through: &Through) {
     assert!(flow.now(10).await.is_empty());
     flow.complete(&step, json!(1)).await;
     assert!(flow.now(10).await.is_empty());
-    assert_eq!(flow.attempts(task).await, [(1, "c".to_owned())]);
+    assert_eq!(flow.attempts(task).await, [(1, "complete".to_owned())]);
 }
 
 /// A worker that dies with a step loses it when its lease ends, with the attempt counted; what it says then is refused.
@@ -186,7 +186,7 @@ async fn a_dead_worker_loses_its_step(through: &Through) {
     assert_eq!((dies.attempt, again.attempt), (1, 2));
     assert_eq!(flow.say(&dies, Said::Complete(json!("late").into())).await, Err(Refused::Lost));
     flow.complete(&again, json!(1)).await;
-    assert_eq!(flow.attempts(task).await, [(1, "l".to_owned()), (2, "c".to_owned())]);
+    assert_eq!(flow.attempts(task).await, [(1, "lease_ended".to_owned()), (2, "complete".to_owned())]);
 }
 
 /// A step that was completed is not begun with again when the ack of its message is lost.
@@ -209,7 +209,7 @@ async fn a_lost_ack_costs_nothing(through: &Through) {
     assert_eq!(step.token.task, behind);
     flow.complete(&step, json!(1)).await;
     assert!(flow.now(10).await.is_empty());
-    assert_eq!(flow.attempts(task).await, [(1, "c".to_owned())]);
+    assert_eq!(flow.attempts(task).await, [(1, "complete".to_owned())]);
 }
 
 /// A queue that is emptied loses nothing: what was sent, and that nobody claimed, is sent again.
@@ -220,7 +220,7 @@ async fn an_emptied_queue_loses_nothing(through: &Through) {
     flow.queue().ack(taken.into_iter().map(|delivery| delivery.receipt).collect()).await.expect("emptied");
     flow.work(&tasks).await;
     for task in tasks {
-        assert_eq!(flow.attempts(task).await, [(1, "c".to_owned())]);
+        assert_eq!(flow.attempts(task).await, [(1, "complete".to_owned())]);
     }
 }
 
@@ -243,7 +243,7 @@ async fn another_queue_takes_over(through: &Through) {
     flow.work(&tasks).await;
     assert!(flow.now(10).await.is_empty());
     for task in tasks {
-        assert_eq!(flow.attempts(task).await, [(1, "c".to_owned())]);
+        assert_eq!(flow.attempts(task).await, [(1, "complete".to_owned())]);
     }
 }
 
@@ -269,7 +269,7 @@ async fn limits_are_kept(through: &Through) {
     }
     assert_eq!(flow.limits(None).await.expect("limits")[0].in_progress, 0);
     for task in tasks {
-        assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+        assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
     }
 }
 
@@ -382,7 +382,7 @@ async fn rabbitmq_may_crash_and_come_back() {
     };
     tokio::join!(flow.work(&tasks), crash);
     for task in tasks {
-        assert_eq!(flow.attempts(task).await, [(1, "c".to_owned()), (1, "c".to_owned())]);
+        assert_eq!(flow.attempts(task).await, [(1, "complete".to_owned()), (1, "complete".to_owned())]);
     }
 
     let flow = Queued::with(&through, LONG, "[{name: a}, {name: b, dependencies: [a]}]").await;
@@ -394,7 +394,7 @@ async fn rabbitmq_may_crash_and_come_back() {
     rabbit.begin().await;
     flow.work(&tasks).await;
     for task in tasks {
-        assert_eq!(flow.attempts(task).await, [(1, "c".to_owned()), (1, "c".to_owned())]);
+        assert_eq!(flow.attempts(task).await, [(1, "complete".to_owned()), (1, "complete".to_owned())]);
     }
 }
 
@@ -421,7 +421,7 @@ async fn a_worker_takes_from_two_queues_in_turn() {
         turns.push(claimed[0].namespace.clone());
     }
     assert!(turns[..TASKS].iter().any(|namespace| *namespace != turns[0]), "{turns:?}");
-    let sql = flow.db.schema().sql("select count(*) from {schema}.attempt a where a.outcome <> 'c'");
+    let sql = flow.db.schema().sql("select count(*) from {schema}.attempt a where a.outcome <> 'complete'");
     let back: i64 = sqlx::query_scalar(&sql).fetch_one(flow.db.database().pool()).await.expect("a count");
     assert_eq!(back, 0);
 }
@@ -461,7 +461,7 @@ async fn a_full_limit_holds_nobody_up_through_a_pooler() {
     let second = flow.next().await;
     assert_eq!(second.token.task, other);
     flow.complete(&second, json!(1)).await;
-    assert_eq!(flow.attempts(other).await, [(1, "c".to_owned())]);
+    assert_eq!(flow.attempts(other).await, [(1, "complete".to_owned())]);
 }
 
 /// A name that no step has makes no queue, however often it is asked for; the steps that there are come to who waits for both.

@@ -100,7 +100,10 @@ async fn a_task_follows_its_steps() {
     assert!(now.steps[0].next_due_at > now.steps[0].claimed_at);
     assert_eq!(read(now.steps[0].last_error.as_ref().expect("an error"))["message"], "broken");
 
-    let due = flow.db.schema().sql("update {schema}.step set due_at = now() where task_id = $1 and state = 'w'");
+    let due = flow
+        .db
+        .schema()
+        .sql("update {schema}.step set due_at = now() where task_id = $1 and state = 'waiting_for_retry'");
     sqlx::query(&due).bind(task).execute(flow.db.database().pool()).await.expect("time passes");
     let now = read_task().await;
     assert_eq!((now.summary.status, now.summary.ready_steps), (TaskState::EnqueuingSteps, 1), "its time has come");

@@ -249,7 +249,7 @@ async fn looking_for_expired_tasks_reads_a_few_pages() {
     let task = flow.task().await;
     flow.cancel(task, who()).await.expect("it is cancelled");
     let fill = "insert into {schema}.task (id, namespace_id, template_id, state, priority, unfinished, next_ordinal, ended_at)
-                select gen_random_uuid(), t.namespace_id, t.template_id, 'c', 0, 0, 1, now() from {schema}.task t, generate_series(1, 10000)";
+                select gen_random_uuid(), t.namespace_id, t.template_id, 'complete', 0, 0, 1, now() from {schema}.task t, generate_series(1, 10000)";
     let pool = flow.db.database().pool();
     sqlx::query(flow.db.schema().sql(fill)).execute(pool).await.expect("tasks");
     flow.ended_days_ago(&[task], 31).await;

@@ -48,7 +48,7 @@ async fn the_last_attempt_is_the_last() {
             assert_eq!(settled.task, last.then_some(TaskState::Error), "{retry}, attempt {attempt}");
         }
         assert!(flow.now(1).await.is_empty());
-        assert_eq!(flow.standing(task).await, ("e".to_owned(), 1));
+        assert_eq!(flow.standing(task).await, ("error".to_owned(), 1));
     }
 }
 
@@ -81,7 +81,7 @@ async fn a_handler_chooses_its_pause() {
 async fn jitter_stays_within_its_part() {
     let flow = Fixture::new().await;
     let sql = flow.db.schema().sql(
-        "select min(p.ms), max(p.ms) from (select {schema}.backoff_ms('l', 1000, 100000, 10, 0.2) as ms from generate_series(1, 500)) p",
+        "select min(p.ms), max(p.ms) from (select {schema}.backoff_ms('linear', 1000, 100000, 10, 0.2) as ms from generate_series(1, 500)) p",
     );
     let (least, most): (i64, i64) = sqlx::query_as(&sql).fetch_one(flow.db.database().pool()).await.expect("pauses");
     assert!((8_000..9_000).contains(&least) && (11_000..=12_000).contains(&most), "{least} to {most}");

@@ -6,34 +6,34 @@ use crate::fixture::Fixture;
 
 /// The steps of a task, each with whether what follows need not wait for it; and everything about them that does not fit together, in words.
 const SQL: &str = "
-with told as (
-    select s.*, d.name, d.parents, d.max_attempts, s.state in ('c', 'm', 's') or s.state = 'e' and coalesce(d.failure_strategy in ('c', 'i'), false) as done,
+with listed as (
+    select s.*, d.name, d.parents, d.max_attempts, s.state in ('complete', 'resolved_manually', 'skipped') or s.state = 'error' and coalesce(d.failure_strategy in ('continue_on_failure', 'isolate'), false) as done,
            t.state as task_state, t.failed, t.unfinished, t.due_at as task_due, t.ended_at
     from {schema}.step s
     join {schema}.task t on t.id = s.task_id
     join {schema}.definition d on d.template_id = t.template_id and d.ordinal = s.slot
     where s.task_id = $1
 ), parented as (
-    select w.*, (select count(*) from told o where o.slot = any (w.parents) and not o.done) as open_parents from told w
+    select w.*, w.open_parents as stored_parents, (select count(*) from listed o where o.slot = any (w.parents) and not o.done) as counted_parents from listed w
 )
-select concat(p.name, ' ', p.state, ': it waits for ', p.waiting, ', and ', p.open_parents, ' are not done')
-from parented p where p.state in ('p', 'r') and p.waiting <> p.open_parents
+select concat(p.name, ' ', p.state, ': it waits for ', p.stored_parents, ', and ', p.counted_parents, ' are not done')
+from parented p where p.state in ('pending', 'ready') and p.stored_parents <> p.counted_parents
 union all
-select concat(p.name, ' ', p.state, ': ', p.waiting, ' to wait for, ', p.failed, ' failed, the task is ', p.task_state)
-from parented p where (p.state = 'r') <> (p.state in ('p', 'r') and p.waiting = 0 and p.failed = 0 and p.task_state = 'o')
+select concat(p.name, ' ', p.state, ': ', p.stored_parents, ' to wait for, ', p.failed, ' failed, the task is ', p.task_state)
+from parented p where (p.state = 'ready') <> (p.state in ('pending', 'ready') and p.stored_parents = 0 and p.failed = 0 and p.task_state = 'open')
 union all
 select concat(p.name, ' ', p.state, ': it is due at ', p.due_at)
-from parented p where (p.due_at < 'infinity') <> (p.state in ('r', 'i') or p.state = 'w' and p.failed = 0 and p.task_state = 'o')
+from parented p where (p.due_at < 'infinity') <> (p.state in ('ready', 'in_progress') or p.state = 'waiting_for_retry' and p.failed = 0 and p.task_state = 'open')
 union all
-select concat(p.name, ' is in lane ', p.lane_id, ' with attempt ', p.attempt, ' of ', p.max_attempts)
-from parented p where p.state = 'i' and (p.lane_id = 0) <> (p.failed > 0 or p.attempt >= p.max_attempts)
+select concat(p.name, ' is in queue ', p.queue_id, ' with attempt ', p.attempt, ' of ', p.max_attempts)
+from parented p where p.state = 'in_progress' and (p.queue_id = 0) <> (p.failed > 0 or p.attempt >= p.max_attempts)
 union all
 select concat('the task is ', p.task_state, ' with ', p.unfinished, ' unfinished and ', p.failed, ' failed, due at ', p.task_due, ', ended at ', coalesce(p.ended_at::text, 'no time'))
-from (select p.task_state, p.unfinished, p.failed, p.task_due, p.ended_at, count(*) filter (where not p.done) as open, count(*) filter (where p.state = 'e' and not p.done) as errors,
-             count(*) filter (where p.state = 'i') as begun
+from (select p.task_state, p.unfinished, p.failed, p.task_due, p.ended_at, count(*) filter (where not p.done) as open, count(*) filter (where p.state = 'error' and not p.done) as errors,
+             count(*) filter (where p.state = 'in_progress') as begun
       from parented p group by 1, 2, 3, 4, 5) p
-where p.unfinished <> p.open or p.failed <> p.errors or (p.task_state = 'c') <> (p.unfinished = 0) and p.task_state in ('o', 'e', 'c') or (p.ended_at is null) <> (p.task_state = 'o')
-   or p.task_state = 'o' and p.failed > 0 and p.begun = 0 or p.task_state = 'e' and (p.failed = 0 or p.begun > 0) or p.task_state <> 'o' and p.task_due < 'infinity'";
+where p.unfinished <> p.open or p.failed <> p.errors or (p.task_state = 'complete') <> (p.unfinished = 0) and p.task_state in ('open', 'error', 'complete') or (p.ended_at is null) <> (p.task_state = 'open')
+   or p.task_state = 'open' and p.failed > 0 and p.begun = 0 or p.task_state = 'error' and (p.failed = 0 or p.begun > 0) or p.task_state <> 'open' and p.task_due < 'infinity'";
 
 impl Fixture {
     /// Everything about a task fits together.

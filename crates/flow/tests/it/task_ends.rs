@@ -59,7 +59,7 @@ impl Fixture {
         flow.next().await;
         flow.age(task, 61).await;
         let _orchestrator = flow.orchestrate();
-        pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "e").await;
+        pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "error").await;
         (flow, task)
     }
 }
@@ -105,7 +105,7 @@ async fn a_timed_out_attempt_is_recorded_and_backs_off() {
     let _orchestrator = flow.orchestrate();
     let task = flow.task().await;
     let step = flow.next().await;
-    pg::testing::eventually("the attempt ends", async || flow.states(task).await["a"] == "w").await;
+    pg::testing::eventually("the attempt ends", async || flow.states(task).await["a"] == "waiting_for_retry").await;
     let audit = flow.audit(task, "a", 0, 100).await.expect("an answer").expect("a step").attempts;
     assert_eq!(audit.iter().map(|attempt| attempt.outcome).collect::<Vec<_>>(), [Outcome::TimedOut]);
     let error = read(audit[0].error.as_ref().expect("an error"));
@@ -136,8 +136,8 @@ async fn a_renewed_attempt_times_out() {
     let step = flow.claim(&short, 1, None).await.expect("a claim").remove(0);
     let alive = flow::Alive { token: step.token, lease: Duration::from_secs(60), checkpoint: None };
     assert_eq!(flow.heartbeat(vec![alive]).await.expect("an answer"), [Ok(())]);
-    pg::testing::eventually("the attempt ends", async || flow.states(task).await["a"] == "w").await;
-    assert_eq!(flow.attempts(task).await, [(1, "t".to_owned())]);
+    pg::testing::eventually("the attempt ends", async || flow.states(task).await["a"] == "waiting_for_retry").await;
+    assert_eq!(flow.attempts(task).await, [(1, "timed_out".to_owned())]);
 }
 
 /// A worker that dies before the timeout is no timeout: its step is ready again at once, without a backoff.
@@ -148,7 +148,7 @@ async fn a_lost_lease_is_no_timeout() {
     let short = Claimant { lease: Duration::from_millis(100), ..worker() };
     flow.claim(&short, 1, None).await.expect("a claim").remove(0);
     assert_eq!(flow.next().await.attempt, 2);
-    assert_eq!(flow.attempts(task).await, [(1, "l".to_owned())]);
+    assert_eq!(flow.attempts(task).await, [(1, "lease_ended".to_owned())]);
 }
 
 /// Whatever a worker reports after the timeout is refused, even before the engine has noticed the timeout: no orchestrator runs.
@@ -168,8 +168,8 @@ async fn a_report_after_the_timeout_is_refused() {
         let words = format!("{said:?}");
         assert_eq!(flow.say(&step, said).await, Err(Refused::Lost), "{words}");
     }
-    assert_eq!(flow.standing(task).await, ("o".to_owned(), 1));
-    assert_eq!(flow.states(task).await["a"], "i", "the engine ends it");
+    assert_eq!(flow.standing(task).await, ("open".to_owned(), 1));
+    assert_eq!(flow.states(task).await["a"], "in_progress", "the engine ends it");
 }
 
 /// A last attempt that takes too long fails the step, with the timeout as its error, and is put on the list.
@@ -182,7 +182,7 @@ async fn a_last_attempt_that_times_out_fails() {
     let due = flow.db.schema().sql("update {schema}.step set due_at = now() where task_id = $1");
     sqlx::query(&due).bind(task).execute(flow.db.database().pool()).await.expect("it is due");
     let _orchestrator = flow.orchestrate();
-    pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "e").await;
+    pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "error").await;
     let audit = flow.audit(task, "a", 0, 100).await.expect("an answer").expect("a step").attempts;
     assert_eq!(audit[0].outcome, Outcome::TimedOutForGood);
     let entry = flow.investigations(&InvestigationFilter::default(), 10).await.expect("a list").entries.remove(0);
@@ -194,7 +194,7 @@ async fn a_last_attempt_that_times_out_fails() {
 #[tokio::test]
 async fn a_task_that_took_too_long_can_be_resumed() {
     let (flow, task) = Fixture::late().await;
-    assert_eq!(flow.states(task).await.into_values().collect::<Vec<_>>(), ["x", "x"]);
+    assert_eq!(flow.states(task).await.into_values().collect::<Vec<_>>(), ["cancelled", "cancelled"]);
     let resumed = flow.resume(task, who()).await.expect("it goes on");
     assert_eq!((resumed.status, resumed.execution_status), (TaskState::EnqueuingSteps, ExecutionStatus::HasReadySteps));
     flow.sound(task, "the resumption").await;
@@ -205,7 +205,7 @@ async fn a_task_that_took_too_long_can_be_resumed() {
         sqlx::query_scalar(&sql).bind(task).fetch_one(flow.db.database().pool()).await.expect("a time");
     assert!(extended, "it has its minute again");
     assert_eq!(flow.waves().await, [["a"], ["b"]]);
-    assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+    assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
     let moves = flow.transitions(task).await.expect("an answer").expect("a task");
     let of = |step: Option<&str>| -> Vec<&str> {
         moves.iter().filter(|one| one.step.as_deref() == step).map(|one| one.to).collect()
@@ -232,7 +232,7 @@ async fn an_operation_on_a_step_resumes_a_late_task() {
         flow.sound(task, "the operation").await;
         let waves = flow.waves().await;
         assert_eq!(waves.concat(), if reset { vec!["a", "b"] } else { vec!["b"] });
-        assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+        assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
     }
 }
 
@@ -247,5 +247,5 @@ async fn a_failed_task_can_be_resumed() {
     flow.resume(task, who()).await.expect("it goes on");
     flow.sound(task, "the resumption").await;
     assert_eq!(flow.waves().await, [vec!["a", "b"], vec!["c"]]);
-    assert_eq!(flow.standing(task).await, ("c".to_owned(), 0));
+    assert_eq!(flow.standing(task).await, ("complete".to_owned(), 0));
 }

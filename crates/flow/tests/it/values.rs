@@ -106,7 +106,7 @@ async fn an_edited_token_is_refused() {
         let answer = flow.settle(vec![ended]).await.expect("an answer").remove(0);
         assert!(matches!(answer, Err(Refused::Invalid { what: "token", .. })), "{answer:?}");
     }
-    assert_eq!(flow.states(task).await["a"], "i", "it is still under way");
+    assert_eq!(flow.states(task).await["a"], "in_progress", "it is still under way");
     assert_eq!(flow.complete(&step, json!(1)).await.step, StepState::Complete);
     // Said again with another definition it is still the same claim, which has ended.
     let edited: Token = [own[0], own[1], own[2], other[3], "0"].join(".").parse().expect("a token");

@@ -175,7 +175,8 @@ async fn a_task_that_is_held_delays_its_own_waits_only() {
     let step = steps.iter().find(|step| step.token.task == other).expect("its step");
     flow.complete(step, json!(1)).await;
     assert_eq!(others.await.expect("no panic"), TaskState::Complete);
-    let end = flow.db.schema().sql("update {schema}.task t set state = 'c', ended_at = now() where t.id = any ($1)");
+    let end =
+        flow.db.schema().sql("update {schema}.task t set state = 'complete', ended_at = now() where t.id = any ($1)");
     sqlx::query(&end).bind(&tasks).execute(&mut *holder).await.expect("they end");
     holder.commit().await.expect("it lets go");
     for wait in waits {

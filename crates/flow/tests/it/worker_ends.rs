@@ -50,7 +50,7 @@ async fn a_worker_that_stood_still_is_refused() {
     let slow = tokio::task::spawn_blocking(move || slow.join()).await.expect("no panic").expect("no panic");
     assert_eq!((slow.completed, slow.lost), (0, 1));
     assert_eq!(stopped(quick).await.completed, 1);
-    assert_eq!(flow.attempts(task).await, [(1, "l".to_owned()), (2, "c".to_owned())]);
+    assert_eq!(flow.attempts(task).await, [(1, "lease_ended".to_owned()), (2, "complete".to_owned())]);
     assert_eq!(flow.last_word(task).await, json!("quick"));
 }
 
@@ -104,7 +104,7 @@ async fn a_step_is_kept_beyond_its_lease() {
     });
     let worker = worker.start().expect("a worker");
     let sql = flow.db.schema().sql(
-        "select s.state = 'i' and s.due_at > s.since + interval '3.5 s' from {schema}.step s where s.task_id = $1",
+        "select s.state = 'in_progress' and s.due_at > s.since + interval '3.5 s' from {schema}.step s where s.task_id = $1",
     );
     pg::testing::eventually("the lease lasts", async || {
         sqlx::query_scalar(&sql).bind(task).fetch_one(flow.db.database().pool()).await.expect("a step")
@@ -112,7 +112,7 @@ async fn a_step_is_kept_beyond_its_lease() {
     .await;
     ready.notify_one();
     flow.ends(task, "c").await;
-    assert_eq!(flow.attempts(task).await, [(1, "c".to_owned())]);
+    assert_eq!(flow.attempts(task).await, [(1, "complete".to_owned())]);
     stopped(worker).await;
 }
 
@@ -143,7 +143,7 @@ async fn a_worker_that_stops_gives_back_what_is_not_done() {
     let counts = tokio::time::timeout(PATIENCE, stopping).await.expect("it stops").expect("no panic");
     assert_eq!((counts.claimed, counts.completed, counts.given_back, counts.running), (2, 1, 1, 0));
     assert_eq!(dropped.count(), 1);
-    assert_eq!(flow.attempts(task).await, [(1, "c".to_owned()), (1, "g".to_owned())]);
+    assert_eq!(flow.attempts(task).await, [(1, "complete".to_owned()), (1, "given_back".to_owned())]);
     assert_eq!(flow.attempts(later).await, []);
     let again = flow.now(9).await;
     let never = again.iter().find(|step| step.token.task == task).expect("it is back");
@@ -173,7 +173,7 @@ async fn a_handler_that_blocks_does_not_hold_up_a_stop() {
     assert_eq!((counts.given_back, counts.completed), (1, 0));
     go_on.send(()).expect("it waits");
     assert_eq!(flow.next().await.attempt, 1);
-    assert_eq!(flow.attempts(task).await, [(1, "g".to_owned())]);
+    assert_eq!(flow.attempts(task).await, [(1, "given_back".to_owned())]);
 }
 
 /// A worker that is dropped gives back what it has, and who goes on begins at the last checkpoint.

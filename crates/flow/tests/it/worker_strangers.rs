@@ -21,7 +21,7 @@ async fn a_step_that_nobody_here_can_do_waits_for_who_can() {
     .await;
     let sql = flow.db.schema().sql(
         "select extract(epoch from a.ended_at - lag(a.ended_at) over (order by a.ended_at))::float8
-         from {schema}.attempt a where a.task_id = $1 and a.outcome = 'g' order by a.ended_at offset 1 limit 2",
+         from {schema}.attempt a where a.task_id = $1 and a.outcome = 'given_back' order by a.ended_at offset 1 limit 2",
     );
     let pauses: Vec<f64> =
         sqlx::query_scalar(&sql).bind(task).fetch_all(flow.db.database().pool()).await.expect("pauses");
@@ -32,8 +32,8 @@ async fn a_step_that_nobody_here_can_do_waits_for_who_can() {
     flow.ends(task, "c").await;
     stopped(first).await;
     assert_eq!(stopped(second).await.completed, 1);
-    let done: Vec<_> = flow.attempts(task).await.into_iter().filter(|(_, outcome)| outcome == "c").collect();
-    assert_eq!(done, [(1, "c".to_owned()), (1, "c".to_owned())], "nothing was charged");
+    let done: Vec<_> = flow.attempts(task).await.into_iter().filter(|(_, outcome)| outcome == "complete").collect();
+    assert_eq!(done, [(1, "complete".to_owned()), (1, "complete".to_owned())], "nothing was charged");
 }
 
 /// Two templates whose steps have one name and different callables: workers that each have one of them finish both.

@@ -133,7 +133,7 @@ async fn a_handler_is_tried_again_after_its_own_pause() {
     let worker = worker.start().expect("a worker");
     let task = flow.task().await;
     flow.ends(task, "c").await;
-    assert_eq!(flow.attempts(task).await, [(1, "f".to_owned()), (2, "c".to_owned())]);
+    assert_eq!(flow.attempts(task).await, [(1, "failed".to_owned()), (2, "complete".to_owned())]);
     let counts = stopped(worker).await;
     assert_eq!((counts.claimed, counts.failed, counts.completed), (2, 1, 1));
 }
@@ -165,7 +165,8 @@ async fn a_panic_is_a_failure_and_hurts_nobody() {
     let worker = worker.start().expect("a worker");
     let task = flow.task().await;
     flow.ends(task, "c").await;
-    let sql = flow.db.schema().sql("select a.error from {schema}.attempt a where a.task_id = $1 and a.outcome = 'f'");
+    let sql =
+        flow.db.schema().sql("select a.error from {schema}.attempt a where a.task_id = $1 and a.outcome = 'failed'");
     let error: String = sqlx::query_scalar(&sql).bind(task).fetch_one(flow.db.database().pool()).await.expect("one");
     let failure: Failure = serde_json::from_str(&error).expect("a failure");
     assert_eq!((failure.message.as_str(), failure.kind.as_deref()), ("the handler panicked: no luck", Some("panic")));

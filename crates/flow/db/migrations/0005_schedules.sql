@@ -1,27 +1,27 @@
--- When tasks are submitted by themselves. What a schedule does not share with others of its name is `id`: a tick of a schedule makes one task, whose identity is made of both.
+-- A schedule submits tasks by itself: again and again by a cron expression, or once. The id and the tick make the
+-- identity of the task, so that a tick makes one task across all servers.
 create table {schema}.schedule (
     id               uuid        primary key,
     namespace_id     integer     not null references {schema}.namespace,
     name             text        not null,
-    -- What is submitted. The template may be gone when its time comes.
+    -- The template may be gone when a tick comes.
     template_name    text        not null,
     template_version text        not null,
     context          text        not null,
     priority         smallint    not null,
     tags             text[]      not null,
-    -- Again and again, by a clock in a zone; or once.
     cron             text,
     time_zone        text,
     at               timestamptz,
-    -- What becomes of ticks that are missed: s: nothing, l: the latest runs, a: all run. And how late that is.
-    missed           "char"      not null,
+    -- What happens to a tick that is later than the grace period.
+    missed           {schema}.missed_ticks not null,
     grace_seconds    integer     not null,
     paused           boolean     not null,
-    -- A later one with every change by a person: whoever has looked before advances nothing.
+    -- Incremented by every change of a user. A server that read an older version advances nothing.
     version          bigint      not null default 1,
-    -- The next tick; infinity if there is none, and while it is paused.
+    -- The next tick; infinity if there is none, and while paused.
     next_at          timestamptz not null,
-    -- When to look: at the next tick; while somebody is at it, when that has taken too long.
+    -- The next tick; while a server runs it, when that server's lease ends.
     due_at           timestamptz not null,
     -- The last tick that ran, the last task that was made, and why the last tick made none.
     last_at          timestamptz,
