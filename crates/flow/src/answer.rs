@@ -8,10 +8,10 @@ use serde_json::value::RawValue;
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
+use crate::claim::token::Token;
 use crate::claim::{ClaimedStep, read};
+use crate::complete::{AttemptResult, StepReport};
 use crate::flow::Flow;
-use crate::settle::{Ended, Said};
-use crate::token::Token;
 
 /// Bytes of contexts, results, inputs and checkpoints in one answer. The first element of an answer is given whatever its size; what a claim has no room for goes back, uncharged, and what a page
 /// has no room for is on the next one.
@@ -86,8 +86,8 @@ impl Flow {
         let flow = self.clone();
         // Not part of the claim, which may be dropped: they would sit out their leases.
         tokio::spawn(async move {
-            let ended = too_much.into_iter().map(|token| Ended { token, said: Said::GivenBack });
-            if let Err(error) = flow.settle(ended.collect()).await {
+            let ended = too_much.into_iter().map(|token| StepReport { token, result: AttemptResult::GivenBack });
+            if let Err(error) = flow.report(ended.collect()).await {
                 tracing::debug!(error = pg::causes(&error), "steps were not given back; they come back by themselves");
             }
         });

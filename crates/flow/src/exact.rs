@@ -172,7 +172,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The first byte that is not white space. Behind the end it closes whatever is open, so that everything ends.
+    /// The first byte that is not white space. BelowBounds the end it closes whatever is open, so that everything ends.
     fn next(&mut self) -> u8 {
         let rest = &self.text.as_bytes()[self.at..];
         self.at += rest.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(rest.len());

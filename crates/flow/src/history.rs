@@ -166,7 +166,7 @@ fn of_step(task: &TaskRow, step: &StepRow) -> Vec<Transition> {
     chain.moves
 }
 
-/// A lease that ended. Whoever claims the step next notices, and that is when it shows: the end itself lies before what has been told since.
+/// A lease that ended. Whoever claims the step next change_watches, and that is when it shows: the end itself lies before what has been told since.
 fn lapse(chain: &mut Chain<'_, StepState>, step: &StepRow, tried: &AttemptRow, next: Option<&AttemptRow>) {
     let claimed_at = match next {
         Some(next) => next.claimed_at,

@@ -9,15 +9,14 @@
 mod analytics;
 mod answer;
 mod audit;
-mod behind;
-mod callable;
 mod catalog;
 mod claim;
+mod complete;
 mod decision;
-mod due;
 mod error;
 mod event;
 pub mod event_driven;
+mod events;
 mod exact;
 mod figures;
 mod flat;
@@ -27,42 +26,35 @@ mod history;
 pub mod http;
 mod identity;
 mod investigation;
-mod limit;
 mod list;
-mod lost;
-mod manual;
 mod name;
 mod namespace;
-mod namespace_template;
-mod notice;
-mod orchestrator;
+mod operate;
 mod provider;
 mod queries;
 mod read;
 mod register;
-mod renew;
-mod retention;
 mod schedule;
 mod schema;
-mod settle;
 mod standing;
 mod state;
 mod stored;
-mod submit;
+mod task;
 mod template;
 mod templates;
-mod token;
 mod transition;
 mod version;
-mod wait;
-mod ways;
 mod worker;
 
 pub use analytics::{
     ANALYSED_ATTEMPTS_MAX, ANALYSED_TASKS_MAX, Bottleneck, Bottlenecks, Performance, Spread, TemplatePerformance,
 };
 pub use audit::{Attempt, AttemptPage, Outcome};
-pub use claim::{Claimant, ClaimedStep};
+pub use claim::limit::Limit;
+pub use claim::renew::Renewal;
+pub use claim::token::Token;
+pub use claim::{ClaimRequest, ClaimedStep};
+pub use complete::{AttemptResult, Failure, Refused, ReportedStep, StepReport};
 pub use decision::{Branches, Decision, Parts};
 pub use error::{Error, Result};
 pub use event::{DomainEvent, EventFilter, EventPage};
@@ -74,33 +66,29 @@ pub use exact::{Json, NotJson};
 pub use figures::{COUNTED_MAX, Figures, StateFigures};
 pub use flow::{Flow, Options};
 pub use investigation::{Investigation, InvestigationFilter, InvestigationPage, Resolution};
-pub use limit::Limit;
 pub use list::{PAGE_MAX, TaskFilter, TaskPage};
-pub use manual::{
+pub use namespace::template::NamespaceTemplate;
+pub use namespace::{Mode, Namespace, NamespaceChange, NamespaceSettings, Provider};
+pub use operate::{
     BULK_MAX, BulkFilter, BulkItem, BulkOperation, BulkRefusal, BulkReport, BulkRequest, Cancelled, Obstacle, Operated,
     Operation, REASON_MAX, Who,
 };
-pub use namespace::{Mode, Namespace, NamespaceChange, NamespaceSettings, Provider};
-pub use namespace_template::NamespaceTemplate;
 pub use provider::{
     Delivery, EventDrivenQueueProvider, ProviderOptions, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source,
     StepMessage,
 };
 pub use read::{STEP_PAGE_MAX, StepPage, Task, TaskStep, TaskSummary};
 pub use register::Registered;
-pub use renew::Alive;
-pub use retention::{FAILED_RETENTION_DEFAULT, RETENTION_DEFAULT};
 pub use schedule::{Missed, Schedule, ScheduleFilter, SchedulePage, Scheduled};
-pub use settle::{Ended, Failure, Refused, Said, Settled};
 pub use standing::{ExecutionStatus, HealthStatus, RecommendedAction, StepCounts};
 pub use state::{By, StepState, TaskState};
-pub use submit::{Submission, Submitted};
+pub use task::retention::{FAILED_RETENTION_DEFAULT, RETENTION_DEFAULT};
+pub use task::submit::{Submission, Submitted};
+pub use task::wait::News;
 pub use template::{
     ATTEMPTS_MAX, Backoff, BatchConfig, FailureStrategy, Fault, Faults, HandlerDefinition, IdentityStrategy, Lifecycle,
     NAME_MAX, PublishWhen, PublishedEvent, Retry, STEPS_MAX, StalenessAction, StepDefinition, StepKind, Template,
 };
 pub use templates::{ListedTemplate, TemplateFilter, TemplatePage};
-pub use token::Token;
 pub use transition::{NotATransition, Transition, TransitionId, TransitionPage};
-pub use wait::News;
 pub use worker::{Answer, Handled, Handler, Handlers, Signal, Step, Worker, WorkerBuilder, WorkerCounts};

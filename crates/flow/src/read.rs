@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::answer::ANSWER_BYTES_MAX;
-use crate::catalog::Kept;
+use crate::catalog::CachedTemplate;
 use crate::error::{Error, Result};
 use crate::flow::{Flow, Inner};
 use crate::list::counts;
@@ -250,7 +250,7 @@ impl Inner {
     }
 
     /// The template of a task. `None`: there is no such task.
-    async fn template_of(&self, task: Uuid) -> Result<Option<Arc<Kept>>> {
+    async fn template_of(&self, task: Uuid) -> Result<Option<Arc<CachedTemplate>>> {
         let rows = self.db.ask("read a task", || sqlx::query(&self.sql.template_of_task).bind(task)).await?;
         match rows.first() {
             Some(row) => self.numbered(row.try_get("template_id")?).await,
@@ -259,7 +259,7 @@ impl Inner {
     }
 
     /// The template of a task, and where its step of that name would be. `None`: there is no such task, or its template knows no such step.
-    pub(crate) async fn placed(&self, task: Uuid, name: &str) -> Result<Option<(Arc<Kept>, Place)>> {
+    pub(crate) async fn placed(&self, task: Uuid, name: &str) -> Result<Option<(Arc<CachedTemplate>, Place)>> {
         let Some(kept) = self.template_of(task).await? else { return Ok(None) };
         Ok(Place::of(&kept.template, name).map(|place| (kept, place)))
     }

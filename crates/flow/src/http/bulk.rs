@@ -8,7 +8,7 @@ use web::{Body, Failure, Refusal};
 
 use super::form::{Label, Person};
 use crate::flow::Flow;
-use crate::manual::{BULK_MAX, BulkFilter, BulkOperation, BulkReport, BulkRequest, Who};
+use crate::operate::{BULK_MAX, BulkFilter, BulkOperation, BulkReport, BulkRequest, Who};
 
 /// An operation for many, and who wants it.
 #[derive(Deserialize, ToSchema)]

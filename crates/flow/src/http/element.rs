@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::settle::Failure;
+use crate::complete::Failure;
 
 /// Characters of what was presented as a token that are told again: ten times what a token has.
 const TOKEN_SHOWN: usize = 1_000;

@@ -17,12 +17,12 @@ use super::claim::LEASE_MS;
 use super::element::{failure, object, presented};
 use super::form::{Token as TokenForm, whole};
 use super::given;
+use crate::claim::renew::Renewal;
+use crate::claim::token::Token;
 use crate::claim::{LEASE_MIN, check_lease};
+use crate::complete::{AttemptResult, Failure, Refused, ReportAnswer, StepReport};
 use crate::exact;
 use crate::flow::Flow;
-use crate::renew::Alive;
-use crate::settle::{Counted, Ended, Failure, Refused, Said};
-use crate::token::Token;
 
 /// Elements of one call: as many as one claim takes.
 const ELEMENTS_MAX: usize = crate::claim::WANT_MAX;
@@ -203,7 +203,7 @@ impl Outcome {
         Outcome { token, ok: true, step_state: None, task_state: None, repeated: None, reason: None, error: None }
     }
 
-    fn of(token: Token, answer: Counted) -> Outcome {
+    fn of(token: Token, answer: ReportAnswer) -> Outcome {
         let token = token.to_string();
         match answer {
             Ok(settled) => Outcome {
@@ -266,20 +266,20 @@ fn merged(told: Vec<Option<Outcome>>, answers: Vec<Outcome>) -> Json<Told> {
 }
 
 /// Ends attempts.
-async fn settled<T: Report>(flow: &Flow, body: &Body, said: fn(T) -> Said) -> Result<Json<Told>, Refusal> {
+async fn settled<T: Report>(flow: &Flow, body: &Body, said: fn(T) -> AttemptResult) -> Result<Json<Told>, Refusal> {
     let Sorted { told, said: all } = Sorted::<T>::read(body)?;
     let tokens: Vec<Token> = all.iter().map(|(token, _)| *token).collect();
-    let ended = all.into_iter().map(|(token, one)| Ended { token, said: said(one) }).collect();
-    let answers = flow.settle(ended).await?;
+    let ended = all.into_iter().map(|(token, one)| StepReport { token, result: said(one) }).collect();
+    let answers = flow.report(ended).await?;
     Ok(merged(told, tokens.into_iter().zip(answers).map(|(token, answer)| Outcome::of(token, answer)).collect()))
 }
 
 /// Makes leases last. What of that cannot be meant is told in its place.
-async fn renewed(flow: &Flow, alive: Vec<Alive>) -> Result<Vec<Outcome>, Refusal> {
+async fn renewed(flow: &Flow, alive: Vec<Renewal>) -> Result<Vec<Outcome>, Refusal> {
     let checked: Vec<Result<(), String>> =
         alive.iter().map(|alive| check_lease(alive.lease).map_err(|error| error.to_string())).collect();
     let tokens: Vec<String> = alive.iter().map(|alive| alive.token.to_string()).collect();
-    let good: Vec<Alive> =
+    let good: Vec<Renewal> =
         alive.into_iter().zip(&checked).filter(|(_, checked)| checked.is_ok()).map(|(alive, _)| alive).collect();
     let mut answers = if good.is_empty() { Vec::new() } else { flow.heartbeat(good).await? }.into_iter();
     let told = tokens.into_iter().zip(checked).map(|(token, checked)| match checked {
@@ -303,7 +303,7 @@ async fn renewed(flow: &Flow, alive: Vec<Alive>) -> Result<Vec<Outcome>, Refusal
 )]
 pub(super) async fn heartbeat(State(flow): State<Flow>, body: Body) -> Result<Json<Told>, Refusal> {
     let Sorted { told, said } = Sorted::<Heartbeat>::read(&body)?;
-    let alive = said.into_iter().map(|(token, said)| Alive {
+    let alive = said.into_iter().map(|(token, said)| Renewal {
         token,
         lease: Duration::from_millis(said.lease_ms.unwrap_or(LEASE_MS)),
         checkpoint: said.checkpoint.map(exact::Json::into_raw),
@@ -320,7 +320,7 @@ pub(super) async fn heartbeat(State(flow): State<Flow>, body: Body) -> Result<Js
     )
 )]
 pub(super) async fn complete(State(flow): State<Flow>, body: Body) -> Result<Json<Told>, Refusal> {
-    settled::<Complete>(&flow, &body, |said| Said::Complete(said.result)).await
+    settled::<Complete>(&flow, &body, |said| AttemptResult::Complete(said.result)).await
 }
 
 /// Ends attempts that failed. Steps that may be tried again are, when their pause is over.
@@ -332,7 +332,7 @@ pub(super) async fn complete(State(flow): State<Flow>, body: Body) -> Result<Jso
     )
 )]
 pub(super) async fn fail(State(flow): State<Flow>, body: Body) -> Result<Json<Told>, Refusal> {
-    settled::<Fail>(&flow, &body, |said| Said::Failed(said.error)).await
+    settled::<Fail>(&flow, &body, |said| AttemptResult::Failed(said.error)).await
 }
 
 /// Gives steps back that were not begun with, or are to be begun with again. That is not charged.
@@ -344,7 +344,7 @@ pub(super) async fn fail(State(flow): State<Flow>, body: Body) -> Result<Json<To
     )
 )]
 pub(super) async fn release(State(flow): State<Flow>, body: Body) -> Result<Json<Told>, Refusal> {
-    settled::<Release>(&flow, &body, |_| Said::GivenBack).await
+    settled::<Release>(&flow, &body, |_| AttemptResult::GivenBack).await
 }
 
 /// Keeps how far steps have come; those that yield are given back, to go on from there.
@@ -364,15 +364,15 @@ pub(super) async fn checkpoint(State(flow): State<Flow>, body: Body) -> Result<J
     for (place, (token, Checkpoint { checkpoint, yields, .. })) in open.into_iter().zip(said) {
         let checkpoint = checkpoint.into_raw();
         if yields {
-            ended.push(Ended { token, said: Said::Yielded(checkpoint) });
+            ended.push(StepReport { token, result: AttemptResult::Yielded(checkpoint) });
             go.push((place, token));
         } else {
             // No lease becomes shorter by this.
-            alive.push(Alive { token, lease: LEASE_MIN, checkpoint: Some(checkpoint) });
+            alive.push(Renewal { token, lease: LEASE_MIN, checkpoint: Some(checkpoint) });
             stay.push(place);
         }
     }
-    let (kept, left) = (renewed(&flow, alive).await?, flow.settle(ended).await?);
+    let (kept, left) = (renewed(&flow, alive).await?, flow.report(ended).await?);
     for (place, outcome) in stay.into_iter().zip(kept) {
         told[place] = Some(outcome);
     }

@@ -14,7 +14,7 @@ use crate::audit::AttemptPage;
 use crate::error::Error;
 use crate::exact;
 use crate::flow::Flow;
-use crate::manual::{Operated, Operation, Who};
+use crate::operate::{Operated, Operation, Who};
 use crate::read::{StepPage, TaskStep};
 
 pub(super) fn routes() -> OpenApiRouter<Flow> {

@@ -17,7 +17,7 @@ use super::{WAIT_MS_MAX, label, uuid};
 use crate::error::Error;
 use crate::flow::Flow;
 use crate::list::{PAGE_MAX, TaskFilter, TaskPage};
-use crate::manual::{Cancelled, Who};
+use crate::operate::{Cancelled, Who};
 use crate::read::{Task, TaskSummary};
 use crate::state::TaskState;
 

@@ -22,8 +22,8 @@ use web::{Failure, Id, Path, Query, Refusal};
 use super::{long_page, uuid};
 use crate::error::Error;
 use crate::flow::Flow;
+use crate::task::wait::News;
 use crate::transition::{Transition, TransitionId, TransitionPage};
-use crate::wait::News;
 
 /// How often a comment is sent while nothing happens: often enough for proxies, which give up after a minute as a rule.
 const COMMENT_EVERY: Duration = Duration::from_secs(15);
@@ -122,7 +122,7 @@ pub(super) async fn events(
 
 /// Where a stream is.
 enum At {
-    /// Behind this, with these to be told.
+    /// BelowBounds this, with these to be told.
     Told(Option<TransitionId>, News),
     End,
 }

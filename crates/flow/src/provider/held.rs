@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{Providers, Receipt};
-use crate::lost::locked;
+use crate::claim::token::Token;
+use crate::claim::unanswered::locked;
 use crate::namespace::Provider;
-use crate::token::Token;
 
 /// How often what is held longer than its lease is looked for.
 const SWEEP: Duration = Duration::from_secs(60);

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::complete::Failure;
 use crate::decision::{Branches, Decision, Parts};
-use crate::settle::Failure;
 
 impl Decision {
     /// Of a decision: these steps come to be, and no others of those that depend on it. None is a choice, too.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::complete::Failure;
 use crate::exact::Json;
-use crate::settle::Failure;
 
 impl Failure {
     /// One that another attempt may mend.

@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 
 use super::step::{Link, Step};
 use crate::claim::ClaimedStep;
+use crate::complete::{AttemptResult, Failure};
 use crate::exact::Json;
-use crate::settle::{Failure, Said};
 
 /// What carries out steps. An async function or closure is enough for most: see [`WorkerBuilder::handle`](super::WorkerBuilder::handle).
 ///
@@ -43,27 +43,27 @@ pub trait Answer {
     ///
     /// # Errors
     /// If it is not JSON.
-    fn said(self) -> Result<Said, Failure>;
+    fn said(self) -> Result<AttemptResult, Failure>;
 }
 
 impl<T: Serialize> Answer for T {
-    fn said(self) -> Result<Said, Failure> {
+    fn said(self) -> Result<AttemptResult, Failure> {
         let result = Json::from_serialize(&self);
-        result.map(Said::Complete).map_err(|error| Failure::shape(format!("the result is not JSON: {error}")))
+        result.map(AttemptResult::Complete).map_err(|error| Failure::shape(format!("the result is not JSON: {error}")))
     }
 }
 
 impl<T: Serialize> Answer for Handled<T> {
-    fn said(self) -> Result<Said, Failure> {
+    fn said(self) -> Result<AttemptResult, Failure> {
         match self {
             Handled::Done(result) => result.said(),
-            Handled::Yielded(checkpoint) => Ok(Said::Yielded(checkpoint)),
+            Handled::Yielded(checkpoint) => Ok(AttemptResult::Yielded(checkpoint)),
         }
     }
 }
 
 /// A handler at work.
-pub(super) type Work = Pin<Box<dyn Future<Output = Result<Said, Failure>> + Send>>;
+pub(super) type Work = Pin<Box<dyn Future<Output = Result<AttemptResult, Failure>> + Send>>;
 
 /// A handler whose types are forgotten.
 pub(super) trait Carry: Send + Sync {

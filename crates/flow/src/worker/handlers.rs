@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 
 use super::handler::{Answer, Carry, Function, Handler};
 use super::step::Step;
+use crate::complete::Failure;
 use crate::error::{Error, Result};
-use crate::settle::Failure;
 
 /// Handlers by the callables that templates name. Cheap to clone: several workers can have the same.
 #[derive(Clone, Default)]

@@ -20,11 +20,11 @@ use super::handler::Carry;
 use super::heartbeat::{Heard, Heartbeat};
 use super::step::{Link, Over, Signal};
 use super::stranger::Strangers;
-use crate::claim::{Claimant, ClaimedStep, WANT_MAX};
+use crate::claim::token::Token;
+use crate::claim::{ClaimRequest, ClaimedStep, WANT_MAX};
+use crate::complete::{AttemptResult, Failure, Refused, ReportedStep, StepReport};
 use crate::error::{Error, Result};
 use crate::flow::Flow;
-use crate::settle::{Ended, Failure, Refused, Said, Settled};
-use crate::token::Token;
 
 /// How long one claim waits; it is only begun again.
 const WAIT: Duration = Duration::from_secs(86_400);
@@ -47,7 +47,7 @@ struct Open {
 }
 
 /// A word that was sent, and what came of it.
-type Word = Pin<Box<dyn Future<Output = (Ended, Result<Result<Settled, Refused>>)> + Send>>;
+type Word = Pin<Box<dyn Future<Output = (StepReport, Result<Result<ReportedStep, Refused>>)> + Send>>;
 type Claiming = Pin<Box<dyn Future<Output = Result<Vec<ClaimedStep>>> + Send>>;
 
 /// How far a worker is in stopping.
@@ -63,14 +63,14 @@ enum Stage {
 
 pub(super) struct Run {
     flow: Flow,
-    claimant: Claimant,
+    claimant: ClaimRequest,
     registry: HashMap<String, Arc<dyn Carry>>,
     concurrency: usize,
     tally: Arc<Tally>,
     stage: Stage,
     stopping: watch::Sender<bool>,
     claim: Option<Claiming>,
-    handlers: JoinSet<Result<Said, Failure>>,
+    handlers: JoinSet<Result<AttemptResult, Failure>>,
     /// Whose each of them is.
     tasks: HashMap<Id, Token>,
     open: HashMap<Token, Open>,
@@ -82,7 +82,7 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn new(
         flow: Flow,
-        claimant: Claimant,
+        claimant: ClaimRequest,
         registry: HashMap<String, Arc<dyn Carry>>,
         concurrency: usize,
         tally: Arc<Tally>,
@@ -147,7 +147,7 @@ impl Run {
         let (flow, claimant, left_out) = (self.flow.clone(), self.claimant.clone(), self.strangers.left_out(now));
         // Those that are left out come back.
         let until = self.strangers.next(now).unwrap_or(now + WAIT);
-        self.claim = Some(Box::pin(async move { flow.claim_but(&claimant, left_out, want, Some(until)).await }));
+        self.claim = Some(Box::pin(async move { flow.claim_except(&claimant, left_out, want, Some(until)).await }));
     }
 
     fn claimed(&mut self, claimed: Result<Vec<ClaimedStep>>) {
@@ -184,7 +184,7 @@ impl Run {
                 );
             }
             self.open.insert(token, open);
-            return self.say(token, Said::GivenBack);
+            return self.say(token, AttemptResult::GivenBack);
         };
         let over = Arc::new(AtomicBool::new(false));
         let signal = Signal { over: over.clone(), stopping: self.stopping.subscribe() };
@@ -206,7 +206,7 @@ impl Run {
     }
 
     /// A handler has ended; so may others have, whose room is claimed for together.
-    fn handlers_ended(&mut self, first: std::result::Result<(Id, Result<Said, Failure>), JoinError>) {
+    fn handlers_ended(&mut self, first: std::result::Result<(Id, Result<AttemptResult, Failure>), JoinError>) {
         let mut next = Some(first);
         while let Some(ended) = next {
             self.handler_ended(ended);
@@ -214,13 +214,13 @@ impl Run {
         }
     }
 
-    fn handler_ended(&mut self, ended: std::result::Result<(Id, Result<Said, Failure>), JoinError>) {
+    fn handler_ended(&mut self, ended: std::result::Result<(Id, Result<AttemptResult, Failure>), JoinError>) {
         self.tally.running.fetch_sub(1, Ordering::Relaxed);
         let (id, said) = match ended {
             Ok((id, Ok(said))) => (id, said),
-            Ok((id, Err(failure))) => (id, Said::Failed(failure)),
-            Err(error) if error.is_panic() => (error.id(), Said::Failed(panicked(error))),
-            Err(error) => (error.id(), Said::GivenBack),
+            Ok((id, Err(failure))) => (id, AttemptResult::Failed(failure)),
+            Err(error) if error.is_panic() => (error.id(), AttemptResult::Failed(panicked(error))),
+            Err(error) => (error.id(), AttemptResult::GivenBack),
         };
         let Some(token) = self.tasks.remove(&id) else { return };
         // What was lost, or given back before its handler had ended, has had its word.
@@ -228,39 +228,39 @@ impl Run {
         if open.handler.take().is_none() {
             return;
         }
-        if let Said::Failed(failure) = &said {
+        if let AttemptResult::Failed(failure) = &said {
             let Failure { message, retryable, .. } = failure;
             tracing::warn!(worker = self.claimant.name, task = %token.task, step = open.name, retryable, message, "an attempt failed");
         }
         self.say(token, said);
     }
 
-    fn say(&self, token: Token, said: Said) {
-        self.send(Ended { token, said }, Duration::ZERO);
+    fn say(&self, token: Token, result: AttemptResult) {
+        self.send(StepReport { token, result }, Duration::ZERO);
     }
 
-    fn send(&self, ended: Ended, pause: Duration) {
+    fn send(&self, ended: StepReport, pause: Duration) {
         let flow = self.flow.clone();
         self.words.push(Box::pin(async move {
             if !pause.is_zero() {
                 sleep(pause).await;
             }
-            let answer = flow.settle_one(&ended).await;
+            let answer = flow.report_one(&ended).await;
             (ended, answer)
         }));
     }
 
     /// What the engine answered to a word.
-    fn answered(&mut self, ended: Ended, answer: Result<Result<Settled, Refused>>) {
-        let Ended { token, said } = &ended;
+    fn answered(&mut self, ended: StepReport, answer: Result<Result<ReportedStep, Refused>>) {
+        let StepReport { token, result } = &ended;
         let Some(open) = self.open.get(token) else { return };
         let (worker, task, step) = (&self.claimant.name, token.task, &open.name);
         match answer {
-            Ok(Ok(_)) => count(match said {
-                Said::Complete(_) => &self.tally.completed,
-                Said::Failed(_) => &self.tally.failed,
-                Said::Yielded(_) => &self.tally.yielded,
-                Said::GivenBack => &self.tally.given_back,
+            Ok(Ok(_)) => count(match result {
+                AttemptResult::Complete(_) => &self.tally.completed,
+                AttemptResult::Failed(_) => &self.tally.failed,
+                AttemptResult::Yielded(_) => &self.tally.yielded,
+                AttemptResult::GivenBack => &self.tally.given_back,
             }),
             Ok(Err(Refused::Lost)) => {
                 tracing::warn!(worker, %task, step, "the step was not this worker's any more when it ended");
@@ -268,9 +268,9 @@ impl Run {
             }
             Ok(Err(refused @ Refused::Invalid { .. })) => {
                 tracing::warn!(worker, %task, step, error = pg::causes(&refused), "what a handler answered is refused");
-                if matches!(said, Said::Complete(_)) {
+                if matches!(result, AttemptResult::Complete(_)) {
                     let failure = Failure::permanent(format!("what the handler answered is refused: {refused}"));
-                    return self.say(*token, Said::Failed(failure.of_kind("refused")));
+                    return self.say(*token, AttemptResult::Failed(failure.of_kind("refused")));
                 }
                 count(&self.tally.lost);
             }
@@ -278,10 +278,13 @@ impl Run {
                 tracing::warn!(worker, %task, step, error = pg::causes(&error), "how a step ended could not be said for now");
                 return self.send(ended, PAUSE);
             }
-            Err(error) if matches!(said, Said::Complete(_) | Said::Yielded(_)) && !error.is_transient() => {
+            Err(error)
+                if matches!(result, AttemptResult::Complete(_) | AttemptResult::Yielded(_))
+                    && !error.is_transient() =>
+            {
                 tracing::warn!(worker, %task, step, error = pg::causes(&error), "what a handler answered is refused");
                 let failure = Failure::permanent(format!("what the handler answered is refused: {error}"));
-                return self.say(*token, Said::Failed(failure.of_kind("refused")));
+                return self.say(*token, AttemptResult::Failed(failure.of_kind("refused")));
             }
             Err(error) => {
                 tracing::warn!(worker, %task, step, error = pg::causes(&error), "how a step ended could not be said");
@@ -329,7 +332,7 @@ impl Run {
             Stage::Ending(until) if now >= until => {
                 let stuck = self.open.iter_mut().filter_map(|(token, open)| open.handler.take().map(|_| *token));
                 let stuck: Vec<Token> = stuck.collect();
-                stuck.into_iter().for_each(|token| self.say(token, Said::GivenBack));
+                stuck.into_iter().for_each(|token| self.say(token, AttemptResult::GivenBack));
                 self.stage = Stage::Leaving;
             }
             _ => {}

@@ -35,7 +35,7 @@ const SENT_MAX: usize = 1_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
     Submitted,
-    Settled,
+    ReportedStep,
     Operated,
     /// None are: it has ended, or may have.
     Ended,
@@ -45,7 +45,7 @@ impl Cause {
     fn name(self) -> Option<&'static str> {
         match self {
             Cause::Submitted => Some("task_start"),
-            Cause::Settled => Some("step_transition"),
+            Cause::ReportedStep => Some("step_transition"),
             Cause::Operated => Some("manual_operation"),
             Cause::Ended => None,
         }

@@ -8,10 +8,10 @@ use tokio::time::Instant;
 use uuid::Uuid;
 use wake::Consumer;
 
-use crate::due::{DUE_MAX, Due};
 use crate::error::Result;
 use crate::event_driven::Cause;
 use crate::flow::Flow;
+use crate::task::due::{DUE_MAX, Due};
 
 /// How long one wait is; it is only begun again.
 const WAIT: Duration = Duration::from_secs(86_400);
