@@ -21,7 +21,7 @@ type Usable = Result<Arc<Schema>, String>;
 
 /// A template that is registered.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct CachedTemplate {
     pub(crate) id: i32,
     pub(crate) template: Template,
     input: Option<Usable>,
@@ -33,8 +33,8 @@ pub(crate) struct Kept {
     queues: Mutex<Vec<i16>>,
 }
 
-impl Kept {
-    pub(crate) fn new(id: i32, template: Template) -> Kept {
+impl CachedTemplate {
+    pub(crate) fn new(id: i32, template: Template) -> CachedTemplate {
         let ready = |schema: &Value| Schema::new(schema).map(Arc::new);
         let results = template.steps.iter().enumerate();
         let results = results.filter_map(|(place, step)| Some((place, ready(step.result_schema.as_ref()?))));
@@ -43,7 +43,7 @@ impl Kept {
         let schemas = input.iter().chain(results.values()).flatten().map(|schema| schema.bytes());
         let text = serde_json::to_string(&template).map_or(0, |text| text.len());
         let bytes = schemas.sum::<usize>() + text * BYTES_PER_BYTE;
-        Kept { id, input, results, template, bytes, queues: Mutex::default() }
+        CachedTemplate { id, input, results, template, bytes, queues: Mutex::default() }
     }
 
     /// Whether a context is what the template allows; if not, why.
@@ -85,8 +85,8 @@ pub(crate) struct Catalog(Mutex<Known>);
 #[derive(Default)]
 struct Known {
     bytes: usize,
-    by_id: HashMap<i32, Arc<Kept>>,
-    by_name: HashMap<[String; 3], Arc<Kept>>,
+    by_id: HashMap<i32, Arc<CachedTemplate>>,
+    by_name: HashMap<[String; 3], Arc<CachedTemplate>>,
 }
 
 impl Catalog {
@@ -94,16 +94,16 @@ impl Catalog {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn by_id(&self, id: i32) -> Option<Arc<Kept>> {
+    pub(crate) fn by_id(&self, id: i32) -> Option<Arc<CachedTemplate>> {
         self.known().by_id.get(&id).cloned()
     }
 
-    pub(crate) fn by_name(&self, namespace: &str, name: &str, version: &str) -> Option<Arc<Kept>> {
+    pub(crate) fn by_name(&self, namespace: &str, name: &str, version: &str) -> Option<Arc<CachedTemplate>> {
         self.known().by_name.get(&[namespace, name, version].map(str::to_owned)).cloned()
     }
 
     /// Keeps it, unless somebody else has.
-    pub(crate) fn keep(&self, kept: Kept) -> Arc<Kept> {
+    pub(crate) fn keep(&self, kept: CachedTemplate) -> Arc<CachedTemplate> {
         let mut known = self.known();
         if known.by_id.len() >= TEMPLATES_MAX || known.bytes + kept.bytes > BYTES_MAX {
             *known = Known::default();

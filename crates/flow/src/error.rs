@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::manual::Obstacle;
+use crate::operate::Obstacle;
 use crate::template::Faults;
 use crate::template::schema::SchemaError;
 

@@ -67,7 +67,7 @@ impl Json {
     }
 
     /// The parsed value with all digits.
-    pub(crate) fn exact(&self) -> Exact {
+    pub(crate) fn json(&self) -> Exact {
         Reader { text: self.get(), at: 0 }.value()
     }
 }
@@ -99,7 +99,7 @@ impl fmt::Display for Json {
 /// Compares values: the order of keys and the notation of numbers do not matter.
 impl PartialEq for Json {
     fn eq(&self, other: &Json) -> bool {
-        self.get() == other.get() || self.exact() == other.exact()
+        self.get() == other.get() || self.json() == other.json()
     }
 }
 

@@ -6,47 +6,38 @@
 //! Where to read on: what is stored in `migrations/`; how tasks are made, steps claimed and ended in `functions/`, one file each with its reasons; the states as people see them
 //! in `state.rs`. Everything that waits, rings and groups is the engine's: see the crate `wake`.
 
-mod behind;
-mod callable;
 mod catalog;
 mod claim;
-mod due;
+mod complete;
 mod error;
 pub mod event_driven;
+mod events;
 mod figures;
 mod flat;
 mod flow;
 pub mod http;
 mod json;
-mod limit;
-mod lost;
-mod manual;
 mod name;
 mod namespace;
-mod namespace_template;
-mod notice;
-mod orchestrator;
+mod operate;
 mod provider;
 mod queries;
 mod query;
 mod register;
-mod renew;
 mod response_size;
-mod retention;
 mod schedule;
-mod settle;
 mod stored;
-mod submit;
 mod task;
 mod template;
 mod templates;
-mod token;
 mod version;
-mod wait;
-mod ways;
 mod worker;
 
-pub use claim::{Claimant, ClaimedStep};
+pub use claim::limit::Limit;
+pub use claim::renew::Renewal;
+pub use claim::token::Token;
+pub use claim::{ClaimRequest, ClaimedStep};
+pub use complete::{AttemptResult, Failure, Refused, ReportedStep, StepReport};
 pub use error::{Error, Result};
 pub use event_driven::{
     EventDrivenMetrics, EventDrivenOrchestrator, EventRouter, METRICS, OrchestrationConfig, OrchestrationMode,
@@ -55,13 +46,12 @@ pub use event_driven::{
 pub use figures::{COUNTED_MAX, Figures, StateFigures};
 pub use flow::{Flow, Options};
 pub use json::{Json, NotJson};
-pub use limit::Limit;
-pub use manual::{
+pub use namespace::template::NamespaceTemplate;
+pub use namespace::{Mode, Namespace, NamespaceChange, NamespaceSettings, Provider};
+pub use operate::{
     BULK_MAX, BulkFilter, BulkItem, BulkOperation, BulkRefusal, BulkReport, BulkRequest, Cancelled, Obstacle, Operated,
     Operation, REASON_MAX, Who,
 };
-pub use namespace::{Mode, Namespace, NamespaceChange, NamespaceSettings, Provider};
-pub use namespace_template::NamespaceTemplate;
 pub use provider::{
     Delivery, EventDrivenQueueProvider, ProviderOptions, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source,
     StepMessage,
@@ -76,19 +66,16 @@ pub use query::list::{PAGE_MAX, TaskFilter, TaskPage};
 pub use query::task::{STEP_PAGE_MAX, StepPage, Task, TaskStep, TaskSummary};
 pub use query::transition::{InvalidTransitionId, Transition, TransitionId, TransitionPage};
 pub use register::Registered;
-pub use renew::Alive;
-pub use retention::{FAILED_RETENTION_DEFAULT, RETENTION_DEFAULT};
 pub use schedule::{Missed, Schedule, ScheduleFilter, SchedulePage, Scheduled};
-pub use settle::{Ended, Failure, Refused, Said, Settled};
-pub use submit::{Submission, Submitted};
 pub use task::decision::{Branches, Decision, Parts};
+pub use task::retention::{FAILED_RETENTION_DEFAULT, RETENTION_DEFAULT};
 pub use task::state::{By, StepState, TaskState};
 pub use task::status::{ExecutionStatus, HealthStatus, RecommendedAction, StepCounts};
+pub use task::submit::{Submission, Submitted};
+pub use task::wait::News;
 pub use template::{
     ATTEMPTS_MAX, Backoff, BatchConfig, FailureStrategy, Fault, Faults, HandlerDefinition, IdentityStrategy, Lifecycle,
     NAME_MAX, PublishWhen, PublishedEvent, Retry, STEPS_MAX, StalenessAction, StepDefinition, StepKind, Template,
 };
 pub use templates::{ListedTemplate, TemplateFilter, TemplatePage};
-pub use token::Token;
-pub use wait::News;
 pub use worker::{Answer, Handled, Handler, Handlers, Signal, Step, Worker, WorkerBuilder, WorkerCounts};

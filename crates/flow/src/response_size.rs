@@ -8,10 +8,10 @@ use serde_json::value::RawValue;
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
+use crate::claim::token::Token;
 use crate::claim::{ClaimedStep, read};
+use crate::complete::{AttemptResult, StepReport};
 use crate::flow::Flow;
-use crate::settle::{Ended, Said};
-use crate::token::Token;
 
 /// Bytes of contexts, results, inputs and checkpoints in one response. The first element is always included. Steps that
 /// do not fit into the response of a claim are released; elements that do not fit into a page are on the next one.
@@ -87,8 +87,8 @@ impl Flow {
         let flow = self.clone();
         // A task of its own: if the claim is dropped, the steps must not wait for the end of their leases.
         tokio::spawn(async move {
-            let ended = too_much.into_iter().map(|token| Ended { token, said: Said::GivenBack });
-            if let Err(error) = flow.settle(ended.collect()).await {
+            let ended = too_much.into_iter().map(|token| StepReport { token, said: AttemptResult::GivenBack });
+            if let Err(error) = flow.report(ended.collect()).await {
                 tracing::debug!(
                     error = pg::causes(&error),
                     "oversized steps were not released; they return when their leases end"

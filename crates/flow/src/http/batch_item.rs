@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::settle::Failure;
+use crate::complete::Failure;
 
 /// Characters of an invalid token that are echoed: ten times the length of a token.
 const TOKEN_SHOWN: usize = 1_000;

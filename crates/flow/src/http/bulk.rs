@@ -8,7 +8,7 @@ use web::{Body, Failure, Refusal};
 
 use super::schema::{Label, Person};
 use crate::flow::Flow;
-use crate::manual::{BULK_MAX, BulkFilter, BulkOperation, BulkReport, BulkRequest, Who};
+use crate::operate::{BULK_MAX, BulkFilter, BulkOperation, BulkReport, BulkRequest, Who};
 
 /// An operation on many steps or tasks.
 #[derive(Deserialize, ToSchema)]

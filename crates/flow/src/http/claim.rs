@@ -14,7 +14,7 @@ use web::{Body, Failure, Id, Refusal};
 
 use super::WAIT_MS_MAX;
 use super::schema::{Label, Token, whole};
-use crate::claim::{Claimant, ClaimedStep};
+use crate::claim::{ClaimRequest, ClaimedStep};
 use crate::error::Error;
 use crate::flow::Flow;
 
@@ -142,7 +142,7 @@ pub(super) async fn claim(State(flow): State<Flow>, body: Body) -> Result<Respon
         return Err(Refusal::bad(format!("invalid parameter `wait_ms`: must be at most {WAIT_MS_MAX}, got {wait_ms}")));
     }
     let lease = Duration::from_millis(lease_ms.unwrap_or(LEASE_MS));
-    let claimant = Claimant { name: worker, namespaces, steps, lease };
+    let claimant = ClaimRequest { name: worker, namespaces, steps, lease };
     let deadline = (wait_ms > 0).then(|| Instant::now() + Duration::from_millis(wait_ms));
     let want = max_steps.unwrap_or(1) as usize;
     let claimed = match callables {

@@ -10,8 +10,8 @@ use web::{Body, Failure, Query, Refusal};
 
 use super::schema::Label;
 use super::{given, label};
+use crate::claim::limit::Limit;
 use crate::flow::Flow;
-use crate::limit::Limit;
 use crate::name;
 
 pub(super) fn routes() -> OpenApiRouter<Flow> {

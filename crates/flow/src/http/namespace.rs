@@ -11,8 +11,8 @@ use web::{Body, Failure, Path, Refusal};
 
 use super::schema::Person;
 use crate::flow::Flow;
+use crate::namespace::template::NamespaceTemplate;
 use crate::namespace::{Namespace, NamespaceChange, NamespaceSettings};
-use crate::namespace_template::NamespaceTemplate;
 
 pub(super) fn routes() -> OpenApiRouter<Flow> {
     OpenApiRouter::new()

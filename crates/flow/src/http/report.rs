@@ -21,9 +21,9 @@ use super::schema::{Token as TokenSchema, whole};
 use crate::claim::{LEASE_MIN, check_lease};
 use crate::flow::Flow;
 use crate::json;
-use crate::renew::Alive;
-use crate::settle::{Counted, Ended, Failure, Refused, Said};
-use crate::token::Token;
+use crate::claim::renew::Renewal;
+use crate::complete::{ReportAnswer, StepReport, Failure, Refused, AttemptResult};
+use crate::claim::token::Token;
 
 /// Items in one request: as many as one claim returns.
 const ITEMS_MAX: usize = crate::claim::WANT_MAX;
@@ -213,7 +213,7 @@ impl ReportOutcome {
         ReportOutcome { token, ok: true, step_state: None, task_state: None, repeated: None, reason: None, error: None }
     }
 
-    fn of(token: Token, answer: Counted) -> ReportOutcome {
+    fn of(token: Token, answer: ReportAnswer) -> ReportOutcome {
         let token = token.to_string();
         match answer {
             Ok(settled) => ReportOutcome {
@@ -280,22 +280,22 @@ fn merged(outcomes: Vec<Option<ReportOutcome>>, applied: Vec<ReportOutcome>) -> 
 async fn end_attempts<T: Report>(
     flow: &Flow,
     body: &Body,
-    said: fn(T) -> Said,
+    said: fn(T) -> AttemptResult,
 ) -> Result<Json<ReportResponse>, Refusal> {
     let ParsedReports { outcomes, reports } = ParsedReports::<T>::parse(body)?;
     let tokens: Vec<Token> = reports.iter().map(|(token, _)| *token).collect();
-    let ended = reports.into_iter().map(|(token, report)| Ended { token, said: said(report) }).collect();
-    let answers = flow.settle(ended).await?;
+    let ended = reports.into_iter().map(|(token, report)| StepReport { token, said: said(report) }).collect();
+    let answers = flow.report(ended).await?;
     let applied = tokens.into_iter().zip(answers).map(|(token, answer)| ReportOutcome::of(token, answer)).collect();
     Ok(merged(outcomes, applied))
 }
 
 /// Extends leases. An item with an invalid lease is rejected at its position.
-async fn extend_leases(flow: &Flow, alive: Vec<Alive>) -> Result<Vec<ReportOutcome>, Refusal> {
+async fn extend_leases(flow: &Flow, alive: Vec<Renewal>) -> Result<Vec<ReportOutcome>, Refusal> {
     let checked: Vec<Result<(), String>> =
         alive.iter().map(|alive| check_lease(alive.lease).map_err(|error| error.to_string())).collect();
     let tokens: Vec<String> = alive.iter().map(|alive| alive.token.to_string()).collect();
-    let good: Vec<Alive> =
+    let good: Vec<Renewal> =
         alive.into_iter().zip(&checked).filter(|(_, checked)| checked.is_ok()).map(|(alive, _)| alive).collect();
     let mut answers = if good.is_empty() { Vec::new() } else { flow.heartbeat(good).await? }.into_iter();
     let outcomes = tokens.into_iter().zip(checked).map(|(token, checked)| match checked {
@@ -320,7 +320,7 @@ async fn extend_leases(flow: &Flow, alive: Vec<Alive>) -> Result<Vec<ReportOutco
 )]
 pub(super) async fn heartbeat(State(flow): State<Flow>, body: Body) -> Result<Json<ReportResponse>, Refusal> {
     let ParsedReports { outcomes, reports } = ParsedReports::<Heartbeat>::parse(&body)?;
-    let alive = reports.into_iter().map(|(token, report)| Alive {
+    let alive = reports.into_iter().map(|(token, report)| Renewal {
         token,
         lease: Duration::from_millis(report.lease_ms.unwrap_or(LEASE_MS)),
         checkpoint: report.checkpoint.map(json::Json::into_raw),
@@ -337,7 +337,7 @@ pub(super) async fn heartbeat(State(flow): State<Flow>, body: Body) -> Result<Js
     )
 )]
 pub(super) async fn complete(State(flow): State<Flow>, body: Body) -> Result<Json<ReportResponse>, Refusal> {
-    end_attempts::<Complete>(&flow, &body, |report| Said::Complete(report.result)).await
+    end_attempts::<Complete>(&flow, &body, |report| AttemptResult::Complete(report.result)).await
 }
 
 /// Reports failed attempts. A step with attempts left is retried after its backoff.
@@ -349,7 +349,7 @@ pub(super) async fn complete(State(flow): State<Flow>, body: Body) -> Result<Jso
     )
 )]
 pub(super) async fn fail(State(flow): State<Flow>, body: Body) -> Result<Json<ReportResponse>, Refusal> {
-    end_attempts::<Fail>(&flow, &body, |report| Said::Failed(report.error)).await
+    end_attempts::<Fail>(&flow, &body, |report| AttemptResult::Failed(report.error)).await
 }
 
 /// Releases steps that were not started or have to start again. The attempt is not counted.
@@ -361,7 +361,7 @@ pub(super) async fn fail(State(flow): State<Flow>, body: Body) -> Result<Json<Re
     )
 )]
 pub(super) async fn release(State(flow): State<Flow>, body: Body) -> Result<Json<ReportResponse>, Refusal> {
-    end_attempts::<Release>(&flow, &body, |_| Said::GivenBack).await
+    end_attempts::<Release>(&flow, &body, |_| AttemptResult::GivenBack).await
 }
 
 /// Saves the progress of steps. Steps with `yield` are also released, and resume from the checkpoint.
@@ -381,15 +381,15 @@ pub(super) async fn checkpoint(State(flow): State<Flow>, body: Body) -> Result<J
     for (position, (token, Checkpoint { checkpoint, yields, .. })) in open.into_iter().zip(reports) {
         let checkpoint = checkpoint.into_raw();
         if yields {
-            ended.push(Ended { token, said: Said::Yielded(checkpoint) });
+            ended.push(StepReport { token, said: AttemptResult::Yielded(checkpoint) });
             go.push((position, token));
         } else {
             // A lease is never shortened, so the shortest one keeps it as it is.
-            alive.push(Alive { token, lease: LEASE_MIN, checkpoint: Some(checkpoint) });
+            alive.push(Renewal { token, lease: LEASE_MIN, checkpoint: Some(checkpoint) });
             stay.push(position);
         }
     }
-    let (kept, left) = (extend_leases(&flow, alive).await?, flow.settle(ended).await?);
+    let (kept, left) = (extend_leases(&flow, alive).await?, flow.report(ended).await?);
     for (position, outcome) in stay.into_iter().zip(kept) {
         outcomes[position] = Some(outcome);
     }

@@ -13,7 +13,7 @@ use super::{given, long_page, uuid};
 use crate::error::Error;
 use crate::flow::Flow;
 use crate::json;
-use crate::manual::{Operated, Operation, Who};
+use crate::operate::{Operated, Operation, Who};
 use crate::query::audit::AttemptPage;
 use crate::query::task::{StepPage, TaskStep};
 

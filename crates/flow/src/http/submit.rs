@@ -11,7 +11,7 @@ use web::{Body, Failure, Id, Refusal};
 use super::BASE;
 use super::schema::Label;
 use crate::flow::Flow;
-use crate::submit::Submission;
+use crate::task::submit::Submission;
 
 /// A task to create.
 #[derive(Deserialize, ToSchema)]

@@ -16,7 +16,7 @@ use super::schema::{Label, Person};
 use super::{WAIT_MS_MAX, label, uuid};
 use crate::error::Error;
 use crate::flow::Flow;
-use crate::manual::{Cancelled, Who};
+use crate::operate::{Cancelled, Who};
 use crate::query::list::{PAGE_MAX, TaskFilter, TaskPage};
 use crate::query::task::{Task, TaskSummary};
 use crate::task::state::TaskState;

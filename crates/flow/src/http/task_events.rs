@@ -24,7 +24,7 @@ use super::{long_page, uuid};
 use crate::error::Error;
 use crate::flow::Flow;
 use crate::query::transition::{Transition, TransitionId, TransitionPage};
-use crate::wait::News;
+use crate::task::wait::News;
 
 /// How often a comment is sent while nothing happens. Most proxies close a connection after an idle minute.
 const COMMENT_EVERY: Duration = Duration::from_secs(15);

@@ -14,7 +14,7 @@ use time::serde::rfc3339;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::catalog::Kept;
+use crate::catalog::CachedTemplate;
 use crate::error::{Error, Result};
 use crate::flow::{Flow, Inner};
 use crate::query::list::counts;
@@ -261,7 +261,7 @@ impl Inner {
     }
 
     /// The template of a task. `None`: there is no such task.
-    async fn template_of(&self, task: Uuid) -> Result<Option<Arc<Kept>>> {
+    async fn template_of(&self, task: Uuid) -> Result<Option<Arc<CachedTemplate>>> {
         let rows = self.db.ask("read a task", || sqlx::query(&self.sql.template_of_task).bind(task)).await?;
         match rows.first() {
             Some(row) => self.numbered(row.try_get("template_id")?).await,
@@ -271,7 +271,7 @@ impl Inner {
 
     /// The template of a task and the position of a step. `None`: there is no such task, or its template has no such
     /// step.
-    pub(crate) async fn find_step(&self, task: Uuid, name: &str) -> Result<Option<(Arc<Kept>, StepPosition)>> {
+    pub(crate) async fn find_step(&self, task: Uuid, name: &str) -> Result<Option<(Arc<CachedTemplate>, StepPosition)>> {
         let Some(kept) = self.template_of(task).await? else { return Ok(None) };
         Ok(StepPosition::of(&kept.template, name).map(|position| (kept, position)))
     }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 use wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
 
-use super::standing::Standing;
+use super::stored::Standing;
 use crate::error::{Error, Result};
 use crate::flow::Flow;
 use crate::task::identity::identity_of_tick;

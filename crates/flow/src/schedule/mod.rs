@@ -6,7 +6,7 @@
 
 mod change;
 mod due;
-mod standing;
+mod stored;
 mod ticks;
 
 use serde::{Deserialize, Serialize, Serializer};
@@ -20,7 +20,7 @@ pub use ticks::Missed;
 
 use crate::error::{Error, Result};
 use crate::json::Json;
-use crate::submit::Submission;
+use crate::task::submit::Submission;
 use ticks::{Ticks, zone};
 
 /// How late a tick may be, if nobody says: the restart of a server is no reason to skip.

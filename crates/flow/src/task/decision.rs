@@ -169,9 +169,9 @@ steps:
         ] {
             assert_eq!(of(0, &said.to_string()), Ok((Some(chosen), None)), "{said}");
         }
-        let exact = r#"{"batch_processing_outcome": {"type": "create_batches", "cursor_configs": [100000000000000000001, {"a": 1.0}]}}"#;
+        let json = r#"{"batch_processing_outcome": {"type": "create_batches", "cursor_configs": [100000000000000000001, {"a": 1.0}]}}"#;
         let inputs = vec!["100000000000000000001".to_owned(), r#"{"a": 1.0}"#.to_owned()];
-        assert_eq!(of(3, exact), Ok((None, Some(inputs))), "inputs are kept as written");
+        assert_eq!(of(3, json), Ok((None, Some(inputs))), "inputs are kept as written");
         assert_eq!(of(3, r#"{"batch_processing_outcome": {"type": "no_batches"}}"#), Ok((None, Some(vec![]))));
         assert_eq!(of(1, "null"), Ok((None, None)), "other kinds of steps have no outcome");
     }

@@ -20,7 +20,7 @@ pub(crate) fn identity(template: &Template, context: &Json, key: Option<&str>) -
         (None, IdentityStrategy::AlwaysUnique) => return Ok(None),
         (None, IdentityStrategy::Strict) => {
             text(&mut hash, &["context", &template.namespace, &template.name, &template.version]);
-            value(&mut hash, &context.exact());
+            value(&mut hash, &context.json());
         }
     }
     Ok(Some(shortened(hash)))

@@ -12,10 +12,10 @@ use super::handler::{Answer, Handler};
 use super::handlers::Handlers;
 use super::run::Run;
 use super::step::Step;
-use crate::claim::Claimant;
+use crate::claim::ClaimRequest;
+use crate::complete::Failure;
 use crate::error::{Error, Result};
 use crate::flow::Flow;
-use crate::settle::Failure;
 
 /// The default lease: a crash is noticed within this time, and ten seconds without the database do not lose the lease.
 const LEASE: Duration = Duration::from_secs(30);
@@ -28,7 +28,7 @@ const CONCURRENCY_MAX: usize = 10_000;
 #[must_use = "nothing runs before it is started"]
 pub struct WorkerBuilder {
     flow: Flow,
-    claimant: Claimant,
+    claimant: ClaimRequest,
     concurrency: usize,
     handlers: Handlers,
 }
@@ -36,7 +36,7 @@ pub struct WorkerBuilder {
 impl Flow {
     /// Configures a worker. The history shows its name.
     pub fn worker(&self, name: impl Into<String>) -> WorkerBuilder {
-        let claimant = Claimant { name: name.into(), namespaces: Vec::new(), steps: None, lease: LEASE };
+        let claimant = ClaimRequest { name: name.into(), namespaces: Vec::new(), steps: None, lease: LEASE };
         WorkerBuilder { flow: self.clone(), claimant, concurrency: CONCURRENCY, handlers: Handlers::new() }
     }
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::settle::Failure;
+use crate::complete::Failure;
 use crate::task::decision::{Branches, Decision, Parts};
 
 impl Decision {

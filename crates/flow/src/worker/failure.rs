@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::json::Json;
-use crate::settle::Failure;
+use crate::complete::Failure;
 
 impl Failure {
     /// A failure that is retried.

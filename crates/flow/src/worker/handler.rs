@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::step::{Link, Step};
 use crate::claim::ClaimedStep;
 use crate::json::Json;
-use crate::settle::{Failure, Said};
+use crate::complete::{Failure, AttemptResult};
 
 /// Runs steps. An async function or closure is enough in most cases: see
 /// [`WorkerBuilder::handle`](super::WorkerBuilder::handle).
@@ -45,27 +45,27 @@ pub trait Answer {
     ///
     /// # Errors
     /// If the result cannot be serialized.
-    fn said(self) -> Result<Said, Failure>;
+    fn said(self) -> Result<AttemptResult, Failure>;
 }
 
 impl<T: Serialize> Answer for T {
-    fn said(self) -> Result<Said, Failure> {
+    fn said(self) -> Result<AttemptResult, Failure> {
         let result = Json::from_serialize(&self);
-        result.map(Said::Complete).map_err(|error| Failure::shape(format!("cannot serialize the result: {error}")))
+        result.map(AttemptResult::Complete).map_err(|error| Failure::shape(format!("cannot serialize the result: {error}")))
     }
 }
 
 impl<T: Serialize> Answer for Handled<T> {
-    fn said(self) -> Result<Said, Failure> {
+    fn said(self) -> Result<AttemptResult, Failure> {
         match self {
             Handled::Done(result) => result.said(),
-            Handled::Yielded(checkpoint) => Ok(Said::Yielded(checkpoint)),
+            Handled::Yielded(checkpoint) => Ok(AttemptResult::Yielded(checkpoint)),
         }
     }
 }
 
 /// A running handler.
-pub(super) type Work = Pin<Box<dyn Future<Output = Result<Said, Failure>> + Send>>;
+pub(super) type Work = Pin<Box<dyn Future<Output = Result<AttemptResult, Failure>> + Send>>;
 
 /// A handler without its types.
 pub(super) trait RunHandler: Send + Sync {

@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 
 use super::handler::{Answer, Function, Handler, RunHandler};
 use super::step::Step;
+use crate::complete::Failure;
 use crate::error::{Error, Result};
-use crate::settle::Failure;
 
 /// Handlers by callable. Cheap to clone: several workers can share them.
 #[derive(Clone, Default)]

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::claim::renew::Renewal;
+use crate::claim::token::Token;
+use crate::complete::Refused;
 use crate::error::Result;
 use crate::flow::Flow;
-use crate::renew::Alive;
-use crate::settle::Refused;
-use crate::token::Token;
 
 /// Heartbeats per lease: two may fail before the lease ends.
 const PER_LEASE: u32 = 3;
@@ -51,7 +51,7 @@ impl Heartbeat {
         }
         let (flow, lease, tokens) = (flow.clone(), self.lease, steps.collect::<Vec<Token>>());
         self.in_flight = Some(Box::pin(async move {
-            let alive = tokens.iter().map(|token| Alive { token: *token, lease, checkpoint: None });
+            let alive = tokens.iter().map(|token| Renewal { token: *token, lease, checkpoint: None });
             let answers = flow.heartbeat(alive.collect()).await;
             HeartbeatResult { since: now, answers: answers.map(|answers| tokens.into_iter().zip(answers).collect()) }
         }));

@@ -21,11 +21,9 @@ use super::handler::RunHandler;
 use super::heartbeat::{Heartbeat, HeartbeatResult};
 use super::step::{Link, Over, Signal};
 use super::unhandled::UnhandledSteps;
-use crate::claim::{Claimant, ClaimedStep, WANT_MAX};
+use crate::claim::{ClaimRequest, ClaimedStep, WANT_MAX};
 use crate::error::{Error, Result};
 use crate::flow::Flow;
-use crate::settle::{Ended, Failure, Refused, Said, Settled};
-use crate::token::Token;
 
 /// How long one claim waits before it is repeated.
 const WAIT: Duration = Duration::from_secs(86_400);
@@ -49,7 +47,7 @@ struct HeldStep {
 }
 
 /// A report in flight, and its response.
-type Report = Pin<Box<dyn Future<Output = (Ended, Result<Result<Settled, Refused>>)> + Send>>;
+type Report = Pin<Box<dyn Future<Output = (StepReport, Result<Result<ReportedStep, Refused>>)> + Send>>;
 type Claiming = Pin<Box<dyn Future<Output = Result<Vec<ClaimedStep>>> + Send>>;
 
 /// The stages of stopping.
@@ -65,14 +63,14 @@ enum Stage {
 
 pub(super) struct Run {
     flow: Flow,
-    claimant: Claimant,
+    claimant: ClaimRequest,
     registry: HashMap<String, Arc<dyn RunHandler>>,
     concurrency: usize,
     tally: Arc<Tally>,
     stage: Stage,
     stopping: watch::Sender<bool>,
     claim: Option<Claiming>,
-    handlers: JoinSet<Result<Said, Failure>>,
+    handlers: JoinSet<Result<AttemptResult, Failure>>,
     /// The token of each handler task.
     tasks: HashMap<Id, Token>,
     open: HashMap<Token, HeldStep>,
@@ -84,7 +82,7 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn new(
         flow: Flow,
-        claimant: Claimant,
+        claimant: ClaimRequest,
         registry: HashMap<String, Arc<dyn RunHandler>>,
         concurrency: usize,
         tally: Arc<Tally>,
@@ -186,7 +184,7 @@ impl Run {
                 );
             }
             self.open.insert(token, open);
-            return self.report(token, Said::GivenBack);
+            return self.report(token, AttemptResult::GivenBack);
         };
         let over = Arc::new(AtomicBool::new(false));
         let signal = Signal { over: over.clone(), stopping: self.stopping.subscribe() };
@@ -207,7 +205,7 @@ impl Run {
     }
 
     /// A handler has ended. Others may have ended, too: their slots are filled by one claim.
-    fn handlers_ended(&mut self, first: std::result::Result<(Id, Result<Said, Failure>), JoinError>) {
+    fn handlers_ended(&mut self, first: std::result::Result<(Id, Result<AttemptResult, Failure>), JoinError>) {
         let mut next = Some(first);
         while let Some(ended) = next {
             self.handler_ended(ended);
@@ -215,13 +213,13 @@ impl Run {
         }
     }
 
-    fn handler_ended(&mut self, ended: std::result::Result<(Id, Result<Said, Failure>), JoinError>) {
+    fn handler_ended(&mut self, ended: std::result::Result<(Id, Result<AttemptResult, Failure>), JoinError>) {
         self.tally.running.fetch_sub(1, Ordering::Relaxed);
         let (id, said) = match ended {
             Ok((id, Ok(said))) => (id, said),
-            Ok((id, Err(failure))) => (id, Said::Failed(failure)),
-            Err(error) if error.is_panic() => (error.id(), Said::Failed(panicked(error))),
-            Err(error) => (error.id(), Said::GivenBack),
+            Ok((id, Err(failure))) => (id, AttemptResult::Failed(failure)),
+            Err(error) if error.is_panic() => (error.id(), AttemptResult::Failed(panicked(error))),
+            Err(error) => (error.id(), AttemptResult::GivenBack),
         };
         let Some(token) = self.tasks.remove(&id) else { return };
         // The step was lost or released before its handler ended: nothing to report.
@@ -229,39 +227,39 @@ impl Run {
         if open.handler.take().is_none() {
             return;
         }
-        if let Said::Failed(failure) = &said {
+        if let AttemptResult::Failed(failure) = &said {
             let Failure { message, retryable, .. } = failure;
             tracing::warn!(worker = self.claimant.name, task = %token.task, step = open.name, retryable, message, "attempt failed");
         }
         self.report(token, said);
     }
 
-    fn report(&self, token: Token, said: Said) {
-        self.send(Ended { token, said }, Duration::ZERO);
+    fn report(&self, token: Token, said: AttemptResult) {
+        self.send(StepReport { token, said }, Duration::ZERO);
     }
 
-    fn send(&self, ended: Ended, pause: Duration) {
+    fn send(&self, ended: StepReport, pause: Duration) {
         let flow = self.flow.clone();
         self.reports.push(Box::pin(async move {
             if !pause.is_zero() {
                 sleep(pause).await;
             }
-            let answer = flow.settle_one(&ended).await;
+            let answer = flow.report_one(&ended).await;
             (ended, answer)
         }));
     }
 
     /// Handles the response to a report.
-    fn reported(&mut self, ended: Ended, answer: Result<Result<Settled, Refused>>) {
-        let Ended { token, said } = &ended;
+    fn reported(&mut self, ended: StepReport, answer: Result<Result<ReportedStep, Refused>>) {
+        let StepReport { token, said } = &ended;
         let Some(open) = self.open.get(token) else { return };
         let (worker, task, step) = (&self.claimant.name, token.task, &open.name);
         match answer {
-            Ok(Ok(_)) => count(match said {
-                Said::Complete(_) => &self.tally.completed,
-                Said::Failed(_) => &self.tally.failed,
-                Said::Yielded(_) => &self.tally.yielded,
-                Said::GivenBack => &self.tally.given_back,
+            Ok(Ok(_)) => count(match result {
+                AttemptResult::Complete(_) => &self.tally.completed,
+                AttemptResult::Failed(_) => &self.tally.failed,
+                AttemptResult::Yielded(_) => &self.tally.yielded,
+                AttemptResult::GivenBack => &self.tally.given_back,
             }),
             Ok(Err(Refused::Lost)) => {
                 tracing::warn!(worker, %task, step, "lease lost before the step ended");
@@ -269,9 +267,9 @@ impl Run {
             }
             Ok(Err(refused @ Refused::Invalid { .. })) => {
                 tracing::warn!(worker, %task, step, error = pg::causes(&refused), "result of a handler rejected");
-                if matches!(said, Said::Complete(_)) {
+                if matches!(said, AttemptResult::Complete(_)) {
                     let failure = Failure::permanent(format!("result rejected: {refused}"));
-                    return self.report(*token, Said::Failed(failure.of_kind("refused")));
+                    return self.report(*token, AttemptResult::Failed(failure.of_kind("refused")));
                 }
                 count(&self.tally.lost);
             }
@@ -279,10 +277,10 @@ impl Run {
                 tracing::warn!(worker, %task, step, error = pg::causes(&error), "reporting the end of a step failed; retrying");
                 return self.send(ended, PAUSE);
             }
-            Err(error) if matches!(said, Said::Complete(_) | Said::Yielded(_)) && !error.is_transient() => {
+            Err(error) if matches!(said, AttemptResult::Complete(_) | AttemptResult::Yielded(_)) && !error.is_transient() => {
                 tracing::warn!(worker, %task, step, error = pg::causes(&error), "result of a handler rejected");
                 let failure = Failure::permanent(format!("result rejected: {error}"));
-                return self.report(*token, Said::Failed(failure.of_kind("refused")));
+                return self.report(*token, AttemptResult::Failed(failure.of_kind("refused")));
             }
             Err(error) => {
                 tracing::warn!(worker, %task, step, error = pg::causes(&error), "reporting the end of a step failed");
@@ -331,7 +329,7 @@ impl Run {
             Stage::Ending(until) if now >= until => {
                 let stuck = self.open.iter_mut().filter_map(|(token, open)| open.handler.take().map(|_| *token));
                 let stuck: Vec<Token> = stuck.collect();
-                stuck.into_iter().for_each(|token| self.report(token, Said::GivenBack));
+                stuck.into_iter().for_each(|token| self.report(token, AttemptResult::GivenBack));
                 self.stage = Stage::Leaving;
             }
             _ => {}

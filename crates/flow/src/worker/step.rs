@@ -13,9 +13,9 @@ use uuid::Uuid;
 
 use super::handler::Handled;
 use crate::claim::ClaimedStep;
+use crate::claim::renew::Renewal;
+use crate::complete::{Failure, Refused};
 use crate::flow::Flow;
-use crate::renew::Alive;
-use crate::settle::{Failure, Refused};
 
 /// Marks the result of the placeholder of an empty batch.
 const PLACEHOLDER: &str = "batch_placeholder";
@@ -153,7 +153,7 @@ impl<C> Step<C> {
     pub async fn save_checkpoint(&self, checkpoint: &impl Serialize) -> Result<(), Failure> {
         let Link { flow, lease, .. } = &self.link;
         let checkpoint = Some(written(checkpoint)?);
-        let alive = Alive { token: self.claimed.token, lease: *lease, checkpoint };
+        let alive = Renewal { token: self.claimed.token, lease: *lease, checkpoint };
         let answers = flow.heartbeat(vec![alive]).await;
         let answers = answers.map_err(|error| Failure::new(format!("cannot save the checkpoint: {error}")))?;
         Ok(answers.into_iter().collect::<Result<(), Refused>>()?)

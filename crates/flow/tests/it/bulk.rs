@@ -24,7 +24,7 @@ impl Fixture {
         }
         for step in self.now(100).await {
             let failure = flow::Failure { message: message.to_owned(), ..crate::fixture::failure(false) };
-            self.say(&step, flow::Said::Failed(failure)).await.expect("it counts");
+            self.say(&step, flow::AttemptResult::Failed(failure)).await.expect("it counts");
         }
         tasks
     }

@@ -83,13 +83,13 @@ fn spend_one() {
 
 /// A value whose accesses are counted.
 #[derive(Clone, Copy)]
-pub(super) struct Counted<'a>(pub(super) &'a Value);
+pub(super) struct ReportAnswer<'a>(pub(super) &'a Value);
 
 /// The representation of JSON that validators are built for.
 pub(super) struct CountedJson;
 
 impl Json for CountedJson {
-    type Node<'a> = Counted<'a>;
+    type Node<'a> = ReportAnswer<'a>;
     type PreparedKey = String;
     type StringBuffer = Value;
     // The same as for a plain value: its objects are the same maps.
@@ -99,13 +99,13 @@ impl Json for CountedJson {
         key.to_owned()
     }
 
-    fn with_string_node<T>(buffer: &mut Value, string: &str, f: impl FnOnce(Counted<'_>) -> T) -> T {
+    fn with_string_node<T>(buffer: &mut Value, string: &str, f: impl FnOnce(ReportAnswer<'_>) -> T) -> T {
         *buffer = Value::String(string.to_owned());
-        f(Counted(buffer))
+        f(ReportAnswer(buffer))
     }
 }
 
-impl<'a> Node<'a, CountedJson> for Counted<'a> {
+impl<'a> Node<'a, CountedJson> for ReportAnswer<'a> {
     type Object = Members<'a>;
     type Array = Elements<'a>;
     type Number = &'a Number;
@@ -204,7 +204,7 @@ fn whole(value: &Value, price: u64) {
 pub(super) struct Members<'a>(&'a Map<String, Value>);
 
 impl<'a> Object<'a, CountedJson> for Members<'a> {
-    type Node = Counted<'a>;
+    type Node = ReportAnswer<'a>;
     type MemberName = &'a str;
     type MembersIter = MemberIter<'a>;
 
@@ -213,10 +213,10 @@ impl<'a> Object<'a, CountedJson> for Members<'a> {
         self.0.len()
     }
 
-    fn get(&self, key: &String) -> Option<Counted<'a>> {
+    fn get(&self, key: &String) -> Option<ReportAnswer<'a>> {
         let found = self.0.get(key);
         spend(|budget| if found.is_some() { budget.visit } else { 1 });
-        found.map(Counted)
+        found.map(ReportAnswer)
     }
 
     fn members(&self) -> MemberIter<'a> {
@@ -228,12 +228,12 @@ impl<'a> Object<'a, CountedJson> for Members<'a> {
 pub(super) struct MemberIter<'a>(serde_json::map::Iter<'a>);
 
 impl<'a> Iterator for MemberIter<'a> {
-    type Item = (&'a str, Counted<'a>);
+    type Item = (&'a str, ReportAnswer<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
         let (name, value) = self.0.next()?;
         spend(|budget| budget.visit + name.len() as u64 * budget.name_byte + plain(name));
-        Some((name, Counted(value)))
+        Some((name, ReportAnswer(value)))
     }
 }
 
@@ -242,7 +242,7 @@ impl<'a> Iterator for MemberIter<'a> {
 pub(super) struct Elements<'a>(&'a [Value]);
 
 impl<'a> Array<'a, CountedJson> for Elements<'a> {
-    type Node = Counted<'a>;
+    type Node = ReportAnswer<'a>;
     type ElementsIter = ElementIter<'a>;
 
     fn len(&self) -> usize {
@@ -264,11 +264,11 @@ impl<'a> Array<'a, CountedJson> for Elements<'a> {
 pub(super) struct ElementIter<'a>(std::slice::Iter<'a, Value>);
 
 impl<'a> Iterator for ElementIter<'a> {
-    type Item = Counted<'a>;
+    type Item = ReportAnswer<'a>;
 
-    fn next(&mut self) -> Option<Counted<'a>> {
+    fn next(&mut self) -> Option<ReportAnswer<'a>> {
         let element = self.0.next()?;
         spend(|budget| budget.visit);
-        Some(Counted(element))
+        Some(ReportAnswer(element))
     }
 }

@@ -16,7 +16,7 @@ use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use meter::{Budget, Counted, CountedJson, Spent};
+use meter::{Budget, CountedJson, ReportAnswer, Spent};
 pub(crate) use shape::Shape;
 
 /// The most accesses of a validation: about a second.
@@ -111,7 +111,7 @@ impl Schema {
 
     /// Whether a value is valid. `Err` if that takes more accesses.
     fn is_valid(&self, value: &Value, accesses: u64) -> Result<bool, Spent> {
-        meter::within(self.budget(accesses), || self.validator.is_valid(Counted(value)))
+        meter::within(self.budget(accesses), || self.validator.is_valid(ReportAnswer(value)))
     }
 
     /// Validates a value.
@@ -139,7 +139,7 @@ impl Schema {
     /// The reasons why a value is invalid.
     fn reasons(&self, value: &Value) -> String {
         let collected = meter::within(self.budget(ACCESSES_FOR_REASONS), || {
-            let errors = self.validator.iter_errors(Counted(value));
+            let errors = self.validator.iter_errors(ReportAnswer(value));
             let reasons = errors.take(REASONS_MAX).map(|error| match error.instance_path().to_string() {
                 path if path.is_empty() => shortened(&error),
                 path => format!("{}: {}", shortened(&path), shortened(&error)),

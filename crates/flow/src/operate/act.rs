@@ -8,7 +8,7 @@ use uuid::Uuid;
 use wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch, WriterOptions};
 
 use super::{Cancelled, Obstacle, Operated, Who, steps_before, tasks_before};
-use crate::catalog::Kept;
+use crate::catalog::CachedTemplate;
 use crate::error::{Error, Result};
 use crate::event_driven::{Cause, News};
 use crate::flow::Flow;
@@ -31,7 +31,7 @@ pub(crate) enum Act {
 #[derive(Clone)]
 pub(crate) struct StepAct {
     pub(super) task: Uuid,
-    pub(super) kept: Arc<Kept>,
+    pub(super) kept: Arc<CachedTemplate>,
     pub(super) place: usize,
     pub(super) part: Option<i32>,
     /// Its public name.
@@ -170,7 +170,7 @@ pub(crate) struct Write {
 }
 
 /// Sends operations.
-pub(crate) struct Acts {
+pub(crate) struct Operations {
     news: Arc<News>,
     channel: Channel,
     watch: Channel,
@@ -179,9 +179,15 @@ pub(crate) struct Acts {
     end: Sql,
 }
 
-impl Acts {
-    pub(crate) fn new(schema: &Schema, news: Arc<News>, channel: Channel, watch: Channel, overdue: Channel) -> Acts {
-        Acts {
+impl Operations {
+    pub(crate) fn new(
+        schema: &Schema,
+        news: Arc<News>,
+        channel: Channel,
+        watch: Channel,
+        overdue: Channel,
+    ) -> Operations {
+        Operations {
             news,
             channel,
             watch,
@@ -220,7 +226,7 @@ impl Acts {
     }
 }
 
-impl BatchedWrite for Acts {
+impl BatchedWrite for Operations {
     type Write = Write;
     type Key = Uuid;
     type Outcome = Answer;
@@ -289,7 +295,7 @@ impl BatchedWrite for Acts {
                 (Act::Step(act), Answer::Operated { .. }) => {
                     self.news.tell(Some(&act.kept.template.namespace), act.task, Cause::Operated);
                 }
-                (Act::Task(act), Answer::Cancelled(_)) => self.news.tell(None, act.task, Cause::Ended),
+                (Act::Task(act), Answer::Cancelled(_)) => self.news.tell(None, act.task, Cause::StepReport),
                 _ => {}
             }
         }

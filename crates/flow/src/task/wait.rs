@@ -60,7 +60,7 @@ pub(crate) struct Args {
 #[derive(Debug, Clone)]
 pub(crate) enum Told {
     NoTask,
-    Ended,
+    StepReport,
     Moved(Arc<TaskHistory>),
 }
 
@@ -102,7 +102,7 @@ impl Claim for Watches {
                 Some("awaited") => return Ok(PollResult::new(None)),
                 // It is as with a row that was skipped: looked for again, soon.
                 Some("locked") => return Ok(PollResult::new(Some(Duration::ZERO))),
-                Some("ended") => Told::Ended,
+                Some("ended") => Told::StepReport,
                 Some(other) => return Err(unknown("answer of await_task", other).into()),
                 None => Told::NoTask,
             };

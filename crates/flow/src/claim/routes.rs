@@ -7,10 +7,10 @@ use futures_util::future::select_all;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use wake::Claimed;
 
+use crate::claim::unanswered::rotate_randomly;
 use crate::claim::{Args, ClaimedStep, Key};
 use crate::error::{Error, Result};
 use crate::flow::Flow;
-use crate::lost::begin_anywhere;
 use crate::namespace::{Known, Mode, Provider};
 use crate::provider::deliver::Queued;
 
@@ -20,25 +20,25 @@ const TURN: Duration = Duration::from_millis(250);
 
 /// How the namespaces of one claim are claimed.
 #[derive(Debug, PartialEq, Eq)]
-struct Ways {
-    all: Vec<Way>,
+struct Routes {
+    all: Vec<Route>,
     /// How often those are asked that are not waited for.
     pause: Duration,
 }
 
 /// Namespaces that are claimed alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Way {
+struct Route {
     /// Whoever waits for these is woken; else they are asked.
     waited: bool,
     provider: Provider,
     namespaces: Vec<String>,
 }
 
-impl Ways {
+impl Routes {
     /// A namespace that nobody knows yet is waited for; one that is only listened to is left out.
-    fn of(known: &Known, namespaces: &[String]) -> Ways {
-        let mut ways = Ways { all: Vec::new(), pause: Duration::MAX };
+    fn of(known: &Known, namespaces: &[String]) -> Routes {
+        let mut ways = Routes { all: Vec::new(), pause: Duration::MAX };
         for name in namespaces {
             let settings = known.get(name).map(|namespace| &namespace.settings);
             let provider = settings.map_or(Provider::Table, |settings| settings.provider);
@@ -52,14 +52,14 @@ impl Ways {
             };
             match ways.all.iter_mut().find(|way| way.waited == waited && way.provider == provider) {
                 Some(way) => way.namespaces.push(name.clone()),
-                None => ways.all.push(Way { waited, provider, namespaces: vec![name.clone()] }),
+                None => ways.all.push(Route { waited, provider, namespaces: vec![name.clone()] }),
             }
         }
         ways
     }
 }
 
-impl Way {
+impl Route {
     fn key(&self, key: &Key) -> Key {
         Key { namespaces: self.namespaces.clone(), ..key.clone() }
     }
@@ -79,10 +79,10 @@ impl Flow {
     ) -> Result<Vec<ClaimedStep>> {
         let mut known = self.inner.known_namespaces().await?;
         loop {
-            let ways = Ways::of(&known.borrow_and_update(), &key.namespaces);
+            let ways = Routes::of(&known.borrow_and_update(), &key.namespaces);
             let other = async {
                 while known.changed().await.is_ok() {
-                    if Ways::of(&known.borrow_and_update(), &key.namespaces) != ways {
+                    if Routes::of(&known.borrow_and_update(), &key.namespaces) != ways {
                         return;
                     }
                 }
@@ -98,13 +98,13 @@ impl Flow {
     /// What is there is taken through one way, each in its turn: taken through several at once, all but the first would go back, and nobody knows whose would be first. Only who finds nothing waits through all.
     async fn claim_by(
         &self,
-        ways: &Ways,
+        ways: &Routes,
         key: &Key,
         want: usize,
         args: &Args,
         deadline: Option<Instant>,
     ) -> Result<Vec<ClaimedStep>> {
-        let (waited, asked): (Vec<Way>, Vec<Way>) = ways.all.iter().cloned().partition(|way| way.waited);
+        let (waited, asked): (Vec<Route>, Vec<Route>) = ways.all.iter().cloned().partition(|way| way.waited);
         // Who has but one thing to wait for looks by waiting, and does not if it is known that nothing is there.
         if deadline.is_none() || !asked.is_empty() || waited.len() > 1 {
             let claimed = self.claim_in_turn(&ways.all, key, want, args, deadline).await?;
@@ -146,14 +146,14 @@ impl Flow {
     /// Claims what is there now through the first way that has something, beginning anywhere.
     async fn claim_in_turn(
         &self,
-        ways: &[Way],
+        ways: &[Route],
         key: &Key,
         want: usize,
         args: &Args,
         deadline: Option<Instant>,
     ) -> Result<Vec<ClaimedStep>> {
-        let mut ways: Vec<&Way> = ways.iter().collect();
-        begin_anywhere(&mut ways);
+        let mut ways: Vec<&Route> = ways.iter().collect();
+        rotate_randomly(&mut ways);
         for way in ways {
             let claim = self.claim_now(way, key, want, args);
             let waits = deadline.filter(|_| way.waited);
@@ -180,7 +180,7 @@ impl Flow {
 
     async fn claim_waiting(
         &self,
-        way: &Way,
+        way: &Route,
         key: &Key,
         want: usize,
         args: &Args,
@@ -199,7 +199,7 @@ impl Flow {
         Ok(claimed)
     }
 
-    async fn claim_now(&self, way: &Way, key: &Key, want: usize, args: &Args) -> Result<Vec<ClaimedStep>> {
+    async fn claim_now(&self, way: &Route, key: &Key, want: usize, args: &Args) -> Result<Vec<ClaimedStep>> {
         let (inner, key) = (&self.inner, way.key(key));
         let claimed = if way.provider == Provider::Table {
             inner.claims.claim_now(key, want, args.clone()).await?.map(Claimed::accept)

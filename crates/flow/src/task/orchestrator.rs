@@ -8,10 +8,10 @@ use tokio::time::Instant;
 use uuid::Uuid;
 use wake::Consumer;
 
-use crate::due::{DUE_MAX, Due};
 use crate::error::Result;
 use crate::event_driven::Cause;
 use crate::flow::Flow;
+use crate::task::due::{DUE_MAX, Due};
 
 /// How long one wait is; it is only begun again.
 const WAIT: Duration = Duration::from_secs(86_400);
@@ -47,7 +47,7 @@ impl Flow {
     /// Deals with tasks that may have taken too long.
     async fn age(&self, tasks: Vec<Uuid>) -> Result<()> {
         self.inner.db.ask("age tasks", || sqlx::query(&self.inner.sql.age_tasks).bind(&tasks)).await?;
-        tasks.iter().for_each(|task| self.inner.news.tell(None, *task, Cause::Ended));
+        tasks.iter().for_each(|task| self.inner.news.tell(None, *task, Cause::StepReport));
         Ok(())
     }
 }

@@ -8,7 +8,7 @@
 use sqlx::Row;
 use tokio::time::{Instant, sleep_until};
 
-use crate::claim::{Claimant, ClaimedStep, NAMES_MAX};
+use crate::claim::{ClaimRequest, ClaimedStep, NAMES_MAX};
 use crate::error::{Error, Result};
 use crate::flow::{Flow, Inner};
 use crate::name;
@@ -23,7 +23,7 @@ impl Flow {
     /// Dropping the future gives back whatever was claimed for it, uncharged.
     pub async fn claim_callables(
         &self,
-        claimant: &Claimant,
+        claimant: &ClaimRequest,
         callables: &[String],
         want: usize,
         deadline: Option<Instant>,
@@ -42,7 +42,7 @@ impl Flow {
             known.borrow_and_update();
             let names = self.inner.names_of(callables, &claimant.namespaces).await?;
             let named = !names.is_empty();
-            let claimant = Claimant { steps: Some(names), ..claimant.clone() };
+            let claimant = ClaimRequest { steps: Some(names), ..claimant.clone() };
             let claim = async {
                 if named {
                     return self.claim(&claimant, want, deadline).await;

@@ -1,5 +1,13 @@
 //! Claiming steps for workers, with all that their handlers need.
 
+pub(crate) mod below_bounds;
+pub(crate) mod callable;
+pub(crate) mod limit;
+pub(crate) mod renew;
+mod routes;
+pub(crate) mod token;
+pub(crate) mod unanswered;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,14 +19,13 @@ use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
 use wake::{Channel, Claim, PollRequest, PollResult, Scan, ScanBounds, Topic};
 
-use crate::behind::{Behind, lately_found};
+use crate::claim::below_bounds::{BelowBounds, lately_found};
 use crate::error::{Error, Result};
 use crate::event_driven::Meter;
 use crate::flow::Flow;
-use crate::lost::{Lost, locked};
 use crate::name::{self, of_namespace, of_step};
 use crate::response_size::ClaimResponse;
-use crate::token::Token;
+use crate::claim::token::Token;
 
 /// Steps that one claim takes at most.
 pub(crate) const WANT_MAX: usize = 1_000;
@@ -36,7 +43,7 @@ pub(crate) const LEASE_MIN: Duration = Duration::from_millis(100);
 
 /// Somebody who claims steps.
 #[derive(Debug, Clone)]
-pub struct Claimant {
+pub struct ClaimRequest {
     /// What it is called, in the history of what it does.
     pub name: String,
     /// In which namespaces.
@@ -92,17 +99,22 @@ impl Flow {
     ///
     /// # Cancel safety
     /// Dropping the future gives back whatever was claimed for it, uncharged.
-    pub async fn claim(&self, claimant: &Claimant, want: usize, deadline: Option<Instant>) -> Result<Vec<ClaimedStep>> {
+    pub async fn claim(
+        &self,
+        claimant: &ClaimRequest,
+        want: usize,
+        deadline: Option<Instant>,
+    ) -> Result<Vec<ClaimedStep>> {
         if !(1..=WANT_MAX).contains(&want) {
             return Err(Error::invalid("max_steps", format!("it is {want}; it must be between 1 and {WANT_MAX}")));
         }
-        self.claim_but(claimant, Vec::new(), want, deadline).await
+        self.claim_except(claimant, Vec::new(), want, deadline).await
     }
 
     /// The same, but no steps of the names that are left out.
-    pub(crate) async fn claim_but(
+    pub(crate) async fn claim_except(
         &self,
-        claimant: &Claimant,
+        claimant: &ClaimRequest,
         mut left_out: Vec<String>,
         want: usize,
         deadline: Option<Instant>,
@@ -126,7 +138,7 @@ impl Flow {
     }
 }
 
-impl Claimant {
+impl ClaimRequest {
     /// Refuses what cannot be meant.
     pub(crate) fn check(&self) -> Result<()> {
         if self.namespaces.is_empty() {
@@ -209,10 +221,10 @@ pub(crate) struct Claims {
     meter: Arc<Meter>,
     /// Of queues and lanes.
     bounds: Arc<ScanBounds<i64>>,
-    behind: Behind,
+    behind: BelowBounds,
     sources: Mutex<HashMap<Key, Source>>,
     /// Claims whose answers were not heard.
-    lost: Arc<Lost>,
+    lost: Arc<UnansweredClaims>,
     claim: Sql,
     sweep: Sql,
 }
@@ -227,12 +239,18 @@ struct Source {
 }
 
 impl Claims {
-    pub(crate) fn new(db: Database, schema: &Schema, channel: Channel, lost: Arc<Lost>, meter: Arc<Meter>) -> Claims {
+    pub(crate) fn new(
+        db: Database,
+        schema: &Schema,
+        channel: Channel,
+        lost: Arc<UnansweredClaims>,
+        meter: Arc<Meter>,
+    ) -> Claims {
         let bounds = Arc::new(ScanBounds::short_slack());
         Claims {
             channel,
             meter,
-            behind: Behind::new(db, schema, bounds.clone()),
+            behind: BelowBounds::new(db, schema, bounds.clone()),
             bounds,
             sources: Mutex::default(),
             lost,
@@ -256,7 +274,7 @@ impl Claim for Claims {
         conn: &mut PgConnection,
         poll: &PollRequest<Key, Args>,
     ) -> pg::Result<PollResult<ClaimedStep>> {
-        self.lost.give_back_lost(conn).await?;
+        self.lost.give_back_unanswered(conn).await?;
         let waiters = &poll.waiters;
         let Source { lanes: remembered, found_at } = locked(&self.sources).get(&poll.key).cloned().unwrap_or_default();
         let known: Vec<i64> = remembered.iter().map(|(lane, _)| *lane).collect();

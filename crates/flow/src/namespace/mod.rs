@@ -3,6 +3,8 @@
 //! A namespace comes to be with its first template, or before: it can be registered. What it is set to is in the database, so that all servers do the same, and is remembered by every process
 //! that asked once; a change rings, and everybody reads again.
 
+pub(crate) mod template;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
@@ -18,11 +20,11 @@ use utoipa::ToSchema;
 use wake::Channel;
 
 use crate::error::{Error, Result};
+use crate::events::change_watch::{self, PAUSE, Subject};
 use crate::flow::{Flow, Inner};
 use crate::name;
-use crate::notice::{self, PAUSE, Subject};
-use crate::retention::{FAILED_RETENTION_DEFAULT, RETENTION_DEFAULT, check_retention};
 use crate::stored::{unknown, words};
+use crate::task::retention::{FAILED_RETENTION_DEFAULT, RETENTION_DEFAULT, check_retention};
 
 /// The shortest and the longest pause between questions, in milliseconds.
 const POLL_MS: std::ops::RangeInclusive<u32> = 10..=3_600_000;
@@ -324,8 +326,8 @@ impl Drop for Following {
 /// Reads the namespaces again whenever one has changed, for as long as anybody has this flow.
 async fn follow(inner: Weak<Inner>, mut seen: i64) {
     loop {
-        let Some(notices) = inner.upgrade().map(|inner| inner.notices.clone()) else { return };
-        let Some(version) = notice::next(&notices, &Subject::Namespaces, Some(seen)).await else { return };
+        let Some(change_watches) = inner.upgrade().map(|inner| inner.change_watches.clone()) else { return };
+        let Some(version) = change_watch::next(&change_watches, &Subject::Namespaces, Some(seen)).await else { return };
         let Some(inner) = inner.upgrade() else { return };
         match inner.read_namespaces().await {
             Ok(_) => seen = version,

@@ -10,14 +10,14 @@ use uuid::Uuid;
 use wake::{BatchResult, BatchedWrite, WakeUp, WriteBatch};
 
 use crate::claim::check_lease;
+use crate::claim::token::Token;
+use crate::complete::Refused;
 use crate::error::Result;
 use crate::flow::Flow;
-use crate::settle::Refused;
-use crate::token::Token;
 
 /// A worker that is still at a step.
 #[derive(Debug)]
-pub struct Alive {
+pub struct Renewal {
     /// Of which claim.
     pub token: Token,
     /// For how long from now.
@@ -31,9 +31,9 @@ impl Flow {
     ///
     /// # Errors
     /// [`Error::Invalid`](crate::Error::Invalid) for a lease that cannot be meant; else the database's.
-    pub async fn heartbeat(&self, alive: Vec<Alive>) -> Result<Vec<std::result::Result<(), Refused>>> {
+    pub async fn heartbeat(&self, alive: Vec<Renewal>) -> Result<Vec<std::result::Result<(), Refused>>> {
         alive.iter().try_for_each(|alive| check_lease(alive.lease))?;
-        for Alive { token, lease, .. } in &alive {
+        for Renewal { token, lease, .. } in &alive {
             self.inner.providers.held.extend(token, *lease);
         }
         let renewed = try_join_all(alive.into_iter().map(|alive| self.inner.renewals.submit(alive))).await?;
@@ -58,33 +58,33 @@ impl Renewals {
 }
 
 impl BatchedWrite for Renewals {
-    type Write = Alive;
+    type Write = Renewal;
     type Key = (Uuid, i32);
     /// After how long the attempt reaches its timeout, if its lease lasts until then.
     type Outcome = std::result::Result<Option<Duration>, Refused>;
     /// What is said again is heard again.
     const RECORDS_OUTCOMES: bool = false;
 
-    fn key(&self, alive: &Alive) -> (Uuid, i32) {
+    fn key(&self, alive: &Renewal) -> (Uuid, i32) {
         (alive.token.task, alive.token.ordinal)
     }
 
-    fn bytes(&self, alive: &Alive) -> usize {
+    fn bytes(&self, alive: &Renewal) -> usize {
         100 + alive.checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.get().len())
     }
 
-    fn wake_ups(&self, _: &Alive, _: Option<&Self::Outcome>) -> Vec<WakeUp> {
+    fn wake_ups(&self, _: &Renewal, _: Option<&Self::Outcome>) -> Vec<WakeUp> {
         Vec::new()
     }
 
     async fn send(
         &self,
         conn: &mut PgConnection,
-        batch: &WriteBatch<'_, Alive>,
+        batch: &WriteBatch<'_, Renewal>,
     ) -> pg::Result<BatchResult<Self::Outcome>> {
         let writes = &batch.writes;
         let checkpoints = writes.iter().any(|alive| alive.checkpoint.is_some());
-        let checkpoint = |alive: &&Alive| alive.checkpoint.as_ref().map(|checkpoint| checkpoint.get().to_owned());
+        let checkpoint = |alive: &&Renewal| alive.checkpoint.as_ref().map(|checkpoint| checkpoint.get().to_owned());
         let query = batch
             .query(&self.renew)
             .bind(writes.iter().map(|alive| alive.token.task).collect::<Vec<_>>())
@@ -95,7 +95,7 @@ impl BatchedWrite for Renewals {
         batch.result(self, &query.fetch_one(conn).await?)
     }
 
-    fn decode(&self, _: &Alive, text: &str) -> Option<Self::Outcome> {
+    fn decode(&self, _: &Renewal, text: &str) -> Option<Self::Outcome> {
         match text.split_once(' ') {
             None if text == "lost" => Some(Err(Refused::Lost)),
             None if text == "renewed" => Some(Ok(None)),

@@ -8,7 +8,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 use wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
 
-use crate::catalog::Kept;
+use crate::catalog::CachedTemplate;
 use crate::error::{Error, Result};
 use crate::event_driven::{Cause, News};
 use crate::flat::flat;
@@ -123,7 +123,7 @@ impl Flow {
 
 impl crate::flow::Inner {
     /// The template of a submission that it allows.
-    pub(crate) async fn allowed(&self, submission: &Submission) -> Result<Arc<Kept>> {
+    pub(crate) async fn allowed(&self, submission: &Submission) -> Result<Arc<CachedTemplate>> {
         submission.check()?;
         let Submission { namespace, name, version, .. } = submission;
         let kept = self.named(namespace, name, version).await?;
@@ -134,7 +134,7 @@ impl crate::flow::Inner {
     /// Makes a task of what is allowed.
     pub(crate) async fn make(
         &self,
-        kept: Arc<Kept>,
+        kept: Arc<CachedTemplate>,
         submission: Submission,
         identity: Option<Uuid>,
     ) -> Result<Submitted> {
@@ -147,7 +147,7 @@ impl crate::flow::Inner {
         }
     }
 
-    async fn open_queues(&self, kept: &Kept, priority: i16) -> Result<()> {
+    async fn open_queues(&self, kept: &CachedTemplate, priority: i16) -> Result<()> {
         if !kept.has_queues(priority) {
             let query = || sqlx::query(&self.sql.open_queues).bind(kept.id).bind(priority);
             self.db.ask("open step queues", query).await?;
@@ -159,7 +159,7 @@ impl crate::flow::Inner {
 
 pub(crate) struct Write {
     id: Uuid,
-    kept: Arc<Kept>,
+    kept: Arc<CachedTemplate>,
     identity: Option<Uuid>,
     /// As it is stored.
     context: String,

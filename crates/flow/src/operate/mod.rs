@@ -13,11 +13,11 @@ use sqlx::Row;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-pub(crate) use self::act::Acts;
+pub(crate) use self::act::Operations;
 pub use self::bulk::{BULK_MAX, BulkFilter, BulkItem, BulkOperation, BulkRefusal, BulkReport, BulkRequest};
 
 use self::act::{Act, Answer, Manner, StepAct, TaskAct};
-use crate::catalog::Kept;
+use crate::catalog::CachedTemplate;
 use crate::error::{Error, Result};
 use crate::flow::Flow;
 use crate::json::Json;
@@ -222,7 +222,7 @@ impl StepAct {
     /// What is to be done with a step of a task, checked against its template.
     async fn new(
         task: Uuid,
-        kept: std::sync::Arc<Kept>,
+        kept: std::sync::Arc<CachedTemplate>,
         at: (usize, Option<i32>),
         operation: &Operation,
     ) -> Result<StepAct> {

@@ -14,39 +14,39 @@ use crate::name::{of_namespace, of_step};
 const LOST_MAX: usize = 1_000;
 
 /// Gives steps back, those of claims that were not heard included.
-pub(crate) struct Lost {
+pub(crate) struct UnansweredClaims {
     channel: Channel,
     fences: Mutex<Vec<i64>>,
     unanswered_claims: Sql,
-    settle: Sql,
+    report: Sql,
 }
 
-impl Lost {
-    pub(crate) fn new(schema: &Schema, channel: Channel) -> Lost {
-        Lost {
+impl UnansweredClaims {
+    pub(crate) fn new(schema: &Schema, channel: Channel) -> UnansweredClaims {
+        UnansweredClaims {
             channel,
             fences: Mutex::default(),
             unanswered_claims: schema.sql(pg::statement!("unanswered_claims")),
-            settle: schema.sql(pg::statement!("complete_steps")),
+            report: schema.sql(pg::statement!("complete_steps")),
         }
     }
 
     /// A claim that is about to be sent.
-    pub(crate) fn unheard(&self) -> Unheard<'_> {
-        Unheard { lost: self, fence: some_fence(), heard: false }
+    pub(crate) fn unheard(&self) -> PendingClaim<'_> {
+        PendingClaim { lost: self, fence: random_fence(), heard: false }
     }
 
     /// Gives back what was claimed by looks whose answers nobody heard.
-    pub(crate) async fn give_back_lost(&self, conn: &mut PgConnection) -> pg::Result<()> {
+    pub(crate) async fn give_back_unanswered(&self, conn: &mut PgConnection) -> pg::Result<()> {
         let fences = std::mem::take(&mut *locked(&self.fences));
         if fences.is_empty() {
             return Ok(());
         }
-        let unheard = |fence: &i64| Unheard { lost: self, fence: *fence, heard: false };
+        let unheard = |fence: &i64| PendingClaim { lost: self, fence: *fence, heard: false };
         let unheard = fences.iter().map(unheard).collect::<Vec<_>>();
         let found = sqlx::query_as(&self.unanswered_claims).bind(fences).fetch_all(&mut *conn).await?;
         self.unclaim(conn, found, self.channel.wake_up()).await?;
-        unheard.into_iter().for_each(Unheard::heard);
+        unheard.into_iter().for_each(PendingClaim::heard);
         Ok(())
     }
 
@@ -65,7 +65,7 @@ impl Lost {
     /// Gives steps back, as tasks, ordinals and fences.
     async fn unclaim(&self, conn: &mut PgConnection, claims: Vec<(Uuid, i32, i64)>, wake_up: WakeUp) -> pg::Result<()> {
         let (channels, payloads) = Wake::notifications(&[wake_up]);
-        sqlx::query(&self.settle)
+        sqlx::query(&self.report)
             .bind(None::<Uuid>)
             .bind(channels)
             .bind(payloads)
@@ -90,21 +90,21 @@ impl Lost {
 }
 
 /// A claim whose answer has not been heard yet. Dropped, what it claimed is to be given back: it failed, or took too long.
-pub(crate) struct Unheard<'a> {
-    lost: &'a Lost,
+pub(crate) struct PendingClaim<'a> {
+    lost: &'a UnansweredClaims,
     /// The number of the claim.
     pub(crate) fence: i64,
     heard: bool,
 }
 
-impl Unheard<'_> {
+impl PendingClaim<'_> {
     /// Its answer is there.
     pub(crate) fn heard(mut self) {
         self.heard = true;
     }
 }
 
-impl Drop for Unheard<'_> {
+impl Drop for PendingClaim<'_> {
     fn drop(&mut self) {
         let mut fences = locked(&self.lost.fences);
         if !self.heard && fences.len() < LOST_MAX {
@@ -114,14 +114,14 @@ impl Drop for Unheard<'_> {
 }
 
 /// A number that no other claim has: above zero, and so large that nobody meets it twice.
-pub(crate) fn some_fence() -> i64 {
+pub(crate) fn random_fence() -> i64 {
     (Uuid::new_v4().as_u128() >> 66) as i64
 }
 
 /// Lets those begin who are anywhere in the order: nobody is behind the others for ever.
-pub(crate) fn begin_anywhere<T>(all: &mut [T]) {
+pub(crate) fn rotate_randomly<T>(all: &mut [T]) {
     if !all.is_empty() {
-        all.rotate_left(some_fence() as usize % all.len());
+        all.rotate_left(random_fence() as usize % all.len());
     }
 }
 

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use crate::error::Result;
 use crate::flow::Flow;
 use crate::namespace::{NamespaceSettings, check_name, check_poll, settings};
-use crate::retention::check_retention;
+use crate::task::retention::check_retention;
 
 /// How namespaces begin that name this template.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]

@@ -50,7 +50,7 @@ impl Flow {
             Ok(Limit {
                 namespace: row.try_get("namespace")?,
                 step: Some(step).filter(|step| !step.is_empty()),
-                max_in_progress: row.try_get::<i32, _>("most")?.max(0) as u32,
+                max_in_progress: row.try_get::<i32, _>("max_running")?.max(0) as u32,
                 in_progress: row.try_get::<i32, _>("running")?.max(0) as u32,
             })
         });

@@ -35,19 +35,19 @@ const SENT_MAX: usize = 1_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
     Submitted,
-    Settled,
+    ReportedStep,
     Operated,
     /// None are: it has ended, or may have.
-    Ended,
+    StepReport,
 }
 
 impl Cause {
     fn name(self) -> Option<&'static str> {
         match self {
             Cause::Submitted => Some("task_start"),
-            Cause::Settled => Some("step_transition"),
+            Cause::ReportedStep => Some("step_transition"),
             Cause::Operated => Some("manual_operation"),
-            Cause::Ended => None,
+            Cause::StepReport => None,
         }
     }
 }
@@ -166,7 +166,7 @@ pub(crate) async fn run(inner: Weak<Inner>, mut words: mpsc::Receiver<Word>) {
         while let Some(word) = next {
             match batch.get_mut(&word.task) {
                 // The first word is the oldest; what may have made steps ready says more than an end.
-                Some(known) if known.cause == Cause::Ended => known.cause = word.cause,
+                Some(known) if known.cause == Cause::StepReport => known.cause = word.cause,
                 Some(_) => {}
                 None => drop(batch.insert(word.task, word)),
             }

@@ -25,7 +25,7 @@ pub(crate) enum Subject {
 }
 
 /// How it is noticed: by a number that is another one then.
-pub(crate) struct Notices {
+pub(crate) struct ChangeWatches {
     namespaces: Channel,
     /// Rung when steps may be due, and when some were sent.
     steps: Channel,
@@ -34,9 +34,9 @@ pub(crate) struct Notices {
     newest_steps: Sql,
 }
 
-impl Notices {
-    pub(crate) fn new(schema: &Schema, namespaces: Channel, steps: Channel, deliveries: Channel) -> Notices {
-        Notices {
+impl ChangeWatches {
+    pub(crate) fn new(schema: &Schema, namespaces: Channel, steps: Channel, deliveries: Channel) -> ChangeWatches {
+        ChangeWatches {
             namespaces,
             steps,
             deliveries,
@@ -46,7 +46,7 @@ impl Notices {
     }
 }
 
-impl Claim for Notices {
+impl Claim for ChangeWatches {
     type Key = Subject;
     /// The number that was seen.
     type Args = Option<i64>;
@@ -100,9 +100,13 @@ impl Claim for Notices {
 ///
 /// # Cancel safety
 /// Nothing is taken, so nothing is lost.
-pub(crate) async fn next(notices: &Consumer<Notices>, subject: &Subject, seen: Option<i64>) -> Option<i64> {
+pub(crate) async fn next(
+    change_watches: &Consumer<ChangeWatches>,
+    subject: &Subject,
+    seen: Option<i64>,
+) -> Option<i64> {
     loop {
-        match notices.claim(subject.clone(), 1, seen, Instant::now() + WAIT).await {
+        match change_watches.claim(subject.clone(), 1, seen, Instant::now() + WAIT).await {
             Ok(Some(found)) => match found.accept().pop() {
                 Some(now) => return Some(now),
                 None => continue,

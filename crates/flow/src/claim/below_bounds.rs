@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wake::ScanBounds;
 
-use crate::lost::locked;
+use crate::claim::unanswered::locked;
 
 /// How long it may take.
 const TAKES_MAX: Duration = Duration::from_secs(30);
@@ -20,7 +20,7 @@ const LANES_MAX: usize = 1_000;
 const REMEMBERED: Duration = Duration::from_secs(10);
 
 /// Reads what lies before bounds.
-pub(crate) struct Behind {
+pub(crate) struct BelowBounds {
     db: Database,
     bounds: Arc<ScanBounds<i64>>,
     sql: Sql,
@@ -28,10 +28,10 @@ pub(crate) struct Behind {
     tasks: Mutex<JoinSet<()>>,
 }
 
-impl Behind {
-    pub(crate) fn new(db: Database, schema: &Schema, bounds: Arc<ScanBounds<i64>>) -> Behind {
+impl BelowBounds {
+    pub(crate) fn new(db: Database, schema: &Schema, bounds: Arc<ScanBounds<i64>>) -> BelowBounds {
         let sql = schema.sql(pg::statement!("below_scan_bounds"));
-        Behind { db, bounds, sql, tasks: Mutex::default() }
+        BelowBounds { db, bounds, sql, tasks: Mutex::default() }
     }
 
     /// Begins with it, for those of these lanes whose turn it is. Whatever is found there the next look reads.
@@ -108,7 +108,7 @@ mod tests {
             bounds.end(&lane, everything, Some(claimed_us), None, now);
         }
         now += Duration::from_secs(10);
-        let behind = Behind::new(db.database().clone(), db.schema(), bounds.clone());
+        let behind = BelowBounds::new(db.database().clone(), db.schema(), bounds.clone());
         behind.read(&[lane, empty], now);
         let mut under_way = std::mem::take(&mut *locked(&behind.tasks));
         under_way.join_next().await.expect("it is read").expect("nobody panics");

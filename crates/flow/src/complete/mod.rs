@@ -11,9 +11,9 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 use wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
 
-use crate::catalog::Kept;
+use crate::catalog::CachedTemplate;
 use crate::error::{Error, Result};
-use crate::event_driven::{Cause, News, count_settled};
+use crate::event_driven::{Cause, News, count_reported};
 use crate::flat::flat;
 use crate::flow::Flow;
 use crate::json::Json;
@@ -24,23 +24,22 @@ use crate::task::decision::{Chosen, Inputs, decided};
 use crate::task::state::{StepState, TaskState};
 use crate::template::schema::SchemaError;
 use crate::template::{StepDefinition, StepKind};
-use crate::token::{NotAToken, Token};
 
 /// The error of a last attempt whose lease has ended.
 const GONE: &str = r#"{"message":"the worker was not heard of any more","type":"lease_ended","retryable":false}"#;
 
 /// The end of an attempt.
 #[derive(Debug)]
-pub struct Ended {
+pub struct StepReport {
     /// Of which claim.
     pub token: Token,
     /// How it ended.
-    pub said: Said,
+    pub result: AttemptResult,
 }
 
 /// What a worker says of a step.
 #[derive(Debug)]
-pub enum Said {
+pub enum AttemptResult {
     /// It is done. The result of a decision, or of a step that is divided, says how its task goes on: see [`Decision`](crate::Decision).
     Complete(Json),
     /// It failed.
@@ -82,7 +81,7 @@ fn yes() -> bool {
 
 /// What became of a step and its task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settled {
+pub struct ReportedStep {
     /// Where the step is now.
     pub step: StepState,
     /// Where its task ended; `None` if it goes on.
@@ -112,7 +111,7 @@ impl Flow {
     ///
     /// # Errors
     /// The database's; what was said may be said again.
-    pub async fn settle(&self, ended: Vec<Ended>) -> Result<Vec<std::result::Result<Settled, Refused>>> {
+    pub async fn report(&self, ended: Vec<StepReport>) -> Result<Vec<std::result::Result<ReportedStep, Refused>>> {
         let mut writes = Vec::with_capacity(ended.len());
         for ended in &ended {
             writes.push(self.write(ended).await?);
@@ -121,19 +120,19 @@ impl Flow {
     }
 
     /// Ends one attempt. Who keeps the word can say it again.
-    pub(crate) async fn settle_one(&self, ended: &Ended) -> Result<Counted> {
+    pub(crate) async fn report_one(&self, ended: &StepReport) -> Result<ReportAnswer> {
         self.submitted(self.write(ended).await?).await
     }
 
-    async fn submitted(&self, write: std::result::Result<Write, Refused>) -> Result<Counted> {
+    async fn submitted(&self, write: std::result::Result<Write, Refused>) -> Result<ReportAnswer> {
         match write {
             Err(refused) => Ok(Err(refused)),
             Ok(write) => {
                 let token = write.token;
-                let outcome = self.inner.settles.submit(write).await?;
+                let outcome = self.inner.reports.submit(write).await?;
                 self.inner.providers.ended(&[token]);
                 if let Some(settled) = outcome.completed.as_ref().ok().filter(|settled| !settled.repeated) {
-                    count_settled(settled.step.name(), settled.task.map(TaskState::name));
+                    count_reported(settled.step.name(), settled.task.map(TaskState::name));
                 }
                 Ok(outcome.completed)
             }
@@ -156,30 +155,30 @@ impl Flow {
                 inputs: None,
             });
         }
-        try_join_all(writes.into_iter().map(|write| self.inner.settles.submit(write))).await?;
+        try_join_all(writes.into_iter().map(|write| self.inner.reports.submit(write))).await?;
         Ok(())
     }
 
     /// What is sent of it, unless it is refused before that.
-    async fn write(&self, Ended { token, said }: &Ended) -> Result<std::result::Result<Write, Refused>> {
+    async fn write(&self, StepReport { token, result }: &StepReport) -> Result<std::result::Result<Write, Refused>> {
         self.inner.follow_namespaces().await;
         let token = *token;
         let kept = self.inner.numbered(token.template).await?;
         let kept = kept.filter(|kept| (token.slot as usize) < kept.template.steps.len());
         let Some(kept) = kept else { return Ok(Err(Refused::invalid("token", NotAToken))) };
-        if let Said::Complete(result) = said {
-            match kept.allows_result(token.slot as usize, result).await {
+        if let AttemptResult::Complete(json) = result {
+            match kept.allows_result(token.slot as usize, json).await {
                 Ok(()) => {}
                 Err(SchemaError::Invalid(reason)) => return Ok(Err(Refused::invalid("result", reason))),
                 Err(SchemaError::Busy) => return Err(Error::Busy { what: "result" }),
             }
         }
-        Ok(Write::new(token, kept, said))
+        Ok(Write::new(token, kept, result))
     }
 }
 
 /// What became of what was said of a step.
-pub(crate) type Counted = std::result::Result<Settled, Refused>;
+pub(crate) type ReportAnswer = std::result::Result<ReportedStep, Refused>;
 
 impl Refused {
     fn invalid(what: &'static str, reason: impl ToString) -> Refused {
@@ -188,22 +187,22 @@ impl Refused {
 }
 
 impl Write {
-    fn new(token: Token, kept: Arc<Kept>, said: &Said) -> std::result::Result<Write, Refused> {
+    fn new(token: Token, kept: Arc<CachedTemplate>, said: &AttemptResult) -> std::result::Result<Write, Refused> {
         let step = &kept.template.steps[token.slot as usize];
         let (mut chosen, mut inputs, mut delay_ms) = (None, None, None);
         let (kind, body) = match said {
-            Said::Complete(result) => {
+            AttemptResult::Complete(result) => {
                 let invalid = |reason: String| Refused::invalid("result", reason);
                 (chosen, inputs) = decided(&kept.template, step, result).map_err(invalid)?;
                 (Kind::Complete, Some(result.get().to_owned()))
             }
-            Said::Failed(failure) => {
+            AttemptResult::Failed(failure) => {
                 delay_ms = failure.retry_delay_ms.map(i64::from);
                 let body = serde_json::to_string(failure).expect("a failure is JSON");
                 (if failure.retryable { Kind::Failed } else { Kind::FailedForGood }, Some(body))
             }
-            Said::Yielded(checkpoint) => (Kind::Yielded, Some(checkpoint.get().to_owned())),
-            Said::GivenBack => (Kind::GivenBack, None),
+            AttemptResult::Yielded(checkpoint) => (Kind::Yielded, Some(checkpoint.get().to_owned())),
+            AttemptResult::GivenBack => (Kind::GivenBack, None),
         };
         Ok(Write { token, kept, kind, body, delay_ms, chosen, inputs })
     }
@@ -248,7 +247,7 @@ impl Kind {
 
 pub(crate) struct Write {
     token: Token,
-    kept: Arc<Kept>,
+    kept: Arc<CachedTemplate>,
     kind: Kind,
     body: Option<String>,
     delay_ms: Option<i64>,
@@ -259,7 +258,7 @@ pub(crate) struct Write {
 /// What a report led to.
 pub(crate) struct ReportOutcome {
     /// The step and its task, if the claim still held the step.
-    completed: Counted,
+    completed: ReportAnswer,
     /// Whether steps became ready.
     readied: bool,
     /// Whether a client watches the task.
@@ -278,21 +277,21 @@ impl ReportOutcome {
 }
 
 /// Sends ends of attempts.
-pub(crate) struct Settles {
+pub(crate) struct Reports {
     news: Arc<News>,
     channel: Channel,
     watch: Channel,
     leases: Channel,
-    settle: Sql,
+    report: Sql,
 }
 
-impl Settles {
-    pub(crate) fn new(schema: &Schema, news: Arc<News>, channel: Channel, watch: Channel, leases: Channel) -> Settles {
-        Settles { news, channel, watch, leases, settle: schema.sql(pg::statement!("complete_steps")) }
+impl Reports {
+    pub(crate) fn new(schema: &Schema, news: Arc<News>, channel: Channel, watch: Channel, leases: Channel) -> Reports {
+        Reports { news, channel, watch, leases, report: schema.sql(pg::statement!("complete_steps")) }
     }
 }
 
-impl BatchedWrite for Settles {
+impl BatchedWrite for Reports {
     type Write = Write;
     type Key = (Uuid, i32);
     type Outcome = ReportOutcome;
@@ -360,7 +359,7 @@ impl BatchedWrite for Settles {
         let inputs = inputs.then(|| flat(writes.iter().map(|write| write.inputs.as_deref().unwrap_or_default())));
         let ((chosen_lasts, chosen), (input_lasts, inputs)) = (chosen.unzip(), inputs.unzip());
         let query = batch
-            .query(&self.settle)
+            .query(&self.report)
             .bind(writes.iter().map(|write| write.token.task).collect::<Vec<_>>())
             .bind(writes.iter().map(|write| write.token.ordinal).collect::<Vec<_>>())
             .bind(writes.iter().map(|write| write.token.fence).collect::<Vec<_>>())
@@ -383,7 +382,7 @@ impl BatchedWrite for Settles {
             "other_step" => return Some(ReportOutcome::refused(Refused::invalid("token", NotAToken))),
             "repeated" => {
                 let repeated = write.kind.repeats(attempt_outcome(words.next()?)?);
-                let completed = repeated.map(|step| Settled { step, task: None, repeated: true });
+                let completed = repeated.map(|step| ReportedStep { step, task: None, repeated: true });
                 let completed = completed.ok_or(Refused::Lost);
                 return Some(ReportOutcome { completed, readied: false, watched: false });
             }
@@ -404,17 +403,17 @@ impl BatchedWrite for Settles {
         }
         // A step that is ready again, or will be after a pause, has to be found by waiting claims as well.
         readied |= matches!(state, StepState::WaitingForRetry | StepState::Enqueued);
-        Some(ReportOutcome { completed: Ok(Settled { step: state, task, repeated: false }), readied, watched })
+        Some(ReportOutcome { completed: Ok(ReportedStep { step: state, task, repeated: false }), readied, watched })
     }
 
     fn committed(&self, write: &Write, outcome: &ReportOutcome) {
-        let Ok(Settled { step, task, repeated: false }) = &outcome.completed else { return };
+        let Ok(ReportedStep { step, task, repeated: false }) = &outcome.completed else { return };
         // A pause before another attempt makes nothing ready; a decision and a batch may.
         let readied = outcome.readied && *step != StepState::WaitingForRetry;
         let readied = readied || write.inputs.is_some() || write.chosen.is_some();
         let cause = match task {
-            Some(_) => Cause::Ended,
-            None if readied => Cause::Settled,
+            Some(_) => Cause::StepReport,
+            None if readied => Cause::ReportedStep,
             None => return,
         };
         self.news.tell(Some(&write.kept.template.namespace), write.token.task, cause);
