@@ -308,7 +308,7 @@ async fn what_cannot_be_done_says_why() {
         (Who { reason: Some("x".repeat(2_001)), ..who() }, "reason: it has 2001 characters"),
     ] {
         let error = flow.operate(task, "b", Operation::ResolveManually, who).await.expect_err(what).to_string();
-        assert!(error.starts_with(what), "{error}");
+        assert!(error.replace('`', "").contains(what), "{error}");
     }
 }
 
