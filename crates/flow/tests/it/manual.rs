@@ -358,7 +358,7 @@ async fn what_is_over_can_only_be_resolved() {
         }
         if matches!(state, TaskState::Complete | TaskState::Error) {
             let error = flow.cancel(task, who()).await.expect_err("it is over");
-            assert_eq!(error.to_string(), format!("cancel is not possible for task {task}: it is {state}"));
+            assert_eq!(error.to_string(), format!("cancel is not allowed for task {task}: it is {state}"));
         }
         let resolved = flow.resolve(task, who()).await.expect("it is resolved");
         assert_eq!((resolved.state, resolved.repeated), (TaskState::ResolvedManually, false));
