@@ -169,7 +169,7 @@ pub(super) struct ReportResponse {
 }
 
 /// The outcome of one item.
-#[derive(Serialize, ToSchema)]
+#[derive(Default, Serialize, ToSchema)]
 #[schema(as = StepReport)]
 struct ReportOutcome {
     /// The token as it was sent; null if there was none.
@@ -196,21 +196,11 @@ struct ReportOutcome {
 
 impl ReportOutcome {
     fn rejected(token: Option<String>, reason: &'static str, error: impl Into<String>) -> ReportOutcome {
-        let error = Some(error.into());
-        ReportOutcome {
-            token,
-            ok: false,
-            step_state: None,
-            task_state: None,
-            repeated: None,
-            reason: Some(reason),
-            error,
-        }
+        ReportOutcome { token, reason: Some(reason), error: Some(error.into()), ..ReportOutcome::default() }
     }
 
     fn applied(token: String) -> ReportOutcome {
-        let token = Some(token);
-        ReportOutcome { token, ok: true, step_state: None, task_state: None, repeated: None, reason: None, error: None }
+        ReportOutcome { token: Some(token), ok: true, ..ReportOutcome::default() }
     }
 
     fn of(token: Token, answer: ReportAnswer) -> ReportOutcome {

@@ -58,7 +58,7 @@ async fn a_terminated_listener_delays_nothing() {
     crowd.busy(LOAD).await;
     println!("the listener was ended {TIMES} times; the slowest claim came {slowest:?} after its task");
     assert!(slowest < LATE, "{slowest:?}");
-    eventually(there.address, "/metrics", hears).await;
+    eventually(there.address, "/metrics", is_listening).await;
     crowd.finish(server.db.database().pool(), server.db.schema()).await;
 }
 
