@@ -1,7 +1,7 @@
 """A worker of flow with Python's standard library alone.
 
-It claims steps, calls the function that a step's `callable` names, says that it is still alive while that takes, and says what came of it.
-A function that raises has failed; `Failed` says whether trying again may help. Ctrl-C, or SIGTERM, ends it: what is under way is finished first.
+It claims steps, calls the function that a step's `callable` names, sends heartbeats meanwhile, and reports the result.
+A function that raises has failed; `Failed` says whether to retry. Ctrl-C or SIGTERM stops it after the running steps.
 
     python3 examples/flow/worker.py http://127.0.0.1:6632 words
 """
@@ -14,9 +14,9 @@ import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
-AT_ONCE = 4  # Steps under way at a time.
-LEASE_MS = 30_000  # For how long a step is this worker's without a sign of life; they come three times as often.
-WAIT_MS = 5_000  # How long one claim waits for a step, and so how long an end may take.
+AT_ONCE = 4  # The most steps in progress.
+LEASE_MS = 30_000  # The lease; a heartbeat is sent every third of it.
+WAIT_MS = 5_000  # How long one claim waits, and how long stopping may take.
 
 
 class Failed(Exception):
@@ -46,10 +46,10 @@ class Worker:
     def __init__(self, server, namespace):
         self.server, self.namespace = server, namespace
         self.stopping = threading.Event()
-        self.mine = set()  # The tokens of the steps under way.
+        self.mine = set()  # The tokens of the steps in progress.
 
     def post(self, route, body, pause=1.0):
-        """Sends it until the server has answered: what is said again counts once. `None` is an answer without a body."""
+        """Sends a request until the server answers; a repeated report is applied once. `None` is a response without a body."""
         request = urllib.request.Request(f"{self.server}/v1/workers/{route}", json.dumps(body).encode(), {"content-type": "application/json"})
         while True:
             try:
@@ -76,7 +76,7 @@ class Worker:
             result = handler(step)
         except Failed as failed:
             self.report("fail", token=token, error=failed.error)
-        except Exception as error:  # A mistake of the handler's: the server decides by the step's template how often it is tried.
+        except Exception as error:  # An unexpected error: the template decides whether it is retried.
             self.report("fail", token=token, error={"message": str(error), "type": type(error).__name__})
         else:
             self.report("complete", token=token, result=result)

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use flow::{Claimant, ClaimedStep, Ended, EventDrivenOrchestrator, Flow, Said, Submission};
+use flow::{AttemptResult, ClaimRequest, ClaimedStep, EventDrivenOrchestrator, Flow, StepReport, Submission};
 use serde_json::json;
 use tasks::{Latencies, Outcome, Round, Shape};
 use tokio::sync::mpsc::{self, Receiver};
@@ -70,7 +70,7 @@ impl Claims {
         let claims = flow.clone();
         tokio::spawn(async move {
             let namespaces = vec![NAMESPACE.to_owned()];
-            let who = Claimant { name: "one".to_owned(), namespaces, steps: None, lease: PATIENCE };
+            let who = ClaimRequest { name: "one".to_owned(), namespaces, steps: None, lease: PATIENCE };
             loop {
                 let until = tokio::time::Instant::now() + PATIENCE;
                 let steps = claims.claim(&who, 1, Some(until)).await.unwrap_or_else(|error| {
@@ -106,16 +106,18 @@ impl Claims {
         first.add(called, answered, at);
         for _ in 1..Shape::Chain.size() {
             sleep(PAUSE).await;
-            let ended = Ended { token: step.token, said: Said::Complete(json!(true).into()) };
+            let ended = StepReport { token: step.token, result: AttemptResult::Complete(json!(true).into()) };
             let called = Instant::now();
-            let told = self.flow.settle(vec![ended]).await?;
+            let told = self.flow.report(vec![ended]).await?;
             let answered = Instant::now();
             told.into_iter().next().ok_or("nothing was said")?.map_err(|refused| format!("{refused:?}"))?;
             let at;
             (step, at) = self.next().await?;
             next.add(called, answered, at);
         }
-        self.flow.settle(vec![Ended { token: step.token, said: Said::Complete(json!(true).into()) }]).await?;
+        self.flow
+            .report(vec![StepReport { token: step.token, result: AttemptResult::Complete(json!(true).into()) }])
+            .await?;
         Ok(())
     }
 }

@@ -1,11 +1,11 @@
-//! A batch: a file is divided into parts that are read side by side, and a report waits for all of them. The first worker dies on the way; the second goes on from
-//! the checkpoints.
+//! A batch: a file is divided into parts that are read concurrently, and a report waits for all of them. The first
+//! worker dies; the second one resumes from the checkpoints.
 //!
 //! ```text
 //! $ cargo run -p reveille-flow --example csv_import
 //! 120 rows in 4 parts
 //! the first worker dies after 10 rows of each part
-//! the second worker goes on at row 10 of each part
+//! the second worker resumes at row 10 of each part
 //! 120 rows, 7140 in all
 //! no row was read twice
 //! ```
@@ -22,7 +22,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 const PARTS: u32 = 4;
-/// After how many rows of its part the first worker dies.
+/// The first worker dies after this many rows of each part.
 const DEADLY: u32 = 10;
 
 #[derive(Deserialize)]
@@ -30,14 +30,14 @@ struct File {
     csv: String,
 }
 
-/// What a part is to read.
+/// The input of a part.
 #[derive(Serialize, Deserialize)]
 struct Rows {
     from: u32,
     to: u32,
 }
 
-/// How far a part has come: whoever goes on with it, begins here.
+/// The checkpoint of a part.
 #[derive(Default, Serialize, Deserialize)]
 struct Progress {
     read: u32,
@@ -57,12 +57,12 @@ async fn report(step: Step<File>) -> Result<u64, Failure> {
     Ok(total)
 }
 
-/// Reads a part, row by row, and counts in `read` what it has read. A worker that is to die gets no further than the deadly row.
+/// Reads a part row by row, and counts the rows in `read`. The worker that is to die hangs at the deadly row.
 async fn rows(step: Step<File>, read: Arc<AtomicU32>, dies: bool) -> Result<Progress, Failure> {
     let Rows { from, to } = step.input()?;
     let mut progress: Progress = step.checkpoint()?.unwrap_or_default();
     if progress.read > 0 && from == 0 {
-        println!("the second worker goes on at row {} of each part", progress.read);
+        println!("the second worker resumes at row {} of each part", progress.read);
     }
     for row in step.context.csv.lines().take(to as usize).skip((from + progress.read) as usize) {
         if dies && progress.read == DEADLY {
@@ -71,14 +71,15 @@ async fn rows(step: Step<File>, read: Arc<AtomicU32>, dies: bool) -> Result<Prog
         let (_, amount) = row.split_once(',').ok_or_else(|| Failure::permanent(format!("no row: {row:?}")))?;
         progress.sum += amount.parse::<u64>()?;
         progress.read += 1;
-        // What is saved is on disk. A file of a million rows would save every thousandth.
+        // A saved checkpoint is durable. For a file of a million rows, save every thousandth.
         step.save_checkpoint(&progress).await?;
         read.fetch_add(1, Ordering::Relaxed);
     }
     Ok(progress)
 }
 
-/// A worker with connections of its own, as in a process of its own. It lets itself be heard every second: three after its death its steps are others'.
+/// A worker with its own connections, as in another process. It sends a heartbeat every second; three seconds after its
+/// death its steps are retried.
 async fn start(url: &str, schema: &Schema, name: &str, read: Arc<AtomicU32>, dies: bool) -> flow::Result<Worker> {
     let database = Database::connect(url, pg::Options::default()).await?;
     let flow = Flow::start(&database, schema, Options::default());
@@ -97,14 +98,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let csv: String = (0..120).map(|row| format!("row {row},{row}\n")).collect();
     let task = flow.submit(Submission::new("data", "import", "1.0.0", json!({"csv": csv}))).await?.task_uuid;
 
-    // A machine that goes down takes everything with it at once: nobody gives anything back.
+    // The whole runtime is dropped, as when a machine goes down: nothing is released.
     let machine = tokio::runtime::Runtime::new()?;
     let (url, schema, counted) = (db.url().to_owned(), db.schema().clone(), read.clone());
     machine.spawn(async move {
         let _first = start(&url, &schema, "first", counted, true).await;
         std::future::pending::<()>().await;
     });
-    eventually("all parts stand still", async || read.load(Ordering::Relaxed) == PARTS * DEADLY).await;
+    eventually("all parts have stopped", async || read.load(Ordering::Relaxed) == PARTS * DEADLY).await;
     println!("the first worker dies after {DEADLY} rows of each part");
     machine.shutdown_background();
 

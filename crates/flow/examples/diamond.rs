@@ -1,4 +1,4 @@
-//! A diamond: two steps run side by side, and the last waits for both.
+//! A diamond: two steps run concurrently, and the last waits for both.
 //!
 //! The flight and the hotel take 300 ms each. The task takes little more than that, because they run at the same time.
 //!
@@ -33,7 +33,7 @@ async fn plan(_: Step<Trip>) -> Result<Plan, Failure> {
 }
 
 async fn offer(step: Step<Trip>) -> Result<u32, Failure> {
-    // The results of all steps before it are there, not only those of its parents.
+    // The results of all steps before it are available, not only those of its direct dependencies.
     let Plan { nights } = step.result("plan")?;
     let total = step.result::<u32>("flight")? + nights * step.result::<u32>("hotel")?;
     println!("a trip to {} for {nights} nights costs {total}", step.context.to);
@@ -46,7 +46,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let flow = Flow::open(db.database().clone(), db.schema().clone(), Options::default()).await?;
     flow.register(include_str!("diamond.yaml")).await?;
 
-    // Whoever asks for a price waits for the other to ask, too: they would wait for ever if they ran one after the other.
+    // Each handler waits at the barrier for the other one: run one after the other, they would time out.
     let meeting = Arc::new(Barrier::new(2));
     let ask = move |price: u32| {
         let meeting = meeting.clone();

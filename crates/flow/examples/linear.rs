@@ -1,4 +1,4 @@
-//! A chain: each step gets what the steps before it answered, and one that fails is tried again.
+//! A chain: each step gets the results of the steps before it, and a failed step is retried.
 //!
 //! ```text
 //! $ cargo run -p reveille-flow --example linear
@@ -9,8 +9,8 @@
 //! the task is complete
 //! ```
 //!
-//! Like all examples here it runs in a schema of its own, which it drops at its end: on the server that `DATABASE_URL` names, or, without it, on a
-//! PostgreSQL that it starts.
+//! Like all examples here it runs in a schema of its own, which it drops at the end: on the server in `DATABASE_URL`,
+//! or else on a PostgreSQL instance that it starts.
 
 use std::time::Duration;
 
@@ -20,13 +20,13 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-/// What the task works on.
+/// The context of the task.
 #[derive(Deserialize)]
 struct Letter {
     to: String,
 }
 
-/// What the template tells the translator.
+/// The settings of the handler, from the template.
 #[derive(Deserialize)]
 struct Dictionary {
     to: String,
@@ -43,8 +43,8 @@ async fn translate(step: Step<Letter>) -> Result<String, Failure> {
     let text: String = step.result("write")?;
     let text = match to.as_str() {
         "french" => text.replace("Dear", "Chère"),
-        // Another attempt would not know it either.
-        _ => return Err(Failure::permanent(format!("there is no dictionary for {to}"))),
+        // A retry would fail the same way.
+        _ => return Err(Failure::permanent(format!("no dictionary for {to}"))),
     };
     println!("translate: {text}");
     Ok(text)

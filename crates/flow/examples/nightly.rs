@@ -1,5 +1,5 @@
-//! Schedules: a task every night, by the clock of a place; and, because nobody waits that long for an example, one every second. Two servers watch the clock, and each
-//! tick makes one task.
+//! Schedules: a task every night in a time zone, and, as a demonstration, one every second. Two servers run, and each
+//! tick creates one task.
 //!
 //! ```text
 //! $ cargo run -p reveille-flow --example nightly
@@ -7,7 +7,7 @@
 //! demonstration: tick 1 is backed up
 //! demonstration: tick 2 is backed up
 //! demonstration: tick 3 is backed up
-//! no tick was made twice
+//! no tick ran twice
 //! ```
 
 use std::collections::HashSet;
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-/// What a server does by itself: one of these in each process, and as many processes as you like.
+/// What each server process runs; there may be any number of them.
 async fn serve(url: &str, schema: &Schema) -> flow::Result<(Flow, flow::EventDrivenOrchestrator)> {
     let database = Database::connect(url, pg::Options::default()).await?;
     let flow = Flow::open(database, schema.clone(), Options::default()).await?;
@@ -29,8 +29,8 @@ async fn serve(url: &str, schema: &Schema) -> flow::Result<(Flow, flow::EventDri
 }
 
 async fn dump(step: Step<Value>) -> Result<String, Failure> {
-    // A tick's task belongs to it, and to no other.
-    step.correlation_id().map(str::to_owned).ok_or_else(|| Failure::permanent("nobody has scheduled this"))
+    // The correlation id of the task is unique to the tick.
+    step.correlation_id().map(str::to_owned).ok_or_else(|| Failure::permanent("not submitted by a schedule"))
 }
 
 #[tokio::main]
@@ -46,7 +46,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             "cron": cron, "time_zone": "Europe/Lisbon",
         }))
     };
-    // At half past two, by the clock on the wall, in summer as in winter.
+    // At half past two local time, in summer and winter.
     flow.put_schedule(schedule("nightly", "30 2 * * *")?).await?;
     let nights = flow.schedule("house", "nightly", 3).await?.upcoming;
     let a_night = 23..=25;
@@ -68,11 +68,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let tick = timeout(Duration::from_secs(10), uploads.recv()).await?.ok_or("the worker has ended")?;
         println!("demonstration: tick {number} is backed up");
         if !ticks.insert(tick) {
-            return Err("a tick was made twice".into());
+            return Err("a tick ran twice".into());
         }
     }
     flow.pause_schedule("house", "demonstration").await?;
     worker.stop(Duration::from_secs(10)).await;
-    println!("no tick was made twice");
+    println!("no tick ran twice");
     Ok(())
 }

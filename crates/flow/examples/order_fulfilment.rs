@@ -1,4 +1,5 @@
-//! An order: a decision chooses the steps that come to be, and a convergence waits for exactly those. An order that is placed twice is one.
+//! An order: a decision chooses the steps to create, and a convergence waits for exactly those. An order that is placed
+//! twice is submitted once.
 //!
 //! ```text
 //! $ cargo run -p reveille-flow --example order_fulfilment
@@ -33,7 +34,7 @@ async fn check(step: Step<Order>) -> Result<Checked, Failure> {
     Ok(Checked { price: step.context.price, in_stock: step.context.item != "unicorn" })
 }
 
-/// Names the steps that come to be. A step that does not depend on this one, or that is not in the template, would be refused.
+/// Names the steps to create. A step that does not depend on this one would be rejected.
 async fn route(step: Step<Order>) -> Result<Decision, Failure> {
     let Checked { price, in_stock } = step.result("check")?;
     let mut steps = vec![if in_stock { "ship" } else { "reorder" }];
@@ -43,7 +44,7 @@ async fn route(step: Step<Order>) -> Result<Decision, Failure> {
     Ok(Decision::choose(steps))
 }
 
-/// Waits for what the decision has chosen, and for nothing else.
+/// Waits for the steps that the decision chose.
 async fn confirm(step: Step<Order>) -> Result<(), Failure> {
     let parts = ["ship", "reorder", "approve"].map(|name| step.result_if_any::<String>(name));
     let parts: Vec<String> = parts.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;

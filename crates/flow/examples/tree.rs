@@ -1,4 +1,4 @@
-//! A tree: seven steps with one handler, carried out by two workers as far as the graph allows at a time.
+//! A tree: seven steps with one handler, run by two workers as concurrently as the graph allows.
 //!
 //! ```text
 //! $ cargo run -p reveille-flow --example tree
@@ -13,9 +13,9 @@ use pg::testing::TestDb;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// Whoever has the longer name wins; of two that are alike the first.
+/// The longer name wins; of two equally long names the first.
 async fn play(step: Step<Value>) -> Result<String, Failure> {
-    // The template says who plays: a team, or the match whose winner it is.
+    // The template names the sides: a team, or the match whose winner plays.
     let sides: [String; 2] = step.initialization()?;
     let [home, guest] = sides.map(|side| Ok::<_, Failure>(step.result_if_any::<String>(&side)?.unwrap_or(side)));
     let (home, guest) = (home?, guest?);
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let flow = Flow::open(db.database().clone(), db.schema().clone(), Options::default()).await?;
     flow.register(include_str!("tree.yaml")).await?;
 
-    // Here both are in one process. They may as well be on different machines: they know each other through the database alone.
+    // Both run in one process here. They could run on different machines: they share only the database.
     let field = |name: &str| flow.worker(name).namespace("sport").concurrency(1).handle("match", play).start();
     let fields = [field("field-1")?, field("field-2")?];
 

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-use crate::exact::Json;
-use crate::schema::{Schema, Unfit};
+use crate::json::Json;
 use crate::template::Template;
+use crate::template::schema::{Schema, SchemaError};
 
 /// Templates remembered; beyond it all are forgotten, and read again.
 const TEMPLATES_MAX: usize = 1_000;
@@ -21,7 +21,7 @@ type Usable = Result<Arc<Schema>, String>;
 
 /// A template that is registered.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct CachedTemplate {
     pub(crate) id: i32,
     pub(crate) template: Template,
     input: Option<Usable>,
@@ -33,8 +33,8 @@ pub(crate) struct Kept {
     queues: Mutex<Vec<i16>>,
 }
 
-impl Kept {
-    pub(crate) fn new(id: i32, template: Template) -> Kept {
+impl CachedTemplate {
+    pub(crate) fn new(id: i32, template: Template) -> CachedTemplate {
         let ready = |schema: &Value| Schema::new(schema).map(Arc::new);
         let results = template.steps.iter().enumerate();
         let results = results.filter_map(|(place, step)| Some((place, ready(step.result_schema.as_ref()?))));
@@ -43,16 +43,16 @@ impl Kept {
         let schemas = input.iter().chain(results.values()).flatten().map(|schema| schema.bytes());
         let text = serde_json::to_string(&template).map_or(0, |text| text.len());
         let bytes = schemas.sum::<usize>() + text * BYTES_PER_BYTE;
-        Kept { id, input, results, template, bytes, queues: Mutex::default() }
+        CachedTemplate { id, input, results, template, bytes, queues: Mutex::default() }
     }
 
     /// Whether a context is what the template allows; if not, why.
-    pub(crate) async fn allows_context(&self, context: &Json) -> Result<(), Unfit> {
+    pub(crate) async fn allows_context(&self, context: &Json) -> Result<(), SchemaError> {
         fits(self.input.as_ref(), context).await
     }
 
     /// Whether a result is what the template allows of the step at that place; if not, why.
-    pub(crate) async fn allows_result(&self, place: usize, result: &Json) -> Result<(), Unfit> {
+    pub(crate) async fn allows_result(&self, place: usize, result: &Json) -> Result<(), SchemaError> {
         fits(self.results.get(&place), result).await
     }
 
@@ -65,16 +65,17 @@ impl Kept {
     }
 }
 
-async fn fits(schema: Option<&Usable>, json: &Json) -> Result<(), Unfit> {
+async fn fits(schema: Option<&Usable>, json: &Json) -> Result<(), SchemaError> {
     match schema {
         None => Ok(()),
         Some(Ok(schema)) => {
-            let value = json.value().map_err(|reason| Unfit::Invalid(format!("it cannot be compared: {reason}")))?;
+            let value =
+                json.value().map_err(|reason| SchemaError::Invalid(format!("it cannot be compared: {reason}")))?;
             schema.check(&value).await
         }
-        Some(Err(reason)) => {
-            Err(Unfit::Invalid(format!("the template's schema cannot be used: {reason}; register another version")))
-        }
+        Some(Err(reason)) => Err(SchemaError::Invalid(format!(
+            "the template's schema cannot be used: {reason}; register another version"
+        ))),
     }
 }
 
@@ -84,8 +85,8 @@ pub(crate) struct Catalog(Mutex<Known>);
 #[derive(Default)]
 struct Known {
     bytes: usize,
-    by_id: HashMap<i32, Arc<Kept>>,
-    by_name: HashMap<[String; 3], Arc<Kept>>,
+    by_id: HashMap<i32, Arc<CachedTemplate>>,
+    by_name: HashMap<[String; 3], Arc<CachedTemplate>>,
 }
 
 impl Catalog {
@@ -93,16 +94,16 @@ impl Catalog {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn by_id(&self, id: i32) -> Option<Arc<Kept>> {
+    pub(crate) fn by_id(&self, id: i32) -> Option<Arc<CachedTemplate>> {
         self.known().by_id.get(&id).cloned()
     }
 
-    pub(crate) fn by_name(&self, namespace: &str, name: &str, version: &str) -> Option<Arc<Kept>> {
+    pub(crate) fn by_name(&self, namespace: &str, name: &str, version: &str) -> Option<Arc<CachedTemplate>> {
         self.known().by_name.get(&[namespace, name, version].map(str::to_owned)).cloned()
     }
 
     /// Keeps it, unless somebody else has.
-    pub(crate) fn keep(&self, kept: Kept) -> Arc<Kept> {
+    pub(crate) fn keep(&self, kept: CachedTemplate) -> Arc<CachedTemplate> {
         let mut known = self.known();
         if known.by_id.len() >= TEMPLATES_MAX || known.bytes + kept.bytes > BYTES_MAX {
             *known = Known::default();

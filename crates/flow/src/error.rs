@@ -1,20 +1,20 @@
-//! What can go wrong, as a decision of the caller.
+//! The errors of this crate. Each variant is a decision that the caller can take.
 
 use uuid::Uuid;
 
-use crate::manual::Obstacle;
-use crate::schema::Unfit;
+use crate::operate::Obstacle;
 use crate::template::Faults;
+use crate::template::schema::SchemaError;
 
 /// The error of this crate.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Something in the request cannot be meant. Nothing was changed; correct it.
-    #[error("{what}: {reason}")]
+    /// A parameter is invalid. Nothing was changed; correct it.
+    #[error("invalid parameter `{what}`: {reason}")]
     Invalid {
-        /// Which part of the request.
+        /// The parameter.
         what: &'static str,
-        /// What is wrong with it.
+        /// What is wrong with it, and what is allowed.
         reason: String,
     },
 
@@ -22,93 +22,93 @@ pub enum Error {
     #[error(transparent)]
     Template(#[from] Faults),
 
-    /// That version of the template has another text already. A version never changes: choose another.
+    /// This version of the template is registered with another text. A version never changes: choose a new version.
     #[error(
-        "version {version:?} of template {namespace}/{name} is registered with another text; give it another version"
+        "template {namespace}/{name} version {version:?} is already registered with a different text: choose a new version"
     )]
     VersionTaken {
-        /// Its namespace,
+        /// The namespace of the template.
         namespace: String,
-        /// name,
+        /// The name of the template.
         name: String,
-        /// and version.
+        /// The version of the template.
         version: String,
     },
 
     /// There is no such template.
-    #[error("there is no template {namespace}/{name} of version {version:?}")]
+    #[error("no template {namespace}/{name} with version {version:?}")]
     NoTemplate {
-        /// Its namespace,
+        /// The namespace of the template.
         namespace: String,
-        /// name,
+        /// The name of the template.
         name: String,
-        /// and version.
+        /// The version of the template.
         version: String,
     },
 
     /// There is no such schedule.
-    #[error("there is no schedule {name:?} in namespace {namespace:?}")]
+    #[error("no schedule {name:?} in namespace {namespace:?}")]
     NoSchedule {
-        /// Its namespace,
+        /// The namespace of the template.
         namespace: String,
-        /// and name.
+        /// The name of the schedule.
         name: String,
     },
 
-    /// The same task was submitted before.
-    #[error("task {task} is the same")]
+    /// The submission is a duplicate of an existing task.
+    #[error("duplicate of task {task}")]
     Duplicate {
-        /// That one.
+        /// The existing task.
         task: Uuid,
     },
 
     /// There is no such task.
-    #[error("there is no task {task}")]
+    #[error("no task with id {task}")]
     NoTask {
-        /// The one that was asked for.
+        /// The requested task.
         task: Uuid,
     },
 
-    /// The task has no such step, or that has not come to be.
+    /// The task has no such step, or the step has not been created yet.
     #[error("task {task} has no step {step:?}")]
     NoStep {
-        /// The task,
+        /// The task.
         task: Uuid,
-        /// and the step that was asked for.
+        /// The requested step.
         step: String,
     },
 
-    /// What somebody wanted to do with a step or a task cannot be done where it is. Nothing was changed.
-    #[error("{operation} is not possible for {}task {task}: {obstacle}", .step.as_ref().map(|step| format!("step {step:?} of ")).unwrap_or_default())]
+    /// The operation is not allowed in the current state of the step or task. Nothing was changed.
+    #[error("{operation} is not allowed for {}task {task}: {obstacle}", .step.as_ref().map(|step| format!("step {step:?} of ")).unwrap_or_default())]
     NotAllowed {
-        /// The task,
+        /// The task.
         task: Uuid,
-        /// and its step, if it was about one.
+        /// The step, if the operation was on a step.
         step: Option<String>,
-        /// What was to be done.
+        /// The operation.
         operation: &'static str,
-        /// What stands in the way.
+        /// Why it is not allowed.
         obstacle: Obstacle,
     },
 
-    /// As many templates and large values as are allowed at once are being checked. Nothing was changed; try again.
-    #[error("{what}: too many others are being checked; try again")]
+    /// Too many templates or large values are being validated. Nothing was changed; retry.
+    #[error("cannot validate `{what}` now: too many validations are running; retry")]
     Busy {
-        /// Which part of the request.
+        /// The parameter.
         what: &'static str,
     },
 
-    /// The engine could not carry out a wait or a write.
+    /// A wait or a write failed.
     #[error(transparent)]
     Wake(#[from] wake::Error),
 
-    /// The database failed a statement. The source says whether to try again.
+    /// A statement failed. The source says whether to retry.
     #[error(transparent)]
     Database(#[from] pg::Error),
 }
 
 impl Error {
-    /// Whether the same call may succeed later without anybody correcting anything.
+    /// Whether the same call may succeed later without a change.
     pub fn is_transient(&self) -> bool {
         match self {
             Error::Wake(error) => error.is_transient(),
@@ -122,11 +122,11 @@ impl Error {
         Error::Invalid { what, reason: reason.into() }
     }
 
-    /// A value that its schema does not allow.
-    pub(crate) fn unfit(what: &'static str, unfit: Unfit) -> Error {
-        match unfit {
-            Unfit::Invalid(reason) => Error::Invalid { what, reason },
-            Unfit::Busy => Error::Busy { what },
+    /// The error for a value that does not match its schema.
+    pub(crate) fn schema(what: &'static str, error: SchemaError) -> Error {
+        match error {
+            SchemaError::Invalid(reason) => Error::Invalid { what, reason },
+            SchemaError::Busy => Error::Busy { what },
         }
     }
 }

@@ -10,24 +10,24 @@ use wake::{Channel, Consumer, Payload, Wake, Writer, WriterOptions, channel_name
 
 use crate::catalog::Catalog;
 use crate::claim::Claims;
-use crate::due::Due;
+use crate::claim::renew::Renewals;
+use crate::claim::token::Token;
+use crate::claim::unanswered::UnansweredClaims;
+use crate::complete::Reports;
 use crate::error::Result;
 use crate::event_driven::{Meter, NAMESPACE_CREATED, News, Waiting, outside_channel, tell_news};
+use crate::events::change_watch::ChangeWatches;
 use crate::figures::Figures;
-use crate::lost::Lost;
-use crate::manual::Acts;
 use crate::namespace::Namespaces;
-use crate::notice::Notices;
+use crate::operate::Operations;
 use crate::provider::deliver::Deliveries;
 use crate::provider::publish::Publishes;
 use crate::provider::{ProviderOptions, Providers};
 use crate::queries::{FUNCTIONS, MIGRATIONS, Queries};
-use crate::renew::Renewals;
 use crate::schedule::{Advances, DueSchedule};
-use crate::settle::Settles;
-use crate::submit::Submits;
-use crate::token::Token;
-use crate::wait::Watches;
+use crate::task::due::Due;
+use crate::task::submit::Submits;
+use crate::task::wait::Watches;
 
 /// Channels: that steps may be due, and that leases end which the engine watches.
 const STEPS: &str = "flow";
@@ -83,12 +83,12 @@ pub(crate) struct Inner {
     pub(crate) environment: Option<String>,
     pub(crate) catalog: Catalog,
     pub(crate) namespaces: Namespaces,
-    pub(crate) notices: Consumer<Notices>,
+    pub(crate) change_watches: Consumer<ChangeWatches>,
     pub(crate) sql: Queries,
     pub(crate) submits: Writer<Submits>,
     pub(crate) claims: Consumer<Claims>,
-    pub(crate) settles: Writer<Settles>,
-    pub(crate) acts: Writer<Acts>,
+    pub(crate) reports: Writer<Reports>,
+    pub(crate) acts: Writer<Operations>,
     pub(crate) renewals: Writer<Renewals>,
     pub(crate) leases: Consumer<Due<Token>>,
     pub(crate) leases_channel: Channel,
@@ -160,11 +160,12 @@ impl Flow {
         let (news, words) = News::new(namespaces.subscribe(), meter.clone());
         let news = Arc::new(news);
         let deliveries_channel = wake.channel(DELIVERIES, Payload::Keys);
-        let lost = Arc::new(Lost::new(schema, channel.clone()));
-        let notices = Notices::new(schema, namespaces_channel, channel.clone(), deliveries_channel.clone());
-        let notices = wake.consumer("notices", notices);
+        let lost = Arc::new(UnansweredClaims::new(schema, channel.clone()));
+        let change_watches =
+            ChangeWatches::new(schema, namespaces_channel, channel.clone(), deliveries_channel.clone());
+        let change_watches = wake.consumer("change_watches", change_watches);
         let lease = options.providers.publish_lease;
-        let providers = Arc::new(Providers::new(db, schema, &options.providers, deliveries_channel, &notices));
+        let providers = Arc::new(Providers::new(db, schema, &options.providers, deliveries_channel, &change_watches));
         let inner = Inner {
             publishes: wake.consumer("publish", Publishes::new(schema, channel.clone(), lease)),
             deliveries: wake.consumer("deliveries", Deliveries::new(schema, providers.clone(), lost.clone())),
@@ -172,7 +173,7 @@ impl Flow {
             publish_lease: lease,
             environment: options.environment,
             catalog: Catalog::default(),
-            notices,
+            change_watches,
             namespaces,
             waiting: Waiting::default(),
             steps_channel: channel.clone(),
@@ -186,12 +187,12 @@ impl Flow {
             claims: wake.consumer("steps", Claims::new(db.clone(), schema, channel.clone(), lost, meter.clone())),
             acts: wake.writer(
                 "operate",
-                Acts::new(schema, news.clone(), channel.clone(), watch_channel.clone(), overdue_channel.clone()),
-                Acts::alone(flying.clone()),
+                Operations::new(schema, news.clone(), channel.clone(), watch_channel.clone(), overdue_channel.clone()),
+                Operations::alone(flying.clone()),
             ),
-            settles: wake.writer(
+            reports: wake.writer(
                 "settle",
-                Settles::new(schema, news.clone(), channel, watch_channel.clone(), leases_channel.clone()),
+                Reports::new(schema, news.clone(), channel, watch_channel.clone(), leases_channel.clone()),
                 flying.clone(),
             ),
             renewals: wake.writer("renew", Renewals::new(schema), flying.clone()),
@@ -250,11 +251,11 @@ impl Flow {
 
     /// Ends every wait, as if its time were up, refuses new ones, and returns when what was claimed for nobody is back.
     pub async fn close(&self) {
-        let Inner { claims, notices, leases, overdue, retention, .. } = &*self.inner;
+        let Inner { claims, change_watches, leases, overdue, retention, .. } = &*self.inner;
         let Inner { watches, schedules, publishes, deliveries, .. } = &*self.inner;
         let timers = async { tokio::join!(leases.close(), overdue.close(), retention.close()) };
         let own = async { tokio::join!(timers, schedules.close(), publishes.close()) };
-        tokio::join!(claims.close(), deliveries.close(), watches.close(), notices.close(), own);
+        tokio::join!(claims.close(), deliveries.close(), watches.close(), change_watches.close(), own);
     }
 
     /// Returns when every ring for other processes has been sent.

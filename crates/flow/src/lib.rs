@@ -6,101 +6,76 @@
 //! Where to read on: what is stored in `migrations/`; how tasks are made, steps claimed and ended in `functions/`, one file each with its reasons; the states as people see them
 //! in `state.rs`. Everything that waits, rings and groups is the engine's: see the crate `wake`.
 
-mod analytics;
-mod answer;
-mod audit;
-mod behind;
-mod callable;
 mod catalog;
 mod claim;
-mod decision;
-mod due;
+mod complete;
 mod error;
-mod event;
 pub mod event_driven;
-mod exact;
+mod events;
 mod figures;
 mod flat;
 mod flow;
-mod graph;
-mod history;
 pub mod http;
-mod identity;
-mod investigation;
-mod limit;
-mod list;
-mod lost;
-mod manual;
+mod json;
 mod name;
 mod namespace;
-mod namespace_template;
-mod notice;
-mod orchestrator;
+mod operate;
 mod provider;
 mod queries;
-mod read;
+mod query;
 mod register;
-mod renew;
-mod retention;
+mod response_size;
 mod schedule;
-mod schema;
-mod settle;
-mod standing;
-mod state;
 mod stored;
-mod submit;
+mod task;
 mod template;
 mod templates;
-mod token;
-mod transition;
 mod version;
-mod wait;
-mod ways;
 mod worker;
 
-pub use analytics::{
-    ANALYSED_ATTEMPTS_MAX, ANALYSED_TASKS_MAX, Bottleneck, Bottlenecks, Performance, Spread, TemplatePerformance,
-};
-pub use audit::{Attempt, AttemptPage, Outcome};
-pub use claim::{Claimant, ClaimedStep};
-pub use decision::{Branches, Decision, Parts};
+pub use claim::limit::Limit;
+pub use claim::renew::Renewal;
+pub use claim::token::Token;
+pub use claim::{ClaimRequest, ClaimedStep};
+pub use complete::{AttemptResult, Failure, Refused, ReportedStep, StepReport};
 pub use error::{Error, Result};
-pub use event::{DomainEvent, EventFilter, EventPage};
 pub use event_driven::{
     EventDrivenMetrics, EventDrivenOrchestrator, EventRouter, METRICS, OrchestrationConfig, OrchestrationMode,
     WorkerPool,
 };
-pub use exact::{Json, NotJson};
 pub use figures::{COUNTED_MAX, Figures, StateFigures};
 pub use flow::{Flow, Options};
-pub use investigation::{Investigation, InvestigationFilter, InvestigationPage, Resolution};
-pub use limit::Limit;
-pub use list::{PAGE_MAX, TaskFilter, TaskPage};
-pub use manual::{
+pub use json::{Json, NotJson};
+pub use namespace::template::NamespaceTemplate;
+pub use namespace::{Mode, Namespace, NamespaceChange, NamespaceSettings, Provider};
+pub use operate::{
     BULK_MAX, BulkFilter, BulkItem, BulkOperation, BulkRefusal, BulkReport, BulkRequest, Cancelled, Obstacle, Operated,
     Operation, REASON_MAX, Who,
 };
-pub use namespace::{Mode, Namespace, NamespaceChange, NamespaceSettings, Provider};
-pub use namespace_template::NamespaceTemplate;
 pub use provider::{
     Delivery, EventDrivenQueueProvider, ProviderOptions, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source,
     StepMessage,
 };
-pub use read::{STEP_PAGE_MAX, StepPage, Task, TaskStep, TaskSummary};
+pub use query::analytics::{
+    ANALYSED_ATTEMPTS_MAX, ANALYSED_TASKS_MAX, Bottleneck, Bottlenecks, Performance, Spread, TemplatePerformance,
+};
+pub use query::audit::{Attempt, AttemptPage, Outcome};
+pub use query::domain_event::{DomainEvent, EventFilter, EventPage};
+pub use query::investigation::{Investigation, InvestigationFilter, InvestigationPage, Resolution};
+pub use query::list::{PAGE_MAX, TaskFilter, TaskPage};
+pub use query::task::{STEP_PAGE_MAX, StepPage, Task, TaskStep, TaskSummary};
+pub use query::transition::{InvalidTransitionId, Transition, TransitionId, TransitionPage};
 pub use register::Registered;
-pub use renew::Alive;
-pub use retention::{FAILED_RETENTION_DEFAULT, RETENTION_DEFAULT};
 pub use schedule::{Missed, Schedule, ScheduleFilter, SchedulePage, Scheduled};
-pub use settle::{Ended, Failure, Refused, Said, Settled};
-pub use standing::{ExecutionStatus, HealthStatus, RecommendedAction, StepCounts};
-pub use state::{By, StepState, TaskState};
-pub use submit::{Submission, Submitted};
+pub use task::decision::{Branches, Decision, Parts};
+pub use task::retention::{FAILED_RETENTION_DEFAULT, RETENTION_DEFAULT};
+pub use task::state::{By, StepState, TaskState};
+pub use task::status::{ExecutionStatus, HealthStatus, RecommendedAction, StepCounts};
+pub use task::submit::{Submission, Submitted};
+pub use task::wait::News;
 pub use template::{
     ATTEMPTS_MAX, Backoff, BatchConfig, FailureStrategy, Fault, Faults, HandlerDefinition, IdentityStrategy, Lifecycle,
     NAME_MAX, PublishWhen, PublishedEvent, Retry, STEPS_MAX, StalenessAction, StepDefinition, StepKind, Template,
 };
 pub use templates::{ListedTemplate, TemplateFilter, TemplatePage};
-pub use token::Token;
-pub use transition::{NotATransition, Transition, TransitionId, TransitionPage};
-pub use wait::News;
 pub use worker::{Answer, Handled, Handler, Handlers, Signal, Step, Worker, WorkerBuilder, WorkerCounts};

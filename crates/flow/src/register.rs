@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
-use crate::catalog::Kept;
+use crate::catalog::CachedTemplate;
 use crate::error::{Error, Result};
 use crate::flow::{Flow, Inner};
-use crate::schema::apart;
+use crate::template::schema::apart;
 use crate::template::{Backoff, FailureStrategy, PublishWhen, StalenessAction, StepDefinition, StepKind, Template};
 
 /// Others are read.
@@ -54,7 +54,7 @@ impl Flow {
             return Err(Error::VersionTaken { namespace, name, version });
         }
         let id = row.try_get("id")?;
-        let kept = apart(move || Kept::new(id, template)).await.ok_or(BUSY)?;
+        let kept = apart(move || CachedTemplate::new(id, template)).await.ok_or(BUSY)?;
         self.inner.catalog.keep(kept);
         if registered.new {
             // Claims by callables have to know the new names.
@@ -110,7 +110,7 @@ impl Inner {
     }
 
     /// The template of that name.
-    pub(crate) async fn named(&self, namespace: &str, name: &str, version: &str) -> Result<Arc<Kept>> {
+    pub(crate) async fn named(&self, namespace: &str, name: &str, version: &str) -> Result<Arc<CachedTemplate>> {
         if let Some(kept) = self.catalog.by_name(namespace, name, version) {
             return Ok(kept);
         }
@@ -132,7 +132,7 @@ impl Inner {
     }
 
     /// The template of that number. `None`: there is none.
-    pub(crate) async fn numbered(&self, id: i32) -> Result<Option<Arc<Kept>>> {
+    pub(crate) async fn numbered(&self, id: i32) -> Result<Option<Arc<CachedTemplate>>> {
         if let Some(kept) = self.catalog.by_id(id) {
             return Ok(Some(kept));
         }
@@ -143,9 +143,9 @@ impl Inner {
         }
     }
 
-    async fn read(&self, row: &PgRow) -> Result<Arc<Kept>> {
+    async fn read(&self, row: &PgRow) -> Result<Arc<CachedTemplate>> {
         let (id, document): (i32, String) = (row.try_get("id")?, row.try_get("document")?);
-        let read = move || Template::parse_registered(&document).map(|template| Kept::new(id, template));
+        let read = move || Template::parse_registered(&document).map(|template| CachedTemplate::new(id, template));
         Ok(self.catalog.keep(apart(read).await.ok_or(BUSY)??))
     }
 }

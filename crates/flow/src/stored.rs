@@ -2,8 +2,8 @@
 //!
 //! A word that is not known here is an error: it was written by a newer version, and a guess would be wrong.
 
-use crate::audit::Outcome;
-use crate::state::{StepState, TaskState};
+use crate::query::audit::Outcome;
+use crate::task::state::{StepState, TaskState};
 
 /// The states in which a step's row can be, with their words. All other public states are passed within a transaction.
 pub(crate) const STEPS: &[(&str, StepState)] = &[

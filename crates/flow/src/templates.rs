@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use crate::error::{Error, Result};
 use crate::flow::Flow;
-use crate::list::PAGE_MAX;
+use crate::query::list::PAGE_MAX;
 
 /// Which templates; everything that is not given does not matter.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]

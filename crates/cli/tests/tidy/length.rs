@@ -11,11 +11,7 @@ const LIMITS: &[(Kind, usize)] =
 
 /// Files that are longer, up to where, and why.
 const LONGER: &[Longer] = &[
-    Longer {
-        path: "crates/wake/src/wait/group.rs",
-        limit: 500,
-        because: "one state machine, tested as a whole",
-    },
+    Longer { path: "crates/wake/src/wait/group.rs", limit: 500, because: "one state machine, tested as a whole" },
     Longer { path: "crates/wake/src/wait/consumer.rs", limit: 500, because: "one registry under one lock" },
     Longer { path: "crates/wake/src/notify/dispatcher.rs", limit: 530, because: "one dispatcher under one lock" },
     Longer {
@@ -31,12 +27,17 @@ const LONGER: &[Longer] = &[
     Longer { path: "crates/durable/db/functions/claim_work.sql", limit: 240, because: "one decision under one lock" },
     Longer {
         path: "crates/flow/db/functions/claim_steps.sql",
-        limit: 240,
-        because: "one look, in the order of its locks",
+        limit: 260,
+        because: "one poll, in the order of its locks",
     },
-    Longer { path: "crates/flow/src/read.rs", limit: 420, because: "one task, read as the API shows it" },
-    Longer { path: "crates/flow/db/functions/hand_out.sql", limit: 140, because: "one answer, read by its keys" },
-    Longer { path: "crates/flow/db/functions/settle_steps.sql", limit: 200, because: "one decision under one lock" },
+    Longer { path: "crates/flow/src/query/task.rs", limit: 420, because: "one task, read as the API shows it" },
+    Longer {
+        path: "crates/flow/db/functions/load_claimed_steps.sql",
+        limit: 160,
+        because: "one answer, read by its keys",
+    },
+    Longer { path: "crates/flow/db/functions/complete_steps.sql", limit: 210, because: "one decision under one lock" },
+    Longer { path: "crates/flow/db/functions/operate_step.sql", limit: 160, because: "one decision under one lock" },
     Longer { path: "crates/queue/db/functions/ack.sql", limit: 210, because: "one decision under one lock" },
     Longer { path: "crates/queue/db/functions/claim.sql", limit: 270, because: "one decision under one lock" },
     Longer { path: "crates/queue/db/functions/push.sql", limit: 190, because: "one decision under one lock" },

@@ -19,10 +19,10 @@ begin
     where s.task_id = of_task and s.ordinal = divided;
     insert into {schema}.step (
         task_id, ordinal, slot, part, queue_id, state, open_parents, due_at, created_at, ready_at)
-    select of_task, first + part - 2, divided, part, s.queue_id,
+    select of_task, first + number - 2, divided, number, s.queue_id,
            case when t.failed = 0 then 'ready' else 'pending' end::{schema}.step_state, 0,
            case when t.failed = 0 then now() else 'infinity' end, now(), case when t.failed = 0 then now() end
-    from {schema}.step s, {schema}.task t, generate_series(2, more + 1) as part
+    from {schema}.step s, {schema}.task t, generate_series(2, more + 1) as number
     where s.task_id = of_task and s.ordinal = divided and t.id = of_task;
     insert into {schema}.step_data (task_id, ordinal, input)
     select of_task, case i.part when 1 then divided else first + i.part::integer - 2 end, i.input

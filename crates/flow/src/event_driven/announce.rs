@@ -16,8 +16,8 @@ use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use super::event::{EventSource, TaskReadyEvent};
-use crate::state::TaskState;
 use crate::stored::{task_state, unknown};
+use crate::task::state::TaskState;
 
 /// The longest name NOTIFY takes.
 const CHANNEL_MAX: usize = 63;

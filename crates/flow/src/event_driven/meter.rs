@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use wake::Metric;
 
 use super::event::EventSource;
-use crate::lost::locked;
+use crate::claim::unanswered::locked;
 
 macro_rules! metrics {
     ($($id:ident = $name:literal, $kind:literal, $about:literal;)*) => {
@@ -41,7 +41,7 @@ metrics! {
 }
 
 /// An attempt was ended by its worker: where its step is now, and where its task has ended with it.
-pub(crate) fn count_settled(step: &'static str, task: Option<&'static str>) {
+pub(crate) fn count_reported(step: &'static str, task: Option<&'static str>) {
     metrics::counter!(SETTLED, "state" => step).increment(1);
     if let Some(task) = task {
         metrics::counter!(ENDED, "state" => task).increment(1);

@@ -19,9 +19,9 @@ mod health;
 mod listener;
 mod meter;
 mod mode;
-mod news;
 mod poller;
 mod router;
+mod task_events;
 mod view;
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -45,16 +45,16 @@ pub use router::{EventHandler, EventRouter, Failed, NamespacePattern, RoutingRul
 pub use view::{Orchestration, RoutingRuleView};
 
 pub(crate) use announce::NAMESPACE_CREATED;
-pub(crate) use meter::{Meter, count_settled};
-pub(crate) use news::{Cause, News, run as tell_news};
+pub(crate) use meter::{Meter, count_reported};
 pub(crate) use poller::Waiting;
+pub(crate) use task_events::{Cause, News, run as tell_news};
 
+use crate::claim::unanswered::locked;
 use crate::error::Result;
 use crate::flow::Flow;
-use crate::lost::locked;
 use crate::namespace;
-use crate::orchestrator::attend_all;
 use crate::provider::publish::Publishing;
+use crate::task::orchestrator::attend_all;
 use coordination::Coordination;
 
 /// Does what nobody else does, until it is shut down or dropped. One per process is enough; several do not disturb each other.
@@ -196,7 +196,7 @@ async fn supervise(shared: Arc<Coordination>) {
         let (names, listens) = {
             let all = known.borrow_and_update();
             let shadow = all.values().any(|one| one.settings.mode == namespace::Mode::Shadow);
-            let announced = all.values().any(news::is_announced);
+            let announced = all.values().any(task_events::is_announced);
             let wanted = announced && (shadow || shared.router.is_some());
             (all.keys().cloned().collect::<Vec<_>>(), wanted)
         };

@@ -1,4 +1,4 @@
-//! `POST /tasks/bulk`: the same for many steps or tasks, after a preview.
+//! `POST /tasks/bulk`: one operation on many steps or tasks, with a preview.
 
 use axum::Json;
 use axum::extract::State;
@@ -6,44 +6,44 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 use web::{ApiError, Body, Failure};
 
-use super::form::{Label, Person};
+use super::schema::{Label, Person};
 use crate::flow::Flow;
-use crate::manual::{BULK_MAX, BulkFilter, BulkOperation, BulkReport, BulkRequest, Who};
+use crate::operate::{BULK_MAX, BulkFilter, BulkOperation, BulkReport, BulkRequest, Who};
 
-/// An operation for many, and who wants it.
+/// An operation on many steps or tasks.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(as = BulkWish)]
-struct Wish {
-    /// For which. Something must be given.
+#[schema(as = BulkOperationRequest)]
+struct Request {
+    /// Which steps or tasks. At least one field must be given.
     filter: BulkFilter,
-    /// What is done with each.
+    /// The operation on each.
     operation: BulkOperation,
-    /// How many at most; 1000 if it is not given.
+    /// The most to operate on; default 1000.
     #[schema(minimum = 1, maximum = 1_000)]
     limit: Option<usize>,
-    /// Changes nothing, and says what would be done.
+    /// Changes nothing, and returns what would be done.
     #[serde(default)]
     #[schema(required = false)]
     preview: bool,
-    /// What the history calls whoever does it.
+    /// The operator's name, as the history shows it.
     #[schema(value_type = Person)]
     by: String,
-    /// For whoever reads it later.
+    /// The reason, for the history.
     #[schema(value_type = Option<Label>)]
     reason: Option<String>,
 }
 
-/// Does the same with many steps or tasks, each by itself, or says what would be done.
+/// Applies one operation to many steps or tasks, each in its own transaction, or previews it.
 #[utoipa::path(
-    post, path = "/tasks/bulk", tag = "tasks", request_body = Wish,
+    post, path = "/tasks/bulk", tag = "tasks", request_body = Request,
     responses(
-        (status = 200, description = "What was done, or would be, and what could not be", body = BulkReport),
-        (status = 400, description = "Something cannot be meant; nothing was done", body = Failure),
+        (status = 200, description = "What was done, or would be done, and what was rejected", body = BulkReport),
+        (status = 400, description = "A parameter is invalid; nothing was done", body = Failure),
     )
 )]
 pub(super) async fn bulk(State(flow): State<Flow>, body: Body) -> Result<Json<BulkReport>, ApiError> {
-    let Wish { filter, operation, limit, preview, by, reason } = body.json()?;
+    let Request { filter, operation, limit, preview, by, reason } = body.json()?;
     let request = BulkRequest { filter, operation, limit: limit.unwrap_or(BULK_MAX), preview };
     Ok(Json(flow.bulk(request, Who { name: by, reason }).await?))
 }

@@ -1,4 +1,4 @@
-//! `POST /workers/claim`: steps that are ready, or that become ready while the worker waits.
+//! `POST /workers/claim`: ready steps, or the first that become ready while the request waits.
 
 use std::time::Duration;
 
@@ -13,89 +13,89 @@ use utoipa::ToSchema;
 use web::{ApiError, Body, Failure, Id};
 
 use super::WAIT_MS_MAX;
-use super::form::{Label, Token, whole};
-use crate::claim::{Claimant, ClaimedStep};
+use super::schema::{Label, Token, whole};
+use crate::claim::{ClaimRequest, ClaimedStep};
 use crate::error::Error;
 use crate::flow::Flow;
 
-/// Milliseconds that a worker has a step that does not say.
+/// The default lease in milliseconds.
 pub(super) const LEASE_MS: u64 = 60_000;
-/// Milliseconds that a worker waits that does not say.
+/// The default wait in milliseconds.
 const WAIT_MS: u64 = 30_000;
 
-/// What a worker wants.
+/// A claim.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = ClaimRequest)]
-struct Wish {
-    /// What the worker is called, in the history of what it does.
+struct Request {
+    /// The worker's name, as the history shows it.
     #[schema(value_type = Label)]
     worker: String,
-    /// In which namespaces it works.
+    /// The namespaces to claim from.
     #[schema(value_type = Vec<Label>, min_items = 1, max_items = 1_000)]
     namespaces: Vec<String>,
-    /// On the steps of these names; on all, if it is not given.
+    /// Only steps with these names; default: all.
     #[schema(value_type = Option<Vec<Label>>, max_items = 1_000)]
     steps: Option<Vec<String>>,
-    /// On the steps that one of these callables carries out, instead of `steps`.
+    /// Only steps with one of these callables, instead of `steps`.
     #[schema(value_type = Option<Vec<Label>>, min_items = 1, max_items = 1_000)]
     callables: Option<Vec<String>>,
-    /// Steps at most; 1 if it is not given.
+    /// The most steps to claim; default 1.
     #[schema(minimum = 1, maximum = 1_000)]
     #[serde(default, deserialize_with = "whole")]
     max_steps: Option<u64>,
-    /// Milliseconds that it has them before it has to say that it is still alive; 60000 if it is not given.
+    /// The lease in milliseconds: a heartbeat has to extend it before it ends. Default 60000.
     #[schema(minimum = 100, maximum = 86_400_000)]
     #[serde(default, deserialize_with = "whole")]
     lease_ms: Option<u64>,
-    /// Milliseconds that it waits if there is none; 30000 if it is not given.
+    /// How long to wait in milliseconds if no step is ready; default 30000.
     #[schema(maximum = 600_000)]
     #[serde(default, deserialize_with = "whole")]
     wait_ms: Option<u64>,
 }
 
-/// Steps to work on.
+/// Claimed steps.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ClaimResult)]
 struct Claimed<'a> {
     steps: Vec<Step<'a>>,
 }
 
-/// A step to work on, with all that its handler needs.
+/// A claimed step with everything that its handler needs.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ClaimedStep)]
 struct Step<'a> {
-    /// What to present when it has ended.
+    /// Identifies the claim in reports.
     #[schema(value_type = Token)]
     token: String,
     #[schema(value_type = Id)]
     task_uuid: String,
     namespace: &'a str,
     name: &'a str,
-    /// What carries it out.
+    /// The handler's name.
     callable: &'a str,
-    /// What that is told beside its inputs.
+    /// The handler's settings from the template.
     #[schema(value_type = Value)]
     initialization: &'a RawValue,
-    /// Which attempt this is, from 1.
+    /// The number of this attempt, from 1.
     attempt: u32,
     max_attempts: u32,
-    /// For how long it is this worker's, unless it says that it is still alive.
+    /// The lease in milliseconds: a heartbeat has to extend it before it ends.
     lease_ms: u64,
-    /// How long this attempt may take.
+    /// The longest this attempt may take, heartbeats or not.
     timeout_ms: Option<u64>,
-    /// What the task works on.
+    /// The context of the task.
     #[schema(value_type = Value)]
     context: &'a RawValue,
-    /// What the task belongs to.
+    /// The correlation id of the task.
     correlation_id: Option<&'a str>,
-    /// What this part of a batch is to work on.
+    /// The input of this batch.
     #[schema(value_type = Value)]
     input: Option<&'a RawValue>,
-    /// How far an attempt before it has come.
+    /// The checkpoint of an earlier attempt.
     #[schema(value_type = Value)]
     checkpoint: Option<&'a RawValue>,
-    /// The results of all steps before it, by their names.
+    /// The results of all steps before it, by step name.
     #[schema(value_type = Value)]
     results: &'a RawValue,
 }
@@ -123,26 +123,28 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Claims steps for a worker, and waits for the first.
+/// Claims ready steps, and waits for the first if there are none.
 #[utoipa::path(
-    post, path = "/workers/claim", tag = "workers", request_body = Wish,
+    post, path = "/workers/claim", tag = "workers", request_body = Request,
     responses(
-        (status = 200, description = "Steps", body = Claimed<'_>),
-        (status = 204, description = "There are none, or none came in time"),
-        (status = 400, description = "Something cannot be meant; nothing was claimed", body = Failure),
-        (status = 503, description = "Too many wait, or the database is away; try again", body = Failure),
+        (status = 200, description = "Claimed steps", body = Claimed<'_>),
+        (status = 204, description = "No step became ready in time"),
+        (status = 400, description = "A parameter is invalid; nothing was claimed", body = Failure),
+        (status = 503, description = "Too many requests are waiting, or the database is unavailable; retry", body = Failure),
     )
 )]
 pub(super) async fn claim(State(flow): State<Flow>, body: Body) -> Result<Response, ApiError> {
-    let Wish { worker, namespaces, steps, callables, max_steps, lease_ms, wait_ms } = body.json()?;
-    // While it waits, a claim holds only what was parsed.
+    let Request { worker, namespaces, steps, callables, max_steps, lease_ms, wait_ms } = body.json()?;
+    // While it waits, a claim is charged only for what was parsed.
     let _charge = body.into_charge();
     let wait_ms = wait_ms.unwrap_or(WAIT_MS);
     if wait_ms > WAIT_MS_MAX {
-        return Err(ApiError::bad_request(format!("wait_ms: it is {wait_ms}; it must be at most {WAIT_MS_MAX}")));
+        return Err(ApiError::bad_request(format!(
+            "invalid parameter `wait_ms`: must be at most {WAIT_MS_MAX}, got {wait_ms}"
+        )));
     }
     let lease = Duration::from_millis(lease_ms.unwrap_or(LEASE_MS));
-    let claimant = Claimant { name: worker, namespaces, steps, lease };
+    let claimant = ClaimRequest { name: worker, namespaces, steps, lease };
     let deadline = (wait_ms > 0).then(|| Instant::now() + Duration::from_millis(wait_ms));
     let want = max_steps.unwrap_or(1) as usize;
     let claimed = match callables {
@@ -153,7 +155,7 @@ pub(super) async fn claim(State(flow): State<Flow>, body: Body) -> Result<Respon
         Ok(claimed) if !claimed.is_empty() => {
             Ok(Json(Claimed { steps: claimed.iter().map(Step::of).collect() }).into_response())
         }
-        // Who waits while the server stops is answered, not cut off.
+        // A server that stops answers waiting claims instead of cutting them off.
         Ok(_) | Err(Error::Wake(wake::Error::Closed { .. })) => Ok(StatusCode::NO_CONTENT.into_response()),
         Err(error) => Err(error.into()),
     }

@@ -1,4 +1,4 @@
-//! `/dlq…`: what somebody has to look into.
+//! `/dlq…`: tasks and steps that need an operator.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,59 +9,59 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 use web::{ApiError, Body, Failure, Id, Path, Query};
 
-use super::form::Label;
+use super::schema::Label;
 use super::{label, page, uuid};
 use crate::flow::Flow;
-use crate::investigation::{Investigation, InvestigationFilter, InvestigationPage, Resolution};
+use crate::query::investigation::{Investigation, InvestigationFilter, InvestigationPage, Resolution};
 
 pub(super) fn routes() -> OpenApiRouter<Flow> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(one, close))
 }
 
-/// Which entries. Everything that is not given is not asked.
+/// A page of entries. Filters that are not given match everything.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "read by `list`, described here")]
-struct Which {
+struct ListParams {
     /// Of tasks in this namespace.
     #[param(value_type = Option<Label>)]
     namespace: Option<String>,
     /// Of this task.
     #[param(value_type = Option<Id>)]
     task_uuid: Option<Uuid>,
-    /// For this reason.
+    /// With this reason.
     #[param(value_type = Option<Label>)]
     reason: Option<String>,
-    /// Those that nobody has dealt with, or the others.
+    /// Only open entries, or only resolved ones.
     open: Option<bool>,
-    /// Those that came before the one of this number.
+    /// Entries older than the one with this id.
     #[param(minimum = 0)]
     before: Option<i64>,
-    /// How many at most; 100 if it is not given.
+    /// The most entries to return; default 100.
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<u32>,
 }
 
-/// What became of an entry.
+/// The resolution of an entry.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = InvestigationRequest)]
-struct Verdict {
+struct Request {
     resolution: Resolution,
-    /// Who says so.
+    /// The operator who resolved it.
     #[schema(max_length = 2_000, pattern = r"^[^\u0000]*$")]
     resolved_by: String,
-    /// And what else.
+    /// Notes for later readers.
     #[schema(max_length = 2_000, pattern = r"^[^\u0000]*$")]
     notes: Option<String>,
 }
 
-/// What has to be looked into, newest first.
+/// Lists the entries, newest first.
 #[utoipa::path(
-    get, path = "/dlq", tag = "dead letters", params(Which),
+    get, path = "/dlq", tag = "dead letters", params(ListParams),
     responses(
         (status = 200, description = "Entries", body = InvestigationPage),
-        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 400, description = "A parameter is invalid", body = Failure),
     )
 )]
 pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<InvestigationPage>, ApiError> {
@@ -77,25 +77,25 @@ pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<
 
 /// One entry.
 #[utoipa::path(
-    get, path = "/dlq/{id}", tag = "dead letters", params(("id" = i64, Path, description = "Its number")),
+    get, path = "/dlq/{id}", tag = "dead letters", params(("id" = i64, Path, description = "The id of the entry")),
     responses(
         (status = 200, description = "The entry", body = Investigation),
-        (status = 400, description = "That is no number", body = Failure),
-        (status = 404, description = "There is none", body = Failure),
+        (status = 400, description = "The id is not a number", body = Failure),
+        (status = 404, description = "There is no such entry", body = Failure),
     )
 )]
 pub(super) async fn one(State(flow): State<Flow>, Path(id): Path<i64>) -> Result<Json<Investigation>, ApiError> {
     found(id, flow.investigation(id).await?)
 }
 
-/// Says what became of an entry. What was said first stays.
+/// Resolves an entry. The first resolution is kept.
 #[utoipa::path(
-    patch, path = "/dlq/{id}", tag = "dead letters", params(("id" = i64, Path, description = "Its number")),
-    request_body = Verdict,
+    patch, path = "/dlq/{id}", tag = "dead letters", params(("id" = i64, Path, description = "The id of the entry")),
+    request_body = Request,
     responses(
-        (status = 200, description = "The entry as it is now", body = Investigation),
-        (status = 400, description = "Something cannot be meant", body = Failure),
-        (status = 404, description = "There is none", body = Failure),
+        (status = 200, description = "The entry after the change", body = Investigation),
+        (status = 400, description = "A parameter is invalid", body = Failure),
+        (status = 404, description = "There is no such entry", body = Failure),
     )
 )]
 pub(super) async fn close(
@@ -103,10 +103,10 @@ pub(super) async fn close(
     Path(id): Path<i64>,
     body: Body,
 ) -> Result<Json<Investigation>, ApiError> {
-    let Verdict { resolution, resolved_by, notes } = body.json()?;
+    let Request { resolution, resolved_by, notes } = body.json()?;
     found(id, flow.close_investigation(id, resolution, &resolved_by, notes.as_deref()).await?)
 }
 
 fn found(id: i64, entry: Option<Investigation>) -> Result<Json<Investigation>, ApiError> {
-    entry.map(Json).ok_or_else(|| ApiError::not_found(format!("there is no entry {id}")))
+    entry.map(Json).ok_or_else(|| ApiError::not_found(format!("no dead-letter entry with id {id}")))
 }

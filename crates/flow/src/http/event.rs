@@ -1,40 +1,40 @@
-//! `GET /domain_events`: what steps told when they ended.
+//! `GET /domain_events`: the events that steps published when they ended.
 
 use axum::Json;
 use axum::extract::State;
 use utoipa::IntoParams;
 use web::{ApiError, Failure, Query};
 
-use super::form::Label;
+use super::schema::Label;
 use super::{label, page};
-use crate::event::{EventFilter, EventPage};
 use crate::flow::Flow;
+use crate::query::domain_event::{EventFilter, EventPage};
 
-/// Which events.
+/// A page of events.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "read by `list`, described here")]
-struct Which {
-    /// After the one with this cursor; from the first, if it is not given.
+struct ListParams {
+    /// After the event with this cursor; default: from the first.
     #[param(pattern = r"^[0-9]{1,15}\.[0-9]{1,15}$")]
     after: Option<String>,
     /// Of tasks in this namespace.
     #[param(value_type = Option<Label>)]
     namespace: Option<String>,
-    /// Of this name.
+    /// With this name.
     #[param(value_type = Option<Label>)]
     name: Option<String>,
-    /// How many at most; 100 if it is not given.
+    /// The most events to return; default 100.
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<u32>,
 }
 
-/// What steps told, in order. Whoever goes on from the last cursor gets every event once.
+/// Lists the events of steps in commit order. A client that continues from the last cursor receives every event once.
 #[utoipa::path(
-    get, path = "/domain_events", tag = "tasks", params(Which),
+    get, path = "/domain_events", tag = "tasks", params(ListParams),
     responses(
         (status = 200, description = "Events", body = EventPage),
-        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 400, description = "A parameter is invalid", body = Failure),
     )
 )]
 pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<EventPage>, ApiError> {

@@ -1,4 +1,4 @@
-//! `/limits`: how many steps may be under way at once.
+//! `/limits`: how many steps may be in progress at once.
 
 use axum::Json;
 use axum::extract::State;
@@ -8,54 +8,54 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use web::{ApiError, Body, Failure, Query};
 
-use super::form::Label;
+use super::schema::Label;
 use super::{given, label};
+use crate::claim::limit::Limit;
 use crate::flow::Flow;
-use crate::limit::Limit;
 use crate::name;
 
 pub(super) fn routes() -> OpenApiRouter<Flow> {
     OpenApiRouter::new().routes(routes!(list, set))
 }
 
-/// Whose limits.
+/// ListParams limits to list.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "read by `list`, described here")]
-struct Which {
-    /// Of this namespace; of all, if it is not given.
+struct ListParams {
+    /// Of this namespace; default: of all.
     #[param(value_type = Option<Label>)]
     namespace: Option<String>,
 }
 
-/// Limits, and how much of each is used.
+/// Limits and their current use.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Limits {
     limits: Vec<Limit>,
 }
 
-/// A limit.
+/// A limit to set or remove.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = LimitRequest)]
-struct Wish {
+struct Request {
     #[schema(value_type = Label)]
     namespace: String,
-    /// The steps of this name; without it, all of the namespace together.
+    /// Limits the steps with this name; default: all steps of the namespace together.
     #[schema(value_type = Option<Label>)]
     step: Option<String>,
-    /// How many of them may be under way at once; null takes the limit away.
+    /// The most steps in progress at once; null removes the limit.
     #[schema(maximum = 2_147_483_647, value_type = Option<u32>, required = true)]
     #[serde(default, deserialize_with = "given")]
     max_in_progress: Option<Option<u32>>,
 }
 
-/// The limits that there are.
+/// Lists the limits.
 #[utoipa::path(
-    get, path = "/limits", tag = "limits", params(Which),
+    get, path = "/limits", tag = "limits", params(ListParams),
     responses(
         (status = 200, description = "Limits", body = Limits),
-        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 400, description = "A parameter is invalid", body = Failure),
     )
 )]
 pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<Limits>, ApiError> {
@@ -63,17 +63,17 @@ pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<
     Ok(Json(Limits { limits: flow.limits(namespace.as_deref()).await? }))
 }
 
-/// Sets a limit, or takes it away. What is under way goes on; what is due waits until there is room.
+/// Sets or removes a limit. Steps in progress continue; ready steps wait until the limit allows them.
 #[utoipa::path(
-    put, path = "/limits", tag = "limits", request_body = Wish,
+    put, path = "/limits", tag = "limits", request_body = Request,
     responses(
-        (status = 200, description = "The limits of the namespace now", body = Limits),
-        (status = 400, description = "Something cannot be meant, or there is no such namespace", body = Failure),
+        (status = 200, description = "The limits of the namespace after the change", body = Limits),
+        (status = 400, description = "A parameter is invalid, or there is no such namespace", body = Failure),
     )
 )]
 pub(super) async fn set(State(flow): State<Flow>, body: Body) -> Result<Json<Limits>, ApiError> {
-    let Wish { namespace, step, max_in_progress } = body.json()?;
-    let missing = "max_in_progress: it is missing; it must be a number, or null to take the limit away";
+    let Request { namespace, step, max_in_progress } = body.json()?;
+    let missing = "missing parameter `max_in_progress`: must be a number, or null to remove the limit";
     let max_in_progress = max_in_progress.ok_or_else(|| ApiError::bad_request(missing))?;
     name::check("namespace", &namespace)?;
     step.iter().try_for_each(|step| name::check("step", step))?;

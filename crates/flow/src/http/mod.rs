@@ -1,28 +1,31 @@
-//! Task graphs over HTTP: templates, tasks, and workers in any language.
+//! The HTTP API: templates, tasks, and workers in any language.
 //!
-//! A request either means something or is refused with 4xx and a sentence that names the part that does not; then nothing was changed. 5xx means "not done, or harmless when sent
-//! again". What workers say comes in lists, and each element has an answer of its own: one that is wrong is no matter of the others. A waiting claim is a future: whoever closes the
-//! connection drops it, and what was claimed for it goes back.
+//! A request that is not valid is answered with 4xx and a message that names the parameter, what is allowed and what
+//! was sent; nothing was changed. 5xx means "not done, or safe to send again". Workers report in lists, and each item
+//! has an outcome of its own: an invalid item does not affect the others. A waiting claim is a future: if the client
+//! closes the connection, the claim is dropped and the steps claimed for it are released.
 
 mod analytics;
+mod batch_item;
 mod bulk;
 mod claim;
 mod dlq;
-mod element;
+mod error;
 mod event;
-mod form;
+
 mod limit;
 mod namespace;
 mod openapi;
 mod orchestration;
-mod refusal;
+
 mod report;
 mod schedule;
+mod schema;
 mod step;
 mod submit;
 mod task;
+mod task_events;
 mod template;
-mod watch;
 
 use serde::{Deserialize, Deserializer};
 use utoipa_axum::router::OpenApiRouter;
@@ -33,17 +36,17 @@ use web::{Api, ApiError, Query, strict};
 use crate::flow::Flow;
 use crate::name;
 
-/// Where everything is.
+/// The path prefix of every route.
 const BASE: &str = "/v1";
 
-/// Elements of a list that does not say how many, and the most.
+/// The default and the maximum page size of lists.
 const PAGE: u64 = 100;
 const PAGE_MAX: u64 = 1_000;
 
-/// The longest wait, in milliseconds. Proxies in between rarely wait as long.
+/// The longest wait, in milliseconds. Most proxies give up earlier.
 const WAIT_MS_MAX: u64 = 600_000;
 
-/// The routes of flow, under `/v1`, and what describes them.
+/// The routes of flow under `/v1`, with their OpenAPI document.
 pub fn api(flow: Flow) -> Api {
     let api = OpenApiRouter::new()
         .routes(routes!(template::list, template::register))
@@ -52,7 +55,7 @@ pub fn api(flow: Flow) -> Api {
         .merge(task::routes())
         .routes(routes!(bulk::bulk))
         .merge(step::routes())
-        .merge(watch::routes())
+        .merge(task_events::routes())
         .routes(routes!(claim::claim))
         .routes(routes!(report::heartbeat))
         .routes(routes!(report::complete))
@@ -71,29 +74,30 @@ pub fn api(flow: Flow) -> Api {
     Api::new(strict(routes).with_state(flow))
 }
 
-/// How much of a list is asked for: `limit`.
+/// The page size: the parameter `limit`, 100 by default.
 fn page(query: &Query) -> Result<usize, ApiError> {
     Ok(query.number("limit", 1..=PAGE_MAX)?.unwrap_or(PAGE) as usize)
 }
 
-/// The same, of what belongs to one task.
+/// The page size of lists that belong to one task: 1 000 by default.
 fn long_page(query: &Query) -> Result<usize, ApiError> {
     Ok(query.number("limit", 1..=PAGE_MAX)?.unwrap_or(PAGE_MAX) as usize)
 }
 
-/// A name that a list is asked by.
+/// The value of a text parameter, checked as a name.
 fn label(query: &Query, what: &'static str) -> Result<Option<String>, ApiError> {
     let Some(text) = query.text(what) else { return Ok(None) };
     name::check(what, text)?;
     Ok(Some(text.to_owned()))
 }
 
-/// An id.
+/// Parses a UUID.
 fn uuid(what: &str, text: &str) -> Result<Uuid, ApiError> {
-    Uuid::try_parse(text).map_err(|_| ApiError::bad_request(format!("{what}: {text:?} is not a UUID")))
+    Uuid::try_parse(text)
+        .map_err(|_| ApiError::bad_request(format!("invalid parameter `{what}`: must be a UUID, got {text:?}")))
 }
 
-/// A field that is there, null among what it may be.
+/// Deserializes a field that may be null, and tells null from a missing field.
 fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }

@@ -1,4 +1,4 @@
-//! `/namespaces…`: how the steps of each are claimed and handed out.
+//! `/namespaces…`: how the steps of a namespace are claimed and delivered.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,10 +9,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use web::{ApiError, Body, Failure, Path};
 
-use super::form::Person;
+use super::schema::Person;
 use crate::flow::Flow;
+use crate::namespace::template::NamespaceTemplate;
 use crate::namespace::{Namespace, NamespaceChange, NamespaceSettings};
-use crate::namespace_template::NamespaceTemplate;
 
 pub(super) fn routes() -> OpenApiRouter<Flow> {
     OpenApiRouter::new()
@@ -28,7 +28,7 @@ pub(super) struct Namespaces {
     namespaces: Vec<Namespace>,
 }
 
-/// All namespaces, by name.
+/// Lists all namespaces by name.
 #[utoipa::path(
     get, path = "/namespaces", tag = "namespaces",
     responses((status = 200, description = "Namespaces", body = Namespaces))
@@ -37,13 +37,13 @@ pub(super) async fn list(State(flow): State<Flow>) -> Result<Json<Namespaces>, A
     Ok(Json(Namespaces { namespaces: flow.namespaces().await? }))
 }
 
-/// Makes a namespace, unless it is there, and changes what is given.
+/// Creates a namespace, or changes the settings that are given.
 #[utoipa::path(
     put, path = "/namespaces/{namespace}", tag = "namespaces", request_body = NamespaceChange,
     params(("namespace" = Person, Path, description = "Its name")),
     responses(
-        (status = 200, description = "The namespace as it is now", body = Namespace),
-        (status = 400, description = "Something cannot be meant; nothing was changed", body = Failure),
+        (status = 200, description = "The namespace after the change", body = Namespace),
+        (status = 400, description = "A parameter is invalid; nothing was changed", body = Failure),
     )
 )]
 pub(super) async fn put(
@@ -61,7 +61,7 @@ pub(super) struct NamespaceTemplates {
     namespace_templates: Vec<NamespaceTemplate>,
 }
 
-/// What namespaces can begin with: all namespace templates, by name.
+/// Lists all namespace templates by name.
 #[utoipa::path(
     get, path = "/namespace_templates", tag = "namespaces",
     responses((status = 200, description = "Namespace templates", body = NamespaceTemplates))
@@ -70,12 +70,13 @@ pub(super) async fn templates(State(flow): State<Flow>) -> Result<Json<Namespace
     Ok(Json(NamespaceTemplates { namespace_templates: flow.namespace_templates().await? }))
 }
 
-/// Says how namespaces begin that name this template; `default` is for those that name none. Settings that are not given have their defaults.
+/// Sets the initial settings of namespaces created from this template; `default` applies to namespaces that name none.
+/// Settings that are not given have their defaults.
 #[utoipa::path(
     put, path = "/namespace_templates/{name}", tag = "namespaces", request_body = NamespaceSettings,
     params(("name" = Person, Path, description = "Its name")),
     responses(
-        (status = 200, description = "The namespace template as it is now", body = NamespaceTemplate),
+        (status = 200, description = "The namespace template after the change", body = NamespaceTemplate),
         (status = 400, description = "A parameter is invalid; nothing was changed", body = Failure),
     )
 )]
@@ -89,12 +90,12 @@ pub(super) async fn put_template(
     Ok(Json(NamespaceTemplate { name, settings }))
 }
 
-/// Deletes a namespace template. Namespaces that began with it stay as they are.
+/// Deletes a namespace template. Namespaces created from it keep their settings.
 #[utoipa::path(
     delete, path = "/namespace_templates/{name}", tag = "namespaces",
     params(("name" = Person, Path, description = "Its name")),
     responses(
-        (status = 204, description = "It is deleted"),
+        (status = 204, description = "Deleted"),
         (status = 400, description = "The name is invalid", body = Failure),
         (status = 404, description = "There is no such namespace template", body = Failure),
     )

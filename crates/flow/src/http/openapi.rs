@@ -1,4 +1,4 @@
-//! What the document says of flow beside its routes.
+//! The OpenAPI document of flow, without its routes.
 
 use utoipa::OpenApi;
 use utoipa::openapi::RefOr;
@@ -12,14 +12,14 @@ use utoipa::openapi::schema::Schema;
         license(name = "Apache-2.0 OR MIT")
     ),
     tags(
-        (name = "templates", description = "What tasks of a kind consist of"),
-        (name = "tasks", description = "Task graphs that run"),
-        (name = "schedules", description = "Tasks that are submitted when their time comes"),
-        (name = "analytics", description = "How tasks went, and where they spent their time"),
-        (name = "dead letters", description = "What somebody has to look into"),
-        (name = "namespaces", description = "How the steps of each are claimed and handed out"),
-        (name = "limits", description = "How many steps may be under way at once"),
-        (name = "workers", description = "Claiming steps, and saying what became of them")
+        (name = "templates", description = "Definitions of tasks and their steps"),
+        (name = "tasks", description = "Runs of templates, and their steps"),
+        (name = "schedules", description = "Tasks submitted by cron or at a given time"),
+        (name = "analytics", description = "Durations and failures of tasks and steps"),
+        (name = "dead letters", description = "Tasks and steps that need an operator"),
+        (name = "namespaces", description = "How the steps of a namespace are claimed and delivered"),
+        (name = "limits", description = "How many steps may be in progress at once"),
+        (name = "workers", description = "Claiming steps and reporting on them")
     )
 )]
 struct Document;
@@ -29,15 +29,16 @@ pub(crate) fn head() -> utoipa::openapi::OpenApi {
     Document::openapi()
 }
 
-/// Forms that are asked for by themselves and answered among other fields.
+/// Schemas that are request bodies, and parts of larger responses.
 const WIDENED: [&str; 2] = ["Schedule", "NamespaceSettings"];
 
-/// What is asked for has no other fields than those that are described; what is answered has.
+/// Request bodies reject unknown fields. The responses that embed the same schemas have more fields, so these schemas
+/// must not forbid them.
 pub(crate) fn widen(document: &mut utoipa::openapi::OpenApi) {
     let Some(components) = &mut document.components else { return };
     for name in WIDENED {
-        if let Some(RefOr::T(Schema::Object(form))) = components.schemas.get_mut(name) {
-            form.additional_properties = None;
+        if let Some(RefOr::T(Schema::Object(schema))) = components.schemas.get_mut(name) {
+            schema.additional_properties = None;
         }
     }
 }

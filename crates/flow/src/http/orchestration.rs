@@ -1,4 +1,4 @@
-//! `/orchestration…`: how this server's orchestrator is doing, and how the steps of all namespaces are claimed.
+//! `/orchestration…`: the health of this server's orchestrator, and the claim mode of all namespaces.
 
 use axum::Json;
 use axum::extract::State;
@@ -21,7 +21,8 @@ pub(super) struct Orchestrations {
     orchestrators: Vec<Orchestration>,
 }
 
-/// How the orchestrator of this server is doing, check by check, and how it is set up: routing rules, deduplication, fallback. Asks the database nothing.
+/// The health of this server's orchestrator, check by check, and its configuration: routing rules, deduplication,
+/// fallback. Does not query the database.
 #[utoipa::path(
     get, path = "/orchestration", tag = "namespaces",
     responses((status = 200, description = "Orchestrators", body = Orchestrations))
@@ -30,7 +31,7 @@ pub(super) async fn detail(State(flow): State<Flow>) -> Json<Orchestrations> {
     Json(Orchestrations { orchestrators: flow.orchestrations() })
 }
 
-/// How the steps of all namespaces are claimed: `hybrid`, unless all are claimed alike.
+/// The claim mode of all namespaces: `hybrid`, unless all have the same mode.
 #[utoipa::path(
     get, path = "/orchestration/mode", tag = "namespaces",
     responses((status = 200, description = "The mode", body = OrchestrationMode))
@@ -39,7 +40,7 @@ pub(super) async fn mode(State(flow): State<Flow>) -> Result<Json<OrchestrationM
     Ok(Json(flow.mode().await?))
 }
 
-/// Sets how the steps of all namespaces are claimed, for all servers, from now on.
+/// Sets the claim mode of all namespaces, on all servers.
 #[utoipa::path(
     put, path = "/orchestration/mode", tag = "namespaces", request_body = OrchestrationMode,
     responses(

@@ -1,7 +1,8 @@
-//! `POST /workers/heartbeat`, `…/complete`, `…/fail`, `…/checkpoint` and `…/release`: what workers say of the steps they have.
+//! `POST /workers/heartbeat`, `…/complete`, `…/fail`, `…/checkpoint` and `…/release`: reports of workers on their
+//! steps.
 //!
-//! Workers collect what they have to say. So every route takes a list, and answers for each element in its place: a token that is none, a result that the template does not allow or a
-//! step that somebody else has by now is told where it stands, and the others count.
+//! Workers collect their reports, so every route takes a list and answers each item at its position: an invalid token,
+//! a result that violates the template or a lost lease affects only its own item.
 
 use std::time::Duration;
 
@@ -13,21 +14,21 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use web::{ApiError, Body, Failure as Failed};
 
+use super::batch_item::{failure, object, sent_token};
 use super::claim::LEASE_MS;
-use super::element::{failure, object, presented};
-use super::form::{Token as TokenForm, whole};
 use super::given;
+use super::schema::{Token as TokenSchema, whole};
+use crate::claim::renew::Renewal;
+use crate::claim::token::Token;
 use crate::claim::{LEASE_MIN, check_lease};
-use crate::exact;
+use crate::complete::{AttemptResult, Failure, Refused, ReportAnswer, StepReport};
 use crate::flow::Flow;
-use crate::renew::Alive;
-use crate::settle::{Counted, Ended, Failure, Refused, Said};
-use crate::token::Token;
+use crate::json;
 
-/// Elements of one call: as many as one claim takes.
-const ELEMENTS_MAX: usize = crate::claim::WANT_MAX;
+/// Items in one request: as many as one claim returns.
+const ITEMS_MAX: usize = crate::claim::WANT_MAX;
 
-/// What a worker says of a step beside its token.
+/// An item of a report: it carries a token.
 trait Report: DeserializeOwned {
     fn token(&self) -> &str;
 }
@@ -41,346 +42,349 @@ macro_rules! reports {
 }
 reports!(Heartbeat, Complete, Fail, Checkpoint, Release);
 
-/// A list of what is said.
+/// The list of a request. Each item is parsed on its own.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Steps {
     steps: Option<Vec<Box<RawValue>>>,
 }
 
-/// Steps that a worker is still at.
+/// Steps whose leases are extended.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = HeartbeatRequest)]
-#[expect(dead_code, reason = "each element is read by itself, described here")]
+#[expect(dead_code, reason = "each item is parsed on its own, described here")]
 struct Heartbeats {
     #[schema(max_items = 1_000)]
     steps: Vec<Heartbeat>,
 }
 
-/// A step that a worker is still at.
+/// A step whose lease is extended.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Heartbeat {
-    #[schema(value_type = TokenForm)]
+    #[schema(value_type = TokenSchema)]
     token: String,
-    /// Milliseconds from now; 60000 if it is not given. A lease never becomes shorter.
+    /// The new lease in milliseconds from now; default 60000. A lease is never shortened.
     #[schema(minimum = 100, maximum = 86_400_000)]
     #[serde(default, deserialize_with = "whole")]
     lease_ms: Option<u64>,
-    /// How far it has come: whoever goes on, should the worker die, begins there.
+    /// Progress to save: if the worker dies, the next attempt resumes from it.
     #[schema(required = false, value_type = serde_json::Value)]
     #[serde(default, deserialize_with = "given")]
-    checkpoint: Option<exact::Json>,
+    checkpoint: Option<json::Json>,
 }
 
-/// Steps that are done.
+/// Steps to complete.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = CompleteRequest)]
-#[expect(dead_code, reason = "each element is read by itself, described here")]
+#[expect(dead_code, reason = "each item is parsed on its own, described here")]
 struct Completes {
     #[schema(max_items = 1_000)]
     steps: Vec<Complete>,
 }
 
-/// A step that is done.
+/// A step to complete.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Complete {
-    #[schema(value_type = TokenForm)]
+    #[schema(value_type = TokenSchema)]
     token: String,
-    /// Any JSON that the template allows; none is null. Of a decision it names the steps that come to be, in `decision_point_outcome`; of a step that is divided the parts, in
-    /// `batch_processing_outcome`.
+    /// Any JSON that the template's `result_schema` allows; default null. The result of a decision names the steps to
+    /// create in `decision_point_outcome`; that of a batchable step lists the batches in `batch_processing_outcome`.
     #[schema(required = false, value_type = serde_json::Value)]
     #[serde(default)]
-    result: exact::Json,
+    result: json::Json,
 }
 
-/// Steps that failed.
+/// Failed attempts.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = FailRequest)]
-#[expect(dead_code, reason = "each element is read by itself, described here")]
+#[expect(dead_code, reason = "each item is parsed on its own, described here")]
 struct Fails {
     #[schema(max_items = 1_000)]
     steps: Vec<Fail>,
 }
 
-/// A step that failed.
+/// A failed attempt.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Fail {
-    #[schema(value_type = TokenForm)]
+    #[schema(value_type = TokenSchema)]
     token: String,
     #[serde(deserialize_with = "failure")]
     error: Failure,
 }
 
-/// Steps whose progress is to be kept.
+/// Steps whose progress is saved.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = CheckpointRequest)]
-#[expect(dead_code, reason = "each element is read by itself, described here")]
+#[expect(dead_code, reason = "each item is parsed on its own, described here")]
 struct Checkpoints {
     #[schema(max_items = 1_000)]
     steps: Vec<Checkpoint>,
 }
 
-/// A step whose progress is to be kept.
+/// A step whose progress is saved.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Checkpoint {
-    #[schema(value_type = TokenForm)]
+    #[schema(value_type = TokenSchema)]
     token: String,
     /// Any JSON.
     #[schema(value_type = serde_json::Value)]
-    checkpoint: exact::Json,
-    /// Whether the worker gives the step back, to whoever claims it next and goes on from here. That is not charged.
+    checkpoint: json::Json,
+    /// Also releases the step: the next claim resumes from this checkpoint. The attempt is not counted.
     #[serde(default, rename = "yield")]
     #[schema(required = false)]
     yields: bool,
 }
 
-/// Steps that are given back.
+/// Steps to release.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = ReleaseRequest)]
-#[expect(dead_code, reason = "each element is read by itself, described here")]
+#[expect(dead_code, reason = "each item is parsed on its own, described here")]
 struct Releases {
     #[schema(max_items = 1_000)]
     steps: Vec<Release>,
 }
 
-/// A step that is given back.
+/// A step to release.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct Release {
-    #[schema(value_type = TokenForm)]
+    #[schema(value_type = TokenSchema)]
     token: String,
 }
 
-/// What became of what was said, in its order.
+/// The outcome of each item, in the order of the request.
 #[derive(Serialize, ToSchema)]
 #[schema(as = StepReports)]
-pub(super) struct Told {
-    results: Vec<Outcome>,
+pub(super) struct ReportResponse {
+    results: Vec<ReportOutcome>,
 }
 
-/// What became of what was said of a step.
-#[derive(Serialize, ToSchema)]
+/// The outcome of one item.
+#[derive(Default, Serialize, ToSchema)]
 #[schema(as = StepReport)]
-struct Outcome {
-    /// As it was presented; null if there was none.
+struct ReportOutcome {
+    /// The token as it was sent; null if there was none.
     token: Option<String>,
-    /// Whether it counts.
+    /// Whether the report was applied.
     ok: bool,
-    /// Where the step is now.
+    /// The state of the step now.
     #[serde(skip_serializing_if = "Option::is_none")]
     step_state: Option<&'static str>,
-    /// Where its task ended; not there if it goes on.
+    /// The state in which the task ended; absent while it is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     task_state: Option<&'static str>,
-    /// Whether the same had been said before.
+    /// Whether the same report had been applied before.
     #[serde(skip_serializing_if = "Option::is_none")]
     repeated: Option<bool>,
-    /// Why it does not count: `lost` if somebody else has the step by now, or its task is over; `invalid` if it cannot be meant, and something else may be said.
+    /// Why the report was rejected: `lost` if the lease was lost or the task has ended, `invalid` if the item is
+    /// invalid and can be corrected and sent again.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
-    /// The same in a sentence.
+    /// The reason as a message.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
-impl Outcome {
-    fn refused(token: Option<String>, reason: &'static str, error: impl Into<String>) -> Outcome {
-        let error = Some(error.into());
-        Outcome { token, ok: false, step_state: None, task_state: None, repeated: None, reason: Some(reason), error }
+impl ReportOutcome {
+    fn rejected(token: Option<String>, reason: &'static str, error: impl Into<String>) -> ReportOutcome {
+        ReportOutcome { token, reason: Some(reason), error: Some(error.into()), ..ReportOutcome::default() }
     }
 
-    fn counts(token: String) -> Outcome {
-        let token = Some(token);
-        Outcome { token, ok: true, step_state: None, task_state: None, repeated: None, reason: None, error: None }
+    fn applied(token: String) -> ReportOutcome {
+        ReportOutcome { token: Some(token), ok: true, ..ReportOutcome::default() }
     }
 
-    fn of(token: Token, answer: Counted) -> Outcome {
+    fn of(token: Token, answer: ReportAnswer) -> ReportOutcome {
         let token = token.to_string();
         match answer {
-            Ok(settled) => Outcome {
+            Ok(settled) => ReportOutcome {
                 step_state: Some(settled.step.name()),
                 task_state: settled.task.map(|task| task.name()),
                 repeated: Some(settled.repeated),
-                ..Outcome::counts(token)
+                ..ReportOutcome::applied(token)
             },
-            Err(refused) => Outcome::lost(token, &refused),
+            Err(refused) => ReportOutcome::refused(token, &refused),
         }
     }
 
-    fn lost(token: String, refused: &Refused) -> Outcome {
+    fn refused(token: String, refused: &Refused) -> ReportOutcome {
         let reason = match refused {
             Refused::Lost => "lost",
             Refused::Invalid { .. } => "invalid",
         };
-        Outcome::refused(Some(token), reason, refused.to_string())
+        ReportOutcome::rejected(Some(token), reason, refused.to_string())
     }
 }
 
-/// What can be told at once, and where the answers to the rest belong.
-struct Sorted<T> {
-    told: Vec<Option<Outcome>>,
-    said: Vec<(Token, T)>,
+/// The items of a request: outcomes of those that are invalid by position, and those to apply in order.
+struct ParsedReports<T> {
+    outcomes: Vec<Option<ReportOutcome>>,
+    reports: Vec<(Token, T)>,
 }
 
-impl<T: Report> Sorted<T> {
-    /// Reads each element by itself.
-    fn read(body: &Body) -> Result<Sorted<T>, ApiError> {
+impl<T: Report> ParsedReports<T> {
+    /// Parses each item on its own.
+    fn parse(body: &Body) -> Result<ParsedReports<T>, ApiError> {
         let Steps { steps } = body.json()?;
-        let steps = steps.ok_or_else(|| ApiError::bad_request("steps: it is missing"))?;
-        if steps.len() > ELEMENTS_MAX {
-            return Err(ApiError::bad_request(format!(
-                "steps: there are {}; the limit is {ELEMENTS_MAX}",
-                steps.len()
-            )));
+        let steps = steps.ok_or_else(|| ApiError::bad_request("missing parameter `steps`"))?;
+        if steps.len() > ITEMS_MAX {
+            let message = format!("invalid parameter `steps`: at most {ITEMS_MAX} are allowed, got {}", steps.len());
+            return Err(ApiError::bad_request(message));
         }
-        let (mut told, mut said) = (Vec::new(), Vec::new());
+        let (mut outcomes, mut reports) = (Vec::new(), Vec::new());
         for step in steps {
-            let presented = presented(&step);
-            let read = object(&step).and_then(|said: T| {
-                let token: Result<Token, _> = said.token().parse();
-                token.map(|token| (token, said)).map_err(|error| format!("token: {error}"))
+            let sent = sent_token(&step);
+            let into_charge = object(&step).and_then(|report: T| {
+                let token: Result<Token, _> = report.token().parse();
+                token.map(|token| (token, report)).map_err(|error| format!("token: {error}"))
             });
-            match read {
-                Ok(one) => {
-                    told.push(None);
-                    said.push(one);
+            match into_charge {
+                Ok(report) => {
+                    outcomes.push(None);
+                    reports.push(report);
                 }
-                Err(error) => told.push(Some(Outcome::refused(presented, "invalid", error))),
+                Err(error) => outcomes.push(Some(ReportOutcome::rejected(sent, "invalid", error))),
             }
         }
-        Ok(Sorted { told, said })
+        Ok(ParsedReports { outcomes, reports })
     }
 }
 
-/// Everything in its place.
-fn merged(told: Vec<Option<Outcome>>, answers: Vec<Outcome>) -> Json<Told> {
-    let mut answers = answers.into_iter();
-    let results = told.into_iter().filter_map(|told| told.or_else(|| answers.next())).collect();
-    Json(Told { results })
+/// Puts the outcomes of the applied items into the gaps left by the invalid ones.
+fn merged(outcomes: Vec<Option<ReportOutcome>>, applied: Vec<ReportOutcome>) -> Json<ReportResponse> {
+    let mut applied = applied.into_iter();
+    let results = outcomes.into_iter().filter_map(|outcome| outcome.or_else(|| applied.next())).collect();
+    Json(ReportResponse { results })
 }
 
-/// Ends attempts.
-async fn settled<T: Report>(flow: &Flow, body: &Body, said: fn(T) -> Said) -> Result<Json<Told>, ApiError> {
-    let Sorted { told, said: all } = Sorted::<T>::read(body)?;
-    let tokens: Vec<Token> = all.iter().map(|(token, _)| *token).collect();
-    let ended = all.into_iter().map(|(token, one)| Ended { token, said: said(one) }).collect();
-    let answers = flow.settle(ended).await?;
-    Ok(merged(told, tokens.into_iter().zip(answers).map(|(token, answer)| Outcome::of(token, answer)).collect()))
+/// Applies reports that end attempts.
+async fn end_attempts<T: Report>(
+    flow: &Flow,
+    body: &Body,
+    said: fn(T) -> AttemptResult,
+) -> Result<Json<ReportResponse>, ApiError> {
+    let ParsedReports { outcomes, reports } = ParsedReports::<T>::parse(body)?;
+    let tokens: Vec<Token> = reports.iter().map(|(token, _)| *token).collect();
+    let ended = reports.into_iter().map(|(token, report)| StepReport { token, result: said(report) }).collect();
+    let answers = flow.report(ended).await?;
+    let applied = tokens.into_iter().zip(answers).map(|(token, answer)| ReportOutcome::of(token, answer)).collect();
+    Ok(merged(outcomes, applied))
 }
 
-/// Makes leases last. What of that cannot be meant is told in its place.
-async fn renewed(flow: &Flow, alive: Vec<Alive>) -> Result<Vec<Outcome>, ApiError> {
+/// Extends leases. An item with an invalid lease is rejected at its position.
+async fn extend_leases(flow: &Flow, alive: Vec<Renewal>) -> Result<Vec<ReportOutcome>, ApiError> {
     let checked: Vec<Result<(), String>> =
         alive.iter().map(|alive| check_lease(alive.lease).map_err(|error| error.to_string())).collect();
     let tokens: Vec<String> = alive.iter().map(|alive| alive.token.to_string()).collect();
-    let good: Vec<Alive> =
+    let good: Vec<Renewal> =
         alive.into_iter().zip(&checked).filter(|(_, checked)| checked.is_ok()).map(|(alive, _)| alive).collect();
     let mut answers = if good.is_empty() { Vec::new() } else { flow.heartbeat(good).await? }.into_iter();
-    let told = tokens.into_iter().zip(checked).map(|(token, checked)| match checked {
-        Err(error) => Outcome::refused(Some(token), "invalid", error),
+    let outcomes = tokens.into_iter().zip(checked).map(|(token, checked)| match checked {
+        Err(error) => ReportOutcome::rejected(Some(token), "invalid", error),
         Ok(()) => match answers.next() {
-            Some(Ok(())) => Outcome::counts(token),
-            Some(Err(refused)) => Outcome::lost(token, &refused),
-            None => Outcome::lost(token, &Refused::Lost),
+            Some(Ok(())) => ReportOutcome::applied(token),
+            Some(Err(refused)) => ReportOutcome::refused(token, &refused),
+            None => ReportOutcome::refused(token, &Refused::Lost),
         },
     });
-    Ok(told.collect())
+    Ok(outcomes.collect())
 }
 
-/// Says that workers are still at their steps, and how far they have come. Who is refused has lost the step, and should stop.
+/// Extends leases and saves checkpoints. A worker whose item is rejected has lost the step and should stop working on
+/// it.
 #[utoipa::path(
     post, path = "/workers/heartbeat", tag = "workers", request_body = Heartbeats,
     responses(
-        (status = 200, description = "Whether each counts", body = Told),
-        (status = 400, description = "The list itself cannot be meant; nothing was done", body = Failed),
+        (status = 200, description = "The outcome of each item", body = ReportResponse),
+        (status = 400, description = "The list itself is invalid; nothing was done", body = Failed),
     )
 )]
-pub(super) async fn heartbeat(State(flow): State<Flow>, body: Body) -> Result<Json<Told>, ApiError> {
-    let Sorted { told, said } = Sorted::<Heartbeat>::read(&body)?;
-    let alive = said.into_iter().map(|(token, said)| Alive {
+pub(super) async fn heartbeat(State(flow): State<Flow>, body: Body) -> Result<Json<ReportResponse>, ApiError> {
+    let ParsedReports { outcomes, reports } = ParsedReports::<Heartbeat>::parse(&body)?;
+    let alive = reports.into_iter().map(|(token, report)| Renewal {
         token,
-        lease: Duration::from_millis(said.lease_ms.unwrap_or(LEASE_MS)),
-        checkpoint: said.checkpoint.map(exact::Json::into_raw),
+        lease: Duration::from_millis(report.lease_ms.unwrap_or(LEASE_MS)),
+        checkpoint: report.checkpoint.map(json::Json::into_raw),
     });
-    Ok(merged(told, renewed(&flow, alive.collect()).await?))
+    Ok(merged(outcomes, extend_leases(&flow, alive.collect()).await?))
 }
 
-/// Ends steps that are done.
+/// Completes steps.
 #[utoipa::path(
     post, path = "/workers/complete", tag = "workers", request_body = Completes,
     responses(
-        (status = 200, description = "Whether each counts", body = Told),
-        (status = 400, description = "The list itself cannot be meant; nothing was done", body = Failed),
+        (status = 200, description = "The outcome of each item", body = ReportResponse),
+        (status = 400, description = "The list itself is invalid; nothing was done", body = Failed),
     )
 )]
-pub(super) async fn complete(State(flow): State<Flow>, body: Body) -> Result<Json<Told>, ApiError> {
-    settled::<Complete>(&flow, &body, |said| Said::Complete(said.result)).await
+pub(super) async fn complete(State(flow): State<Flow>, body: Body) -> Result<Json<ReportResponse>, ApiError> {
+    end_attempts::<Complete>(&flow, &body, |report| AttemptResult::Complete(report.result)).await
 }
 
-/// Ends attempts that failed. Steps that may be tried again are, when their pause is over.
+/// Reports failed attempts. A step with attempts left is retried after its backoff.
 #[utoipa::path(
     post, path = "/workers/fail", tag = "workers", request_body = Fails,
     responses(
-        (status = 200, description = "Whether each counts", body = Told),
-        (status = 400, description = "The list itself cannot be meant; nothing was done", body = Failed),
+        (status = 200, description = "The outcome of each item", body = ReportResponse),
+        (status = 400, description = "The list itself is invalid; nothing was done", body = Failed),
     )
 )]
-pub(super) async fn fail(State(flow): State<Flow>, body: Body) -> Result<Json<Told>, ApiError> {
-    settled::<Fail>(&flow, &body, |said| Said::Failed(said.error)).await
+pub(super) async fn fail(State(flow): State<Flow>, body: Body) -> Result<Json<ReportResponse>, ApiError> {
+    end_attempts::<Fail>(&flow, &body, |report| AttemptResult::Failed(report.error)).await
 }
 
-/// Gives steps back that were not begun with, or are to be begun with again. That is not charged.
+/// Releases steps that were not started or have to start again. The attempt is not counted.
 #[utoipa::path(
     post, path = "/workers/release", tag = "workers", request_body = Releases,
     responses(
-        (status = 200, description = "Whether each counts", body = Told),
-        (status = 400, description = "The list itself cannot be meant; nothing was done", body = Failed),
+        (status = 200, description = "The outcome of each item", body = ReportResponse),
+        (status = 400, description = "The list itself is invalid; nothing was done", body = Failed),
     )
 )]
-pub(super) async fn release(State(flow): State<Flow>, body: Body) -> Result<Json<Told>, ApiError> {
-    settled::<Release>(&flow, &body, |_| Said::GivenBack).await
+pub(super) async fn release(State(flow): State<Flow>, body: Body) -> Result<Json<ReportResponse>, ApiError> {
+    end_attempts::<Release>(&flow, &body, |_| AttemptResult::GivenBack).await
 }
 
-/// Keeps how far steps have come; those that yield are given back, to go on from there.
+/// Saves the progress of steps. Steps with `yield` are also released, and resume from the checkpoint.
 #[utoipa::path(
     post, path = "/workers/checkpoint", tag = "workers", request_body = Checkpoints,
     responses(
-        (status = 200, description = "Whether each counts", body = Told),
-        (status = 400, description = "The list itself cannot be meant; nothing was done", body = Failed),
+        (status = 200, description = "The outcome of each item", body = ReportResponse),
+        (status = 400, description = "The list itself is invalid; nothing was done", body = Failed),
     )
 )]
-pub(super) async fn checkpoint(State(flow): State<Flow>, body: Body) -> Result<Json<Told>, ApiError> {
-    let Sorted { mut told, said } = Sorted::<Checkpoint>::read(&body)?;
+pub(super) async fn checkpoint(State(flow): State<Flow>, body: Body) -> Result<Json<ReportResponse>, ApiError> {
+    let ParsedReports { mut outcomes, reports } = ParsedReports::<Checkpoint>::parse(&body)?;
     let (mut alive, mut ended) = (Vec::new(), Vec::new());
-    // Where the answers belong: those that stay, those that yield.
+    // The positions of the items that keep their step, and of those that yield it.
     let (mut stay, mut go) = (Vec::new(), Vec::new());
-    let open: Vec<usize> = (0..told.len()).filter(|place| told[*place].is_none()).collect();
-    for (place, (token, Checkpoint { checkpoint, yields, .. })) in open.into_iter().zip(said) {
+    let open: Vec<usize> = (0..outcomes.len()).filter(|position| outcomes[*position].is_none()).collect();
+    for (position, (token, Checkpoint { checkpoint, yields, .. })) in open.into_iter().zip(reports) {
         let checkpoint = checkpoint.into_raw();
         if yields {
-            ended.push(Ended { token, said: Said::Yielded(checkpoint) });
-            go.push((place, token));
+            ended.push(StepReport { token, result: AttemptResult::Yielded(checkpoint) });
+            go.push((position, token));
         } else {
-            // No lease becomes shorter by this.
-            alive.push(Alive { token, lease: LEASE_MIN, checkpoint: Some(checkpoint) });
-            stay.push(place);
+            // A lease is never shortened, so the shortest one keeps it as it is.
+            alive.push(Renewal { token, lease: LEASE_MIN, checkpoint: Some(checkpoint) });
+            stay.push(position);
         }
     }
-    let (kept, left) = (renewed(&flow, alive).await?, flow.settle(ended).await?);
-    for (place, outcome) in stay.into_iter().zip(kept) {
-        told[place] = Some(outcome);
+    let (kept, left) = (extend_leases(&flow, alive).await?, flow.report(ended).await?);
+    for (position, outcome) in stay.into_iter().zip(kept) {
+        outcomes[position] = Some(outcome);
     }
-    for ((place, token), answer) in go.into_iter().zip(left) {
-        told[place] = Some(Outcome::of(token, answer));
+    for ((position, token), answer) in go.into_iter().zip(left) {
+        outcomes[position] = Some(ReportOutcome::of(token, answer));
     }
-    Ok(Json(Told { results: told.into_iter().flatten().collect() }))
+    Ok(Json(ReportResponse { results: outcomes.into_iter().flatten().collect() }))
 }

@@ -1,4 +1,4 @@
-//! `/schedules…`: tasks that are submitted when their time comes.
+//! `/schedules…`: tasks submitted by cron or at a given time.
 
 use axum::Json;
 use axum::extract::State;
@@ -10,13 +10,13 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 use web::{ApiError, Body, Failure, Id, Path, Query};
 
-use super::form::Label;
+use super::schema::Label;
 use super::{label, page, uuid};
 use crate::flow::Flow;
 use crate::name;
 use crate::schedule::{Schedule, ScheduleFilter, SchedulePage, Scheduled};
 
-/// Ticks that are told of one schedule, if that is not said, and the most.
+/// The default and the maximum number of upcoming ticks in a response.
 const UPCOMING: u64 = 5;
 const UPCOMING_MAX: u64 = 100;
 
@@ -29,38 +29,38 @@ pub(super) fn routes() -> OpenApiRouter<Flow> {
         .routes(routes!(run))
 }
 
-/// Which schedules. Everything that is not given is not asked.
+/// A page of schedules. Filters that are not given match everything.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "read by `list`, described here")]
-struct Which {
-    /// Of this namespace.
+struct ListParams {
+    /// In this namespace.
     #[param(value_type = Option<Label>)]
     namespace: Option<String>,
     /// Of this template.
     #[param(value_type = Option<Label>)]
     template: Option<String>,
-    /// That rest, or do not.
+    /// Only paused schedules, or only active ones.
     paused: Option<bool>,
-    /// That were made after this one: the last of the answer before.
+    /// The `next` of the previous page.
     #[param(value_type = Option<Id>)]
     after: Option<Uuid>,
-    /// How many at most; 100 if it is not given.
+    /// The most schedules to return; default 100.
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<u32>,
 }
 
-/// How much of a schedule.
+/// How many ticks to return.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "read by `one`, described here")]
-struct Much {
-    /// How many of its next ticks; 5 if it is not given.
+struct UpcomingParam {
+    /// The number of upcoming ticks to return; default 5.
     #[param(maximum = 100)]
     upcoming: Option<u32>,
 }
 
-/// A task that a schedule made.
+/// A task created by a schedule.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ScheduleRun)]
 pub(super) struct Run {
@@ -68,12 +68,12 @@ pub(super) struct Run {
     task_uuid: Uuid,
 }
 
-/// Schedules, in the order in which they were made.
+/// Lists schedules in the order of their creation.
 #[utoipa::path(
-    get, path = "/schedules", tag = "schedules", params(Which),
+    get, path = "/schedules", tag = "schedules", params(ListParams),
     responses(
         (status = 200, description = "Schedules", body = SchedulePage),
-        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 400, description = "A parameter is invalid", body = Failure),
     )
 )]
 pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<SchedulePage>, ApiError> {
@@ -87,12 +87,12 @@ pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<
     Ok(Json(flow.schedules(&filter).await?))
 }
 
-/// Makes a schedule, or replaces the one of that name. The same again changes nothing.
+/// Creates a schedule, or replaces the one with the same name. Repeating the request changes nothing.
 #[utoipa::path(
     put, path = "/schedules", tag = "schedules", request_body = Schedule,
     responses(
-        (status = 200, description = "The schedule, and how it stands", body = Scheduled),
-        (status = 400, description = "Something cannot be meant; nothing was changed", body = Failure),
+        (status = 200, description = "The schedule and its status", body = Scheduled),
+        (status = 400, description = "A parameter is invalid; nothing was changed", body = Failure),
         (status = 404, description = "There is no such template", body = Failure),
     )
 )]
@@ -100,14 +100,14 @@ pub(super) async fn put(State(flow): State<Flow>, body: Body) -> Result<Json<Sch
     Ok(Json(flow.put_schedule(body.json()?).await?))
 }
 
-/// A schedule, and how it stands.
+/// A schedule and its status.
 #[utoipa::path(
     get, path = "/schedules/{namespace}/{name}", tag = "schedules",
-    params(("namespace" = Label, Path, description = "Its namespace"), ("name" = Label, Path, description = "Its name"), Much),
+    params(("namespace" = Label, Path, description = "Its namespace"), ("name" = Label, Path, description = "Its name"), UpcomingParam),
     responses(
         (status = 200, description = "The schedule", body = Scheduled),
-        (status = 400, description = "Something cannot be meant", body = Failure),
-        (status = 404, description = "There is none", body = Failure),
+        (status = 400, description = "A parameter is invalid", body = Failure),
+        (status = 404, description = "There is no such schedule", body = Failure),
     )
 )]
 pub(super) async fn one(
@@ -120,14 +120,14 @@ pub(super) async fn one(
     Ok(Json(flow.schedule(&namespace, &name, upcoming as usize).await?))
 }
 
-/// Removes a schedule. Its tasks stay.
+/// Deletes a schedule. Its tasks are kept.
 #[utoipa::path(
     delete, path = "/schedules/{namespace}/{name}", tag = "schedules",
     params(("namespace" = Label, Path, description = "Its namespace"), ("name" = Label, Path, description = "Its name")),
     responses(
-        (status = 204, description = "It is gone"),
-        (status = 400, description = "Something cannot be meant", body = Failure),
-        (status = 404, description = "There is none", body = Failure),
+        (status = 204, description = "Deleted"),
+        (status = 400, description = "A parameter is invalid", body = Failure),
+        (status = 404, description = "There is no such schedule", body = Failure),
     )
 )]
 pub(super) async fn delete(
@@ -139,14 +139,14 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Lets a schedule rest. What comes while it does is not missed.
+/// Pauses a schedule. Ticks while it is paused do not count as missed.
 #[utoipa::path(
     post, path = "/schedules/{namespace}/{name}/pause", tag = "schedules",
     params(("namespace" = Label, Path, description = "Its namespace"), ("name" = Label, Path, description = "Its name")),
     responses(
-        (status = 200, description = "It rests", body = Scheduled),
-        (status = 400, description = "Something cannot be meant", body = Failure),
-        (status = 404, description = "There is none", body = Failure),
+        (status = 200, description = "The paused schedule", body = Scheduled),
+        (status = 400, description = "A parameter is invalid", body = Failure),
+        (status = 404, description = "There is no such schedule", body = Failure),
     )
 )]
 pub(super) async fn pause(
@@ -157,14 +157,14 @@ pub(super) async fn pause(
     Ok(Json(flow.pause_schedule(&namespace, &name).await?))
 }
 
-/// Lets a schedule go on.
+/// Resumes a paused schedule.
 #[utoipa::path(
     post, path = "/schedules/{namespace}/{name}/resume", tag = "schedules",
     params(("namespace" = Label, Path, description = "Its namespace"), ("name" = Label, Path, description = "Its name")),
     responses(
-        (status = 200, description = "It goes on", body = Scheduled),
-        (status = 400, description = "Something cannot be meant", body = Failure),
-        (status = 404, description = "There is none", body = Failure),
+        (status = 200, description = "The resumed schedule", body = Scheduled),
+        (status = 400, description = "A parameter is invalid", body = Failure),
+        (status = 404, description = "There is no such schedule", body = Failure),
     )
 )]
 pub(super) async fn resume(
@@ -175,14 +175,14 @@ pub(super) async fn resume(
     Ok(Json(flow.resume_schedule(&namespace, &name).await?))
 }
 
-/// Submits a task of a schedule now, beside its ticks, even while it rests.
+/// Submits a task of a schedule now, in addition to its ticks, even if the schedule is paused.
 #[utoipa::path(
     post, path = "/schedules/{namespace}/{name}/run", tag = "schedules",
     params(("namespace" = Label, Path, description = "Its namespace"), ("name" = Label, Path, description = "Its name")),
     responses(
-        (status = 201, description = "The task", body = Run),
-        (status = 400, description = "Something cannot be meant", body = Failure),
-        (status = 404, description = "There is no such schedule, or its template is gone", body = Failure),
+        (status = 201, description = "The created task", body = Run),
+        (status = 400, description = "A parameter is invalid", body = Failure),
+        (status = 404, description = "There is no such schedule, or its template does not exist", body = Failure),
     )
 )]
 pub(super) async fn run(

@@ -1,4 +1,4 @@
-//! `/tasks/{task_uuid}/workflow_steps…`: the steps of a task, who tried them, and what people do with them.
+//! `/tasks/{task_uuid}/workflow_steps…`: the steps of a task, their attempts, and manual operations.
 
 use axum::Json;
 use axum::extract::State;
@@ -8,60 +8,60 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use web::{ApiError, Body, Failure, Id, Path, Query};
 
-use super::form::{Label, Person};
+use super::schema::{Label, Person};
 use super::{given, long_page, uuid};
-use crate::audit::AttemptPage;
 use crate::error::Error;
-use crate::exact;
 use crate::flow::Flow;
-use crate::manual::{Operated, Operation, Who};
-use crate::read::{StepPage, TaskStep};
+use crate::json;
+use crate::operate::{Operated, Operation, Who};
+use crate::query::audit::AttemptPage;
+use crate::query::task::{StepPage, TaskStep};
 
 pub(super) fn routes() -> OpenApiRouter<Flow> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(one, operate)).routes(routes!(audit))
 }
 
-/// Which steps.
+/// A page of steps.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "read by `list`, described here")]
 struct StepsAfter {
-    /// What the page before it said as `next`: the name of a step.
+    /// The `next` of the previous page: the name of a step.
     #[param(value_type = Option<Label>)]
     after: Option<String>,
-    /// How many at most; 1 000 if it is not given.
+    /// The most steps to return; default 1000.
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<u32>,
 }
 
-/// Which attempts.
+/// A page of attempts.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "read by `audit`, described here")]
 struct AttemptsAfter {
-    /// What the page before it said as `next`.
+    /// The `next` of the previous page.
     #[param(minimum = 0)]
     after: Option<u64>,
-    /// How many at most; 1 000 if it is not given.
+    /// The most attempts to return; default 1000.
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<u32>,
 }
 
-/// What to do with a step.
+/// A manual operation on a step.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = StepOperation)]
-struct Wish {
+struct Request {
     #[serde(rename = "type")]
-    what: What,
-    /// Of `complete_manually`: the result, as the template allows it.
+    operation: OperationType,
+    /// Of `complete_manually`: the result. Must match the template's `result_schema`.
     #[serde(default, deserialize_with = "given")]
     #[schema(required = false, value_type = serde_json::Value)]
-    result: Option<exact::Json>,
-    /// What the history calls whoever does it.
+    result: Option<json::Json>,
+    /// The operator's name, as the history shows it.
     #[schema(value_type = Person)]
     by: String,
-    /// For whoever reads it later.
+    /// The reason, for the history.
     #[schema(value_type = Option<Label>)]
     reason: Option<String>,
 }
@@ -69,34 +69,36 @@ struct Wish {
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = StepOperationType)]
-enum What {
-    /// A step that failed for good has another chance: its attempts begin anew, its checkpoint is kept.
+enum OperationType {
+    /// Retries a failed step: its attempts start at zero again, its checkpoint is kept.
     ResetForRetry,
-    /// It was dealt with by other means: what follows goes on.
+    /// Marks the step as resolved by other means: the steps after it continue.
     ResolveManually,
-    /// It is completed with a result, as a worker would.
+    /// Completes the step with a result, as a worker would.
     CompleteManually,
 }
 
-impl Wish {
-    fn operation(what: What, result: Option<exact::Json>) -> Result<Operation, ApiError> {
-        match (what, result) {
-            (What::ResetForRetry, None) => Ok(Operation::ResetForRetry),
-            (What::ResolveManually, None) => Ok(Operation::ResolveManually),
-            (What::CompleteManually, Some(result)) => Ok(Operation::CompleteManually { result }),
-            (What::CompleteManually, None) => Err(ApiError::bad_request("result: it is missing")),
-            (_, Some(_)) => Err(ApiError::bad_request("result: it is of complete_manually alone")),
+impl OperationType {
+    fn with_result(self, result: Option<json::Json>) -> Result<Operation, ApiError> {
+        match (self, result) {
+            (OperationType::ResetForRetry, None) => Ok(Operation::ResetForRetry),
+            (OperationType::ResolveManually, None) => Ok(Operation::ResolveManually),
+            (OperationType::CompleteManually, Some(result)) => Ok(Operation::CompleteManually { result }),
+            (OperationType::CompleteManually, None) => Err(ApiError::bad_request("missing parameter `result`")),
+            (_, Some(_)) => {
+                Err(ApiError::bad_request("invalid parameter `result`: only complete_manually takes a result"))
+            }
         }
     }
 }
 
-/// The steps of a task that have come to be.
+/// Lists the steps of a task that have been created so far.
 #[utoipa::path(
     get, path = "/tasks/{task_uuid}/workflow_steps", tag = "tasks",
     params(("task_uuid" = Id, Path, description = "The task"), StepsAfter),
     responses(
         (status = 200, description = "Steps, in the order of the template", body = StepPage),
-        (status = 400, description = "Invalid parameter", body = Failure),
+        (status = 400, description = "A parameter is invalid", body = Failure),
         (status = 404, description = "There is no such task, or it has no step `after`", body = Failure),
     )
 )]
@@ -116,8 +118,8 @@ pub(super) async fn list(
     params(("task_uuid" = Id, Path, description = "The task"), ("step" = Label, Path, description = "The step's name")),
     responses(
         (status = 200, description = "The step", body = TaskStep),
-        (status = 400, description = "That is no id", body = Failure),
-        (status = 404, description = "There is none, or it has not come to be", body = Failure),
+        (status = 400, description = "The task id is not a UUID", body = Failure),
+        (status = 404, description = "There is no such step, or it has not been created yet", body = Failure),
     )
 )]
 pub(super) async fn one(
@@ -128,16 +130,16 @@ pub(super) async fn one(
     Ok(Json(flow.step(task, &step).await?.ok_or(Error::NoStep { task, step })?))
 }
 
-/// Does something with a step by hand.
+/// Applies a manual operation to a step.
 #[utoipa::path(
     patch, path = "/tasks/{task_uuid}/workflow_steps/{step}", tag = "tasks",
     params(("task_uuid" = Id, Path, description = "The task"), ("step" = Label, Path, description = "The step's name")),
-    request_body = Wish,
+    request_body = Request,
     responses(
-        (status = 200, description = "What became of it", body = Operated),
-        (status = 400, description = "Something cannot be meant, or the template does not allow the result", body = Failure),
-        (status = 404, description = "There is none, or it has not come to be", body = Failure),
-        (status = 409, description = "Not where it is now", body = Failure),
+        (status = 200, description = "The step after the operation", body = Operated),
+        (status = 400, description = "A parameter is invalid, or the result does not match the template's schema", body = Failure),
+        (status = 404, description = "There is no such step, or it has not been created yet", body = Failure),
+        (status = 409, description = "Not allowed in its current state", body = Failure),
     )
 )]
 pub(super) async fn operate(
@@ -146,19 +148,19 @@ pub(super) async fn operate(
     body: Body,
 ) -> Result<Json<Operated>, ApiError> {
     let task = uuid("task_uuid", &task)?;
-    let Wish { what, result, by, reason } = body.json()?;
-    let operation = Wish::operation(what, result)?;
+    let Request { operation, result, by, reason } = body.json()?;
+    let operation = operation.with_result(result)?;
     Ok(Json(flow.operate(task, &step, operation, Who { name: by, reason }).await?))
 }
 
-/// Who tried a step, when, in how long, and with what outcome; what people did to it is there, too.
+/// The attempts of a step: worker, times, duration and outcome. Manual operations are included.
 #[utoipa::path(
     get, path = "/tasks/{task_uuid}/workflow_steps/{step}/audit", tag = "tasks",
     params(("task_uuid" = Id, Path, description = "The task"), ("step" = Label, Path, description = "The step's name"), AttemptsAfter),
     responses(
         (status = 200, description = "Attempts, in order", body = AttemptPage),
-        (status = 400, description = "Invalid parameter", body = Failure),
-        (status = 404, description = "There is no such step, or it has not come to be", body = Failure),
+        (status = 400, description = "A parameter is invalid", body = Failure),
+        (status = 404, description = "There is no such step, or it has not been created yet", body = Failure),
     )
 )]
 pub(super) async fn audit(

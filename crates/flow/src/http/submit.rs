@@ -1,4 +1,4 @@
-//! `POST /tasks`.
+//! `POST /tasks`: submitting tasks.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,58 +9,58 @@ use utoipa::ToSchema;
 use web::{ApiError, Body, Failure, Id};
 
 use super::BASE;
-use super::form::Label;
+use super::schema::Label;
 use crate::flow::Flow;
-use crate::submit::Submission;
+use crate::task::submit::Submission;
 
-/// A task to be made.
+/// A task to create.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = TaskRequest)]
-#[expect(dead_code, reason = "read as a submission, described here")]
-struct Wish {
-    /// The template,
+#[expect(dead_code, reason = "parsed as a `Submission`, described here")]
+struct Request {
+    /// The name of the template.
     #[schema(value_type = Label)]
     name: String,
-    /// its namespace,
+    /// The namespace of the template.
     #[schema(value_type = Label)]
     namespace: String,
-    /// and its version; the newest that is registered, by the rules of semantic versions, if it is not given.
+    /// The version of the template; default: the highest registered version, by semantic versioning.
     #[schema(value_type = Label, required = false)]
     version: String,
-    /// What the steps work on.
+    /// The input of the task. Must match the template's `input_schema`.
     #[schema(required = false)]
     context: Value,
-    /// Who wants it.
+    /// The user or system that wants the task.
     #[schema(value_type = Option<Label>)]
     initiator: Option<String>,
-    /// From where.
+    /// The system that submits the task.
     #[schema(value_type = Option<Label>)]
     source_system: Option<String>,
-    /// Why.
+    /// Why the task is submitted.
     #[schema(value_type = Option<Label>)]
     reason: Option<String>,
-    /// By what to find it again.
+    /// Labels to find the task by.
     #[schema(value_type = Vec<Label>, max_items = 100, required = false)]
     tags: Vec<String>,
-    /// The steps of a task of a higher priority are claimed first; 0 if it is not given.
+    /// Steps of tasks with a higher priority are claimed first; default 0.
     #[schema(required = false, minimum = -32768, maximum = 32767)]
     priority: i16,
-    /// What it belongs to.
+    /// Groups tasks that belong together.
     #[schema(value_type = Option<Label>)]
     correlation_id: Option<String>,
-    /// And what that belongs to.
+    /// The correlation id of the parent.
     #[schema(value_type = Option<Label>)]
     parent_correlation_id: Option<String>,
-    /// Two with the same are one task.
+    /// Submissions with the same key are the same task.
     #[schema(value_type = Option<Label>)]
     idempotency_key: Option<String>,
 }
 
-/// A task that was made.
+/// A created task.
 #[derive(Serialize, ToSchema)]
-#[schema(as = TaskMade)]
-pub(super) struct Made {
+#[schema(as = CreatedTask)]
+pub(super) struct Created {
     #[schema(value_type = Id)]
     task_uuid: String,
     name: String,
@@ -71,28 +71,28 @@ pub(super) struct Made {
 /// The task exists already.
 #[derive(ToSchema)]
 #[schema(as = TaskDuplicate)]
-#[expect(dead_code, reason = "made where the refusal is, described here")]
+#[expect(dead_code, reason = "written by `http/error.rs`, described here")]
 pub(super) struct Duplicate {
     error: String,
-    /// The task that is the same.
+    /// The existing task.
     #[schema(value_type = Id)]
     task_uuid: String,
 }
 
-/// Makes a task. Its first steps can be claimed when this is answered.
+/// Submits a task. Its first steps can be claimed as soon as this is answered.
 #[utoipa::path(
-    post, path = "/tasks", tag = "tasks", request_body = Wish,
+    post, path = "/tasks", tag = "tasks", request_body = Request,
     responses(
-        (status = 201, description = "The task; `location` says where it is", body = Made),
-        (status = 400, description = "Something cannot be meant; no task was made", body = Failure),
+        (status = 201, description = "The created task; the header `location` has its path", body = Created),
+        (status = 400, description = "A parameter is invalid; no task was created", body = Failure),
         (status = 404, description = "There is no such template", body = Failure),
-        (status = 409, description = "The same task was made before", body = Duplicate),
+        (status = 409, description = "The task is a duplicate of an existing task", body = Duplicate),
     )
 )]
 pub(super) async fn submit(
     State(flow): State<Flow>,
     body: Body,
-) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Made>), ApiError> {
+) -> Result<(StatusCode, [(HeaderName, String); 1], Json<Created>), ApiError> {
     let mut submission: Submission = body.json()?;
     if submission.version.is_empty() {
         submission.version = flow.inner.newest_version(&submission.namespace, &submission.name).await?;
@@ -100,6 +100,6 @@ pub(super) async fn submit(
     let Submission { name, namespace, version, .. } = submission.clone();
     let (submitted, _charge) = body.run_to_completion(async move { flow.submit(submission).await }).await?;
     let task_uuid = submitted?.task_uuid.to_string();
-    let place = (header::LOCATION, format!("{BASE}/tasks/{task_uuid}"));
-    Ok((StatusCode::CREATED, [place], Json(Made { task_uuid, name, namespace, version })))
+    let location = (header::LOCATION, format!("{BASE}/tasks/{task_uuid}"));
+    Ok((StatusCode::CREATED, [location], Json(Created { task_uuid, name, namespace, version })))
 }

@@ -1,4 +1,4 @@
-//! `/tasks…`: lists of tasks, one of them, waiting for its end, and ending it.
+//! `/tasks…`: listing tasks, reading one, waiting for its end, and manual operations.
 
 use std::time::Duration;
 
@@ -12,19 +12,19 @@ use utoipa_axum::routes;
 use uuid::Uuid;
 use web::{ApiError, Body, Failure, Id, Path, Query, Time};
 
-use super::form::{Label, Person};
+use super::schema::{Label, Person};
 use super::{WAIT_MS_MAX, label, uuid};
 use crate::error::Error;
 use crate::flow::Flow;
-use crate::list::{PAGE_MAX, TaskFilter, TaskPage};
-use crate::manual::{Cancelled, Who};
-use crate::read::{Task, TaskSummary};
-use crate::state::TaskState;
+use crate::operate::{Cancelled, Who};
+use crate::query::list::{PAGE_MAX, TaskFilter, TaskPage};
+use crate::query::task::{Task, TaskSummary};
+use crate::task::state::TaskState;
 
-/// Tasks of a page that does not say how many.
+/// The default page size.
 const PAGE: u64 = 20;
-/// Who ends a task, if that is not said.
-const SOMEBODY: &str = "http";
+/// The operator in the history if the request names none.
+const DEFAULT_OPERATOR: &str = "http";
 
 pub(super) fn routes() -> OpenApiRouter<Flow> {
     OpenApiRouter::new()
@@ -34,82 +34,82 @@ pub(super) fn routes() -> OpenApiRouter<Flow> {
         .routes(routes!(resume))
 }
 
-/// Which tasks. Everything that is not given does not matter.
+/// A page of tasks. Filters that are not given match everything.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "read by `list`, described here")]
-struct Which {
-    /// In which namespace,
+struct ListParams {
+    /// In this namespace.
     #[param(value_type = Option<Label>)]
     namespace: Option<String>,
-    /// of which template,
+    /// Of this template.
     #[param(value_type = Option<Label>)]
     name: Option<String>,
-    /// of which version of it,
+    /// Of this version of the template.
     #[param(value_type = Option<Label>)]
     version: Option<String>,
-    /// where they are now,
+    /// In this state.
     status: Option<TaskState>,
-    /// of which priority,
+    /// With this priority.
     #[param(minimum = -32768, maximum = 32767)]
     priority: Option<i16>,
-    /// with which tag,
+    /// With this tag.
     #[param(value_type = Option<Label>)]
     tag: Option<String>,
-    /// what they belong to,
+    /// With this correlation id.
     #[param(value_type = Option<Label>)]
     correlation_id: Option<String>,
-    /// who wanted them,
+    /// Of this initiator.
     #[param(value_type = Option<Label>)]
     initiator: Option<String>,
-    /// made after
+    /// Created after this time.
     #[param(value_type = Option<Time>)]
     created_after: Option<String>,
-    /// or before a time.
+    /// Created before this time.
     #[param(value_type = Option<Time>)]
     created_before: Option<String>,
-    /// What the page before it said as `next`.
+    /// The `next` of the previous page.
     #[param(value_type = Option<Id>)]
     after: Option<Uuid>,
-    /// How many at most; 20 if it is not given.
+    /// The most tasks to return; default 20.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u32>,
 }
 
-/// How long to wait.
+/// Whether to wait for the end of the task.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "read by `one`, described here")]
-struct Wait {
-    /// Milliseconds to wait for its end; not at all, if it is not given.
+struct WaitParams {
+    /// How long to wait for the end of the task, in milliseconds; default: not at all.
     #[param(maximum = 600_000)]
     wait_ms: Option<u64>,
 }
 
-/// Who ends a task, and why.
+/// Who cancels a task, and why.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "read by `cancel`, described here")]
-struct By {
-    /// What the history calls them.
+struct CancelParams {
+    /// The operator's name, as the history shows it; default `http`.
     #[param(value_type = Option<Label>)]
     by: Option<String>,
-    /// Why, for the history.
+    /// The reason, for the history.
     #[param(value_type = Option<Label>)]
     reason: Option<String>,
 }
 
-/// What to do with a task.
+/// A manual operation on a task.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = TaskOperation)]
-struct Wish {
+struct Request {
     #[serde(rename = "type")]
-    what: What,
-    /// The name of the person who acts, for the history.
+    operation: OperationType,
+    /// The operator's name, as the history shows it.
     #[schema(value_type = Person)]
     by: String,
-    /// Why, for the history.
+    /// The reason, for the history.
     #[schema(value_type = Option<Label>)]
     reason: Option<String>,
 }
@@ -117,29 +117,32 @@ struct Wish {
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = TaskOperationType)]
-enum What {
-    /// Everything of it that is not over is cancelled.
+enum OperationType {
+    /// Cancels the task and all its steps that have not ended.
     Cancel,
-    /// It was dealt with by other means, wherever it is.
+    /// Marks the task as resolved by other means, in any state.
     ResolveManually,
 }
 
-/// A page of tasks, the newest first. A page may be short, or empty, although there are more: `next` says so.
+/// Lists tasks, newest first. A page may be short or empty although more tasks match: continue while there is a `next`.
 #[utoipa::path(
-    get, path = "/tasks", tag = "tasks", params(Which),
+    get, path = "/tasks", tag = "tasks", params(ListParams),
     responses(
         (status = 200, description = "Tasks", body = TaskPage),
-        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 400, description = "A parameter is invalid", body = Failure),
     )
 )]
 pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<TaskPage>, ApiError> {
     let status = query.text("status").map(|name| {
         TaskState::named(name)
-            .ok_or_else(|| ApiError::bad_request(format!("status: {name:?} is not the state of a task")))
+            .ok_or_else(|| ApiError::bad_request(format!("invalid parameter `status`: {name:?} is not a task state")))
     });
     let priority = query.text("priority").map(|text| {
-        text.parse()
-            .map_err(|_| ApiError::bad_request(format!("priority: {text:?} is not a number from -32768 to 32767")))
+        text.parse().map_err(|_| {
+            ApiError::bad_request(format!(
+                "invalid parameter `priority`: must be between -32768 and 32767, got {text:?}"
+            ))
+        })
     });
     let filter = TaskFilter {
         namespace: label(&query, "namespace")?,
@@ -158,14 +161,15 @@ pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<
     Ok(Json(flow.tasks(&filter, after, limit as usize).await?))
 }
 
-/// A task with its steps. With `wait_ms` it is answered when it has ended, or as it stands when that time is over.
+/// A task with its steps. With `wait_ms` the response is sent when the task ends or the time is over, whichever comes
+/// first.
 #[utoipa::path(
-    get, path = "/tasks/{task_uuid}", tag = "tasks", params(("task_uuid" = Id, Path, description = "The task"), Wait),
+    get, path = "/tasks/{task_uuid}", tag = "tasks", params(("task_uuid" = Id, Path, description = "The task"), WaitParams),
     responses(
         (status = 200, description = "The task", body = Task),
-        (status = 400, description = "Something cannot be meant", body = Failure),
-        (status = 404, description = "There is none", body = Failure),
-        (status = 503, description = "Too many wait, or the database is away; try again", body = Failure),
+        (status = 400, description = "A parameter is invalid", body = Failure),
+        (status = 404, description = "There is no such task", body = Failure),
+        (status = 503, description = "Too many requests are waiting, or the database is unavailable; retry", body = Failure),
     )
 )]
 pub(super) async fn one(
@@ -177,7 +181,7 @@ pub(super) async fn one(
     if let Some(wait_ms) = query.number("wait_ms", 0..=WAIT_MS_MAX)?.filter(|wait_ms| *wait_ms > 0) {
         match flow.wait(task, Instant::now() + Duration::from_millis(wait_ms)).await {
             Ok(Some(task)) => return Ok(Json(task)),
-            // Who waits while the server stops is answered, not cut off.
+            // A server that stops answers waiting requests instead of cutting them off.
             Ok(None) | Err(Error::Wake(wake::Error::Closed { .. })) => {}
             Err(error) => return Err(error.into()),
         }
@@ -185,13 +189,13 @@ pub(super) async fn one(
     Ok(Json(flow.task(task).await?.ok_or(Error::NoTask { task })?))
 }
 
-/// A task without its context and its steps.
+/// A task without its context and steps.
 #[utoipa::path(
     get, path = "/tasks/{task_uuid}/summary", tag = "tasks", params(("task_uuid" = Id, Path, description = "The task")),
     responses(
         (status = 200, description = "The task", body = TaskSummary),
-        (status = 400, description = "That is no id", body = Failure),
-        (status = 404, description = "There is none", body = Failure),
+        (status = 400, description = "The task id is not a UUID", body = Failure),
+        (status = 404, description = "There is no such task", body = Failure),
     )
 )]
 pub(super) async fn summary(State(flow): State<Flow>, Path(task): Path<String>) -> Result<Json<TaskSummary>, ApiError> {
@@ -199,14 +203,14 @@ pub(super) async fn summary(State(flow): State<Flow>, Path(task): Path<String>) 
     Ok(Json(flow.summary(task).await?.ok_or(Error::NoTask { task })?))
 }
 
-/// Cancels a task, with everything of it that is not over. Doing so again changes nothing.
+/// Cancels a task and all its steps that have not ended. Repeating the request changes nothing.
 #[utoipa::path(
-    delete, path = "/tasks/{task_uuid}", tag = "tasks", params(("task_uuid" = Id, Path, description = "The task"), By),
+    delete, path = "/tasks/{task_uuid}", tag = "tasks", params(("task_uuid" = Id, Path, description = "The task"), CancelParams),
     responses(
-        (status = 200, description = "It is cancelled", body = Cancelled),
-        (status = 400, description = "Something cannot be meant", body = Failure),
-        (status = 404, description = "There is none", body = Failure),
-        (status = 409, description = "It ended otherwise", body = Failure),
+        (status = 200, description = "The cancelled task", body = Cancelled),
+        (status = 400, description = "A parameter is invalid", body = Failure),
+        (status = 404, description = "There is no such task", body = Failure),
+        (status = 409, description = "The task has already ended in another state", body = Failure),
     )
 )]
 pub(super) async fn cancel(
@@ -214,20 +218,20 @@ pub(super) async fn cancel(
     Path(task): Path<String>,
     query: Query,
 ) -> Result<Json<Cancelled>, ApiError> {
-    let name = label(&query, "by")?.unwrap_or_else(|| SOMEBODY.to_owned());
+    let name = label(&query, "by")?.unwrap_or_else(|| DEFAULT_OPERATOR.to_owned());
     let who = Who { name, reason: label(&query, "reason")? };
     Ok(Json(flow.cancel(uuid("task_uuid", &task)?, who).await?))
 }
 
-/// Ends a task by hand.
+/// Applies a manual operation to a task.
 #[utoipa::path(
     patch, path = "/tasks/{task_uuid}", tag = "tasks", params(("task_uuid" = Id, Path, description = "The task")),
-    request_body = Wish,
+    request_body = Request,
     responses(
-        (status = 200, description = "What became of it", body = Cancelled),
-        (status = 400, description = "Something cannot be meant", body = Failure),
-        (status = 404, description = "There is none", body = Failure),
-        (status = 409, description = "Not where it is now", body = Failure),
+        (status = 200, description = "The task after the operation", body = Cancelled),
+        (status = 400, description = "A parameter is invalid", body = Failure),
+        (status = 404, description = "There is no such task", body = Failure),
+        (status = 409, description = "Not allowed in its current state", body = Failure),
     )
 )]
 pub(super) async fn resolve(
@@ -236,36 +240,36 @@ pub(super) async fn resolve(
     body: Body,
 ) -> Result<Json<Cancelled>, ApiError> {
     let task = uuid("task_uuid", &task)?;
-    let Wish { what, by, reason } = body.json()?;
+    let Request { operation, by, reason } = body.json()?;
     let who = Who { name: by, reason };
-    Ok(Json(match what {
-        What::Cancel => flow.cancel(task, who).await?,
-        What::ResolveManually => flow.resolve(task, who).await?,
+    Ok(Json(match operation {
+        OperationType::Cancel => flow.cancel(task, who).await?,
+        OperationType::ResolveManually => flow.resolve(task, who).await?,
     }))
 }
 
-/// Who resumes a task, and why.
+/// Resuming a task.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = ResumeRequest)]
 struct Resume {
-    /// The name of the person who acts, for the history.
+    /// The operator's name, as the history shows it.
     #[schema(value_type = Person)]
     by: String,
-    /// Why, for the history.
+    /// The reason, for the history.
     #[schema(value_type = Option<Label>)]
     reason: Option<String>,
 }
 
-/// Lets a task go on that ended as an error: by failures, or because it took too long. Its limits count from now.
+/// Resumes a task that ended in error, by a failure or a time limit. Its time limits start again now.
 #[utoipa::path(
     post, path = "/tasks/{task_uuid}/resume", tag = "tasks", params(("task_uuid" = Id, Path, description = "The task")),
     request_body = Resume,
     responses(
-        (status = 200, description = "The task as it is now", body = TaskSummary),
+        (status = 200, description = "The task after the change", body = TaskSummary),
         (status = 400, description = "A parameter is invalid; nothing was changed", body = Failure),
         (status = 404, description = "There is no such task", body = Failure),
-        (status = 409, description = "The task has not ended as an error", body = Failure),
+        (status = 409, description = "The task has not ended in error", body = Failure),
     )
 )]
 pub(super) async fn resume(

@@ -8,72 +8,72 @@ use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 use web::{ApiError, Failure, Path, Query, Text};
 
-use super::form::Label;
 use super::label;
+use super::schema::Label;
 use crate::flow::Flow;
-use crate::list::PAGE_MAX;
+use crate::query::list::PAGE_MAX;
 use crate::register::Registered;
 use crate::template::Template;
 use crate::templates::{TemplateFilter, TemplatePage};
 
-/// What to do with a template.
+/// Parameters of a registration.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "read by `register`, described here")]
-struct Wish {
-    /// Whether the template is only checked.
+struct RegisterParams {
+    /// Only validates the template.
     validate: Option<bool>,
 }
 
-/// A template that was registered, or could be.
+/// A template that was registered or validated.
 #[derive(Serialize, ToSchema)]
 #[schema(as = TemplateSummary)]
 pub(super) struct Summary {
     namespace: String,
     name: String,
     version: String,
-    /// How many steps it has.
+    /// The number of steps.
     steps: usize,
 }
 
 /// Everything that is wrong with a template.
 #[derive(ToSchema)]
 #[schema(as = TemplateFailure)]
-#[expect(dead_code, reason = "made where the refusal is, described here")]
+#[expect(dead_code, reason = "written by `http/error.rs`, described here")]
 pub(super) struct Faulty {
-    /// All of it in a sentence.
+    /// All faults in one message.
     error: String,
-    /// One by one; not there if the body itself could not be read.
+    /// The faults one by one; absent if the body could not be read.
     #[schema(required = false)]
     faults: Vec<Fault>,
 }
 
-/// One thing that is wrong.
+/// A fault of a template.
 #[derive(ToSchema)]
 #[schema(as = TemplateFault)]
-#[expect(dead_code, reason = "as the engine writes it, described here")]
+#[expect(dead_code, reason = "serialized from the engine's type, described here")]
 struct Fault {
-    /// The line of the text, from 1; 0 if it is about the text as a whole.
+    /// The line, from 1; 0 if the fault concerns the whole text.
     line: u64,
-    /// The column in that line, from 1.
+    /// The column, from 1.
     column: u64,
     message: String,
 }
 
-/// A template, checked: what was not given is there as it counts.
+/// A template as it was checked, with defaults filled in.
 #[derive(ToSchema)]
 #[schema(as = Template)]
-#[expect(dead_code, reason = "as the engine writes it, described here")]
-pub(super) struct Written {
+#[expect(dead_code, reason = "serialized from the engine's type, described here")]
+pub(super) struct RegisteredTemplate {
     name: String,
     namespace_name: String,
     version: String,
     description: String,
     /// `strict`, `caller_provided` or `always_unique`.
     identity_strategy: String,
-    /// How long a task may take.
+    /// Limits on the duration of a task.
     lifecycle: Value,
-    /// What a task's context must look like: a JSON Schema.
+    /// The JSON Schema of the context of a task.
     #[schema(required = false)]
     input_schema: Value,
     steps: Vec<Step>,
@@ -82,7 +82,7 @@ pub(super) struct Written {
 /// A step of a template.
 #[derive(ToSchema)]
 #[schema(as = TemplateStep)]
-#[expect(dead_code, reason = "as the engine writes it, described here")]
+#[expect(dead_code, reason = "serialized from the engine's type, described here")]
 struct Step {
     name: String,
     #[schema(required = false)]
@@ -91,7 +91,7 @@ struct Step {
     r#type: String,
     /// `callable` and `initialization`.
     handler: Value,
-    /// The names of the steps that come before it.
+    /// The names of the steps that must be complete before it starts.
     dependencies: Vec<String>,
     /// `retryable`, `max_attempts`, `backoff`, `backoff_base_ms`, `max_backoff_ms` and `jitter`.
     retry: Value,
@@ -101,36 +101,36 @@ struct Step {
     publishes_events: Vec<Value>,
     #[schema(required = false)]
     batch_config: Value,
-    /// What its result must look like: a JSON Schema.
+    /// The JSON Schema of the step's result.
     #[schema(required = false)]
     result_schema: Value,
 }
 
-/// Which templates. Everything that is not given does not matter.
+/// A page of templates. Filters that are not given match everything.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(dead_code, reason = "read by `list`, described here")]
-struct Which {
-    /// In which namespace,
+struct ListParams {
+    /// In this namespace.
     #[param(value_type = Option<Label>)]
     namespace: Option<String>,
-    /// of which name.
+    /// With this name.
     #[param(value_type = Option<Label>)]
     name: Option<String>,
-    /// What the page before it said as `next`.
+    /// The `next` of the previous page.
     #[param(minimum = 0)]
     after: Option<i32>,
-    /// How many at most; 100 if it is not given.
+    /// The most templates to return; default 100.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u32>,
 }
 
-/// The templates that are registered.
+/// Lists the registered templates.
 #[utoipa::path(
-    get, path = "/templates", tag = "templates", params(Which),
+    get, path = "/templates", tag = "templates", params(ListParams),
     responses(
         (status = 200, description = "Templates", body = TemplatePage),
-        (status = 400, description = "Something cannot be meant", body = Failure),
+        (status = 400, description = "A parameter is invalid", body = Failure),
     )
 )]
 pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<TemplatePage>, ApiError> {
@@ -140,15 +140,15 @@ pub(super) async fn list(State(flow): State<Flow>, query: Query) -> Result<Json<
     Ok(Json(flow.templates(&filter, after, limit as usize).await?))
 }
 
-/// Registers a template, written in YAML or JSON. A version never changes.
+/// Registers a template, written in YAML or JSON. A registered version never changes.
 #[utoipa::path(
-    post, path = "/templates", tag = "templates", params(Wish),
+    post, path = "/templates", tag = "templates", params(RegisterParams),
     request_body(content((Value = "application/json"), (String = "application/yaml"))),
     responses(
-        (status = 201, description = "It is registered", body = Summary),
-        (status = 200, description = "It was registered before, with the same text; or it is only checked, and has no fault", body = Summary),
-        (status = 400, description = "Everything that is wrong with it; nothing was registered", body = Faulty),
-        (status = 409, description = "That version is registered with another text", body = Failure),
+        (status = 201, description = "Registered", body = Summary),
+        (status = 200, description = "Already registered with the same text; or only validated, without faults", body = Summary),
+        (status = 400, description = "The faults of the template; nothing was registered", body = Faulty),
+        (status = 409, description = "This version is registered with another text", body = Failure),
         (status = 415, description = "The body is neither YAML nor JSON", body = Failure),
     )
 )]
@@ -175,8 +175,8 @@ pub(super) async fn register(
         ("version" = Label, Path, description = "Its version")
     ),
     responses(
-        (status = 200, description = "The template", body = Written),
-        (status = 404, description = "There is none", body = Failure),
+        (status = 200, description = "The template", body = RegisteredTemplate),
+        (status = 404, description = "There is no such template", body = Failure),
     )
 )]
 pub(super) async fn get(

@@ -11,10 +11,10 @@ use tokio::time::Instant;
 use wake::{Claim, PollRequest, PollResult, Topic};
 
 use super::{Delivery, EventDrivenQueueProvider, Providers, Receipt, Source};
+use crate::claim::token::Token;
+use crate::claim::unanswered::{PendingClaim, UnansweredClaims, locked, rotate_randomly};
 use crate::claim::{self, Args, ClaimedStep, Key, WANT_MAX};
-use crate::lost::{Lost, Unheard, begin_anywhere, locked};
 use crate::namespace::Provider;
-use crate::token::Token;
 
 /// How often a look asks the queue at most. What it finds may be worth nothing: then it asks again.
 const ROUNDS_MAX: usize = 100;
@@ -35,7 +35,7 @@ pub(crate) struct Queued {
 /// How steps are claimed that another queue brings.
 pub(crate) struct Deliveries {
     providers: Arc<Providers>,
-    lost: Arc<Lost>,
+    lost: Arc<UnansweredClaims>,
     /// Steps that are about to be given back: their messages are worth nothing from the commit on.
     given: Mutex<Vec<Token>>,
     names: Sql,
@@ -43,7 +43,7 @@ pub(crate) struct Deliveries {
 }
 
 impl Deliveries {
-    pub(crate) fn new(schema: &Schema, providers: Arc<Providers>, lost: Arc<Lost>) -> Deliveries {
+    pub(crate) fn new(schema: &Schema, providers: Arc<Providers>, lost: Arc<UnansweredClaims>) -> Deliveries {
         Deliveries {
             providers,
             lost,
@@ -61,7 +61,7 @@ impl Deliveries {
             Ok(Source { namespace: row.try_get("namespace")?, step: row.try_get("step")? })
         };
         let mut sources = rows.iter().map(read).collect::<sqlx::Result<Vec<Source>>>()?;
-        begin_anywhere(&mut sources);
+        rotate_randomly(&mut sources);
         Ok(sources)
     }
 
@@ -71,7 +71,7 @@ impl Deliveries {
         conn: &mut PgConnection,
         deliveries: &[Delivery],
         waiters: &[&Args],
-    ) -> pg::Result<(Unheard<'_>, Vec<String>, Vec<(usize, ClaimedStep)>)> {
+    ) -> pg::Result<(PendingClaim<'_>, Vec<String>, Vec<(usize, ClaimedStep)>)> {
         let unheard = self.lost.unheard();
         let messages = || deliveries.iter().map(|delivery| &delivery.message);
         let rows = sqlx::query(&self.claim)
@@ -106,7 +106,7 @@ impl Claim for Deliveries {
         conn: &mut PgConnection,
         poll: &PollRequest<Queued, Args>,
     ) -> pg::Result<PollResult<ClaimedStep>> {
-        self.lost.give_back_lost(conn).await?;
+        self.lost.give_back_unanswered(conn).await?;
         let Queued { provider, key } = &poll.key;
         let Ok(queue) = self.providers.get(*provider) else { return Ok(PollResult::new(None)) };
         let mut sources = self.sources(conn, key).await?;
@@ -186,7 +186,7 @@ impl Claim for Deliveries {
                 is_sound(conn).await?;
             }
         }
-        unheard.into_iter().for_each(Unheard::heard);
+        unheard.into_iter().for_each(PendingClaim::heard);
         let mut polled = PollResult::new(again);
         for (waiter, step) in claimed {
             // Its lease is the engine's to watch.

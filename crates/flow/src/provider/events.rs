@@ -6,15 +6,15 @@ use futures_util::stream::{BoxStream, StreamExt as _, unfold};
 use wake::Consumer;
 
 use super::QueueEvent;
-use crate::notice::{self, Notices, Subject};
+use crate::events::change_watch::{self, ChangeWatches, Subject};
 
 /// Word of what can be received in a namespace.
-pub(super) fn stream(notices: &Consumer<Notices>, namespace: &str) -> BoxStream<'static, QueueEvent> {
+pub(super) fn stream(change_watches: &Consumer<ChangeWatches>, namespace: &str) -> BoxStream<'static, QueueEvent> {
     let namespace: Arc<str> = namespace.into();
-    let next = async |(notices, namespace, seen): (Consumer<Notices>, Arc<str>, Option<i64>)| {
-        let newest = notice::next(&notices, &Subject::Steps(namespace.clone()), seen).await?;
+    let next = async |(change_watches, namespace, seen): (Consumer<ChangeWatches>, Arc<str>, Option<i64>)| {
+        let newest = change_watch::next(&change_watches, &Subject::Steps(namespace.clone()), seen).await?;
         let event = QueueEvent { namespace: namespace.to_string() };
-        Some((event, (notices, namespace, Some(newest))))
+        Some((event, (change_watches, namespace, Some(newest))))
     };
-    unfold((notices.clone(), namespace, None), next).boxed()
+    unfold((change_watches.clone(), namespace, None), next).boxed()
 }

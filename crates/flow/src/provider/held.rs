@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{Providers, Receipt};
-use crate::lost::locked;
+use crate::claim::token::Token;
+use crate::claim::unanswered::locked;
 use crate::namespace::Provider;
-use crate::token::Token;
 
 /// How often what is held longer than its lease is looked for.
 const SWEEP: Duration = Duration::from_secs(60);
@@ -24,12 +24,12 @@ type Key = (Uuid, i32, i64);
 #[derive(Default)]
 pub(crate) struct Held {
     steps: Mutex<Steps>,
-    ended: Mutex<Ended>,
+    ended: Mutex<StepReport>,
 }
 
 /// To be acked: by one task, for as long as there are some, all at once that came while it acked those before.
 #[derive(Default)]
-struct Ended {
+struct StepReport {
     receipts: Vec<(Provider, Receipt)>,
     acking: Option<JoinHandle<()>>,
 }

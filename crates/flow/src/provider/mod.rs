@@ -32,8 +32,8 @@ use uuid::Uuid;
 use wake::{Channel, Consumer};
 
 use crate::error::Error;
+use crate::events::change_watch::ChangeWatches;
 use crate::namespace::Provider;
-use crate::notice::Notices;
 use held::Held;
 
 /// Letters of a queue's name that tell people what it is for; with the hash it fits what PGMQ allows, which is 47.
@@ -215,19 +215,19 @@ impl Providers {
         schema: &Schema,
         options: &ProviderOptions,
         channel: Channel,
-        notices: &Consumer<Notices>,
+        change_watches: &Consumer<ChangeWatches>,
     ) -> Providers {
         #[cfg(feature = "pgmq")]
-        let pgmq = Some(Arc::new(pgmq::Pgmq::new(db, schema, options.publish_lease, notices.clone())) as _);
+        let pgmq = Some(Arc::new(pgmq::Pgmq::new(db, schema, options.publish_lease, change_watches.clone())) as _);
         #[cfg(not(feature = "pgmq"))]
         let pgmq = None;
         #[cfg(feature = "rabbitmq")]
         let rabbitmq = options.amqp_url.clone().map(|url| {
-            Arc::new(rabbitmq::Rabbitmq::new(url, options.amqp_ca.clone(), schema.name(), notices.clone())) as _
+            Arc::new(rabbitmq::Rabbitmq::new(url, options.amqp_ca.clone(), schema.name(), change_watches.clone())) as _
         });
         #[cfg(not(feature = "rabbitmq"))]
         let rabbitmq = None;
-        let table = Arc::new(table::Table::new(schema, notices.clone()));
+        let table = Arc::new(table::Table::new(schema, change_watches.clone()));
         Providers { held: Held::default(), table, pgmq, rabbitmq, channel }
     }
 

@@ -22,8 +22,8 @@ use super::{
     StepMessage, queue_name,
 };
 use crate::event_driven::outside_channel;
+use crate::events::change_watch::ChangeWatches;
 use crate::namespace::Provider;
-use crate::notice::Notices;
 
 const NAME: &str = "PGMQ";
 /// For how long a message that was read is invisible: longer than its step takes to be claimed. What a server had read that died waits for this long; what comes again while its step is under way is
@@ -44,7 +44,7 @@ pub(super) struct Pgmq {
     installed: OnceCell<PGMQueueExt>,
     /// The queues that are there.
     known: Mutex<HashSet<String>>,
-    notices: Consumer<Notices>,
+    change_watches: Consumer<ChangeWatches>,
 }
 
 fn failed(what: &'static str) -> impl Fn(PgmqError) -> QueueError {
@@ -52,7 +52,12 @@ fn failed(what: &'static str) -> impl Fn(PgmqError) -> QueueError {
 }
 
 impl Pgmq {
-    pub(super) fn new(db: &Database, schema: &Schema, lease: Duration, notices: Consumer<Notices>) -> Pgmq {
+    pub(super) fn new(
+        db: &Database,
+        schema: &Schema,
+        lease: Duration,
+        change_watches: Consumer<ChangeWatches>,
+    ) -> Pgmq {
         Pgmq {
             db: db.clone(),
             schema: schema.name().to_owned(),
@@ -60,7 +65,7 @@ impl Pgmq {
             invisible: lease.min(READING).as_secs().max(1) as i32,
             installed: OnceCell::new(),
             known: Mutex::default(),
-            notices,
+            change_watches,
         }
     }
 
@@ -262,6 +267,6 @@ impl EventDrivenQueueProvider for Pgmq {
     }
 
     fn create_event_stream(&self, namespace: &str) -> BoxStream<'static, QueueEvent> {
-        events::stream(&self.notices, namespace)
+        events::stream(&self.change_watches, namespace)
     }
 }

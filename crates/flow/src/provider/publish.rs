@@ -16,9 +16,9 @@ use tokio::time::{Instant, sleep};
 use wake::{Channel, Claim, Claimed, PollRequest, PollResult, Topic};
 
 use super::{EventDrivenQueueProvider, Providers, Sent, StepMessage};
+use crate::claim::unanswered::random_fence;
 use crate::event_driven::outside_channel;
 use crate::flow::Flow;
-use crate::lost::some_fence;
 use crate::name::{of_namespace, of_step};
 use crate::namespace::{Known, Mode, Provider};
 
@@ -74,7 +74,7 @@ impl Claim for Publishes {
     }
 
     async fn poll(&self, conn: &mut PgConnection, poll: &PollRequest<Outlet, ()>) -> pg::Result<PollResult<Taken>> {
-        let number = some_fence();
+        let number = random_fence();
         let rows = sqlx::query(&self.publish)
             .bind(&poll.key.namespace)
             .bind(poll.key.provider.word())

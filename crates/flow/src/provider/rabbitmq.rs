@@ -32,9 +32,9 @@ use super::{
     Delivery, EventDrivenQueueProvider, Mark, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source,
     StepMessage, queue_name,
 };
-use crate::lost::locked;
+use crate::claim::unanswered::locked;
+use crate::events::change_watch::ChangeWatches;
 use crate::namespace::Provider;
-use crate::notice::Notices;
 
 const NAME: &str = "RabbitMQ";
 /// What is wrong with a server that does not prove that it is the one that was meant.
@@ -59,7 +59,7 @@ pub(super) struct Rabbitmq {
     ca: Option<String>,
     schema: String,
     link: Mutex<Option<Arc<Link>>>,
-    notices: Consumer<Notices>,
+    change_watches: Consumer<ChangeWatches>,
 }
 
 /// A connection.
@@ -259,8 +259,13 @@ impl Last {
 }
 
 impl Rabbitmq {
-    pub(super) fn new(url: String, ca: Option<String>, schema: &str, notices: Consumer<Notices>) -> Rabbitmq {
-        Rabbitmq { url, ca, schema: schema.to_owned(), link: Mutex::default(), notices }
+    pub(super) fn new(
+        url: String,
+        ca: Option<String>,
+        schema: &str,
+        change_watches: Consumer<ChangeWatches>,
+    ) -> Rabbitmq {
+        Rabbitmq { url, ca, schema: schema.to_owned(), link: Mutex::default(), change_watches }
     }
 
     /// The connection; a new one if there is none that works.
@@ -366,6 +371,6 @@ impl EventDrivenQueueProvider for Rabbitmq {
     }
 
     fn create_event_stream(&self, namespace: &str) -> BoxStream<'static, QueueEvent> {
-        events::stream(&self.notices, namespace)
+        events::stream(&self.change_watches, namespace)
     }
 }

@@ -10,20 +10,20 @@ use super::events;
 use super::{
     Delivery, EventDrivenQueueProvider, Mark, QueueError, QueueEvent, QueueProvider, Receipt, Sent, Source, StepMessage,
 };
+use crate::events::change_watch::ChangeWatches;
 use crate::namespace::Provider;
-use crate::notice::Notices;
 
 const NAME: &str = "the step table";
 
 /// Nothing is sent, so nothing can be lost; a claim takes what is due. To receive is to see what a claim would find.
 pub(super) struct Table {
     receive: Sql,
-    notices: Consumer<Notices>,
+    change_watches: Consumer<ChangeWatches>,
 }
 
 impl Table {
-    pub(super) fn new(schema: &Schema, notices: Consumer<Notices>) -> Table {
-        Table { receive: schema.sql(pg::statement!("receive_steps")), notices }
+    pub(super) fn new(schema: &Schema, change_watches: Consumer<ChangeWatches>) -> Table {
+        Table { receive: schema.sql(pg::statement!("receive_steps")), change_watches }
     }
 }
 
@@ -86,6 +86,6 @@ impl EventDrivenQueueProvider for Table {
     }
 
     fn create_event_stream(&self, namespace: &str) -> BoxStream<'static, QueueEvent> {
-        events::stream(&self.notices, namespace)
+        events::stream(&self.change_watches, namespace)
     }
 }

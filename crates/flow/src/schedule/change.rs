@@ -2,12 +2,12 @@
 
 use time::OffsetDateTime;
 
-use super::standing::Standing;
+use super::stored::Standing;
 use super::ticks::{Ticks, zone};
 use super::{Schedule, ScheduleFilter, SchedulePage, Scheduled};
 use crate::error::{Error, Result};
 use crate::flow::{Flow, Inner};
-use crate::submit::Submitted;
+use crate::task::submit::Submitted;
 
 /// The longest name: with a tick beside it, it is a task's `correlation_id`.
 const NAME_MAX: usize = 100;

@@ -11,10 +11,10 @@ use tokio::time::Instant;
 use uuid::Uuid;
 use wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
 
-use super::standing::Standing;
+use super::stored::Standing;
 use crate::error::{Error, Result};
 use crate::flow::Flow;
-use crate::identity::identity_of_tick;
+use crate::task::identity::identity_of_tick;
 
 /// The pause after a failure that may pass.
 const RETRY: Duration = Duration::from_secs(5);

@@ -6,7 +6,7 @@
 
 mod change;
 mod due;
-mod standing;
+mod stored;
 mod ticks;
 
 use serde::{Deserialize, Serialize, Serializer};
@@ -19,8 +19,8 @@ pub(crate) use due::{Advances, DueSchedule};
 pub use ticks::Missed;
 
 use crate::error::{Error, Result};
-use crate::exact::Json;
-use crate::submit::Submission;
+use crate::json::Json;
+use crate::task::submit::Submission;
 use ticks::{Ticks, zone};
 
 /// How late a tick may be, if nobody says: the restart of a server is no reason to skip.

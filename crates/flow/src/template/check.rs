@@ -1,4 +1,4 @@
-//! From what is written to what can run: everything that is wrong is found, not only the first.
+//! Checks a parsed template and builds the [`Template`] from it. Collects all faults instead of stopping at the first.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -12,17 +12,18 @@ use super::kinds;
 use super::{ATTEMPTS_MAX, NAME_MAX, STEPS_MAX};
 use super::{Backoff, BatchConfig, FailureStrategy, IdentityStrategy, PublishWhen, PublishedEvent, StalenessAction};
 use super::{StepDefinition, StepKind, Template};
-use crate::graph::Graph;
-use crate::schema::Schema;
+use crate::template::graph::Graph;
+use crate::template::schema::Schema;
 
-/// The namespace and the version of a template that names none.
+/// The namespace and the version of a template that does not name them.
 const DEFAULT_NAMESPACE: &str = "default";
 const DEFAULT_VERSION: &str = "1.0.0";
-/// Bytes that the regular expressions of all schemas of a template may occupy: five hundred of the usual size.
+/// The memory that the compiled regular expressions of all schemas of a template may need: five hundred of the usual
+/// size.
 const PATTERN_BYTES_MAX: usize = 32 << 20;
-/// Steps of a circle that are named.
+/// Steps of a cycle that the message names.
 const CYCLE_SHOWN: usize = 5;
-/// The longest that anything may be told to take.
+/// The longest duration that a template may set.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 const RETRY: super::Retry = super::Retry {
@@ -39,16 +40,16 @@ pub(super) fn template(document: Document, environment: Option<&str>) -> Result<
     checked(document, environment, Collected::default())
 }
 
-/// Checks a template that was registered before: bounds that are newer than it do not make it unreadable.
+/// Checks a template that was registered before. Limits introduced since then do not make it unreadable.
 pub(super) fn registered(document: Document) -> Result<Template, Faults> {
     checked(document, None, Collected::of_registered())
 }
 
 fn checked(document: Document, environment: Option<&str>, mut faults: Collected) -> Result<Template, Faults> {
-    let namespace = document.namespace_name.as_ref().map(|name| named(name, "a namespace", &mut faults));
-    let version = document.version.as_ref().map(|version| named(version, "a version", &mut faults));
+    let namespace = document.namespace_name.as_ref().map(|name| named(name, "namespace", &mut faults));
+    let version = document.version.as_ref().map(|version| named(version, "version", &mut faults));
     let mut made = Template {
-        name: named(&document.name, "a template", &mut faults),
+        name: named(&document.name, "template name", &mut faults),
         namespace: namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned()),
         version: version.unwrap_or_else(|| DEFAULT_VERSION.to_owned()),
         description: document.description,
@@ -58,7 +59,7 @@ fn checked(document: Document, environment: Option<&str>, mut faults: Collected)
         steps: Vec::new(),
     };
     if document.steps.len() > STEPS_MAX {
-        let message = format!("it has {} steps; the limit is {STEPS_MAX}", document.steps.len());
+        let message = format!("too many steps: at most {STEPS_MAX} are allowed, got {}", document.steps.len());
         faults.add(document.name.referenced, message);
         return faults.unless_any(made);
     }
@@ -75,20 +76,20 @@ fn checked(document: Document, environment: Option<&str>, mut faults: Collected)
     faults.unless_any(made)
 }
 
-/// Where each step is, by its name.
+/// The index of each step by its name.
 fn places(steps: &[Step], faults: &mut Collected) -> HashMap<String, usize> {
     let mut places = HashMap::new();
     for (place, step) in steps.iter().enumerate() {
         if let Some(first) = places.insert(step.name.value.clone(), place) {
             let line = steps[first].name.referenced.line();
-            let message = format!("step {:?} is there twice: also in line {line}", step.name.value);
+            let message = format!("duplicate step {:?}: already defined in line {line}", step.name.value);
             faults.add(step.name.referenced, message);
         }
     }
     places
 }
 
-/// A dependency and where it is written.
+/// A dependency and its position in the text.
 struct Edge {
     parent: usize,
     at: Location,
@@ -101,11 +102,11 @@ fn edges(step: &Step, places: &HashMap<String, usize>, faults: &mut Collected) -
         let at = dependency.referenced;
         match places.get(&dependency.value) {
             Some(parent) if !known.insert(*parent) => {
-                faults.add(at, format!("step {:?} depends on {:?} twice", step.name.value, dependency.value));
+                faults.add(at, format!("step {:?} lists the dependency {:?} twice", step.name.value, dependency.value));
             }
             Some(parent) => edges.push(Edge { parent: *parent, at }),
             None => {
-                let message = format!("step {:?} depends on {:?}, which is no step", step.name.value, dependency.value);
+                let message = format!("step {:?} depends on unknown step {:?}", step.name.value, dependency.value);
                 faults.add(at, message);
             }
         }
@@ -113,7 +114,7 @@ fn edges(step: &Step, places: &HashMap<String, usize>, faults: &mut Collected) -
     edges
 }
 
-/// Tells every step its parents and its children, unless there is a cycle.
+/// Sets the parents and children of every step, unless there is a cycle.
 fn connect(steps: &mut [StepDefinition], lines: &[Location], edges: Vec<Vec<Edge>>, faults: &mut Collected) {
     let parents = edges.iter().map(|edges| edges.iter().map(|edge| edge.parent).collect()).collect();
     match Graph::new(parents) {
@@ -129,7 +130,7 @@ fn connect(steps: &mut [StepDefinition], lines: &[Location], edges: Vec<Vec<Edge
                 0 => format!(" depends on {first}"),
                 more => format!(" depends on {more} more, of which the last depends on {first}"),
             };
-            faults.add(at, format!("steps depend on each other in a circle: {way}{rest}"));
+            faults.add(at, format!("dependency cycle: {way}{rest}"));
         }
         Ok(graph) => {
             for place in graph.order() {
@@ -147,7 +148,7 @@ fn connect(steps: &mut [StepDefinition], lines: &[Location], edges: Vec<Vec<Edge
     }
 }
 
-/// What counts instead of what steps say, in the environment.
+/// The overrides of the environment, by step name.
 fn changes<'a>(
     environments: &'a std::collections::BTreeMap<String, Environment>,
     environment: Option<&str>,
@@ -156,7 +157,7 @@ fn changes<'a>(
 ) -> HashMap<&'a str, &'a Changed> {
     let all = environments.values().flat_map(|environment| &environment.steps);
     for changed in all.filter(|changed| !places.contains_key(&changed.name.value)) {
-        faults.add(changed.name.referenced, format!("there is no step {:?} to change", changed.name.value));
+        faults.add(changed.name.referenced, format!("override of unknown step {:?}", changed.name.value));
     }
     let mine =
         environment.and_then(|name| environments.get(name)).into_iter().flat_map(|environment| &environment.steps);
@@ -164,13 +165,14 @@ fn changes<'a>(
 }
 
 fn definition(step: Step, change: Option<&Changed>, faults: &mut Collected) -> StepDefinition {
-    let name = named(&step.name, "a step", faults);
+    let name = named(&step.name, "step name", faults);
     let handler = handler(&step, change.and_then(|change| change.handler.as_ref()), faults);
     let timeout = change.and_then(|change| change.timeout_seconds.as_ref()).or(step.timeout_seconds.as_ref());
     StepDefinition {
-        kind: step.kind.as_ref().map_or(StepKind::Standard, |kind| {
-            one_of(kind, "a type of step", &KINDS, faults).unwrap_or(StepKind::Standard)
-        }),
+        kind: step
+            .kind
+            .as_ref()
+            .map_or(StepKind::Standard, |kind| one_of(kind, "step type", &KINDS, faults).unwrap_or(StepKind::Standard)),
         retry: retry(&step.retry, change.and_then(|change| change.retry.as_ref()), faults),
         timeout: timeout.and_then(|timeout| duration(timeout, 1.0, "timeout_seconds", faults)),
         publishes_events: step.publishes_events.iter().map(|event| published(event, faults)).collect(),
@@ -186,7 +188,7 @@ fn definition(step: Step, change: Option<&Changed>, faults: &mut Collected) -> S
     }
 }
 
-/// A step that names no handler is carried out by one of its own name.
+/// The handler of a step; by default it is named like the step.
 fn handler(step: &Step, change: Option<&Handler>, faults: &mut Collected) -> super::HandlerDefinition {
     let of = |handler: &Handler| handler.callable.clone();
     let callable = change.and_then(of).or_else(|| step.handler.as_ref().and_then(of));
@@ -194,7 +196,7 @@ fn handler(step: &Step, change: Option<&Handler>, faults: &mut Collected) -> sup
     let initialization =
         initialization.or_else(|| step.handler.as_ref().and_then(|handler| handler.initialization.clone()));
     super::HandlerDefinition {
-        callable: callable.map_or_else(|| step.name.value.clone(), |callable| named(&callable, "a callable", faults)),
+        callable: callable.map_or_else(|| step.name.value.clone(), |callable| named(&callable, "callable", faults)),
         initialization: initialization.unwrap_or_else(|| Value::Object(serde_json::Map::new())),
     }
 }
@@ -225,7 +227,7 @@ fn retry(own: &Retry, change: Option<&Retry>, faults: &mut Collected) -> super::
             ("exponential", Backoff::Exponential),
             ("fibonacci", Backoff::Fibonacci),
         ];
-        made.backoff = one_of(kind, "a backoff", &kinds, faults).unwrap_or(made.backoff);
+        made.backoff = one_of(kind, "backoff", &kinds, faults).unwrap_or(made.backoff);
     }
     let longest = i64::from(i32::MAX);
     if let Some(base) = change.backoff_base_ms.as_ref().or(own.backoff_base_ms.as_ref()) {
@@ -236,7 +238,7 @@ fn retry(own: &Retry, change: Option<&Retry>, faults: &mut Collected) -> super::
     }
     if let Some(jitter) = change.jitter.as_ref().or(own.jitter.as_ref()) {
         if !(0.0..=1.0).contains(&jitter.value) {
-            faults.add(jitter.referenced, format!("jitter is {}; it must be between 0 and 1", jitter.value));
+            faults.add(jitter.referenced, format!("invalid jitter: must be between 0 and 1, got {}", jitter.value));
         }
         made.jitter = jitter.value as f32;
     }
@@ -246,9 +248,9 @@ fn retry(own: &Retry, change: Option<&Retry>, faults: &mut Collected) -> super::
 fn published(event: &Event, faults: &mut Collected) -> PublishedEvent {
     let conditions =
         [("success", PublishWhen::Success), ("failure", PublishWhen::Failure), ("always", PublishWhen::Always)];
-    let condition = event.condition.as_ref().map(|condition| one_of(condition, "a condition", &conditions, faults));
+    let condition = event.condition.as_ref().map(|condition| one_of(condition, "condition", &conditions, faults));
     PublishedEvent {
-        name: named(&event.name, "an event", faults),
+        name: named(&event.name, "event name", faults),
         condition: condition.flatten().unwrap_or(PublishWhen::Success),
     }
 }
@@ -263,10 +265,10 @@ fn batched(batch: Spanned<Batch>, faults: &mut Collected) -> Option<BatchConfig>
     let Batch { worker_template, failure_strategy, hints } = batch.value;
     let strategy = failure_strategy.map(|name| Spanned { value: name, referenced: at, defined: at });
     let failure_strategy = strategy
-        .and_then(|name| one_of(&name, "a failure_strategy", &strategies, faults))
+        .and_then(|name| one_of(&name, "failure_strategy", &strategies, faults))
         .unwrap_or(FailureStrategy::FailFast);
     let Some(worker_template) = worker_template else {
-        faults.add(at, "the batch_config names no worker_template");
+        faults.add(at, "missing worker_template in batch_config");
         return None;
     };
     Some(BatchConfig { worker_template, failure_strategy, hints })
@@ -278,13 +280,13 @@ fn identity(name: Option<&Spanned<String>>, faults: &mut Collected) -> IdentityS
         ("caller_provided", IdentityStrategy::CallerProvided),
         ("always_unique", IdentityStrategy::AlwaysUnique),
     ];
-    name.and_then(|name| one_of(name, "an identity_strategy", &strategies, faults)).unwrap_or(IdentityStrategy::Strict)
+    name.and_then(|name| one_of(name, "identity_strategy", &strategies, faults)).unwrap_or(IdentityStrategy::Strict)
 }
 
 fn lifecycle(own: &Lifecycle, faults: &mut Collected) -> super::Lifecycle {
     let actions = [("dlq", StalenessAction::Dlq), ("alert", StalenessAction::Alert), ("error", StalenessAction::Error)];
     let action = own.staleness_action.as_ref();
-    let action = action.and_then(|action| one_of(action, "a staleness_action", &actions, faults));
+    let action = action.and_then(|action| one_of(action, "staleness_action", &actions, faults));
     let mut minutes = |limit: &Option<Spanned<f64>>, what: &str| {
         let limit = limit.as_ref()?;
         duration(limit, 60.0, what, faults).map(|_| limit.value)
@@ -301,20 +303,20 @@ fn lifecycle(own: &Lifecycle, faults: &mut Collected) -> super::Lifecycle {
     }
 }
 
-/// A JSON Schema that can be used.
+/// Checks a JSON Schema.
 fn schema(schema: Option<Spanned<Value>>, what: &str, faults: &mut Collected) -> Option<Value> {
     let schema = schema?;
     if faults.reads_again {
         return Some(schema.value);
     }
     match Schema::new(&schema.value) {
-        Err(reason) => {
-            faults.add(schema.referenced, format!("the {what} is no JSON Schema that can be used: {reason}"))
-        }
+        Err(reason) => faults.add(schema.referenced, format!("invalid {what}: {reason}")),
         Ok(ready) => {
             faults.pattern_bytes += ready.bytes();
             if faults.pattern_bytes > PATTERN_BYTES_MAX {
-                let message = "the regular expressions in the schemas of the template are too many, or too large";
+                let message = format!(
+                    "invalid {what}: the regular expressions of all schemas need more than {PATTERN_BYTES_MAX} bytes"
+                );
                 faults.add(schema.referenced, message);
             }
         }
@@ -322,25 +324,26 @@ fn schema(schema: Option<Spanned<Value>>, what: &str, faults: &mut Collected) ->
     Some(schema.value)
 }
 
-/// A name that can be stored and read.
+/// Checks a name: not empty, not too long, without control characters.
 fn named(name: &Spanned<String>, what: &str, faults: &mut Collected) -> String {
     let length = name.value.chars().count();
     if name.value.trim().is_empty() {
-        faults.add(name.referenced, format!("{what} must have a name"));
+        faults.add(name.referenced, format!("invalid {what}: must not be empty"));
     } else if length > NAME_MAX {
-        faults.add(name.referenced, format!("the name of {what} has {length} characters; the limit is {NAME_MAX}"));
+        let message = format!("invalid {what}: at most {NAME_MAX} characters are allowed, got {length}");
+        faults.add(name.referenced, message);
     } else if let Some(odd) = name.value.chars().find(|character| character.is_control()) {
-        faults.add(name.referenced, format!("the name of {what} contains the control character {odd:?}"));
+        faults.add(name.referenced, format!("invalid {what}: contains the control character {odd:?}"));
     }
     name.value.clone()
 }
 
-/// One of a few words.
+/// The value of a keyword.
 fn one_of<T: Copy>(name: &Spanned<String>, what: &str, all: &[(&str, T)], faults: &mut Collected) -> Option<T> {
     let found = all.iter().find(|(word, _)| *word == name.value).map(|(_, meaning)| *meaning);
     if found.is_none() {
         let words: Vec<&str> = all.iter().map(|(word, _)| *word).collect();
-        let message = format!("{:?} is not {what}; it must be one of {}", name.value, words.join(", "));
+        let message = format!("invalid {what} {:?}: must be one of {}", name.value, words.join(", "));
         faults.add(name.referenced, message);
     }
     found
@@ -348,19 +351,20 @@ fn one_of<T: Copy>(name: &Spanned<String>, what: &str, all: &[(&str, T)], faults
 
 fn whole(number: &Spanned<i64>, least: i64, most: i64, what: &str, faults: &mut Collected) -> i64 {
     if !(least..=most).contains(&number.value) {
-        let message = format!("{what} is {}; it must be between {least} and {most}", number.value);
+        let message = format!("invalid {what}: must be between {least} and {most}, got {}", number.value);
         faults.add(number.referenced, message);
     }
     number.value.clamp(least, most)
 }
 
-/// So many times a unit of seconds.
+/// A duration in the given unit of seconds.
 fn duration(number: &Spanned<f64>, unit: f64, what: &str, faults: &mut Collected) -> Option<Duration> {
     let duration = Duration::try_from_secs_f64(number.value * unit).ok();
     let duration = duration.filter(|duration| !duration.is_zero() && *duration <= LONGEST);
     if duration.is_none() {
         let most = LONGEST.as_secs_f64() / unit;
-        faults.add(number.referenced, format!("{what} is {}; it must be more than 0 and at most {most}", number.value));
+        let message = format!("invalid {what}: must be greater than 0 and at most {most}, got {}", number.value);
+        faults.add(number.referenced, message);
     }
     duration
 }

@@ -1,4 +1,4 @@
-//! The text of a template as it is written, with the place of everything that can be wrong.
+//! A template as it is written in YAML or JSON, with the position of every value that can be wrong.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::fault::Faults;
 /// Values in a template: a step of the usual size has fifteen.
 const VALUES_MAX: usize = 2_000_000;
 
-/// Levels of a template: as many as any body may have.
+/// Nesting levels of a template: as many as any request body may have.
 const DEPTH_MAX: usize = web::MAX_DEPTH;
 
 /// A template as it is written.
@@ -97,7 +97,7 @@ pub(super) struct Lifecycle {
     pub(super) staleness_action: Option<Spanned<String>>,
 }
 
-/// What counts instead in an environment.
+/// The overrides of an environment.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Environment {
@@ -105,7 +105,7 @@ pub(super) struct Environment {
     pub(super) steps: Vec<Changed>,
 }
 
-/// A step in an environment: what is not given stays as it is.
+/// A step in an environment: fields that are not given are not overridden.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Changed {
@@ -115,7 +115,7 @@ pub(super) struct Changed {
     pub(super) timeout_seconds: Option<Spanned<f64>>,
 }
 
-/// Reads the text. JSON is YAML as well.
+/// Parses the text. JSON is valid YAML.
 pub(super) fn read(text: &str) -> Result<Document, Faults> {
     let mut options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
     if let Some(budget) = &mut options.budget {
@@ -124,7 +124,7 @@ pub(super) fn read(text: &str) -> Result<Document, Faults> {
     }
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let message = error.to_string();
-        // The place is told beside it.
+        // The position is reported separately.
         let message = message.split(" at line ").next().unwrap_or_default().trim().to_owned();
         Faults::one(error.location().unwrap_or(Location::UNKNOWN), web::plain(&message))
     })

@@ -1,26 +1,26 @@
-//! What is wrong with a template, and where.
+//! Faults of a template, and where they are.
 
 use std::fmt;
 
 use serde::Serialize;
 use serde_saphyr::Location;
 
-/// Faults that are told of one template; what follows is usually their consequence.
+/// Faults that are reported for one template; those that follow are usually consequences.
 const FAULTS_MAX: usize = 50;
 
-/// Faults that are kept while a template is checked: each of ten thousand steps may have some.
+/// Faults that are collected while a template is checked: each of ten thousand steps may have some.
 const FOUND_MAX: usize = 100_000;
-/// The longest message, in bytes: it may quote a name of any length.
+/// The longest message in bytes: it may quote a name of any length.
 const MESSAGE_MAX: usize = 500;
 
-/// One thing that is wrong.
+/// A fault of a template.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fault {
-    /// The line of the text, from 1; 0 if it is about the text as a whole.
+    /// The line of the text, from 1; 0 if the fault concerns the text as a whole.
     pub line: u64,
     /// The column in that line, from 1.
     pub column: u64,
-    /// What is wrong.
+    /// What is wrong, and what is allowed.
     pub message: String,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Everything that is wrong with a template, in the order of its text.
+/// All faults of a template, in the order of its text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 pub struct Faults(Vec<Fault>);
 
@@ -50,7 +50,7 @@ impl fmt::Display for Faults {
 }
 
 impl Faults {
-    /// One by one.
+    /// The faults one by one.
     pub fn iter(&self) -> impl Iterator<Item = &Fault> {
         self.0.iter()
     }
@@ -62,18 +62,18 @@ impl Faults {
     }
 }
 
-/// Faults as they are found.
+/// Collects faults while a template is checked.
 #[derive(Default)]
 pub(super) struct Collected {
     found: Vec<Fault>,
-    /// The template was registered before.
+    /// The template was registered before: limits introduced since then are not checked.
     pub(super) reads_again: bool,
-    /// Bytes that its regular expressions may occupy so far.
+    /// The memory that its regular expressions may need so far.
     pub(super) pattern_bytes: usize,
 }
 
 impl Collected {
-    /// Those of a template that was registered before.
+    /// For a template that was registered before.
     pub(super) fn of_registered() -> Collected {
         Collected { reads_again: true, ..Collected::default() }
     }
@@ -84,13 +84,13 @@ impl Collected {
             message.truncate(message.floor_char_boundary(MESSAGE_MAX));
             message.push('…');
         }
-        // Those of the first lines are told: enough are kept to choose from, and no more.
+        // The first in the text are reported. Enough are kept to sort them, and no more.
         if self.found.len() < FOUND_MAX {
             self.found.push(Fault { line: at.line(), column: at.column(), message });
         }
     }
 
-    /// What was made, if nothing is wrong with it.
+    /// Returns the checked value if there are no faults.
     pub(super) fn unless_any<T>(mut self, made: T) -> Result<T, Faults> {
         if self.found.is_empty() {
             return Ok(made);

@@ -1,4 +1,5 @@
-//! What each kind of step needs around it. Each step is looked at once, with others found by name: a template may have ten thousand.
+//! Checks what each kind of step requires of the steps around it. Steps are looked up by name, so the check is linear:
+//! a template may have ten thousand.
 
 use std::collections::HashMap;
 
@@ -7,22 +8,22 @@ use serde_saphyr::Location;
 use super::fault::Collected;
 use super::{StepKind, Template};
 
-/// What each kind of step needs around it.
+/// Checks what each kind of step requires of the steps around it.
 pub(super) fn check(template: &Template, lines: &[Location], faults: &mut Collected) {
     let kind = |place: &usize| template.steps[*place].kind;
     let places: HashMap<&str, usize> =
         template.steps.iter().enumerate().map(|(place, step)| (step.name.as_str(), place)).collect();
-    // Names that end with a number, as those of parts do, by what is before it.
+    // Names that end with a number, as those of parts do, by the text before the number.
     let numbered: HashMap<&str, &str> =
         template.steps.iter().filter_map(|step| Some((before_number(&step.name)?, step.name.as_str()))).collect();
     for (step, at) in template.steps.iter().zip(lines) {
         let name = &step.name;
         match step.kind {
             StepKind::Decision if step.children.is_empty() => {
-                faults.add(*at, format!("step {name:?} decides, and no step depends on it"));
+                faults.add(*at, format!("decision step {name:?} has no dependent steps"));
             }
             StepKind::DeferredConvergence if step.parents.is_empty() => {
-                faults.add(*at, format!("step {name:?} is a deferred_convergence, and depends on no step"));
+                faults.add(*at, format!("deferred_convergence step {name:?} has no dependencies"));
             }
             StepKind::BatchWorker => {
                 let divides = |parent: &usize| {
@@ -31,22 +32,22 @@ pub(super) fn check(template: &Template, lines: &[Location], faults: &mut Collec
                 };
                 if step.parents.len() != 1 || !step.parents.iter().all(divides) {
                     let message = format!(
-                        "step {name:?} is a batch_worker: it must depend on one step, of the type batchable, whose worker_template it is"
+                        "batch_worker step {name:?} must depend on exactly one step: the batchable step whose worker_template it is"
                     );
                     faults.add(*at, message);
                 }
                 if let Some(other) = numbered.get(name.as_str()) {
-                    faults.add(*at, format!("step {other:?} is called like a part of the batch_worker {name:?}"));
+                    faults.add(*at, format!("step {other:?} has the name of a part of batch_worker step {name:?}"));
                 }
             }
             StepKind::Batchable => match &step.batch_config {
-                None => faults.add(*at, format!("step {name:?} is batchable, and has no batch_config")),
+                None => faults.add(*at, format!("batchable step {name:?} has no batch_config")),
                 Some(config) => {
                     let worker = places.get(config.worker_template.as_str());
                     let depends = |place: &&usize| template.steps[**place].parents.contains(&places[name.as_str()]);
                     if !worker.filter(depends).is_some_and(|place| kind(place) == StepKind::BatchWorker) {
                         let message = format!(
-                            "the worker_template of step {name:?} is {:?}, which is no batch_worker that depends on it",
+                            "worker_template {:?} of step {name:?} is not a batch_worker step that depends on it",
                             config.worker_template
                         );
                         faults.add(*at, message);
@@ -56,12 +57,12 @@ pub(super) fn check(template: &Template, lines: &[Location], faults: &mut Collec
             _ => {}
         }
         if step.kind != StepKind::Batchable && step.batch_config.is_some() {
-            faults.add(*at, format!("step {name:?} has a batch_config, and is not batchable"));
+            faults.add(*at, format!("step {name:?} has a batch_config, but is not batchable"));
         }
     }
 }
 
-/// What is before a number at the end of a name.
+/// The text before a number at the end of a name.
 fn before_number(name: &str) -> Option<&str> {
     let (before, number) = name.rsplit_once('_')?;
     (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())).then_some(before)

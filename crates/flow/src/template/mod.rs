@@ -1,12 +1,14 @@
-//! Templates: what a task of a kind consists of.
+//! Templates: the definition of a task and its steps.
 //!
-//! A template is written in YAML or JSON, one parser for both. Everything that can be wrong with it is found when it is registered, all of it at once, each with its line: a
-//! task that was accepted has steps that can run.
+//! A template is written in YAML or JSON; one parser reads both. All faults are found when the template is registered
+//! and reported together, each with its line. A task that was accepted has steps that can run.
 
 mod check;
 mod document;
 mod fault;
+pub(crate) mod graph;
 mod kinds;
+pub(crate) mod schema;
 
 use std::time::Duration;
 
@@ -16,107 +18,107 @@ use utoipa::ToSchema;
 
 pub use fault::{Fault, Faults};
 
-/// The most steps a template may have.
+/// The most steps of a template.
 pub const STEPS_MAX: usize = 10_000;
 /// The longest name, in characters.
 pub const NAME_MAX: usize = 200;
-/// The most attempts a step may have.
+/// The most attempts of a step.
 pub const ATTEMPTS_MAX: u16 = 1_000;
 
-/// What a task of a kind consists of, checked.
+/// A checked template.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Template {
-    /// What it is called within its namespace.
+    /// The name of the template within its namespace.
     pub name: String,
-    /// Whose it is.
+    /// The namespace of the template.
     #[serde(rename = "namespace_name")]
     pub namespace: String,
-    /// Which of those of the same name.
+    /// The version of the template.
     pub version: String,
-    /// For people.
+    /// A description for people.
     pub description: String,
     /// What makes two submissions the same task.
     pub identity_strategy: IdentityStrategy,
-    /// How long a task may take.
+    /// Limits on the duration of a task.
     pub lifecycle: Lifecycle,
-    /// What a task's context must look like: a JSON Schema.
+    /// The JSON Schema of a task's context.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_schema: Option<Value>,
-    /// The steps. The place of a step here is its number.
+    /// The steps. Other parts of the engine refer to a step by its index here.
     pub steps: Vec<StepDefinition>,
 }
 
 /// A step of a template.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StepDefinition {
-    /// What it is called; workers claim steps by this name.
+    /// The name of the step; workers claim steps by this name.
     pub name: String,
-    /// For people.
+    /// A description for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// What kind of step.
+    /// The kind of step.
     #[serde(rename = "type")]
     pub kind: StepKind,
-    /// What carries it out.
+    /// The handler that runs the step.
     pub handler: HandlerDefinition,
-    /// The names of the steps that come before it.
+    /// The names of the steps that must be complete before it starts.
     pub dependencies: Vec<String>,
-    /// How often it is tried, and when.
+    /// How often and when the step is retried.
     pub retry: Retry,
-    /// How long an attempt may take, however often its worker says that it is still alive.
+    /// The longest an attempt may take, heartbeats or not.
     #[serde(rename = "timeout_seconds", serialize_with = "seconds", skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
-    /// What is told when it ends.
+    /// The domain events published when the step ends.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub publishes_events: Vec<PublishedEvent>,
-    /// Of a step that is divided into parts.
+    /// Of a batchable step: how it is divided into parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_config: Option<BatchConfig>,
-    /// What its result must look like: a JSON Schema.
+    /// The JSON Schema of the step's result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result_schema: Option<Value>,
-    /// The places of the steps that come before it.
+    /// The indexes of the steps it depends on.
     #[serde(skip)]
     pub(crate) parents: Vec<usize>,
-    /// And of those that come after it.
+    /// The indexes of the steps that depend on it.
     #[serde(skip)]
     pub(crate) children: Vec<usize>,
-    /// It comes to be while its task runs, if at all.
+    /// The step is created while the task runs, if at all.
     #[serde(skip)]
     pub(crate) absent: bool,
 }
 
-/// What carries a step out.
+/// The handler of a step.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HandlerDefinition {
-    /// What the worker calls it.
+    /// The name by which workers find the handler.
     pub callable: String,
-    /// What it is told beside its inputs.
+    /// Settings passed to the handler.
     pub initialization: Value,
 }
 
-/// What kind of step.
+/// The kind of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepKind {
-    /// It runs when all before it are done.
+    /// Runs when all its dependencies are complete.
     Standard,
-    /// Its result names which of the steps behind it come to be.
+    /// Its result names which of the steps that depend on it are created.
     Decision,
-    /// It runs when all before it that came to be are done.
+    /// Runs when all its dependencies that were created are complete.
     DeferredConvergence,
-    /// Its result says into how many parts the next step is divided.
+    /// Its result lists the parts into which the next step is divided.
     Batchable,
     /// One of the parts.
     BatchWorker,
 }
 
-/// How often a step is tried, and when.
+/// How often and when a step is retried.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Retry {
-    /// Whether it is tried again at all.
+    /// Whether the step is retried at all.
     pub retryable: bool,
-    /// How often it is tried altogether.
+    /// The most attempts in total.
     pub max_attempts: u16,
     /// How the pauses grow.
     pub backoff: Backoff,
@@ -124,15 +126,15 @@ pub struct Retry {
     pub backoff_base_ms: u32,
     /// The longest pause.
     pub max_backoff_ms: u32,
-    /// By which part of itself a pause may be longer or shorter, at random: from 0 to 1.
+    /// The fraction by which a pause may be longer or shorter, at random: from 0 to 1.
     pub jitter: f32,
 }
 
-/// How pauses between attempts grow.
+/// How the pauses between attempts grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Backoff {
-    /// There are none.
+    /// No pauses.
     None,
     /// 1, 2, 3, 4, 5 times the first.
     Linear,
@@ -142,22 +144,22 @@ pub enum Backoff {
     Fibonacci,
 }
 
-/// A domain event.
+/// A domain event that a step publishes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PublishedEvent {
-    /// What it is called.
+    /// The name of the event.
     pub name: String,
-    /// When it is told.
+    /// When the event is published.
     pub condition: PublishWhen,
 }
 
-/// When a domain event is told.
+/// When a domain event is published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PublishWhen {
-    /// When the step is done.
+    /// When the step is complete.
     Success,
-    /// When it failed for good.
+    /// When the step failed permanently.
     Failure,
     /// In both cases.
     Always,
@@ -166,24 +168,24 @@ pub enum PublishWhen {
 /// How a step is divided into parts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BatchConfig {
-    /// The step that is divided.
+    /// The step that runs once per part.
     pub worker_template: String,
-    /// What a part that fails for good means for the rest.
+    /// What the permanent failure of a part means for the rest.
     pub failure_strategy: FailureStrategy,
-    /// What the step that divides is told of how to: passed on as it is.
+    /// Settings for the handler that divides the work; passed on unchanged.
     #[serde(flatten)]
     pub hints: serde_json::Map<String, Value>,
 }
 
-/// What a part that fails for good means for the rest.
+/// What the permanent failure of a part means for the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureStrategy {
     /// The task fails, as with any step.
     FailFast,
-    /// The others go on, and what follows is told which failed.
+    /// The other parts continue, and the steps that follow see which parts failed.
     ContinueOnFailure,
-    /// The same, and the part is put on the list of what has to be looked into.
+    /// Like `ContinueOnFailure`, and the part gets a dead-letter entry.
     Isolate,
 }
 
@@ -193,33 +195,33 @@ pub enum FailureStrategy {
 pub enum IdentityStrategy {
     /// The same template and the same context.
     Strict,
-    /// The same `idempotency_key`, which must be given.
+    /// The same `idempotency_key`, which is required.
     CallerProvided,
-    /// Nothing.
+    /// Nothing: every submission is a new task.
     AlwaysUnique,
 }
 
-/// How long a task may take. Everything that is not given is not limited.
+/// Limits on the duration of a task. A limit that is not given does not apply.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Default)]
 pub struct Lifecycle {
-    /// From its submission to its end.
+    /// From submission to end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_duration_minutes: Option<f64>,
-    /// With nothing ready and nothing under way.
+    /// With no step ready and none in progress.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_waiting_for_dependencies_minutes: Option<f64>,
-    /// With nothing but retries to wait for.
+    /// With only retries to wait for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_waiting_for_retry_minutes: Option<f64>,
-    /// With steps under way and none that ends.
+    /// With steps in progress and none that ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_steps_in_process_minutes: Option<f64>,
-    /// What happens to a task that took too long.
+    /// What happens when a task exceeds a limit.
     pub staleness_action: StalenessAction,
 }
 
 impl Lifecycle {
-    /// After how long a task may have taken too long. `None`: never.
+    /// The shortest of the limits. `None`: there is none.
     pub(crate) fn first_limit(&self) -> Option<Duration> {
         let limits = [
             self.max_duration_minutes,
@@ -230,41 +232,42 @@ impl Lifecycle {
         limits.into_iter().flatten().reduce(f64::min).map(|minutes| Duration::from_secs_f64(minutes * 60.0))
     }
 
-    /// The same in milliseconds.
+    /// The shortest limit in milliseconds.
     pub(crate) fn limit_ms(&self) -> Option<i64> {
         self.first_limit().map(|limit| limit.as_millis() as i64)
     }
 }
 
-/// What happens to a task that took too long.
+/// What happens when a task exceeds a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum StalenessAction {
-    /// It ends as an error, and is put on the list of what has to be looked into.
+    /// The task ends in error and gets a dead-letter entry.
     #[default]
     Dlq,
-    /// It is put on that list, and goes on.
+    /// The task gets a dead-letter entry and continues.
     Alert,
-    /// It ends as an error.
+    /// The task ends in error.
     Error,
 }
 
 impl Template {
-    /// Reads a template from YAML or JSON, for one environment: what the template says under `environments` for that name counts instead of what it says otherwise.
+    /// Parses a template from YAML or JSON for one environment: the overrides under `environments` with that name
+    /// apply.
     ///
     /// # Errors
-    /// Everything that is wrong with it, each with its line.
+    /// All faults of the template, each with its line.
     pub fn parse(text: &str, environment: Option<&str>) -> Result<Template, Faults> {
         check::template(document::read(text)?, environment)
     }
 
-    /// Reads a template that was registered. What it is was chosen for its environment then.
+    /// Parses the text of a registered template. Environments were applied when it was registered.
     pub(crate) fn parse_registered(text: &str) -> Result<Template, Faults> {
         check::registered(document::read(text)?)
     }
 
-    /// The place of a step.
-    pub(crate) fn place(&self, step: &str) -> Option<usize> {
+    /// The index of a step.
+    pub(crate) fn index_of(&self, step: &str) -> Option<usize> {
         self.steps.iter().position(|definition| definition.name == step)
     }
 }

@@ -45,9 +45,9 @@ fn faults(text: &str) -> Vec<String> {
     Template::parse(text, None).expect_err("it has faults").iter().map(Fault::to_string).collect()
 }
 
-/// A template with everything in it means what it says, and what it does not say has its usual value.
+/// A template with all fields is read as written, and fields that are not given have their defaults.
 #[test]
-fn everything_that_is_said_counts() {
+fn all_fields_are_read() {
     let template = Template::parse(ORDER, None).expect("a template");
     let named = (template.namespace.as_str(), template.name.as_str(), template.version.as_str());
     assert_eq!(named, ("shop", "fulfil", "1.2.0"));
@@ -60,7 +60,7 @@ fn everything_that_is_said_counts() {
     assert_eq!((max_attempts, backoff, backoff_base_ms, max_backoff_ms), (5, Backoff::Fibonacci, 200, 3_000));
     assert_eq!((retryable, jitter, check.timeout), (true, 0.5, Some(Duration::from_millis(1_500))));
     let ship = &template.steps[2];
-    assert_eq!(ship.handler.callable, "ship", "a step without a handler is its own");
+    assert_eq!(ship.handler.callable, "ship", "the default handler has the name of the step");
     let when: Vec<PublishWhen> = ship.publishes_events.iter().map(|event| event.condition).collect();
     assert_eq!(when, [PublishWhen::Success, PublishWhen::Failure]);
     assert!(!template.steps[5].retry.retryable);
@@ -70,17 +70,17 @@ fn everything_that_is_said_counts() {
     assert_eq!(graph, expected);
 }
 
-/// What comes to be by a decision is not there from the start; what does not depend on one is.
+/// Steps that depend on a decision are not created at the start; the others are.
 #[test]
-fn what_a_decision_makes_is_absent() {
+fn steps_behind_a_decision_are_absent() {
     let template = Template::parse(ORDER, None).expect("a template");
     let absent: Vec<&str> = template.steps.iter().filter(|step| step.absent).map(|step| step.name.as_str()).collect();
     assert_eq!(absent, ["ship", "refund", "tell"]);
 }
 
-/// An environment changes what it names, and nothing else; another one changes nothing.
+/// An environment overrides the fields it names, and nothing else.
 #[test]
-fn an_environment_changes_what_it_names() {
+fn an_environment_overrides_the_fields_it_names() {
     let usual = Template::parse(ORDER, Some("production")).expect("a template");
     assert_eq!(usual, Template::parse(ORDER, None).expect("a template"));
     let test = Template::parse(ORDER, Some("test")).expect("a template");
@@ -91,13 +91,13 @@ fn an_environment_changes_what_it_names() {
     assert_eq!(test.steps[1..], usual.steps[1..]);
 }
 
-/// What was checked can be written down and read again, and is the same: that is how it is kept.
+/// A checked template is stored as JSON; reading it again gives the same template.
 #[test]
-fn a_template_survives_being_kept() {
+fn a_template_survives_being_stored() {
     for text in [ORDER, BATCHES] {
         let template = Template::parse(text, Some("test")).expect("a template");
-        let kept = serde_json::to_string(&template).expect("JSON");
-        assert_eq!(Template::parse(&kept, None).expect("what was kept"), template);
+        let stored = serde_json::to_string(&template).expect("JSON");
+        assert_eq!(Template::parse(&stored, None).expect("the stored template"), template);
     }
 }
 
@@ -110,7 +110,7 @@ const BATCHES: &str = r#"{
   ]
 }"#;
 
-/// JSON is read like YAML; what is said of batches beside what the engine knows is kept for the handler.
+/// JSON is read like YAML; unknown fields of a batch_config are kept for the handler.
 #[test]
 fn batches_are_read_from_json() {
     let template = Template::parse(BATCHES, None).expect("a template");
@@ -120,21 +120,18 @@ fn batches_are_read_from_json() {
     assert_eq!(template.steps.iter().map(|step| step.absent).collect::<Vec<_>>(), [false, true, true]);
 }
 
-/// A cycle is named in full, at the line where it is written.
+/// A cycle is reported in full, with the line of its first dependency.
 #[test]
-fn a_cycle_is_named_with_its_line() {
+fn a_cycle_is_reported_with_its_line() {
     let text = "name: t\nsteps:\n- name: a\n- name: b\n  dependencies: [a, d]\n- name: c\n  dependencies: [b]\n- name: d\n  dependencies: [c]\n";
-    assert_eq!(
-        faults(text),
-        ["line 5, column 21: steps depend on each other in a circle: b depends on d depends on c depends on b"]
-    );
+    assert_eq!(faults(text), ["line 5, column 21: dependency cycle: b depends on d depends on c depends on b"]);
     let alone = faults("name: t\nsteps:\n- {name: a, dependencies: [a]}\n");
-    assert_eq!(alone, ["line 3, column 28: steps depend on each other in a circle: a depends on a"]);
+    assert_eq!(alone, ["line 3, column 28: dependency cycle: a depends on a"]);
 }
 
-/// Everything that is wrong is told at once, in the order of the text, each with its line.
+/// All faults are reported together, in the order of the text, each with its line.
 #[test]
-fn all_faults_are_told_with_their_lines() {
+fn all_faults_are_reported_with_their_lines() {
     let text = r#"
 name: ""
 identity_strategy: sometimes
@@ -154,20 +151,20 @@ environments:
 "#;
     let faults = faults(text);
     let expected = [
-        (2, "a template must have a name"),
-        (3, "\"sometimes\" is not an identity_strategy; it must be one of strict, caller_provided, always_unique"),
-        (4, "the input_schema is no JSON Schema"),
-        (5, "max_duration_minutes is 0; it must be more than 0"),
-        (8, "\"odd\" is not a type of step"),
-        (9, "timeout_seconds is -1"),
-        (10, "max_attempts is 0; it must be between 1 and 1000"),
-        (10, "\"slow\" is not a backoff"),
-        (10, "jitter is 2; it must be between 0 and 1"),
-        (12, "step \"b\" depends on \"x\", which is no step"),
-        (12, "step \"b\" depends on \"a\" twice"),
-        (13, "step \"b\" is there twice: also in line 11"),
-        (14, "\"never\" is not a condition"),
-        (16, "there is no step \"y\" to change"),
+        (2, "invalid template name: must not be empty"),
+        (3, "invalid identity_strategy \"sometimes\": must be one of strict, caller_provided, always_unique"),
+        (4, "invalid input_schema: "),
+        (5, "invalid max_duration_minutes: must be greater than 0 and at most 5256000, got 0"),
+        (8, "invalid step type \"odd\": must be one of"),
+        (9, "invalid timeout_seconds: must be greater than 0 and at most 315360000, got -1"),
+        (10, "invalid max_attempts: must be between 1 and 1000, got 0"),
+        (10, "invalid backoff \"slow\": must be one of"),
+        (10, "invalid jitter: must be between 0 and 1, got 2"),
+        (12, "step \"b\" depends on unknown step \"x\""),
+        (12, "step \"b\" lists the dependency \"a\" twice"),
+        (13, "duplicate step \"b\": already defined in line 11"),
+        (14, "invalid condition \"never\": must be one of"),
+        (16, "override of unknown step \"y\""),
     ];
     assert_eq!(faults.len(), expected.len(), "{faults:#?}");
     for (fault, (line, what)) in faults.iter().zip(expected) {
@@ -175,23 +172,23 @@ environments:
     }
 }
 
-/// What each kind of step needs around it is asked for.
+/// Each kind of step requires certain steps around it.
 #[test]
-fn kinds_that_miss_something_are_faults() {
+fn steps_without_what_their_kind_requires_are_faults() {
     for (steps, what) in [
-        ("[{name: a, type: decision}]", "decides, and no step depends on it"),
-        ("[{name: a, type: deferred_convergence}]", "depends on no step"),
+        ("[{name: a, type: decision}]", "has no dependent steps"),
+        ("[{name: a, type: deferred_convergence}]", "has no dependencies"),
         ("[{name: a, type: batchable}]", "has no batch_config"),
-        ("[{name: a, type: batch_worker}]", "must depend on one step, of the type batchable"),
+        ("[{name: a, type: batch_worker}]", "must depend on exactly one step"),
         ("[{name: a, batch_config: {worker_template: b}}, {name: b}]", "is not batchable"),
-        ("[{name: a, type: batchable, batch_config: {}}]", "names no worker_template"),
+        ("[{name: a, type: batchable, batch_config: {}}]", "missing worker_template in batch_config"),
         (
             "[{name: a, type: batchable, batch_config: {worker_template: b}}, {name: b, dependencies: [a]}]",
-            "which is no batch_worker that depends on it",
+            "is not a batch_worker step that depends on it",
         ),
         (
             "[{name: a, type: batchable, batch_config: {worker_template: b}}, {name: b, type: batch_worker, dependencies: [a]}, {name: b_001}]",
-            "is called like a part of",
+            "has the name of a part of",
         ),
         (
             "[{name: a, type: batchable, batch_config: {worker_template: b}}, {name: b, type: batch_worker, dependencies: [a]}, {name: c, type: batch_worker, dependencies: [a]}]",
@@ -203,9 +200,9 @@ fn kinds_that_miss_something_are_faults() {
     }
 }
 
-/// What is no template at all says where it goes wrong; so does a word that is not known, and a text that explodes is refused.
+/// Text that is not a template is reported with its position, and so is an unknown field; a YAML bomb is rejected.
 #[test]
-fn what_cannot_be_read_says_where() {
+fn syntax_errors_are_reported_with_their_position() {
     for (text, line, what) in [
         ("name: t\nsteps:\n- name: a\n  retry: 7\n", 4, ""),
         ("name: t\nsteps:\n- name: a\n  retires: {}\n", 4, "retires"),
@@ -222,12 +219,12 @@ fn what_cannot_be_read_says_where() {
     assert!(Template::parse(&format!("a0: &a0 [x]\n{bomb}"), None).is_err());
 }
 
-/// Names may be anything that people can read; limits themselves are allowed.
+/// Names may contain any printable text, up to the limit.
 #[test]
-fn names_have_limits() {
+fn names_are_limited() {
     let long = "🐘".repeat(NAME_MAX);
-    Template::parse(&format!("name: {long}\n"), None).expect("as long as it may be");
-    assert!(faults(&format!("name: {long}x\n"))[0].contains("201 characters; the limit is 200"));
+    Template::parse(&format!("name: {long}\n"), None).expect("the longest allowed name");
+    assert!(faults(&format!("name: {long}x\n"))[0].contains("at most 200 characters are allowed, got 201"));
     assert!(faults("name: \"a\\u0000b\"\n")[0].contains("control character"));
     Template::parse("name: \"a/b 'c'\"\n", None).expect("slashes and quotes");
 }

@@ -1,4 +1,4 @@
-//! How a worker is described and started.
+//! Configuring and starting a worker.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,61 +12,63 @@ use super::handler::{Answer, Handler};
 use super::handlers::Handlers;
 use super::run::Run;
 use super::step::Step;
-use crate::claim::Claimant;
+use crate::claim::ClaimRequest;
+use crate::complete::Failure;
 use crate::error::{Error, Result};
 use crate::flow::Flow;
-use crate::settle::Failure;
 
-/// How long a step is a worker's without a word, unless it says otherwise: a crash is noticed that late at most, and ten seconds without the database are borne.
+/// The default lease: a crash is noticed within this time, and ten seconds without the database do not lose the lease.
 const LEASE: Duration = Duration::from_secs(30);
-/// Handlers at a time, unless it says otherwise.
+/// The default number of concurrent handlers.
 const CONCURRENCY: usize = 32;
-/// Handlers at a time at most: each has a lease that has to be kept.
+/// The most concurrent handlers: each has a lease to extend.
 const CONCURRENCY_MAX: usize = 10_000;
 
-/// A worker to be started.
+/// The configuration of a worker.
 #[must_use = "nothing runs before it is started"]
 pub struct WorkerBuilder {
     flow: Flow,
-    claimant: Claimant,
+    claimant: ClaimRequest,
     concurrency: usize,
     handlers: Handlers,
 }
 
 impl Flow {
-    /// A worker of that name, which is what the history calls it.
+    /// Configures a worker. The history shows its name.
     pub fn worker(&self, name: impl Into<String>) -> WorkerBuilder {
-        let claimant = Claimant { name: name.into(), namespaces: Vec::new(), steps: None, lease: LEASE };
+        let claimant = ClaimRequest { name: name.into(), namespaces: Vec::new(), steps: None, lease: LEASE };
         WorkerBuilder { flow: self.clone(), claimant, concurrency: CONCURRENCY, handlers: Handlers::new() }
     }
 }
 
 impl WorkerBuilder {
-    /// Works in this namespace, beside those that were named before.
+    /// Adds a namespace to claim from.
     pub fn namespace(mut self, namespace: impl Into<String>) -> WorkerBuilder {
         self.claimant.namespaces.push(namespace.into());
         self
     }
 
-    /// Claims only steps of these names, beside those that were named before. Without any it claims all steps of its namespaces.
+    /// Adds step names to claim. Without any the worker claims all steps of its namespaces.
     pub fn steps<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> WorkerBuilder {
         self.claimant.steps.get_or_insert_default().extend(names.into_iter().map(Into::into));
         self
     }
 
-    /// How many handlers may be at work at a time; 32 if nothing is said.
+    /// The most handlers that run at the same time; default 32.
     pub fn concurrency(mut self, handlers: usize) -> WorkerBuilder {
         self.concurrency = handlers;
         self
     }
 
-    /// How long a step is this worker's if it is not heard of; 30 seconds if nothing is said. It lets itself be heard every third of that.
+    /// The lease: how long after the last heartbeat the steps of a dead worker are retried. Default 30 seconds. A
+    /// heartbeat is sent every third of it.
     pub fn lease(mut self, lease: Duration) -> WorkerBuilder {
         self.claimant.lease = lease;
         self
     }
 
-    /// Has an async function carry out the steps whose template names this callable, which is the step's own name where the template names none.
+    /// Registers an async function as the handler of a callable. A step whose template names no callable has its own
+    /// name as callable.
     ///
     /// ```no_run
     /// # #[derive(serde::Deserialize)] struct Order { id: u64 }
@@ -92,22 +94,23 @@ impl WorkerBuilder {
         self
     }
 
-    /// Has a handler carry out the steps whose template names this callable.
+    /// Registers a handler for a callable.
     pub fn register(mut self, callable: impl Into<String>, handler: impl Handler) -> WorkerBuilder {
         self.handlers = self.handlers.register(callable, handler);
         self
     }
 
-    /// Has these handlers, in place of those that were given before.
+    /// Sets the handlers, replacing those registered before.
     pub fn handlers(mut self, handlers: Handlers) -> WorkerBuilder {
         self.handlers = handlers;
         self
     }
 
-    /// Starts it. It claims at once.
+    /// Starts the worker. It claims steps at once.
     ///
     /// # Errors
-    /// [`Error::Invalid`] if it has no namespace or no handler, two handlers for one callable, or a lease or concurrency that cannot be meant.
+    /// [`Error::Invalid`] if it has no namespace or no handler, two handlers for one callable, or an invalid lease or
+    /// concurrency.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -116,7 +119,7 @@ impl WorkerBuilder {
         claimant.check()?;
         let registry = handlers.registry()?;
         if !(1..=CONCURRENCY_MAX).contains(&concurrency) {
-            let reason = format!("it is {concurrency}; it must be between 1 and {CONCURRENCY_MAX}");
+            let reason = format!("must be between 1 and {CONCURRENCY_MAX}, got {concurrency}");
             return Err(Error::invalid("concurrency", reason));
         }
         let tally = Arc::new(Tally::default());

@@ -1,27 +1,27 @@
-//! What a worker has done.
+//! Counters of a worker.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a worker has done since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WorkerCounts {
-    /// Steps it was given.
+    /// Claimed steps.
     pub claimed: u64,
-    /// Handlers that are at work.
+    /// Running handlers.
     pub running: u64,
-    /// Steps it has completed,
+    /// Completed steps.
     pub completed: u64,
-    /// attempts that failed,
+    /// Failed attempts.
     pub failed: u64,
-    /// and those that yielded after a checkpoint.
+    /// Attempts that yielded with a checkpoint.
     pub yielded: u64,
-    /// Steps it gave back: because it stopped, or has no handler for them.
+    /// Steps released because the worker stopped or has no handler for them.
     pub given_back: u64,
-    /// Steps that were not its any more before they ended, and those of which nothing could be said while they were.
+    /// Steps whose lease was lost before they ended, or whose report could not be sent before the lease ended.
     pub lost: u64,
 }
 
-/// The same while it grows.
+/// The live counters.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) claimed: AtomicU64,
@@ -48,7 +48,7 @@ impl Tally {
     }
 }
 
-/// One more.
+/// Increments a counter.
 pub(super) fn count(tally: &AtomicU64) {
     tally.fetch_add(1, Ordering::Relaxed);
 }

@@ -1,26 +1,27 @@
-//! Results that say how a task goes on, as handlers make them.
+//! Building the results of decisions and batchable steps in handlers.
 
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::decision::{Branches, Decision, Parts};
-use crate::settle::Failure;
+use crate::complete::Failure;
+use crate::task::decision::{Branches, Decision, Parts};
 
 impl Decision {
-    /// Of a decision: these steps come to be, and no others of those that depend on it. None is a choice, too.
+    /// The result of a decision: creates these of the steps that depend on it. The list may be empty.
     pub fn choose<S: Into<String>>(steps: impl IntoIterator<Item = S>) -> Decision {
         let step_names: Vec<String> = steps.into_iter().map(Into::into).collect();
         let chosen = if step_names.is_empty() { Branches::NoBranches } else { Branches::CreateSteps { step_names } };
         Decision { decision_point_outcome: Some(chosen), ..Decision::default() }
     }
 
-    /// Of a step that is divided: one part for each of these, which is what it finds as its [`input`](crate::Step::input). None is an answer, too.
+    /// The result of a batchable step: creates one part per [`input`](crate::Step::input). The list may be empty.
     ///
     /// # Errors
-    /// If one of them is not JSON.
+    /// If an input cannot be serialized.
     pub fn divide<T: Serialize>(inputs: impl IntoIterator<Item = T>) -> Result<Decision, Failure> {
         let inputs = inputs.into_iter().map(serde_json::to_value).collect::<Result<Vec<Value>, _>>();
-        let cursor_configs = inputs.map_err(|error| Failure::shape(format!("a part's input is not JSON: {error}")))?;
+        let cursor_configs =
+            inputs.map_err(|error| Failure::shape(format!("cannot serialize the input of a part: {error}")))?;
         let parts = if cursor_configs.is_empty() { Parts::NoBatches } else { Parts::CreateBatches { cursor_configs } };
         Ok(Decision { batch_processing_outcome: Some(parts), ..Decision::default() })
     }
@@ -32,9 +33,9 @@ mod tests {
 
     use super::*;
 
-    /// What is made here is what the API describes.
+    /// The results have the format of the API.
     #[test]
-    fn decisions_are_written_as_the_api_has_them() {
+    fn decisions_have_the_format_of_the_api() {
         let written = |decision: Decision| serde_json::to_value(decision).expect("JSON");
         let chosen = json!({"decision_point_outcome": {"type": "create_steps", "step_names": ["a", "b"]}});
         assert_eq!(written(Decision::choose(["a", "b"])), chosen);

@@ -1,16 +1,17 @@
-//! Failures, as handlers make them.
+//! Building failures in handlers.
 //!
-//! In a handler `?` turns any error into a failure that is tried again. What another attempt would only meet again is [`Failure::permanent`].
+//! In a handler `?` turns any error into a failure that is retried. Use [`Failure::permanent`] for errors that a retry
+//! cannot fix.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::exact::Json;
-use crate::settle::Failure;
+use crate::complete::Failure;
+use crate::json::Json;
 
 impl Failure {
-    /// One that another attempt may mend.
+    /// A failure that is retried.
     pub fn new(message: impl Into<String>) -> Failure {
         Failure {
             message: message.into(),
@@ -22,33 +23,33 @@ impl Failure {
         }
     }
 
-    /// One that no other attempt would mend.
+    /// A failure that is not retried.
     pub fn permanent(message: impl Into<String>) -> Failure {
         Failure { retryable: false, ..Failure::new(message) }
     }
 
-    /// The same, of a kind that people can look for.
+    /// Sets the kind of the failure, for people and filters.
     pub fn of_kind(self, kind: impl Into<String>) -> Failure {
         Failure { kind: Some(kind.into()), ..self }
     }
 
-    /// The same, to be tried again after this pause instead of the template's.
+    /// Sets the pause before the next attempt, instead of the template's backoff.
     pub fn after(self, pause: Duration) -> Failure {
         Failure { retry_delay_ms: Some(u32::try_from(pause.as_millis()).unwrap_or(u32::MAX)), ..self }
     }
 
-    /// The same, with whatever helps to understand it. What is not JSON is left out.
+    /// Adds details that help to understand the failure. Ignored if they cannot be serialized.
     pub fn with_context(self, context: impl Serialize) -> Failure {
         Failure { context: Json::from_serialize(&context).ok(), ..self }
     }
 
-    /// Something is not what the handler takes it for: another attempt would meet the same.
+    /// A value does not have the type that the handler expects. A retry would fail the same way.
     pub(super) fn shape(message: String) -> Failure {
         Failure::permanent(message).of_kind("shape")
     }
 }
 
-/// So that `?` works in handlers. That is why a failure is no error itself.
+/// Lets `?` work in handlers. For this reason `Failure` does not implement `std::error::Error`.
 impl<E: std::error::Error + 'static> From<E> for Failure {
     fn from(error: E) -> Failure {
         Failure::new(pg::causes(&error))
@@ -59,7 +60,7 @@ impl<E: std::error::Error + 'static> From<E> for Failure {
 mod tests {
     use super::*;
 
-    /// An error that is passed on with `?` is told with its causes, and tried again.
+    /// An error passed on with `?` keeps its causes and is retried.
     #[test]
     fn an_error_becomes_a_failure() {
         let fails = || -> Result<(), Failure> { Ok("x".parse::<u8>().map(drop)?) };

@@ -1,4 +1,4 @@
-//! The user's code: what carries out a step.
+//! The user's code that runs a step.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -11,67 +11,71 @@ use serde_json::value::RawValue;
 
 use super::step::{Link, Step};
 use crate::claim::ClaimedStep;
-use crate::exact::Json;
-use crate::settle::{Failure, Said};
+use crate::complete::{AttemptResult, Failure};
+use crate::json::Json;
 
-/// What carries out steps. An async function or closure is enough for most: see [`WorkerBuilder::handle`](super::WorkerBuilder::handle).
+/// Runs steps. An async function or closure is enough in most cases: see
+/// [`WorkerBuilder::handle`](super::WorkerBuilder::handle).
 ///
-/// Its future is dropped at its next `await` when the step is not the worker's any more, takes longer than its timeout, or the worker stops. What computes for long or blocks belongs on a thread
-/// of its own (`tokio::task::spawn_blocking`), where it can ask its [`Signal`](super::Signal).
+/// The future is dropped at its next `await` if the lease is lost, the timeout is exceeded or the worker stops. Long
+/// computations and blocking calls belong on a blocking thread (`tokio::task::spawn_blocking`), which can check its
+/// [`Signal`](super::Signal).
 pub trait Handler: Send + Sync + 'static {
-    /// What the task works on, as this handler reads it. A context of another shape fails the step for good.
+    /// The type of the task's context. A context that does not deserialize to it fails the step permanently.
     type Context: DeserializeOwned + Send + 'static;
-    /// What it answers: anything that is JSON, or an [`Handled`].
+    /// The type of the result: anything serializable, or [`Handled`].
     type Output: Answer;
 
-    /// Carries out one attempt of a step.
+    /// Runs one attempt of a step.
     fn handle(&self, step: Step<Self::Context>) -> impl Future<Output = Result<Self::Output, Failure>> + Send;
 }
 
-/// How an attempt of a handler ended that may leave off before it is done.
+/// The result of a handler that may yield before the step is complete.
 #[derive(Debug)]
 pub enum Handled<T> {
-    /// The step is done, with this result.
+    /// The step is complete, with this result.
     Done(T),
-    /// It is not, and goes on from this checkpoint when somebody claims it next. See [`Step::yield_with`].
+    /// The step is released and resumes from this checkpoint. See [`Step::yield_with`].
     Yielded(Box<RawValue>),
 }
 
-/// What a handler may answer: anything that is JSON, which completes the step, or an [`Handled`].
+/// What a handler may return: anything serializable, which completes the step, or [`Handled`].
 pub trait Answer {
-    /// As the engine is told.
+    /// The report to the engine.
     ///
     /// # Errors
-    /// If it is not JSON.
-    fn said(self) -> Result<Said, Failure>;
+    /// If the result cannot be serialized.
+    fn said(self) -> Result<AttemptResult, Failure>;
 }
 
 impl<T: Serialize> Answer for T {
-    fn said(self) -> Result<Said, Failure> {
+    fn said(self) -> Result<AttemptResult, Failure> {
         let result = Json::from_serialize(&self);
-        result.map(Said::Complete).map_err(|error| Failure::shape(format!("the result is not JSON: {error}")))
+        result
+            .map(AttemptResult::Complete)
+            .map_err(|error| Failure::shape(format!("cannot serialize the result: {error}")))
     }
 }
 
 impl<T: Serialize> Answer for Handled<T> {
-    fn said(self) -> Result<Said, Failure> {
+    fn said(self) -> Result<AttemptResult, Failure> {
         match self {
             Handled::Done(result) => result.said(),
-            Handled::Yielded(checkpoint) => Ok(Said::Yielded(checkpoint)),
+            Handled::Yielded(checkpoint) => Ok(AttemptResult::Yielded(checkpoint)),
         }
     }
 }
 
-/// A handler at work.
-pub(super) type Work = Pin<Box<dyn Future<Output = Result<Said, Failure>> + Send>>;
+/// A running handler.
+pub(super) type Work = Pin<Box<dyn Future<Output = Result<AttemptResult, Failure>> + Send>>;
 
-/// A handler whose types are forgotten.
-pub(super) trait Carry: Send + Sync {
-    fn carry(self: Arc<Self>, claimed: ClaimedStep, link: Link) -> Work;
+/// A handler without its types.
+pub(super) trait RunHandler: Send + Sync {
+    fn run(self: Arc<Self>, claimed: ClaimedStep, link: Link) -> Work;
 }
 
-impl<H: Handler> Carry for H {
-    fn carry(self: Arc<Self>, claimed: ClaimedStep, link: Link) -> Work {
+impl<H: Handler> RunHandler for H {
+    fn run(self: Arc<Self>, claimed: ClaimedStep, link: Link) -> Work {
         Box::pin(async move { self.handle(Step::read(claimed, link)?).await?.said() })
     }
 }

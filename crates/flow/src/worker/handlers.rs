@@ -1,29 +1,30 @@
-//! Which handler carries out what.
+//! The registry of handlers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
-use super::handler::{Answer, Carry, Function, Handler};
+use super::handler::{Answer, Function, Handler, RunHandler};
 use super::step::Step;
+use crate::complete::Failure;
 use crate::error::{Error, Result};
-use crate::settle::Failure;
 
-/// Handlers by the callables that templates name. Cheap to clone: several workers can have the same.
+/// Handlers by callable. Cheap to clone: several workers can share them.
 #[derive(Clone, Default)]
 pub struct Handlers {
-    registry: HashMap<String, Arc<dyn Carry>>,
-    twice: Option<String>,
+    registry: HashMap<String, Arc<dyn RunHandler>>,
+    duplicate: Option<String>,
 }
 
 impl Handlers {
-    /// None yet.
+    /// An empty registry.
     pub fn new() -> Handlers {
         Handlers::default()
     }
 
-    /// Has an async function carry out the steps whose template names this callable: see [`WorkerBuilder::handle`](super::WorkerBuilder::handle).
+    /// Registers an async function as the handler of a callable: see
+    /// [`WorkerBuilder::handle`](super::WorkerBuilder::handle).
     #[must_use]
     pub fn handle<F, C, W, O>(self, callable: impl Into<String>, function: F) -> Handlers
     where
@@ -35,26 +36,26 @@ impl Handlers {
         self.register(callable, Function::new(function))
     }
 
-    /// Has a handler carry out the steps whose template names this callable.
+    /// Registers a handler for a callable.
     #[must_use]
     pub fn register(mut self, callable: impl Into<String>, handler: impl Handler) -> Handlers {
         let callable = callable.into();
         if self.registry.insert(callable.clone(), Arc::new(handler)).is_some() {
-            self.twice.get_or_insert(callable);
+            self.duplicate.get_or_insert(callable);
         }
         self
     }
 
-    /// By callable.
+    /// The handlers by callable.
     ///
     /// # Errors
     /// [`Error::Invalid`] if there is none, or two for one callable.
-    pub(super) fn registry(self) -> Result<HashMap<String, Arc<dyn Carry>>> {
+    pub(super) fn registry(self) -> Result<HashMap<String, Arc<dyn RunHandler>>> {
         if self.registry.is_empty() {
-            return Err(Error::invalid("handlers", "there is none"));
+            return Err(Error::invalid("handlers", "at least one handler is required"));
         }
-        match self.twice {
-            Some(callable) => Err(Error::invalid("handlers", format!("there are two for {callable:?}"))),
+        match self.duplicate {
+            Some(callable) => Err(Error::invalid("handlers", format!("duplicate handler for callable {callable:?}"))),
             None => Ok(self.registry),
         }
     }

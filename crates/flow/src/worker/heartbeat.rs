@@ -1,48 +1,48 @@
-//! How a worker says that it is still at its steps, all of them together.
+//! The heartbeats of a worker, which extend the leases of all its steps together.
 
 use std::pin::Pin;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::claim::renew::Renewal;
+use crate::claim::token::Token;
+use crate::complete::Refused;
 use crate::error::Result;
 use crate::flow::Flow;
-use crate::renew::Alive;
-use crate::settle::Refused;
-use crate::token::Token;
 
-/// How often within one lease: two may fail before it ends.
+/// Heartbeats per lease: two may fail before the lease ends.
 const PER_LEASE: u32 = 3;
-/// After a failure it is said again this soon.
+/// The pause before a failed heartbeat is repeated.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What was answered.
-pub(super) struct Heard {
-    /// When it was said: leases last from then at least.
+/// The response to a heartbeat.
+pub(super) struct HeartbeatResult {
+    /// When it was sent: the leases last at least from then.
     pub(super) since: Instant,
     pub(super) answers: Result<Vec<(Token, Result<(), Refused>)>>,
 }
 
-/// When it is to be said next, and what is under way.
+/// When the next heartbeat is due, and the one in flight.
 pub(super) struct Heartbeat {
     lease: Duration,
     next: Instant,
-    under_way: Option<Pin<Box<dyn Future<Output = Heard> + Send>>>,
+    in_flight: Option<Pin<Box<dyn Future<Output = HeartbeatResult> + Send>>>,
 }
 
 impl Heartbeat {
     pub(super) fn new(lease: Duration, now: Instant) -> Heartbeat {
-        Heartbeat { lease, next: now + lease / PER_LEASE, under_way: None }
+        Heartbeat { lease, next: now + lease / PER_LEASE, in_flight: None }
     }
 
-    /// When to come back here.
+    /// When the next heartbeat is due. `None` while one is in flight.
     pub(super) fn next(&self) -> Option<Instant> {
-        self.under_way.is_none().then_some(self.next)
+        self.in_flight.is_none().then_some(self.next)
     }
 
-    /// Says it, if it is time.
+    /// Sends a heartbeat if it is due.
     pub(super) fn begin(&mut self, flow: &Flow, now: Instant, steps: impl ExactSizeIterator<Item = Token>) {
-        if self.under_way.is_some() || now < self.next {
+        if self.in_flight.is_some() || now < self.next {
             return;
         }
         self.next = now + self.lease / PER_LEASE;
@@ -50,23 +50,23 @@ impl Heartbeat {
             return;
         }
         let (flow, lease, tokens) = (flow.clone(), self.lease, steps.collect::<Vec<Token>>());
-        self.under_way = Some(Box::pin(async move {
-            let alive = tokens.iter().map(|token| Alive { token: *token, lease, checkpoint: None });
+        self.in_flight = Some(Box::pin(async move {
+            let alive = tokens.iter().map(|token| Renewal { token: *token, lease, checkpoint: None });
             let answers = flow.heartbeat(alive.collect()).await;
-            Heard { since: now, answers: answers.map(|answers| tokens.into_iter().zip(answers).collect()) }
+            HeartbeatResult { since: now, answers: answers.map(|answers| tokens.into_iter().zip(answers).collect()) }
         }));
     }
 
-    /// What is answered to what is under way; never, if nothing is.
-    pub(super) async fn heard(&mut self) -> Heard {
-        let heard = match &mut self.under_way {
-            Some(said) => said.await,
+    /// Waits for the response to the heartbeat in flight; forever if there is none.
+    pub(super) async fn result(&mut self) -> HeartbeatResult {
+        let result = match &mut self.in_flight {
+            Some(sent) => sent.await,
             None => std::future::pending().await,
         };
-        self.under_way = None;
-        if heard.answers.is_err() {
+        self.in_flight = None;
+        if result.answers.is_err() {
             self.next = self.next.min(Instant::now() + AGAIN.min(self.lease / PER_LEASE));
         }
-        heard
+        result
     }
 }

@@ -1,16 +1,20 @@
-//! Workers in Rust: handlers with typed input and output, and what runs them.
+//! The Rust worker SDK: handlers with typed input and output, and the worker that runs them.
 //!
-//! A [`Worker`] claims steps for as many handlers as may run at a time, says every third of a lease that it is still at them, and tells the engine how each ended. A handler that
-//! panics, takes too long or loses its step hurts no other. Everything is one task that owns what it knows (`run.rs`), and one task for each handler at work: there is no lock, and
-//! nothing is polled.
+//! A [`Worker`] claims as many steps as it has free handler slots, sends a heartbeat every third of a lease, and
+//! reports how each attempt ended. A handler that panics, times out or loses its step does not affect the others. One
+//! tokio task owns all state (`run.rs`), and each running handler is a task of its own: there is no lock, and nothing
+//! is polled.
 //!
-//! **Which steps it claims.** Those of its namespaces; of certain names only, if it is told which. The template says which *callable* carries out a step, and a worker finds the
-//! handler by that. A step whose callable it does not have is given back, uncharged, and the worker leaves steps of that name alone for a while, which the log tells. So several
-//! programs can share a namespace, each with handlers of its own; those that name their steps never meet others'.
+//! **Which steps are claimed.** All steps of the worker's namespaces, or only those with the given names. The template
+//! names the *callable* of a step, and the worker looks up the handler by it. A step without a matching handler is
+//! *unhandled*: it is released without counting an attempt, a warning is logged, and the worker does not claim steps
+//! with that name for a while. So several programs can share a namespace, each with its own handlers. Workers that list
+//! their step names never claim unhandled steps.
 //!
-//! **What is promised.** A step's word counts once, and only while the step is this worker's: the database compares the fence. A handler may run more than once all the same, because a
-//! worker may die after it and before its word: effects outside the database must bear that. Somebody has to [`orchestrate`](crate::Flow::orchestrate), in this process or another: a
-//! worker that dies with the last attempt of a step leaves that to the engine.
+//! **Guarantees.** A report is applied once, and only while the worker holds the lease: the database checks a fencing
+//! token. A handler may still run more than once, because a worker may die after the handler and before the report.
+//! Effects outside the database must be idempotent. [`Flow::orchestrate`](crate::Flow::orchestrate) must run in this
+//! process or another one: it ends a step whose worker died during the last attempt.
 
 mod build;
 mod counts;
@@ -21,7 +25,7 @@ mod handlers;
 mod heartbeat;
 mod run;
 mod step;
-mod stranger;
+mod unhandled;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,34 +41,37 @@ pub use step::{Signal, Step};
 
 use counts::Tally;
 
-/// A worker that runs. Made by [`Flow::worker`](crate::Flow::worker). Dropped, it ends what its handlers do and gives their steps back, as far as that can be said before the process ends.
+/// A running worker, started by [`Flow::worker`](crate::Flow::worker). Dropping it aborts its handlers and releases
+/// their steps, as far as the process lives long enough to send that.
 #[derive(Debug)]
 pub struct Worker {
     tally: Arc<Tally>,
-    /// Ends it: says for how long handlers may go on.
+    /// Stops the worker; the value is the grace period of its handlers.
     end: oneshot::Sender<Duration>,
     ended: JoinHandle<()>,
 }
 
 impl Worker {
-    /// What it has done so far.
+    /// What the worker has done so far.
     pub fn counts(&self) -> WorkerCounts {
         self.tally.snapshot()
     }
 
-    /// Whether it has not ended.
+    /// Whether the worker is running.
     pub(crate) fn is_running(&self) -> bool {
         !self.ended.is_finished()
     }
 
-    /// Stops: claims nothing more, lets handlers go on for so long, gives back uncharged what is not done by then, and answers what it has done when everything is said.
+    /// Stops the worker: it claims no more steps, gives handlers a grace period, and then aborts them and releases
+    /// their steps without counting an attempt. Returns when all reports are sent.
     ///
-    /// Handlers hear of it by [`Signal::stopping`]: one that saves checkpoints can yield. What they answer counts as ever.
+    /// Handlers are notified by [`Signal::stopping`]: one that saves checkpoints can yield. Results within the grace
+    /// period are applied as usual.
     ///
     /// # Cancel safety
-    /// Dropping the future changes nothing: the worker goes on stopping.
+    /// Dropping the future changes nothing: the worker continues to stop.
     pub async fn stop(self, grace: Duration) -> WorkerCounts {
-        // Whoever does not listen has ended.
+        // Fails only if the worker has ended already.
         let _ = self.end.send(grace);
         let _ = self.ended.await;
         self.tally.snapshot()

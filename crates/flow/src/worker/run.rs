@@ -1,7 +1,8 @@
-//! The one task of a worker: what it claims, begins, hears and says.
+//! The main task of a worker: claims steps, runs handlers, and sends reports and heartbeats.
 //!
-//! It owns everything and shares nothing, so there is no lock. It waits for many things at once: for one claim, which asks for as many steps as there is room for; for the handlers; for
-//! the words that are on their way, which go out side by side so that flights group them; for one heartbeat.
+//! It owns all state, so there is no lock. It waits for several events at once: for one claim, which asks for as many
+//! steps as there are free slots; for handlers; for reports in flight, which are sent concurrently so that write
+//! batches combine them; and for one heartbeat.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -16,74 +17,75 @@ use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::counts::{Tally, count};
-use super::handler::Carry;
-use super::heartbeat::{Heard, Heartbeat};
+use super::handler::RunHandler;
+use super::heartbeat::{Heartbeat, HeartbeatResult};
 use super::step::{Link, Over, Signal};
-use super::stranger::Strangers;
-use crate::claim::{Claimant, ClaimedStep, WANT_MAX};
+use super::unhandled::UnhandledSteps;
+use crate::claim::token::Token;
+use crate::claim::{ClaimRequest, ClaimedStep, WANT_MAX};
+use crate::complete::{AttemptResult, Failure, Refused, ReportedStep, StepReport};
 use crate::error::{Error, Result};
 use crate::flow::Flow;
-use crate::settle::{Ended, Failure, Refused, Said, Settled};
-use crate::token::Token;
 
-/// How long one claim waits; it is only begun again.
+/// How long one claim waits before it is repeated.
 const WAIT: Duration = Duration::from_secs(86_400);
-/// The pause after a failure of the database, which the log tells.
+/// The pause after a database error.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Words that may be on their way before more is claimed, if the handlers at a time are fewer.
-const WORDS: usize = 64;
-/// How long handlers that were told to end may take to do so before their steps are given back all the same.
+/// Reports that may be in flight before claiming pauses, if the concurrency is lower.
+const REPORTS: usize = 64;
+/// How long aborted handlers may take to end before their steps are released anyway.
 const ENDING: Duration = Duration::from_secs(1);
-/// How long before the step's timeout a handler is ended, so that this can be said while the step is still its worker's: a tenth of it, and no more than this.
+/// How long before the step's timeout its handler is aborted, so that the failure can be reported while the lease is
+/// held: a tenth of the timeout, at most this.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// A step that is this worker's.
-struct Open {
+/// A step that this worker holds.
+struct HeldStep {
     name: String,
-    /// Until when it is, as far as it is known here.
+    /// When its lease ends, as far as the worker knows.
     until: Instant,
-    /// What ends its handler; `None` when that has ended and its word is on the way.
+    /// Aborts its handler; `None` when the handler has ended and its report is in flight.
     handler: Option<AbortHandle>,
 }
 
-/// A word that was sent, and what came of it.
-type Word = Pin<Box<dyn Future<Output = (Ended, Result<Result<Settled, Refused>>)> + Send>>;
+/// A report in flight, and its response.
+type Report = Pin<Box<dyn Future<Output = (StepReport, Result<Result<ReportedStep, Refused>>)> + Send>>;
 type Claiming = Pin<Box<dyn Future<Output = Result<Vec<ClaimedStep>>> + Send>>;
 
-/// How far a worker is in stopping.
+/// The stages of stopping.
 enum Stage {
     Working,
-    /// Handlers may go on until then.
+    /// Handlers may continue until then.
     Stopping(Instant),
-    /// They were told to end, and may take until then.
+    /// Handlers were aborted, and may take until then to end.
     Ending(Instant),
-    /// Only words are waited for.
+    /// Only reports in flight are awaited.
     Leaving,
 }
 
 pub(super) struct Run {
     flow: Flow,
-    claimant: Claimant,
-    registry: HashMap<String, Arc<dyn Carry>>,
+    claimant: ClaimRequest,
+    registry: HashMap<String, Arc<dyn RunHandler>>,
     concurrency: usize,
     tally: Arc<Tally>,
     stage: Stage,
     stopping: watch::Sender<bool>,
     claim: Option<Claiming>,
-    handlers: JoinSet<Result<Said, Failure>>,
-    /// Whose each of them is.
+    handlers: JoinSet<Result<AttemptResult, Failure>>,
+    /// The token of each handler task.
     tasks: HashMap<Id, Token>,
-    open: HashMap<Token, Open>,
-    words: FuturesUnordered<Word>,
+    open: HashMap<Token, HeldStep>,
+    reports: FuturesUnordered<Report>,
     heartbeat: Heartbeat,
-    strangers: Strangers,
+    unhandled: UnhandledSteps,
 }
 
 impl Run {
     pub(super) fn new(
         flow: Flow,
-        claimant: Claimant,
-        registry: HashMap<String, Arc<dyn Carry>>,
+        claimant: ClaimRequest,
+        registry: HashMap<String, Arc<dyn RunHandler>>,
         concurrency: usize,
         tally: Arc<Tally>,
     ) -> Run {
@@ -100,16 +102,16 @@ impl Run {
             handlers: JoinSet::new(),
             tasks: HashMap::new(),
             open: HashMap::new(),
-            words: FuturesUnordered::new(),
-            strangers: Strangers::default(),
+            reports: FuturesUnordered::new(),
+            unhandled: UnhandledSteps::default(),
         }
     }
 
-    /// Works until it is told to end, or nobody is left to tell it, and everything is said.
+    /// Runs until it is stopped or its handle is dropped, and all reports are sent.
     pub(super) async fn until(mut self, mut end: oneshot::Receiver<Duration>) {
         loop {
             let now = Instant::now();
-            self.look_at_the_clock(now);
+            self.advance_stage(now);
             if !matches!(self.stage, Stage::Working) && self.open.is_empty() {
                 return;
             }
@@ -119,15 +121,15 @@ impl Run {
             tokio::select! {
                 grace = &mut end, if matches!(self.stage, Stage::Working) => self.stop(grace.unwrap_or_default()),
                 Some(ended) = self.handlers.join_next_with_id() => self.handlers_ended(ended),
-                Some((ended, answer)) = self.words.next() => self.answered(ended, answer),
-                claimed = some(&mut self.claim) => self.claimed(claimed),
-                heard = self.heartbeat.heard() => self.heard(heard),
+                Some((ended, answer)) = self.reports.next() => self.reported(ended, answer),
+                claimed = next_claim(&mut self.claim) => self.claimed(claimed),
+                result = self.heartbeat.result() => self.heartbeat_ended(result),
                 () = sleep_until(alarm) => {}
             }
         }
     }
 
-    /// When something is to be done by the clock.
+    /// When the next timed action is due.
     fn alarm(&self, now: Instant) -> Instant {
         let stage = match self.stage {
             Stage::Stopping(until) | Stage::Ending(until) => Some(until),
@@ -137,17 +139,17 @@ impl Run {
         alarms.into_iter().flatten().min().unwrap_or(now + WAIT)
     }
 
-    /// Asks for as many steps as there is room for; one claim at a time.
+    /// Claims as many steps as there are free slots; one claim at a time.
     fn begin_claim(&mut self, now: Instant) {
-        let words = self.concurrency.max(WORDS).saturating_sub(self.words.len());
-        let want = self.concurrency.saturating_sub(self.handlers.len()).min(words).min(WANT_MAX);
+        let reports = self.concurrency.max(REPORTS).saturating_sub(self.reports.len());
+        let want = self.concurrency.saturating_sub(self.handlers.len()).min(reports).min(WANT_MAX);
         if want == 0 || self.claim.is_some() || !matches!(self.stage, Stage::Working) {
             return;
         }
-        let (flow, claimant, left_out) = (self.flow.clone(), self.claimant.clone(), self.strangers.left_out(now));
-        // Those that are left out come back.
-        let until = self.strangers.next(now).unwrap_or(now + WAIT);
-        self.claim = Some(Box::pin(async move { flow.claim_but(&claimant, left_out, want, Some(until)).await }));
+        let (flow, claimant, skipped) = (self.flow.clone(), self.claimant.clone(), self.unhandled.skipped(now));
+        // Skipped names are claimed again after their pause.
+        let until = self.unhandled.next(now).unwrap_or(now + WAIT);
+        self.claim = Some(Box::pin(async move { flow.claim_except(&claimant, skipped, want, Some(until)).await }));
     }
 
     fn claimed(&mut self, claimed: Result<Vec<ClaimedStep>>) {
@@ -156,7 +158,7 @@ impl Run {
             Ok(steps) => steps.into_iter().for_each(|step| self.begin(step)),
             Err(Error::Wake(wake::Error::Closed { .. })) => self.claim = Some(Box::pin(std::future::pending())),
             Err(error) => {
-                tracing::warn!(worker = self.claimant.name, error = pg::causes(&error), "steps could not be claimed");
+                tracing::warn!(worker = self.claimant.name, error = pg::causes(&error), "claiming steps failed");
                 self.claim = Some(Box::pin(async {
                     sleep(PAUSE).await;
                     Ok(Vec::new())
@@ -165,14 +167,14 @@ impl Run {
         }
     }
 
-    /// Begins with a step, or gives it back if nobody here can do it.
+    /// Starts the handler of a step, or releases the step if there is none.
     fn begin(&mut self, step: ClaimedStep) {
         count(&self.tally.claimed);
         let now = Instant::now();
         let token = step.token;
-        let mut open = Open { name: step.name.clone(), until: now + step.lease, handler: None };
+        let mut open = HeldStep { name: step.name.clone(), until: now + step.lease, handler: None };
         let Some(handler) = self.registry.get(&step.callable) else {
-            if let Some(pause) = self.strangers.met(&step.definition, now) {
+            if let Some(pause) = self.unhandled.claimed(&step.definition, now) {
                 let ClaimedStep { namespace, definition, callable, .. } = &step;
                 tracing::warn!(
                     worker = self.claimant.name,
@@ -180,22 +182,21 @@ impl Run {
                     step = definition,
                     callable,
                     ?pause,
-                    "no handler is registered for this callable: the step is given back, and steps of its name are left alone for a while",
+                    "unhandled step: no handler is registered for its callable; released, and steps with this name are skipped for a while",
                 );
             }
             self.open.insert(token, open);
-            return self.say(token, Said::GivenBack);
+            return self.report(token, AttemptResult::GivenBack);
         };
         let over = Arc::new(AtomicBool::new(false));
         let signal = Signal { over: over.clone(), stopping: self.stopping.subscribe() };
         let limit = step.timeout.map(|timeout| timeout - MARGIN.min(timeout / 10));
-        let work = handler.clone().carry(step, Link { flow: self.flow.clone(), lease: self.claimant.lease, signal });
+        let work = handler.clone().run(step, Link { flow: self.flow.clone(), lease: self.claimant.lease, signal });
         let task = self.handlers.spawn(async move {
             let _over = Over(over);
             let Some(limit) = limit else { return work.await };
             timeout(limit, work).await.unwrap_or_else(|_| {
-                let message =
-                    format!("the handler took longer than {limit:?}, which is as long as the template allows");
+                let message = format!("handler timed out after {limit:?}");
                 Err(Failure::new(message).of_kind("timeout"))
             })
         });
@@ -205,8 +206,8 @@ impl Run {
         self.tally.running.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A handler has ended; so may others have, whose room is claimed for together.
-    fn handlers_ended(&mut self, first: std::result::Result<(Id, Result<Said, Failure>), JoinError>) {
+    /// A handler has ended. Others may have ended, too: their slots are filled by one claim.
+    fn handlers_ended(&mut self, first: std::result::Result<(Id, Result<AttemptResult, Failure>), JoinError>) {
         let mut next = Some(first);
         while let Some(ended) = next {
             self.handler_ended(ended);
@@ -214,88 +215,91 @@ impl Run {
         }
     }
 
-    fn handler_ended(&mut self, ended: std::result::Result<(Id, Result<Said, Failure>), JoinError>) {
+    fn handler_ended(&mut self, ended: std::result::Result<(Id, Result<AttemptResult, Failure>), JoinError>) {
         self.tally.running.fetch_sub(1, Ordering::Relaxed);
         let (id, said) = match ended {
             Ok((id, Ok(said))) => (id, said),
-            Ok((id, Err(failure))) => (id, Said::Failed(failure)),
-            Err(error) if error.is_panic() => (error.id(), Said::Failed(panicked(error))),
-            Err(error) => (error.id(), Said::GivenBack),
+            Ok((id, Err(failure))) => (id, AttemptResult::Failed(failure)),
+            Err(error) if error.is_panic() => (error.id(), AttemptResult::Failed(panicked(error))),
+            Err(error) => (error.id(), AttemptResult::GivenBack),
         };
         let Some(token) = self.tasks.remove(&id) else { return };
-        // What was lost, or given back before its handler had ended, has had its word.
+        // The step was lost or released before its handler ended: nothing to report.
         let Some(open) = self.open.get_mut(&token) else { return };
         if open.handler.take().is_none() {
             return;
         }
-        if let Said::Failed(failure) = &said {
+        if let AttemptResult::Failed(failure) = &said {
             let Failure { message, retryable, .. } = failure;
-            tracing::warn!(worker = self.claimant.name, task = %token.task, step = open.name, retryable, message, "an attempt failed");
+            tracing::warn!(worker = self.claimant.name, task = %token.task, step = open.name, retryable, message, "attempt failed");
         }
-        self.say(token, said);
+        self.report(token, said);
     }
 
-    fn say(&self, token: Token, said: Said) {
-        self.send(Ended { token, said }, Duration::ZERO);
+    fn report(&self, token: Token, said: AttemptResult) {
+        self.send(StepReport { token, result: said }, Duration::ZERO);
     }
 
-    fn send(&self, ended: Ended, pause: Duration) {
+    fn send(&self, ended: StepReport, pause: Duration) {
         let flow = self.flow.clone();
-        self.words.push(Box::pin(async move {
+        self.reports.push(Box::pin(async move {
             if !pause.is_zero() {
                 sleep(pause).await;
             }
-            let answer = flow.settle_one(&ended).await;
+            let answer = flow.report_one(&ended).await;
             (ended, answer)
         }));
     }
 
-    /// What the engine answered to a word.
-    fn answered(&mut self, ended: Ended, answer: Result<Result<Settled, Refused>>) {
-        let Ended { token, said } = &ended;
+    /// Handles the response to a report.
+    fn reported(&mut self, ended: StepReport, answer: Result<Result<ReportedStep, Refused>>) {
+        let StepReport { token, result } = &ended;
         let Some(open) = self.open.get(token) else { return };
         let (worker, task, step) = (&self.claimant.name, token.task, &open.name);
         match answer {
-            Ok(Ok(_)) => count(match said {
-                Said::Complete(_) => &self.tally.completed,
-                Said::Failed(_) => &self.tally.failed,
-                Said::Yielded(_) => &self.tally.yielded,
-                Said::GivenBack => &self.tally.given_back,
+            Ok(Ok(_)) => count(match result {
+                AttemptResult::Complete(_) => &self.tally.completed,
+                AttemptResult::Failed(_) => &self.tally.failed,
+                AttemptResult::Yielded(_) => &self.tally.yielded,
+                AttemptResult::GivenBack => &self.tally.given_back,
             }),
             Ok(Err(Refused::Lost)) => {
-                tracing::warn!(worker, %task, step, "the step was not this worker's any more when it ended");
+                tracing::warn!(worker, %task, step, "lease lost before the step ended");
                 count(&self.tally.lost);
             }
             Ok(Err(refused @ Refused::Invalid { .. })) => {
-                tracing::warn!(worker, %task, step, error = pg::causes(&refused), "what a handler answered is refused");
-                if matches!(said, Said::Complete(_)) {
-                    let failure = Failure::permanent(format!("what the handler answered is refused: {refused}"));
-                    return self.say(*token, Said::Failed(failure.of_kind("refused")));
+                tracing::warn!(worker, %task, step, error = pg::causes(&refused), "result of a handler rejected");
+                if matches!(result, AttemptResult::Complete(_)) {
+                    let failure = Failure::permanent(format!("result rejected: {refused}"));
+                    return self.report(*token, AttemptResult::Failed(failure.of_kind("refused")));
                 }
                 count(&self.tally.lost);
             }
             Err(error) if error.is_transient() && Instant::now() < open.until => {
-                tracing::warn!(worker, %task, step, error = pg::causes(&error), "how a step ended could not be said for now");
+                tracing::warn!(worker, %task, step, error = pg::causes(&error), "reporting the end of a step failed; retrying");
                 return self.send(ended, PAUSE);
             }
-            Err(error) if matches!(said, Said::Complete(_) | Said::Yielded(_)) && !error.is_transient() => {
-                tracing::warn!(worker, %task, step, error = pg::causes(&error), "what a handler answered is refused");
-                let failure = Failure::permanent(format!("what the handler answered is refused: {error}"));
-                return self.say(*token, Said::Failed(failure.of_kind("refused")));
+            Err(error)
+                if matches!(result, AttemptResult::Complete(_) | AttemptResult::Yielded(_)) && !error.is_transient() =>
+            {
+                tracing::warn!(worker, %task, step, error = pg::causes(&error), "result of a handler rejected");
+                let failure = Failure::permanent(format!("result rejected: {error}"));
+                return self.report(*token, AttemptResult::Failed(failure.of_kind("refused")));
             }
             Err(error) => {
-                tracing::warn!(worker, %task, step, error = pg::causes(&error), "how a step ended could not be said");
+                tracing::warn!(worker, %task, step, error = pg::causes(&error), "reporting the end of a step failed");
                 count(&self.tally.lost);
             }
         }
         self.open.remove(&ended.token);
     }
 
-    /// Which steps are still this worker's. Those whose word is on the way are left to its answer: the word may have come first.
-    fn heard(&mut self, Heard { since, answers }: Heard) {
+    /// Extends the leases of held steps and aborts the handlers of lost ones. Steps with a report in flight are left to
+    /// its response: the report may have been applied first.
+    fn heartbeat_ended(&mut self, HeartbeatResult { since, answers }: HeartbeatResult) {
         let worker = &self.claimant.name;
         let answers = answers.unwrap_or_else(|error| {
-            tracing::warn!(worker, error = pg::causes(&error), "leases could not be made to last for now");
+            tracing::warn!(worker, error = pg::causes(&error), "heartbeat failed; retrying");
             Vec::new()
         });
         for (token, answer) in answers {
@@ -304,7 +308,7 @@ impl Run {
                 (Ok(()), _) => open.until = since + self.claimant.lease,
                 (Err(_), None) => {}
                 (Err(_), Some(handler)) => {
-                    tracing::warn!(worker, task = %token.task, step = open.name, "the step is not this worker's any more: its handler is ended");
+                    tracing::warn!(worker, task = %token.task, step = open.name, "lease lost: aborting the handler");
                     handler.abort();
                     count(&self.tally.lost);
                     self.open.remove(&token);
@@ -314,13 +318,13 @@ impl Run {
     }
 
     fn stop(&mut self, grace: Duration) {
-        // What was being claimed is given back.
+        // Dropping the claim releases its steps.
         self.claim = None;
         self.stopping.send_replace(true);
         self.stage = Stage::Stopping(Instant::now() + grace.min(WAIT));
     }
 
-    fn look_at_the_clock(&mut self, now: Instant) {
+    fn advance_stage(&mut self, now: Instant) {
         match self.stage {
             Stage::Stopping(until) if now >= until => {
                 self.handlers.abort_all();
@@ -329,7 +333,7 @@ impl Run {
             Stage::Ending(until) if now >= until => {
                 let stuck = self.open.iter_mut().filter_map(|(token, open)| open.handler.take().map(|_| *token));
                 let stuck: Vec<Token> = stuck.collect();
-                stuck.into_iter().for_each(|token| self.say(token, Said::GivenBack));
+                stuck.into_iter().for_each(|token| self.report(token, AttemptResult::GivenBack));
                 self.stage = Stage::Leaving;
             }
             _ => {}
@@ -337,8 +341,8 @@ impl Run {
     }
 }
 
-/// What there is of it; never, if there is nothing.
-async fn some<T>(claim: &mut Option<Pin<Box<dyn Future<Output = T> + Send>>>) -> T {
+/// Waits for the claim; forever if there is none.
+async fn next_claim<T>(claim: &mut Option<Pin<Box<dyn Future<Output = T> + Send>>>) -> T {
     match claim {
         Some(claim) => claim.await,
         None => std::future::pending().await,
@@ -346,7 +350,7 @@ async fn some<T>(claim: &mut Option<Pin<Box<dyn Future<Output = T> + Send>>>) ->
 }
 
 fn panicked(error: JoinError) -> Failure {
-    let said = error.into_panic();
-    let text = said.downcast_ref::<&str>().copied().or_else(|| said.downcast_ref::<String>().map(String::as_str));
-    Failure::new(format!("the handler panicked: {}", text.unwrap_or("without a word"))).of_kind("panic")
+    let payload = error.into_panic();
+    let text = payload.downcast_ref::<&str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    Failure::new(format!("handler panicked: {}", text.unwrap_or("no message"))).of_kind("panic")
 }

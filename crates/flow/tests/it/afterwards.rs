@@ -1,6 +1,6 @@
 //! What is left when steps and tasks end: the list of what has to be looked into, and what steps tell.
 
-use flow::{Claimant, EventFilter, EventPage, Failure, InvestigationFilter, Resolution, Said, Submission};
+use flow::{AttemptResult, ClaimRequest, EventFilter, EventPage, Failure, InvestigationFilter, Resolution, Submission};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -63,7 +63,7 @@ async fn a_task_that_takes_too_long_ends() {
     let _orchestrator = flow.orchestrate();
     pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "error").await;
     assert_eq!(reasons(&flow, task).await, ["max_duration"]);
-    assert_eq!(flow.say(&step, flow::Said::Complete(json!(1).into())).await, Err(flow::Refused::Lost));
+    assert_eq!(flow.say(&step, flow::AttemptResult::Complete(json!(1).into())).await, Err(flow::Refused::Lost));
     assert_eq!(flow.states(task).await.into_values().collect::<Vec<_>>(), ["cancelled", "cancelled"]);
     assert_eq!(flow.attempts(task).await, [(1, "taken_away".to_owned())]);
     let who = || flow::Who { name: "ada".to_owned(), reason: None };
@@ -110,7 +110,7 @@ async fn investigations_are_bounded_in_bytes() {
     for bytes in [1, 9 << 20, 9 << 20] {
         tasks.push(flow.task().await);
         let error = Failure { context: Some(json!("x".repeat(bytes)).into()), ..failure(false) };
-        flow.say(&flow.next().await, Said::Failed(error)).await.expect("it counts");
+        flow.say(&flow.next().await, AttemptResult::Failed(error)).await.expect("it counts");
     }
     tasks.reverse();
     for reason in [None, Some("not_retryable".to_owned())] {
@@ -131,7 +131,7 @@ async fn steps_tell_when_they_end() {
     let flow = Fixture::with(&format!("[{{name: a, {told}}}, {{name: b, {told}}}]")).await;
     let task = Submission { correlation_id: Some("order 7".to_owned()), ..submission("t", json!({})) };
     flow.submit(task).await.expect("a task");
-    let of = |name: &str| Claimant { steps: Some(vec![name.to_owned()]), ..worker() };
+    let of = |name: &str| ClaimRequest { steps: Some(vec![name.to_owned()]), ..worker() };
     let a = flow.claim(&of("a"), 1, None).await.expect("a claim").remove(0);
     let b = flow.claim(&of("b"), 1, None).await.expect("a claim").remove(0);
     flow.complete(&a, json!({"id": 7})).await;

@@ -1,6 +1,6 @@
 //! Batches: parts that run beside each other, and what waits for all of them.
 
-use flow::{Said, StepState, TaskState};
+use flow::{AttemptResult, StepState, TaskState};
 use serde_json::{Value, json};
 
 use crate::fixture::{Fixture, failure, read};
@@ -62,7 +62,7 @@ async fn a_batch_without_its_outcome_is_refused() {
     let step = flow.next().await;
     let misspelt = json!({"batch_processing_outcom": {"type": "create_batches", "cursor_configs": [1]}});
     for wrong in [misspelt, json!({"batch_processing_outcome": null}), json!({}), json!(null)] {
-        let refused = flow.say(&step, Said::Complete(wrong.clone().into())).await;
+        let refused = flow.say(&step, AttemptResult::Complete(wrong.clone().into())).await;
         assert!(matches!(refused, Err(flow::Refused::Invalid { what: "result", .. })), "{wrong}: {refused:?}");
         assert_eq!(flow.states(task).await[&step.name], "in_progress", "{wrong}");
     }
@@ -78,7 +78,7 @@ async fn a_part_that_fails_means_what_the_template_says() {
         flow.complete(&flow.next().await, parts(&[json!(1), json!(2)])).await;
         let mut workers = flow.now(9).await;
         workers.sort_by(|one, other| one.name.cmp(&other.name));
-        let settled = flow.say(&workers[0], Said::Failed(failure(false))).await.expect("it counts");
+        let settled = flow.say(&workers[0], AttemptResult::Failed(failure(false))).await.expect("it counts");
         assert_eq!(settled.step, StepState::Error);
         flow.complete(&workers[1], json!("two")).await;
         if goes_on {
@@ -114,6 +114,6 @@ async fn what_follows_a_part_that_failed_is_rung_for() {
     flow.complete(&flow.next().await, parts(&[json!(1)])).await;
     let part = flow.next().await;
     let waiting = flow.waiting(&["sum"]).await;
-    flow.say(&part, Said::Failed(failure(false))).await.expect("it counts");
+    flow.say(&part, AttemptResult::Failed(failure(false))).await.expect("it counts");
     assert_eq!(waiting.await.expect("no panic").name, "sum");
 }

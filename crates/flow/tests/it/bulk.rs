@@ -24,7 +24,7 @@ impl Fixture {
         }
         for step in self.now(100).await {
             let failure = flow::Failure { message: message.to_owned(), ..crate::fixture::failure(false) };
-            self.say(&step, flow::Said::Failed(failure)).await.expect("it counts");
+            self.say(&step, flow::AttemptResult::Failed(failure)).await.expect("it counts");
         }
         tasks
     }
@@ -125,7 +125,7 @@ async fn what_cannot_be_done_is_in_the_report() {
         let report = flow.many(BulkRequest { preview, ..by_hand.clone() }).await;
         assert_eq!(of(&report), (2, 1, 1, 0), "{report:?}");
         assert_eq!((report.items[0].task_uuid, report.refused[0].task_uuid), (easy, strict));
-        assert!(report.refused[0].reason.starts_with("result: "), "{report:?}");
+        assert!(report.refused[0].reason.starts_with("invalid parameter `result`: "), "{report:?}");
     }
     assert_eq!(
         (flow.standing(easy).await.0, flow.standing(strict).await.0),
@@ -178,7 +178,11 @@ async fn a_request_is_checked() {
         (request(BulkFilter { tasks: Some(vec![Uuid::nil(); 1_001]), ..filter() }, cancel.operation), "tasks: "),
     ] {
         let error = flow.bulk(wrong, who()).await.expect_err(reason);
-        assert!(matches!(error, Error::Invalid { .. }) && error.to_string().starts_with(reason), "{error}");
+        assert!(
+            matches!(error, Error::Invalid { .. })
+                && error.to_string().replace('`', "").starts_with(&format!("invalid parameter {reason}")),
+            "{error}"
+        );
     }
     assert_eq!(flow.now(9).await.len(), 1);
 }

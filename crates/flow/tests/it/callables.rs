@@ -1,6 +1,6 @@
 //! Claiming steps by what carries them out.
 
-use flow::{Claimant, Error};
+use flow::{ClaimRequest, Error};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -21,7 +21,7 @@ async fn steps_are_claimed_by_callable() {
     names.sort_unstable();
     assert_eq!(names, ["a", "b"]);
     assert!(claimed.iter().all(|step| step.callable == "pay"));
-    let both = Claimant { steps: Some(pay()), ..worker() };
+    let both = ClaimRequest { steps: Some(pay()), ..worker() };
     for (claimant, callables) in [(both, pay()), (worker(), vec![]), (worker(), vec!["\0".to_owned()])] {
         let error = flow.claim_callables(&claimant, &callables, 1, None).await.expect_err("refused");
         assert!(matches!(error, Error::Invalid { what: "callables", .. }), "{error}");

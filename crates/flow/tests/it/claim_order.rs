@@ -1,6 +1,6 @@
 //! The order in which claims take steps: by priority, then by how long they have been due.
 
-use flow::{Claimant, Submission};
+use flow::{ClaimRequest, Submission};
 use serde_json::json;
 
 use crate::fixture::{Fixture, NAMESPACE, submission, worker};
@@ -21,11 +21,11 @@ async fn submit(flow: &Fixture, names: &[&str]) {
     }
 }
 
-fn for_names(names: &[&str]) -> Claimant {
-    Claimant { steps: Some(names.iter().map(|name| (*name).to_owned()).collect()), ..worker() }
+fn for_names(names: &[&str]) -> ClaimRequest {
+    ClaimRequest { steps: Some(names.iter().map(|name| (*name).to_owned()).collect()), ..worker() }
 }
 
-async fn claimed(flow: &Fixture, claimant: &Claimant, want: usize) -> Vec<String> {
+async fn claimed(flow: &Fixture, claimant: &ClaimRequest, want: usize) -> Vec<String> {
     let steps = flow.claim(claimant, want, None).await.expect("a claim");
     steps.into_iter().map(|step| step.name).collect()
 }

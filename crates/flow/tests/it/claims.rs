@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flow::{Claimant, Refused, Said, StepState};
+use flow::{AttemptResult, ClaimRequest, Refused, StepState};
 use pg::testing::eventually;
 use serde_json::json;
 use tokio::time::Instant;
@@ -31,7 +31,7 @@ async fn a_waiting_worker_is_woken() {
 async fn a_worker_gets_what_it_names() {
     let flow = Fixture::with("[{name: a}, {name: b}]").await;
     flow.task().await;
-    let of = |namespace: &str, steps: &[&str]| Claimant {
+    let of = |namespace: &str, steps: &[&str]| ClaimRequest {
         namespaces: vec![namespace.to_owned()],
         steps: Some(steps.iter().map(|step| (*step).to_owned()).collect()),
         ..worker()
@@ -64,13 +64,13 @@ async fn priority_comes_first_then_age() {
 async fn a_lost_lease_is_fenced() {
     let flow = Fixture::with("[{name: a}]").await;
     let task = flow.task().await;
-    let short = Claimant { lease: Duration::from_millis(200), name: "slow".to_owned(), ..worker() };
+    let short = ClaimRequest { lease: Duration::from_millis(200), name: "slow".to_owned(), ..worker() };
     let lost = flow.claim(&short, 1, None).await.expect("a claim").pop().expect("a step");
     let again = flow.next().await;
     assert_eq!((lost.attempt, again.attempt), (1, 2));
-    assert_eq!(flow.say(&lost, Said::Complete(json!("late").into())).await, Err(Refused::Lost));
+    assert_eq!(flow.say(&lost, AttemptResult::Complete(json!("late").into())).await, Err(Refused::Lost));
     assert_eq!(flow.complete(&again, json!("in time")).await.step, StepState::Complete);
-    assert_eq!(flow.say(&lost, Said::Complete(json!("late").into())).await, Err(Refused::Lost));
+    assert_eq!(flow.say(&lost, AttemptResult::Complete(json!("late").into())).await, Err(Refused::Lost));
     assert_eq!(flow.attempts(task).await, [(1, "lease_ended".to_owned()), (2, "complete".to_owned())]);
 }
 
@@ -94,11 +94,11 @@ async fn what_is_said_twice_counts_once() {
 async fn another_report_after_the_end_is_lost() {
     let checkpoint = || serde_json::value::to_raw_value(&7).expect("JSON");
     let said = |which: usize| match which {
-        0 => Said::Complete(json!(1).into()),
-        1 => Said::Failed(failure(true)),
-        2 => Said::Failed(failure(false)),
-        3 => Said::Yielded(checkpoint()),
-        _ => Said::GivenBack,
+        0 => AttemptResult::Complete(json!(1).into()),
+        1 => AttemptResult::Failed(failure(true)),
+        2 => AttemptResult::Failed(failure(false)),
+        3 => AttemptResult::Yielded(checkpoint()),
+        _ => AttemptResult::GivenBack,
     };
     let flow = Fixture::with("[{name: a, retry: {max_attempts: 9, backoff: none}}]").await;
     for first in 0..5 {
@@ -120,11 +120,11 @@ async fn what_is_given_back_is_not_charged() {
     let flow = Fixture::with("[{name: a}]").await;
     flow.task().await;
     let first = flow.next().await;
-    assert_eq!(flow.say(&first, Said::GivenBack).await.expect("it counts").step, StepState::Enqueued);
+    assert_eq!(flow.say(&first, AttemptResult::GivenBack).await.expect("it counts").step, StepState::Enqueued);
     let second = flow.next().await;
     assert_eq!((second.attempt, second.checkpoint.is_none()), (1, true));
     let checkpoint = serde_json::value::to_raw_value(&json!({"row": 7})).expect("JSON");
-    flow.say(&second, Said::Yielded(checkpoint)).await.expect("it counts");
+    flow.say(&second, AttemptResult::Yielded(checkpoint)).await.expect("it counts");
     let third = flow.next().await;
     assert_eq!((third.attempt, third.checkpoint.expect("a checkpoint").get()), (1, r#"{"row":7}"#));
 }
@@ -182,9 +182,9 @@ async fn nobody_has_what_another_has() {
 async fn who_is_alive_keeps_its_step() {
     let flow = Fixture::with("[{name: a}]").await;
     flow.task().await;
-    let short = Claimant { lease: Duration::from_millis(300), ..worker() };
+    let short = ClaimRequest { lease: Duration::from_millis(300), ..worker() };
     let step = flow.claim(&short, 1, None).await.expect("a claim").pop().expect("a step");
-    let alive = |lease| flow::Alive { token: step.token, lease: Duration::from_millis(lease), checkpoint: None };
+    let alive = |lease| flow::Renewal { token: step.token, lease: Duration::from_millis(lease), checkpoint: None };
     assert_eq!(flow.heartbeat(vec![alive(800)]).await.expect("an answer"), [Ok(())]);
     let since = Instant::now();
     let again = flow.next().await;
@@ -202,7 +202,7 @@ async fn a_timeout_bounds_what_is_alive() {
     let step = flow.next().await;
     let lease = Duration::from_secs(60);
     let checkpoint = serde_json::value::to_raw_value(&7).expect("JSON");
-    let alive = flow::Alive { token: step.token, lease, checkpoint: Some(checkpoint) };
+    let alive = flow::Renewal { token: step.token, lease, checkpoint: Some(checkpoint) };
     assert_eq!(flow.heartbeat(vec![alive]).await.expect("an answer"), [Ok(())]);
     let again = flow.next().await;
     assert_eq!((again.attempt, again.checkpoint.expect("a checkpoint").get()), (2, "7"));
@@ -215,10 +215,10 @@ async fn a_last_attempt_that_is_lost_ends_the_task() {
     let flow = Fixture::with("[{name: a, retry: {max_attempts: 1}}]").await;
     let _orchestrator = flow.orchestrate();
     let task = flow.task().await;
-    let short = Claimant { lease: Duration::from_millis(200), ..worker() };
+    let short = ClaimRequest { lease: Duration::from_millis(200), ..worker() };
     let lost = flow.claim(&short, 1, None).await.expect("a claim").pop().expect("a step");
     pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "error").await;
-    assert_eq!(flow.say(&lost, Said::Complete(json!("late").into())).await, Err(Refused::Lost));
+    assert_eq!(flow.say(&lost, AttemptResult::Complete(json!("late").into())).await, Err(Refused::Lost));
     assert_eq!(flow.attempts(task).await, [(1, "lease_ended".to_owned())]);
 }
 
@@ -229,7 +229,7 @@ async fn what_is_given_back_wakes_other_groups() {
     flow.task().await;
     let held = flow.next().await;
     let waiting = flow.waiting(&["a"]).await;
-    flow.say(&held, Said::GivenBack).await.expect("it counts");
+    flow.say(&held, AttemptResult::GivenBack).await.expect("it counts");
     assert_eq!(waiting.await.expect("no panic").attempt, 1);
 }
 
@@ -239,10 +239,10 @@ async fn a_token_twice_in_one_call_is_one() {
     let flow = Fixture::with("[{name: a}]").await;
     let task = flow.task().await;
     let step = flow.next().await;
-    let alive = || flow::Alive { token: step.token, lease: Duration::from_secs(60), checkpoint: None };
+    let alive = || flow::Renewal { token: step.token, lease: Duration::from_secs(60), checkpoint: None };
     assert_eq!(flow.heartbeat(vec![alive(), alive()]).await.expect("an answer"), [Ok(()), Ok(())]);
-    let ended = || flow::Ended { token: step.token, said: Said::Complete(json!(1).into()) };
-    let settled = flow.settle(vec![ended(), ended()]).await.expect("an answer");
+    let ended = || flow::StepReport { token: step.token, result: AttemptResult::Complete(json!(1).into()) };
+    let settled = flow.report(vec![ended(), ended()]).await.expect("an answer");
     assert!(settled.iter().all(|settled| settled.as_ref().is_ok_and(|settled| settled.step == StepState::Complete)));
     assert_eq!(flow.attempts(task).await, [(1, "complete".to_owned())]);
 }
@@ -257,7 +257,7 @@ async fn nobody_asks_while_there_is_nothing() {
     let a = flow.next().await;
     let waiting = flow.waiting(&["b"]).await;
     let polls = flow.claims().polls;
-    let worker = Claimant { steps: Some(vec!["b".to_owned()]), ..worker() };
+    let worker = ClaimRequest { steps: Some(vec!["b".to_owned()]), ..worker() };
     let beside = flow.claim(&worker, 1, Some(Instant::now() + Duration::from_millis(500))).await.expect("a claim");
     assert!(beside.is_empty());
     assert_eq!(flow.claims().polls, polls);
@@ -275,7 +275,7 @@ async fn a_claim_that_nobody_heard_of_delays_nobody() {
     let database = pg::Database::connect_lazy(proxy.url(), pg::Options::default()).expect("a pool");
     let there = flow::Flow::start(&database, flow.db.schema(), flow::Options::default());
     let cut = proxy.cut_reply_to("nobody hears");
-    let deaf = Claimant { name: "nobody hears".to_owned(), ..worker() };
+    let deaf = ClaimRequest { name: "nobody hears".to_owned(), ..worker() };
     let claimed = there.claim(&deaf, 1, Some(Instant::now() + PATIENCE)).await.expect("a claim");
     cut.happened().await;
     assert_eq!(claimed.first().map(|step| step.attempt), Some(1));
@@ -287,7 +287,7 @@ async fn a_claim_that_nobody_heard_of_delays_nobody() {
 async fn who_names_too_much_is_woken_all_the_same() {
     let flow = Fixture::with("[{name: a}]").await;
     let names = |own: &str| (0..200).map(|number| format!("{own}{number}")).chain([own.to_owned()]).collect();
-    let wide = Claimant { namespaces: names(NAMESPACE), steps: Some(names("a")), ..worker() };
+    let wide = ClaimRequest { namespaces: names(NAMESPACE), steps: Some(names("a")), ..worker() };
     assert!(flow.claim(&wide, 1, None).await.expect("a claim").is_empty());
     let waiting = flow.flow.clone();
     let waiting = tokio::spawn(async move { waiting.claim(&wide, 1, Some(Instant::now() + PATIENCE)).await });
@@ -306,7 +306,7 @@ async fn everybody_in_a_look_has_their_own_name_and_time() {
     flow.task().await;
     let (names, leases) = (["first", "second"], [10_000_i64, 20_000]);
     let sql = flow.db.schema().sql(
-        "select c.seat, c.lease_ms, c.task_id, c.ordinal \
+        "select c.waiter, c.lease_ms, c.task_id, c.ordinal \
          from {schema}.claim_steps(array[$1], '{a, b}', '{}', '{}', '{}', 1, array[2, 1], $2, $3) c where c.task_id is not null",
     );
     let claim = sqlx::query_as(&sql).bind(NAMESPACE).bind(names).bind(leases);

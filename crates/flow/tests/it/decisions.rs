@@ -1,6 +1,6 @@
 //! Decisions: which steps come to be, and what waits for those that did.
 
-use flow::{Refused, Said, TaskState};
+use flow::{AttemptResult, Refused, TaskState};
 use serde_json::{Value, json};
 
 use crate::fixture::Fixture;
@@ -62,7 +62,7 @@ async fn a_decision_is_checked_against_the_template() {
         json!({"decision_point_outcome": null}),
         json!(null),
     ] {
-        let answer = flow.say(&route, Said::Complete(wrong.into())).await;
+        let answer = flow.say(&route, AttemptResult::Complete(wrong.into())).await;
         assert!(matches!(answer, Err(Refused::Invalid { what: "result", .. })), "{answer:?}");
     }
     flow.complete(&route, chosen(&["right"])).await;
@@ -150,8 +150,9 @@ async fn each_end_is_judged_by_itself() {
     parts[2] = "999999";
     let lost: flow::Token = parts.join(".").parse().expect("a token");
     let ended = [(good.token, &["b"]), (wrong.token, &["nowhere"]), (lost, &["b"])];
-    let ended = ended.map(|(token, names)| flow::Ended { token, said: Said::Complete(chosen(names).into()) });
-    let answers = flow.settle(ended.into()).await.expect("answers");
+    let ended =
+        ended.map(|(token, names)| flow::StepReport { token, result: AttemptResult::Complete(chosen(names).into()) });
+    let answers = flow.report(ended.into()).await.expect("answers");
     assert!(matches!(&answers[0], Ok(settled) if settled.step == flow::StepState::Complete), "{answers:?}");
     assert!(matches!(&answers[1], Err(Refused::Invalid { what: "result", .. })), "{answers:?}");
     assert_eq!(answers[2], Err(Refused::Lost));

@@ -8,7 +8,7 @@ use flow::event_driven::{
     EventSource, Failed, HealthStatus, Mode, NamespaceCoordinator, RoutingRule, TaskReadyEvent, outside_channel,
 };
 use flow::{
-    Claimant, EventDrivenOrchestrator, EventRouter, Flow, Handlers, NamespaceChange, OrchestrationConfig,
+    ClaimRequest, EventDrivenOrchestrator, EventRouter, Flow, Handlers, NamespaceChange, OrchestrationConfig,
     OrchestrationMode, Step, Submission, WorkerPool,
 };
 use futures_util::future::join_all;
@@ -406,7 +406,7 @@ async fn what_nobody_here_waits_for_is_not_forgotten() {
     };
     let orchestrator = started(&flow, config);
     let waiting = |step: &str| {
-        let (flow, claimant) = (flow.flow.clone(), Claimant { steps: Some(vec![step.to_owned()]), ..worker() });
+        let (flow, claimant) = (flow.flow.clone(), ClaimRequest { steps: Some(vec![step.to_owned()]), ..worker() });
         tokio::spawn(async move { flow.claim(&claimant, 1, Some(Instant::now() + PATIENCE * 2)).await })
     };
     let due = async |at: &str| {
@@ -453,7 +453,7 @@ async fn many_forgotten_tasks_hide_none() {
     due("b", "'infinity'").await;
     let waiting = |prefix: &str, also: &str| {
         let names = (0..600).map(|number| format!("{prefix}{number}")).chain([also.to_owned()]).collect();
-        let (flow, claimant) = (flow.flow.clone(), Claimant { steps: Some(names), ..worker() });
+        let (flow, claimant) = (flow.flow.clone(), ClaimRequest { steps: Some(names), ..worker() });
         tokio::spawn(async move { flow.claim(&claimant, 1, Some(Instant::now() + PATIENCE * 2)).await })
     };
     let (other, own) = (waiting("x", "c"), waiting("y", "b"));

@@ -1,6 +1,6 @@
 //! A step that fails for good stops its task, and nothing else.
 
-use flow::{Said, StepState, TaskState};
+use flow::{AttemptResult, StepState, TaskState};
 use serde_json::json;
 
 use crate::fixture::Fixture;
@@ -27,7 +27,7 @@ async fn nothing_comes_again_after_a_failure() {
     let task = flow.task().await;
     let steps = flow.now(3).await;
     flow.fail(&steps[0], false).await;
-    flow.say(&steps[1], Said::GivenBack).await.expect("it counts");
+    flow.say(&steps[1], AttemptResult::GivenBack).await.expect("it counts");
     let settled = flow.fail(&steps[2], true).await;
     assert_eq!((settled.step, settled.task), (StepState::WaitingForRetry, Some(TaskState::Error)));
     assert!(flow.now(9).await.is_empty());
@@ -61,15 +61,15 @@ async fn a_failure_and_a_success_in_one_call() {
         let task = flow.task().await;
         let steps = flow.now(2).await;
         let of = |name: &str| steps.iter().find(|step| step.name == name).expect("a step").token;
-        let failure = Said::Failed(crate::fixture::failure(false));
+        let failure = AttemptResult::Failed(crate::fixture::failure(false));
         let mut ended = vec![
-            flow::Ended { token: of("a"), said: failure },
-            flow::Ended { token: of("b"), said: Said::Complete(json!(1).into()) },
+            flow::StepReport { token: of("a"), result: failure },
+            flow::StepReport { token: of("b"), result: AttemptResult::Complete(json!(1).into()) },
         ];
         if turned {
             ended.reverse();
         }
-        flow.settle(ended).await.expect("an answer");
+        flow.report(ended).await.expect("an answer");
         assert!(flow.now(9).await.is_empty());
         assert_eq!(flow.standing(task).await, ("error".to_owned(), 2));
     }
@@ -81,7 +81,7 @@ async fn a_lost_lease_in_a_failed_task_is_not_claimed_again() {
     let flow = Fixture::with("[{name: a}, {name: b}]").await;
     let _orchestrator = flow.orchestrate();
     let task = flow.task().await;
-    let short = flow::Claimant { lease: std::time::Duration::from_millis(400), ..crate::fixture::worker() };
+    let short = flow::ClaimRequest { lease: std::time::Duration::from_millis(400), ..crate::fixture::worker() };
     let steps = flow.claim(&short, 2, None).await.expect("a claim");
     assert_eq!(flow.fail(&steps[0], false).await.task, None);
     pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "error").await;

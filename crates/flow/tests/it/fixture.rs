@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use flow::{Claimant, ClaimedStep, Ended, Failure, Flow, Options, Refused, Said, Settled, Submission};
+use flow::{
+    AttemptResult, ClaimRequest, ClaimedStep, Failure, Flow, Options, Refused, ReportedStep, StepReport, Submission,
+};
 use pg::Database;
 pub(crate) use pg::testing::PATIENCE;
 use pg::testing::{Proxy, TestDb};
@@ -84,7 +86,7 @@ impl Fixture {
     /// Somebody who sleeps until there is a step of one of these names.
     pub(crate) async fn waiting(&self, steps: &[&str]) -> tokio::task::JoinHandle<ClaimedStep> {
         let steps = Some(steps.iter().map(|step| (*step).to_owned()).collect());
-        let (flow, worker) = (self.flow.clone(), Claimant { steps, ..worker() });
+        let (flow, worker) = (self.flow.clone(), ClaimRequest { steps, ..worker() });
         let before = self.claims().empty_polls;
         let waiting = tokio::spawn(async move {
             let claimed = flow.claim(&worker, 1, Some(Instant::now() + PATIENCE)).await;
@@ -117,16 +119,16 @@ impl Fixture {
         }
     }
 
-    pub(crate) async fn say(&self, step: &ClaimedStep, said: Said) -> Result<Settled, Refused> {
-        self.settle(vec![Ended { token: step.token, said }]).await.expect("an answer").remove(0)
+    pub(crate) async fn say(&self, step: &ClaimedStep, result: AttemptResult) -> Result<ReportedStep, Refused> {
+        self.report(vec![StepReport { token: step.token, result }]).await.expect("an answer").remove(0)
     }
 
-    pub(crate) async fn complete(&self, step: &ClaimedStep, result: Value) -> Settled {
-        self.say(step, Said::Complete(result.into())).await.expect("it counts")
+    pub(crate) async fn complete(&self, step: &ClaimedStep, result: Value) -> ReportedStep {
+        self.say(step, AttemptResult::Complete(result.into())).await.expect("it counts")
     }
 
-    pub(crate) async fn fail(&self, step: &ClaimedStep, retryable: bool) -> Settled {
-        self.say(step, Said::Failed(failure(retryable))).await.expect("it counts")
+    pub(crate) async fn fail(&self, step: &ClaimedStep, retryable: bool) -> ReportedStep {
+        self.say(step, AttemptResult::Failed(failure(retryable))).await.expect("it counts")
     }
 
     /// The states of the steps of a task, by their names, as letters of the table.
@@ -161,8 +163,8 @@ pub(crate) fn submission(name: &str, context: Value) -> Submission {
     Submission::new(NAMESPACE, name, "1.0.0", context)
 }
 
-pub(crate) fn worker() -> Claimant {
-    Claimant {
+pub(crate) fn worker() -> ClaimRequest {
+    ClaimRequest {
         name: "tester".to_owned(),
         namespaces: vec![NAMESPACE.to_owned()],
         steps: None,

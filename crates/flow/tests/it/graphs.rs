@@ -65,8 +65,10 @@ async fn parents_that_end_together_count_each() {
     let flow = Fixture::with("[{name: a}, {name: b}, {name: c}, {name: d, dependencies: [a, b, c]}]").await;
     flow.task().await;
     let steps = flow.now(9).await;
-    let ended = steps.iter().map(|step| flow::Ended { token: step.token, said: flow::Said::Complete(json!(1).into()) });
-    let settled = flow.settle(ended.collect()).await.expect("an answer");
+    let ended = steps
+        .iter()
+        .map(|step| flow::StepReport { token: step.token, result: flow::AttemptResult::Complete(json!(1).into()) });
+    let settled = flow.report(ended.collect()).await.expect("an answer");
     assert!(settled.iter().all(|settled| settled.as_ref().is_ok_and(|settled| settled.task.is_none())));
     assert_eq!(flow.next().await.name, "d");
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use flow::{By, Claimant, Operation, Said, StepState, TaskState, Transition, TransitionId};
+use flow::{AttemptResult, By, ClaimRequest, Operation, StepState, TaskState, Transition, TransitionId};
 use serde_json::{json, value::RawValue};
 use uuid::Uuid;
 
@@ -87,16 +87,16 @@ async fn a_success_is_told_in_full() {
 async fn what_goes_wrong_is_told_legally() {
     let flow = Fixture::with("[{name: a, retry: {max_attempts: 3, backoff: none}}, {name: b}, {name: c}]").await;
     let task = flow.task().await;
-    let only = |name: &str| Claimant { steps: Some(vec![name.to_owned()]), ..worker() };
-    let next = async |who: &Claimant| flow.claim(who, 1, None).await.expect("a claim").pop().expect("a step");
-    flow.say(&next(&only("a")).await, Said::GivenBack).await.expect("it counts");
+    let only = |name: &str| ClaimRequest { steps: Some(vec![name.to_owned()]), ..worker() };
+    let next = async |who: &ClaimRequest| flow.claim(who, 1, None).await.expect("a claim").pop().expect("a step");
+    flow.say(&next(&only("a")).await, AttemptResult::GivenBack).await.expect("it counts");
     checked(&flow, task).await;
     let half = RawValue::from_string("1".to_owned()).expect("JSON");
-    flow.say(&next(&only("a")).await, Said::Yielded(half)).await.expect("it counts");
+    flow.say(&next(&only("a")).await, AttemptResult::Yielded(half)).await.expect("it counts");
     checked(&flow, task).await;
     flow.fail(&next(&only("a")).await, true).await;
     checked(&flow, task).await;
-    next(&Claimant { lease: Duration::from_millis(100), ..only("a") }).await;
+    next(&ClaimRequest { lease: Duration::from_millis(100), ..only("a") }).await;
     let dying = async || flow.claim(&only("a"), 1, Some(tokio::time::Instant::now() + crate::fixture::PATIENCE)).await;
     let last = dying().await.expect("a claim").pop().expect("its lease ends");
     checked(&flow, task).await;
@@ -240,17 +240,19 @@ async fn whatever_happens_is_told_legally() {
         let (mut held, mut told) = (Vec::new(), Vec::<TransitionId>::new());
         for _ in 0..40 {
             let lease = Duration::from_millis(if random.u8(..4) == 0 { 100 } else { 60_000 });
-            held.extend(flow.claim(&Claimant { lease, ..worker() }, random.usize(1..3), None).await.expect("a claim"));
+            held.extend(
+                flow.claim(&ClaimRequest { lease, ..worker() }, random.usize(1..3), None).await.expect("a claim"),
+            );
             if !held.is_empty() {
                 let step = held.swap_remove(random.usize(..held.len()));
                 let said = match random.u8(..8) {
-                    0 => Said::GivenBack,
-                    1 => Said::Yielded(RawValue::from_string("1".to_owned()).expect("JSON")),
-                    2 => Said::Failed(crate::fixture::failure(true)),
-                    3 if random.u8(..4) == 0 => Said::Failed(crate::fixture::failure(false)),
+                    0 => AttemptResult::GivenBack,
+                    1 => AttemptResult::Yielded(RawValue::from_string("1".to_owned()).expect("JSON")),
+                    2 => AttemptResult::Failed(crate::fixture::failure(true)),
+                    3 if random.u8(..4) == 0 => AttemptResult::Failed(crate::fixture::failure(false)),
                     // It is never heard of again.
                     4 if step.lease < Duration::from_secs(1) => continue,
-                    _ => Said::Complete(json!(1).into()),
+                    _ => AttemptResult::Complete(json!(1).into()),
                 };
                 // Its lease may have ended: then it does not count.
                 let _ = flow.say(&step, said).await;
@@ -270,12 +272,12 @@ async fn whatever_happens_is_told_legally() {
     }
 }
 
-/// A lease that ended shows when somebody notices, which is the next claim: what has been told since then is not behind it.
+/// A lease that ended shows when somebody change_watches, which is the next claim: what has been told since then is not behind it.
 #[tokio::test]
 async fn a_lease_that_ended_shows_when_it_is_noticed() {
     let flow = Fixture::with("[{name: a}, {name: b}]").await;
     let task = flow.task().await;
-    let only = |name: &str, lease: Duration| Claimant { steps: Some(vec![name.to_owned()]), lease, ..worker() };
+    let only = |name: &str, lease: Duration| ClaimRequest { steps: Some(vec![name.to_owned()]), lease, ..worker() };
     let short = only("a", Duration::from_millis(100));
     assert_eq!(flow.claim(&short, 1, None).await.expect("a claim").len(), 1);
     let ended = async || {

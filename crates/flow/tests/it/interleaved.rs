@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use flow::{
-    BulkFilter, BulkOperation, BulkRequest, Claimant, Error, Flow, Obstacle, Operation, Refused, Said, StepState,
+    AttemptResult, BulkFilter, BulkOperation, BulkRequest, ClaimRequest, Error, Flow, Obstacle, Operation, Refused,
+    StepState,
 };
 use pg::testing::{PATIENCE, eventually};
 use serde_json::json;
@@ -111,8 +112,8 @@ async fn a_word_and_an_operation_are_one() {
         let holder = Holder::of(&flow, THE_TASK, task).await;
         let operating = operating(&flow, task, "a", by_hand());
         let saying = flow.flow.clone();
-        let said = flow::Ended { token: a.token, said: Said::Complete(json!("worked").into()) };
-        let saying = tokio::spawn(async move { saying.settle(vec![said]).await });
+        let said = flow::StepReport { token: a.token, result: AttemptResult::Complete(json!("worked").into()) };
+        let saying = tokio::spawn(async move { saying.report(vec![said]).await });
         holder.end_before(&flow, 2).await;
         let operated = operating.await.expect("no panic");
         let settled = saying.await.expect("no panic").expect("an answer").remove(0);
@@ -136,7 +137,7 @@ async fn the_end_of_a_lease_and_an_operation() {
         let flow = Fixture::with("[{name: a, retry: {max_attempts: 1}}, {name: b, dependencies: [a]}]").await;
         let _orchestrator = flow.orchestrate();
         let task = flow.task().await;
-        let short = Claimant { lease: Duration::from_millis(300), ..worker() };
+        let short = ClaimRequest { lease: Duration::from_millis(300), ..worker() };
         // A claim does not need the task.
         let holder = Holder::of(&flow, THE_TASK, task).await;
         let a = flow.claim(&short, 1, None).await.expect("a claim").remove(0);
@@ -145,7 +146,7 @@ async fn the_end_of_a_lease_and_an_operation() {
         let operated = operating.await.expect("no panic").expect("it is done");
         assert!(matches!(operated.before, StepState::InProgress | StepState::Error), "{operated:?}");
         assert_eq!(flow.next().await.name, "b");
-        assert_eq!(flow.say(&a, Said::Complete(json!("late").into())).await, Err(Refused::Lost));
+        assert_eq!(flow.say(&a, AttemptResult::Complete(json!("late").into())).await, Err(Refused::Lost));
         flow.sound(task, "both").await;
     }
 }
@@ -157,7 +158,7 @@ async fn what_is_under_way_when_a_task_goes_on_is_the_workers_again() {
     hearing(&flow).await;
     let task = flow.task().await;
     let a = flow.next().await;
-    let brief = Claimant { lease: Duration::from_secs(2), ..worker() };
+    let brief = ClaimRequest { lease: Duration::from_secs(2), ..worker() };
     flow.claim(&brief, 1, None).await.expect("a claim").pop().expect("b");
     assert_eq!(flow.fail(&a, false).await.task, None);
     let waiting = flow.waiting(&["b"]).await;
@@ -183,10 +184,10 @@ async fn who_waits_is_woken() {
     let flow = Fixture::with(steps).await;
     hearing(&flow).await;
     let task = flow.task().await;
-    let stopped = Claimant { steps: Some(vec!["stopped".to_owned()]), ..worker() };
+    let stopped = ClaimRequest { steps: Some(vec!["stopped".to_owned()]), ..worker() };
     let stopped = flow.claim(&stopped, 1, None).await.expect("a claim").pop().expect("a step");
     flow.fail(&flow.next().await, false).await;
-    flow.say(&stopped, Said::GivenBack).await.expect("it counts");
+    flow.say(&stopped, AttemptResult::GivenBack).await.expect("it counts");
     for (step, operation, woken) in [
         ("a", by_hand(), vec!["b", "stopped"]),
         ("b", by_hand(), vec!["d"]),
@@ -263,11 +264,14 @@ async fn many_at_once_leave_tasks_sound() {
             for _ in 0..ACTIONS {
                 for step in flow.claim(&worker(), 2, None).await.expect("a claim") {
                     let said = match rng.u8(..4) {
-                        0 => Said::Failed(failure(false)),
-                        1 => Said::GivenBack,
-                        _ => Said::Complete(json!(1).into()),
+                        0 => AttemptResult::Failed(failure(false)),
+                        1 => AttemptResult::GivenBack,
+                        _ => AttemptResult::Complete(json!(1).into()),
                     };
-                    let _ = flow.settle(vec![flow::Ended { token: step.token, said }]).await.expect("an answer");
+                    let _ = flow
+                        .report(vec![flow::StepReport { token: step.token, result: said }])
+                        .await
+                        .expect("an answer");
                 }
             }
         });

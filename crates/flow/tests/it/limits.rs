@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flow::{Claimant, Error, Said};
+use flow::{AttemptResult, ClaimRequest, Error};
 use serde_json::json;
 
 use crate::fixture::{Fixture, NAMESPACE, worker};
@@ -23,11 +23,15 @@ async fn a_limit_of_a_name_holds() {
     for _ in 0..5 {
         flow.task().await;
     }
-    let of_a = || Claimant { steps: Some(vec!["a".to_owned()]), ..worker() };
+    let of_a = || ClaimRequest { steps: Some(vec!["a".to_owned()]), ..worker() };
     let mut held = flow.claim(&of_a(), 9, None).await.expect("a claim");
     assert_eq!(held.len(), 2);
     assert_eq!(flow.now(9).await.len(), 5, "the others are not limited");
-    for said in [Said::Complete(json!(1).into()), Said::Failed(crate::fixture::failure(true)), Said::GivenBack] {
+    for said in [
+        AttemptResult::Complete(json!(1).into()),
+        AttemptResult::Failed(crate::fixture::failure(true)),
+        AttemptResult::GivenBack,
+    ] {
         let waiting = flow.waiting(&["a"]).await;
         flow.say(&held.pop().expect("a step"), said).await.expect("it counts");
         held.push(waiting.await.expect("no panic"));
@@ -61,7 +65,7 @@ async fn the_room_of_the_dead_is_free() {
     let _orchestrator = flow.orchestrate();
     flow.limit(NAMESPACE, Some("a"), Some(1)).await.expect("limited");
     flow.task().await;
-    let short = Claimant { lease: Duration::from_millis(200), ..worker() };
+    let short = ClaimRequest { lease: Duration::from_millis(200), ..worker() };
     let lost = flow.claim(&short, 1, None).await.expect("a claim").pop().expect("a step");
     let again = flow.next().await;
     assert_eq!((lost.attempt, again.attempt), (1, 2));

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use fastrand::Rng;
-use flow::{ClaimedStep, Error, Operation, Refused, Said, StepState};
+use flow::{AttemptResult, ClaimedStep, Error, Operation, Refused, StepState};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -104,10 +104,10 @@ impl Meddled<'_> {
             3..6 if !self.held.is_empty() => {
                 let step = self.held.swap_remove(self.rng.usize(..self.held.len()));
                 let said = match self.rng.u8(..6) {
-                    0 | 1 => Said::Failed(failure(false)),
-                    2 => Said::Failed(failure(true)),
-                    3 => Said::GivenBack,
-                    _ => Said::Complete(self.graph.result(&step.name, &mut self.rng).into()),
+                    0 | 1 => AttemptResult::Failed(failure(false)),
+                    2 => AttemptResult::Failed(failure(true)),
+                    3 => AttemptResult::GivenBack,
+                    _ => AttemptResult::Complete(self.graph.result(&step.name, &mut self.rng).into()),
                 };
                 let text = format!("{said:?} of {}", step.name);
                 self.flow.say(&step, said).await.unwrap_or_else(|refused| panic!("{text}: {refused}"));
@@ -115,7 +115,7 @@ impl Meddled<'_> {
             }
             6 if !self.lost.is_empty() => {
                 let step = &self.lost[self.rng.usize(..self.lost.len())];
-                let said = Said::Complete(self.graph.result(&step.name, &mut self.rng).into());
+                let said = AttemptResult::Complete(self.graph.result(&step.name, &mut self.rng).into());
                 assert_eq!(self.flow.say(step, said).await, Err(Refused::Lost), "{}", step.name);
                 format!("a late word about {}", step.name)
             }

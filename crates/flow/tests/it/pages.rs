@@ -1,6 +1,6 @@
 //! How much the hot statements read: pages, which unlike time are the same on every machine.
 
-use flow::{ClaimedStep, Ended, Flow, Options, Said};
+use flow::{AttemptResult, ClaimedStep, Flow, Options, StepReport};
 use futures_util::future::join_all;
 use pg::testing::{CountingRole, TestDb, eventually};
 use serde_json::json;
@@ -17,8 +17,8 @@ pub(crate) async fn counted() -> Option<(Fixture, CountingRole)> {
 
 /// Completes steps, all at once.
 pub(crate) async fn complete(flow: &Flow, steps: &[ClaimedStep]) {
-    let said = |step: &ClaimedStep| Ended { token: step.token, said: Said::Complete(json!(1).into()) };
-    let settled = flow.settle(steps.iter().map(said).collect()).await.expect("an answer");
+    let said = |step: &ClaimedStep| StepReport { token: step.token, result: AttemptResult::Complete(json!(1).into()) };
+    let settled = flow.report(steps.iter().map(said).collect()).await.expect("an answer");
     assert!(settled.len() == steps.len() && settled.iter().all(Result::is_ok), "{settled:?}");
 }
 

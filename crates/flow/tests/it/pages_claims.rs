@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::fmt::Write as _;
 
-use flow::{Claimant, Flow, Options, Submission};
+use flow::{ClaimRequest, Flow, Options, Submission};
 use pg::testing::{CountingRole, eventually};
 use serde_json::json;
 
@@ -16,12 +16,12 @@ const USED: usize = 1_000;
 const MORE: i64 = 500;
 
 /// Claimants of the three kinds: all names, some names, and all names beside one that is limited.
-fn by_name() -> Claimant {
-    Claimant { steps: Some(vec!["a".to_owned(), "b".to_owned()]), ..worker() }
+fn by_name() -> ClaimRequest {
+    ClaimRequest { steps: Some(vec!["a".to_owned(), "b".to_owned()]), ..worker() }
 }
 
 /// The pages that the claims of one task of two steps read, for a claimant.
-async fn claimed(flow: &Flow, role: &CountingRole, claimant: &Claimant) -> i64 {
+async fn claimed(flow: &Flow, role: &CountingRole, claimant: &ClaimRequest) -> i64 {
     flow.submit(submission("t", json!({}))).await.expect("a task");
     let before = role.pages_matching("claim_steps(").await;
     for name in ["a", "b"] {

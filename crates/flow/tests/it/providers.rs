@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use flow::{
-    Claimant, EventDrivenOrchestrator, EventDrivenQueueProvider, Flow, NamespaceChange, Options, Provider,
-    ProviderOptions, Refused, Said, Source, StepMessage,
+    AttemptResult, ClaimRequest, EventDrivenOrchestrator, EventDrivenQueueProvider, Flow, NamespaceChange, Options,
+    Provider, ProviderOptions, Refused, Source, StepMessage,
 };
 use futures_util::StreamExt as _;
 use pg::Database;
@@ -104,7 +104,7 @@ impl Queued {
         let worker = || async {
             loop {
                 let step = self.next().await;
-                let _ = self.say(&step, Said::Complete(json!(step.name).into())).await;
+                let _ = self.say(&step, AttemptResult::Complete(json!(step.name).into())).await;
             }
         };
         let done = async {
@@ -180,11 +180,11 @@ async fn a_message_twice_counts_once(through: &Through) {
 async fn a_dead_worker_loses_its_step(through: &Through) {
     let flow = Queued::with(through, LONG, "[{name: a}]").await;
     let task = flow.task().await;
-    let short = Claimant { lease: Duration::from_millis(300), ..worker() };
+    let short = ClaimRequest { lease: Duration::from_millis(300), ..worker() };
     let dies = flow.claim(&short, 1, Some(Instant::now() + PATIENCE)).await.expect("a claim").pop().expect("a step");
     let again = flow.next().await;
     assert_eq!((dies.attempt, again.attempt), (1, 2));
-    assert_eq!(flow.say(&dies, Said::Complete(json!("late").into())).await, Err(Refused::Lost));
+    assert_eq!(flow.say(&dies, AttemptResult::Complete(json!("late").into())).await, Err(Refused::Lost));
     flow.complete(&again, json!(1)).await;
     assert_eq!(flow.attempts(task).await, [(1, "lease_ended".to_owned()), (2, "complete".to_owned())]);
 }
@@ -277,7 +277,7 @@ async fn limits_are_kept(through: &Through) {
 async fn a_worker_receives_what_it_names(through: &Through) {
     let flow = Queued::with(through, LONG, "[{name: a}, {name: b}]").await;
     flow.task().await;
-    let of = |step: &str| Claimant { steps: Some(vec![step.to_owned()]), ..worker() };
+    let of = |step: &str| ClaimRequest { steps: Some(vec![step.to_owned()]), ..worker() };
     for name in ["b", "a"] {
         let step = flow.claim(&of(name), 5, Some(Instant::now() + PATIENCE)).await.expect("a claim");
         assert_eq!(step.iter().map(|step| step.name.as_str()).collect::<Vec<_>>(), [name]);
@@ -294,7 +294,7 @@ async fn a_dropped_claim_goes_back(through: &Through) {
         waiting.abort();
         // It may have been faster.
         for step in waiting.await.map(|claimed| claimed.expect("a claim")).unwrap_or_default() {
-            flow.say(&step, Said::GivenBack).await.expect("it counts");
+            flow.say(&step, AttemptResult::GivenBack).await.expect("it counts");
         }
     }
     for _ in 0..10 {
@@ -413,7 +413,7 @@ async fn a_worker_takes_from_two_queues_in_turn() {
         flow.submit(other).await.expect("a task");
     }
     flow.sent(TASKS as i64).await;
-    let both = Claimant { namespaces: vec![NAMESPACE.to_owned(), "other".to_owned()], ..worker() };
+    let both = ClaimRequest { namespaces: vec![NAMESPACE.to_owned(), "other".to_owned()], ..worker() };
     let mut turns = Vec::new();
     for _ in 0..2 * TASKS {
         let claimed = flow.claim(&both, 1, Some(Instant::now() + PATIENCE)).await.expect("a claim");
@@ -469,7 +469,8 @@ async fn a_full_limit_holds_nobody_up_through_a_pooler() {
 async fn a_name_that_no_step_has_makes_no_queue() {
     let flow =
         Queued::with(&Through { provider: Provider::Pgmq, amqp_url: None, amqp_ca: None }, LONG, "[{name: a}]").await;
-    let of = |steps: &[&str]| Claimant { steps: Some(steps.iter().map(|&step| step.to_owned()).collect()), ..worker() };
+    let of =
+        |steps: &[&str]| ClaimRequest { steps: Some(steps.iter().map(|&step| step.to_owned()).collect()), ..worker() };
     assert!(flow.claim(&of(&["b", "c"]), 1, None).await.expect("a claim").is_empty());
     flow.task().await;
     let step = flow.claim(&of(&["a", "b"]), 1, Some(Instant::now() + PATIENCE)).await.expect("a claim").remove(0);
@@ -529,7 +530,7 @@ async fn what_was_sent_is_told_of_as_ready() {
     listener.listen(&channel).await.expect("listening");
     flow.task().await;
     flow.sent(2).await;
-    let first = Claimant { steps: Some(vec!["a".to_owned()]), ..worker() };
+    let first = ClaimRequest { steps: Some(vec!["a".to_owned()]), ..worker() };
     let step = flow.claim(&first, 1, Some(Instant::now() + PATIENCE)).await.expect("a claim").remove(0);
     flow.complete(&step, json!(1)).await;
     let told = async {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use flow::{
-    Claimant, ExecutionStatus, Failure, HealthStatus, Outcome, RecommendedAction, Said, StepState, Submission,
-    TaskState,
+    AttemptResult, ClaimRequest, ExecutionStatus, Failure, HealthStatus, Outcome, RecommendedAction, StepState,
+    Submission, TaskState,
 };
 use serde_json::{Value, json, value::RawValue};
 use uuid::Uuid;
@@ -172,11 +172,11 @@ async fn every_attempt_is_accounted_for() {
     let flow = Fixture::with("[{name: a, retry: {max_attempts: 3, backoff: none}}]").await;
     let task = flow.task().await;
     assert_eq!(flow.audit(task, "a", 0, 100).await.expect("an answer").expect("a step").attempts.len(), 0);
-    flow.say(&flow.next().await, Said::GivenBack).await.expect("it counts");
+    flow.say(&flow.next().await, AttemptResult::GivenBack).await.expect("it counts");
     let half = RawValue::from_string("{\"at\":5}".to_owned()).expect("JSON");
-    flow.say(&flow.next().await, Said::Yielded(half)).await.expect("it counts");
-    flow.say(&flow.next().await, Said::Failed(failure(true))).await.expect("it counts");
-    let short = Claimant { name: "dying".to_owned(), lease: Duration::from_millis(100), ..worker() };
+    flow.say(&flow.next().await, AttemptResult::Yielded(half)).await.expect("it counts");
+    flow.say(&flow.next().await, AttemptResult::Failed(failure(true))).await.expect("it counts");
+    let short = ClaimRequest { name: "dying".to_owned(), lease: Duration::from_millis(100), ..worker() };
     assert_eq!(flow.claim(&short, 1, None).await.expect("a claim").len(), 1);
     let last = flow.next().await;
     let audit = flow.audit(task, "a", 0, 100).await.expect("an answer").expect("a step").attempts;
@@ -278,7 +278,7 @@ async fn pages_are_bounded_in_bytes() {
     let mut failing = third;
     for _ in 0..3 {
         let context = Some(large.clone().into());
-        flow.say(&failing, Said::Failed(Failure { context, ..failure(true) })).await.expect("it counts");
+        flow.say(&failing, AttemptResult::Failed(Failure { context, ..failure(true) })).await.expect("it counts");
         failing = flow.next().await;
     }
     let audit = async |after, limit| {

@@ -1,6 +1,6 @@
 //! Retries: how often, and when to the millisecond.
 
-use flow::{Failure, Said, StepState, TaskState};
+use flow::{AttemptResult, Failure, StepState, TaskState};
 
 use crate::fixture::{Fixture, failure};
 
@@ -70,7 +70,7 @@ async fn a_handler_chooses_its_pause() {
     let step = flow.next().await;
     // From before the report: its answer may take a while on a busy machine, and the pause has begun by then.
     let since = tokio::time::Instant::now();
-    flow.say(&step, Said::Failed(said)).await.expect("it counts");
+    flow.say(&step, AttemptResult::Failed(said)).await.expect("it counts");
     assert_eq!(flow.next().await.attempt, 2);
     let waited = since.elapsed().as_millis();
     assert!((300..30_000).contains(&waited), "{waited} ms");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flow::{Ended, Said};
+use flow::{AttemptResult, StepReport};
 use pg::shortage::{self, Shortage};
 use serde_json::json;
 use tokio::time::Instant;
@@ -25,7 +25,9 @@ async fn submitting_and_settling_on_a_full_disk_fail_in_time() {
     let failed = flow.submit(submission("t", json!({}))).await.expect_err("the disk is full");
     assert!(failed.is_transient() && since.elapsed() < IN_TIME, "{failed:?} after {:?}", since.elapsed());
     flow.db.fail_writes("attempt", "53100").await;
-    let settle = async || flow.settle(vec![Ended { token: step.token, said: Said::Complete(json!(1).into()) }]).await;
+    let settle = async || {
+        flow.report(vec![StepReport { token: step.token, result: AttemptResult::Complete(json!(1).into()) }]).await
+    };
     let failed = settle().await.expect_err("the disk is full");
     assert!(failed.is_transient() && since.elapsed() < IN_TIME, "{failed:?} after {:?}", since.elapsed());
     assert_eq!(shortage::current(), Some(Shortage::DiskFull));

@@ -20,7 +20,7 @@ async fn a_duplicate_names_the_task() {
     assert!(matches!(again, Error::Duplicate { task } if task == first), "{again}");
     flow.submit(submission("strict", json!({"a": 1}))).await.expect("another");
     let error = flow.submit(submission("caller_provided", json!({}))).await.expect_err("no key").to_string();
-    assert!(error.starts_with("idempotency_key: "), "{error}");
+    assert!(error.starts_with("invalid parameter `idempotency_key`: "), "{error}");
     for name in ["caller_provided", "always_unique", "strict"] {
         let keyed = |context| Submission { idempotency_key: Some("k".to_owned()), ..submission(name, context) };
         let first = flow.submit(keyed(json!({"n": 1}))).await.expect("a task").task_uuid;

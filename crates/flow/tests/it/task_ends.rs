@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use flow::{
-    Claimant, ExecutionStatus, HealthStatus, InvestigationFilter, Operation, Outcome, RecommendedAction, Refused, Said,
-    TaskFilter, TaskState,
+    AttemptResult, ClaimRequest, ExecutionStatus, HealthStatus, InvestigationFilter, Operation, Outcome,
+    RecommendedAction, Refused, TaskFilter, TaskState,
 };
 use serde_json::json;
 use uuid::Uuid;
@@ -117,7 +117,7 @@ async fn a_timed_out_attempt_is_recorded_and_backs_off() {
     let pause: i64 = sqlx::query_scalar(&pause).bind(task).fetch_one(flow.db.database().pool()).await.expect("a pause");
     assert_eq!(pause, 60_000);
     assert!(flow.now(1).await.is_empty());
-    assert_eq!(flow.say(&step, Said::Complete(json!(1).into())).await, Err(Refused::Lost));
+    assert_eq!(flow.say(&step, AttemptResult::Complete(json!(1).into())).await, Err(Refused::Lost));
     let shown = flow.flow.task(task).await.expect("an answer").expect("a task");
     assert_eq!(read(shown.steps[0].last_error.as_ref().expect("an error"))["type"], "timeout");
     assert_eq!(shown.summary.health_status, HealthStatus::Recovering);
@@ -132,9 +132,9 @@ async fn a_renewed_attempt_times_out() {
     let flow = Fixture::with(&timed("0.6", 2)).await;
     let _orchestrator = flow.orchestrate();
     let task = flow.task().await;
-    let short = Claimant { lease: Duration::from_millis(500), ..worker() };
+    let short = ClaimRequest { lease: Duration::from_millis(500), ..worker() };
     let step = flow.claim(&short, 1, None).await.expect("a claim").remove(0);
-    let alive = flow::Alive { token: step.token, lease: Duration::from_secs(60), checkpoint: None };
+    let alive = flow::Renewal { token: step.token, lease: Duration::from_secs(60), checkpoint: None };
     assert_eq!(flow.heartbeat(vec![alive]).await.expect("an answer"), [Ok(())]);
     pg::testing::eventually("the attempt ends", async || flow.states(task).await["a"] == "waiting_for_retry").await;
     assert_eq!(flow.attempts(task).await, [(1, "timed_out".to_owned())]);
@@ -145,7 +145,7 @@ async fn a_renewed_attempt_times_out() {
 async fn a_lost_lease_is_no_timeout() {
     let flow = Fixture::with(&timed("30", 2)).await;
     let task = flow.task().await;
-    let short = Claimant { lease: Duration::from_millis(100), ..worker() };
+    let short = ClaimRequest { lease: Duration::from_millis(100), ..worker() };
     flow.claim(&short, 1, None).await.expect("a claim").remove(0);
     assert_eq!(flow.next().await.attempt, 2);
     assert_eq!(flow.attempts(task).await, [(1, "lease_ended".to_owned())]);
@@ -160,10 +160,10 @@ async fn a_report_after_the_timeout_is_refused() {
     flow.age(task, 31).await;
     let checkpoint = serde_json::value::to_raw_value(&7).expect("JSON");
     for said in [
-        Said::Complete(json!(1).into()),
-        Said::Failed(crate::fixture::failure(false)),
-        Said::Yielded(checkpoint),
-        Said::GivenBack,
+        AttemptResult::Complete(json!(1).into()),
+        AttemptResult::Failed(crate::fixture::failure(false)),
+        AttemptResult::Yielded(checkpoint),
+        AttemptResult::GivenBack,
     ] {
         let words = format!("{said:?}");
         assert_eq!(flow.say(&step, said).await, Err(Refused::Lost), "{words}");

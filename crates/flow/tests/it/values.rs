@@ -1,6 +1,6 @@
 //! What comes from outside is kept as it was sent, and is not believed more than it has to be.
 
-use flow::{Ended, Error, Json, Refused, Said, StepState, Token};
+use flow::{AttemptResult, Error, Json, Refused, StepReport, StepState, Token};
 use serde_json::json;
 
 use crate::fixture::{Fixture, NAMESPACE, failure, submission};
@@ -30,19 +30,19 @@ async fn numbers_are_kept_to_the_last_digit() {
     let parts = format!(
         "{{\"batch_processing_outcome\": {{\"type\": \"create_batches\", \"cursor_configs\": [{LARGE}]}}, \"n\": {LARGE}}}"
     );
-    flow.say(&split, Said::Complete(exact(&parts))).await.expect("it counts");
+    flow.say(&split, AttemptResult::Complete(exact(&parts))).await.expect("it counts");
     let part = flow.next().await;
     assert_eq!(part.input.as_ref().map(|input| input.get()), Some(LARGE));
-    flow.say(&part, Said::Yielded(exact(LARGE).into_raw())).await.expect("it counts");
+    flow.say(&part, AttemptResult::Yielded(exact(LARGE).into_raw())).await.expect("it counts");
     let part = flow.next().await;
     assert_eq!(part.checkpoint.as_ref().map(|checkpoint| checkpoint.get()), Some(LARGE));
     let error = flow::Failure { context: Some(exact(LARGE)), ..failure(true) };
-    flow.say(&part, Said::Failed(error)).await.expect("it counts");
+    flow.say(&part, AttemptResult::Failed(error)).await.expect("it counts");
     let attempts = flow.audit(task, "part_001", 0, 100).await.expect("an answer").expect("a step").attempts;
     let error = serde_json::to_string(&attempts).expect("JSON");
     assert!(error.contains(&format!("\"context\":{LARGE}")), "{error}");
     let part = flow.next().await;
-    flow.say(&part, Said::Complete(exact(LARGE))).await.expect("it counts");
+    flow.say(&part, AttemptResult::Complete(exact(LARGE))).await.expect("it counts");
     let end = flow.next().await;
     assert!(end.results.get().contains(&format!(":{LARGE}")), "{}", end.results);
     let shown = serde_json::to_string(&flow.flow.task(task).await.expect("an answer").expect("a task")).expect("JSON");
@@ -102,15 +102,15 @@ async fn an_edited_token_is_refused() {
         (own[3], "1", json!("no number")),
     ] {
         let edited: Token = [own[0], own[1], own[2], template, slot].join(".").parse().expect("a token");
-        let ended = Ended { token: edited, said: Said::Complete(result.into()) };
-        let answer = flow.settle(vec![ended]).await.expect("an answer").remove(0);
+        let ended = StepReport { token: edited, result: AttemptResult::Complete(result.into()) };
+        let answer = flow.report(vec![ended]).await.expect("an answer").remove(0);
         assert!(matches!(answer, Err(Refused::Invalid { what: "token", .. })), "{answer:?}");
     }
     assert_eq!(flow.states(task).await["a"], "in_progress", "it is still under way");
     assert_eq!(flow.complete(&step, json!(1)).await.step, StepState::Complete);
-    // Said again with another definition it is still the same claim, which has ended.
+    // AttemptResult again with another definition it is still the same claim, which has ended.
     let edited: Token = [own[0], own[1], own[2], other[3], "0"].join(".").parse().expect("a token");
-    let again = flow.settle(vec![Ended { token: edited, said: Said::Complete(json!(1).into()) }]).await;
+    let again = flow.report(vec![StepReport { token: edited, result: AttemptResult::Complete(json!(1).into()) }]).await;
     assert!(again.expect("an answer").remove(0).expect("it counts").repeated);
 }
 
@@ -123,8 +123,8 @@ async fn an_edited_token_does_not_shadow_the_true_one() {
     let text = step.token.to_string();
     let slot = if text.ends_with(".0") { "1" } else { "0" };
     let edited: Token = format!("{}{slot}", &text[..text.len() - 1]).parse().expect("a token");
-    let both = [edited, step.token].map(|token| Ended { token, said: Said::Complete(json!(1).into()) });
-    let answers = flow.settle(both.into()).await.expect("answers");
+    let both = [edited, step.token].map(|token| StepReport { token, result: AttemptResult::Complete(json!(1).into()) });
+    let answers = flow.report(both.into()).await.expect("answers");
     assert!(
         matches!(answers[0], Err(Refused::Invalid { .. } | Refused::Lost))
             || answers[0].as_ref().is_ok_and(|settled| settled.repeated)

@@ -44,8 +44,9 @@ async fn a_wait_ends_with_the_task() {
         let there = waiting(&elsewhere.flow, task).await;
         for _ in 0..2 {
             let step = settler.claim(&crate::fixture::worker(), 1, Some(patience())).await.expect("a claim").remove(0);
-            let said = flow::Said::Complete(json!(1).into());
-            let mut settled = settler.settle(vec![flow::Ended { token: step.token, said }]).await.expect("an answer");
+            let said = flow::AttemptResult::Complete(json!(1).into());
+            let mut settled =
+                settler.report(vec![flow::StepReport { token: step.token, result: said }]).await.expect("an answer");
             settled.remove(0).expect("it counts");
         }
         assert_eq!(here.await.expect("no panic"), TaskState::Complete);
@@ -261,8 +262,8 @@ async fn a_wait_that_begins_at_the_end_is_not_missed() {
         let step = flow.next().await;
         let settled = async {
             tokio::time::sleep(Duration::from_micros(100 * round)).await;
-            let said = flow::Said::Complete(json!(1).into());
-            elsewhere.flow.settle(vec![flow::Ended { token: step.token, said }]).await.expect("an answer")
+            let said = flow::AttemptResult::Complete(json!(1).into());
+            elsewhere.flow.report(vec![flow::StepReport { token: step.token, result: said }]).await.expect("an answer")
         };
         let soon = Instant::now() + Duration::from_secs(20);
         let (ended, watched, settled) = tokio::join!(flow.wait(task, soon), last_of(&flow, task), settled);

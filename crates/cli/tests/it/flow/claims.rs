@@ -1,4 +1,4 @@
-//! `POST /v1/workers/claim`: what a claim hands out, and how waiting for one ends.
+//! `POST /v1/workers/claim`: what a claim returns, and how its wait ends.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -10,7 +10,7 @@ use super::fixture::{Client, Server, claim};
 use crate::http::{Answer, assert_refused, parse};
 use crate::process::PATIENCE;
 
-/// A claim that waits for as long as a test may last, for steps of these names or for all.
+/// A claim that waits as long as a test may last, for steps with these names or for all.
 pub(super) fn wait(client: &Client, steps: Option<&[&str]>) -> JoinHandle<Answer> {
     let mut wish = claim(1, PATIENCE.as_millis() as u64);
     wish["steps"] = json!(steps);
@@ -22,16 +22,16 @@ pub(super) async fn answered(waiting: JoinHandle<Answer>) -> Answer {
     timeout(PATIENCE, waiting).await.expect("answered in time").expect("no panic")
 }
 
-/// The text of a claim that waits, for a connection that a test holds itself.
+/// The text of a waiting claim, for a test that owns the connection.
 fn waiting_request() -> String {
     let body = claim(1, 600_000).to_string();
     let head = "POST /v1/workers/claim HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json";
     format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 
-/// A claim must hand out everything that a handler needs: inputs, results of all before it, attempt, lease, checkpoint.
+/// A claim returns everything that a handler needs: input, results of all steps before, attempt, lease, checkpoint.
 #[tokio::test]
-async fn a_claim_hands_out_all_that_a_handler_needs() {
+async fn a_claim_returns_all_that_a_handler_needs() {
     let steps = "[{name: a, handler: {callable: first, initialization: {url: x}}, timeout_seconds: 90, retry: {max_attempts: 5}}, \
                   {name: b, dependencies: [a]}, {name: c, dependencies: [b]}]";
     let server = Server::of(steps).await;
@@ -54,9 +54,10 @@ async fn a_claim_hands_out_all_that_a_handler_needs() {
     }
 }
 
-/// A worker that waits must be answered by a task that somebody submits, through any server; by the end of a step that another waits behind; and by a step given back.
+/// A waiting claim is answered by a task submitted through any server, by the completion of the last dependency of a
+/// step, and by a released step.
 #[tokio::test]
-async fn whatever_makes_a_step_ready_answers_whoever_waits() {
+async fn every_cause_of_a_ready_step_answers_a_waiting_claim() {
     let server = Server::of("[{name: a}, {name: b, dependencies: [a]}]").await;
     let (_other, elsewhere) = server.another().await;
     let waiting = wait(&server.client, None);
@@ -77,9 +78,9 @@ async fn whatever_makes_a_step_ready_answers_whoever_waits() {
     assert_eq!(answered(waiting).await.json()["steps"][0]["name"], "b");
 }
 
-/// A claim that nothing ends must be answered with 204 and no body, whether it waits or not.
+/// A claim without a ready step is answered with 204 and no body, with and without a wait.
 #[tokio::test]
-async fn a_claim_that_finds_nothing_is_answered_with_204() {
+async fn an_empty_claim_is_answered_with_204() {
     let server = Server::start().await;
     for wait_ms in [0, 300] {
         let answer = server.post("workers/claim", &claim(1, wait_ms)).await;
@@ -87,10 +88,11 @@ async fn a_claim_that_finds_nothing_is_answered_with_204() {
     }
 }
 
-/// A worker that goes away must not be waited for: its waiter leaves at once, and the next step goes to a worker that is there, uncharged.
-/// The next claim waits, because a poll that began for the worker that left may hold the step for a moment before it gives it back.
+/// When a worker disconnects, its waiter is removed at once, and the next step goes to another worker with no attempt
+/// counted. The next claim waits, because a poll that began for the disconnected worker may hold the step briefly
+/// before it is released.
 #[tokio::test]
-async fn a_worker_that_goes_away_waits_no_longer() {
+async fn a_disconnected_worker_leaves_the_wait() {
     let server = Server::of("[{name: a}]").await;
     let mut worker = TcpStream::connect(server.address).await.expect("it listens");
     worker.write_all(waiting_request().as_bytes()).await.expect("sent");
@@ -102,9 +104,9 @@ async fn a_worker_that_goes_away_waits_no_longer() {
     assert_eq!(answer.json()["steps"][0]["attempt"], 1, "{answer:?}");
 }
 
-/// A server that is told to stop must answer whoever waits, with 204, and then leave.
+/// A stopping server answers waiting claims with 204, and then exits.
 #[tokio::test]
-async fn a_stopping_server_answers_whoever_waits() {
+async fn a_stopping_server_answers_waiting_claims() {
     let server = Server::start().await;
     let mut kept = TcpStream::connect(server.address).await.expect("it listens");
     kept.write_all(waiting_request().as_bytes()).await.expect("sent");
@@ -122,9 +124,9 @@ async fn a_stopping_server_answers_whoever_waits() {
     assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
 }
 
-/// Beyond the configured number, a claim that would wait is refused for now, and has room when another has gone.
+/// Beyond the configured number of waiters a claim is rejected with 503, and accepted again when a waiter has left.
 #[tokio::test]
-async fn too_many_waiting_workers_are_refused_for_now() {
+async fn claims_beyond_the_waiter_limit_are_rejected_for_now() {
     let server = Server::with(&["--flow-max-waiters=2"]).await;
     server.template("t", "[{name: a}]").await;
     let waiting: Vec<_> = (0..2).map(|_| wait(&server.client, None)).collect();
@@ -141,9 +143,9 @@ async fn too_many_waiting_workers_are_refused_for_now() {
     assert_eq!(server.post("workers/claim", &claim(1, 1)).await.status, 204);
 }
 
-/// What cannot be meant must be refused with a sentence that names it, and claim nothing.
+/// Invalid parameters are rejected with a message that names them, and nothing is claimed.
 #[tokio::test]
-async fn what_cannot_be_meant_claims_nothing() {
+async fn invalid_claims_are_rejected() {
     let server = Server::of("[{name: a}]").await;
     server.task(json!({})).await;
     let with = |key: &str, value: Value| {

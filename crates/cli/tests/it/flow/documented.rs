@@ -1,4 +1,4 @@
-//! The conversation of a worker in docs/http-api.md, held with a real server.
+//! The worker routes in docs/http-api.md, tried against a real server.
 
 use std::collections::HashMap;
 
@@ -8,12 +8,12 @@ use super::fixture::Server;
 
 const DOCUMENT: &str = include_str!("../../../../../docs/http-api.md");
 
-/// The template that the document speaks of.
+/// The template that the document uses.
 const TEMPLATE: &str = "name: order\nnamespace_name: shop\nsteps:\n  \
     - {name: charge, handler: {callable: payments.charge, initialization: {provider: acme}}}\n  \
     - {name: reserve, dependencies: [charge]}\n  - {name: pack}\n";
 
-/// The blocks of code in a document, each with its language.
+/// The code blocks of the document with their languages.
 fn blocks() -> Vec<(&'static str, String)> {
     let mut blocks = Vec::new();
     let mut lines = DOCUMENT.lines();
@@ -26,12 +26,12 @@ fn blocks() -> Vec<(&'static str, String)> {
     blocks
 }
 
-/// Replaces the names of what only the server knows, `<token of charge>`, by what it said.
+/// Replaces placeholders such as `<token of charge>` with the values from earlier responses.
 fn filled(text: &str, known: &HashMap<String, String>) -> String {
     known.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
 }
 
-/// Whether an answer is the documented one. A text `<…>` that is met for the first time stands for whatever is there.
+/// Whether a response is the documented one. A placeholder `<…>` matches any value at its first use.
 fn same(documented: &Value, answer: &Value, known: &mut HashMap<String, String>) -> bool {
     match (documented, answer) {
         (Value::String(name), Value::String(value)) if name.starts_with('<') => {
@@ -48,8 +48,8 @@ fn same(documented: &Value, answer: &Value, known: &mut HashMap<String, String>)
     }
 }
 
-/// Every request of the document gets the answer that the document shows.
-/// The document is read, its requests are sent in order, and what only the server knows is carried from answers to later requests.
+/// Every request in the document gets the documented response.
+/// The requests are sent in order, and placeholders take their values from earlier responses.
 #[tokio::test]
 async fn the_documented_worker_routes_answer_as_documented() {
     let server = Server::start().await;

@@ -1,4 +1,4 @@
-//! `GET /v1/tasks/{task_uuid}/events`: a stream of what becomes of a task.
+//! `GET /v1/tasks/{task_uuid}/events`: the stream of the transitions of a task.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -38,7 +38,7 @@ impl Stream {
     /// The next event: its kind, its id and its data. `None`: the stream has ended.
     async fn next(&mut self) -> Option<(String, Option<String>, Value)> {
         let (mut kind, mut id, mut data) = (None, None, None);
-        // Between the lines of events are those of chunks.
+        // Skips the lines of the chunked encoding.
         while let Some(line) = self.line().await {
             match line.split_once(": ") {
                 Some(("event", value)) => kind = Some(value.to_owned()),
@@ -55,7 +55,7 @@ impl Stream {
         None
     }
 
-    /// What is left, until it ends.
+    /// The remaining events, until the stream ends.
     async fn rest(&mut self) -> Vec<(String, Option<String>, Value)> {
         let mut all = Vec::new();
         while let Some(event) = self.next().await {
@@ -65,10 +65,11 @@ impl Stream {
     }
 }
 
-/// Every transition must be told as it happens, in order and once, also to who comes in later; the stream ends with the task, and who comes back after the end is sent away.
-/// A stream from the beginning, one that goes on from the middle, and one from the end.
+/// Every transition is sent as it happens, in order and once, also to clients that connect later. The stream ends with
+/// the task, and a client that reconnects after the end is answered with 204. One stream from the beginning, one that
+/// resumes in the middle, and one at the end.
 #[tokio::test]
-async fn every_transition_is_told_and_the_stream_ends_with_the_task() {
+async fn every_transition_is_sent_and_the_stream_ends_with_the_task() {
     let server = Server::of("[{name: a}, {name: b, dependencies: [a]}]").await;
     let task = server.task(json!({})).await;
     let mut stream = Stream::open(&server.client, &task, None).await;
@@ -107,7 +108,7 @@ async fn every_transition_is_told_and_the_stream_ends_with_the_task() {
     assert!(gone.head.starts_with("http/1.1 204"), "{}", gone.head);
 }
 
-/// A stream must end when the server stops, and wake nobody when its client has gone; what is no task or no id is refused.
+/// A stream ends when the server stops or its client disconnects. Unknown tasks and invalid ids are rejected.
 #[tokio::test]
 async fn a_stream_ends_with_the_server_and_with_its_client() {
     let server = Server::of("[{name: a}]").await;

@@ -1,4 +1,4 @@
-//! The worker in Python: the protocol as anybody can speak it.
+//! The example worker in Python.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use super::fixture::Server;
 use crate::process::Reveille;
 use crate::python::python;
 
-/// A worker with nothing but Python's standard library must carry a task out, a failure and its retry among it, and leave when it is told to.
-/// The program of the examples, without any package, against a server; it is told to stop when the task has ended.
+/// A worker that uses only Python's standard library runs a task, including a failure and its retry, and stops on a
+/// signal. The example program, without any package, against a real server.
 #[tokio::test]
-async fn the_worker_in_python_carries_a_task_out() {
+async fn the_python_worker_runs_a_task() {
     let server = Server::start().await;
     let template = "name: count\nnamespace_name: words\nsteps:\n  - {name: split, handler: {callable: split}}\n  \
                     - {name: count, handler: {callable: count}, dependencies: [split]}\n  \

@@ -1,4 +1,4 @@
-//! A server of flow, and a client of it.
+//! A server with flow, and a client.
 
 use std::net::SocketAddr;
 
@@ -11,9 +11,9 @@ use crate::http::{Answer, eventually, get, send};
 use crate::process::Reveille;
 use crate::serve::{ready, serve};
 
-/// What every path of flow begins with.
+/// The prefix of all paths.
 pub(super) const BASE: &str = "/v1";
-/// What every body of a client is announced as.
+/// The content type of request bodies.
 pub(super) const JSON: &str = "content-type: application/json";
 
 /// A running server on a schema of its own.
@@ -36,33 +36,33 @@ impl Server {
         Server::with(&[]).await
     }
 
-    /// With more on its command line.
+    /// Starts a server with more command-line options.
     pub(crate) async fn with(more: &[&str]) -> Server {
         let db = TestDb::new().await;
         let (reveille, address) = ready(serve(&db, more)).await;
         Server { db, reveille, client: Client::of(address).await }
     }
 
-    /// With a template `t`, by its steps as YAML.
+    /// Starts a server with a template `t` that has these steps (YAML).
     pub(super) async fn of(steps: &str) -> Server {
         let server = Server::start().await;
         server.template("t", steps).await;
         server
     }
 
-    /// Another server of the same tasks.
+    /// Starts another server on the same schema.
     pub(super) async fn another(&self) -> (Reveille, Client) {
         self.another_by(serve(&self.db, &[])).await
     }
 
-    /// The same, started as it is told.
+    /// Starts another server on the same schema with this command.
     pub(super) async fn another_by(&self, command: Command) -> (Reveille, Client) {
         let (reveille, address) = ready(command).await;
         (reveille, Client { address, document: self.document.clone() })
     }
 }
 
-/// Somebody who talks to a server, and compares what it says with its document.
+/// A client that checks every response against the OpenAPI document.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) address: SocketAddr,
@@ -70,7 +70,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Of a server that is ready.
+    /// A client of a ready server.
     pub(super) async fn of(address: SocketAddr) -> Client {
         Client { address, document: Document::of(address).await }
     }
@@ -95,21 +95,21 @@ impl Client {
         answer
     }
 
-    /// Registers a template of the namespace `tests`, by its steps as YAML.
+    /// Registers a template in the namespace `tests` with these steps (YAML).
     pub(super) async fn template(&self, name: &str, steps: &str) {
         let text = format!("name: {name}\nnamespace_name: tests\nidentity_strategy: always_unique\nsteps: {steps}\n");
         let answer = self.send("POST", "templates", &["content-type: application/yaml"], text.as_bytes()).await;
         assert_eq!(answer.status, 201, "{answer:?}");
     }
 
-    /// A task of the template `t`.
+    /// Submits a task of the template `t`.
     pub(super) async fn task(&self, context: Value) -> String {
         let answer = self.post("tasks", &wanted("t", context)).await;
         assert_eq!(answer.status, 201, "{answer:?}");
         text(&answer.json()["task_uuid"])
     }
 
-    /// What can be claimed now.
+    /// Claims ready steps without waiting.
     pub(super) async fn now(&self, max_steps: usize) -> Vec<Value> {
         let answer = self.post("workers/claim", &claim(max_steps, 0)).await;
         match answer.status {
@@ -119,7 +119,7 @@ impl Client {
         }
     }
 
-    /// Completes whatever can be claimed, until nothing can.
+    /// Claims and completes steps until none is ready.
     pub(super) async fn finish(&self) {
         loop {
             let steps = self.now(100).await;
@@ -132,26 +132,26 @@ impl Client {
         }
     }
 
-    /// What is said of steps; returns what was answered of each.
+    /// Sends reports on steps and returns the outcome of each.
     pub(super) async fn report(&self, what: &str, steps: Value) -> Vec<Value> {
         let answer = self.post(&format!("workers/{what}"), &json!({ "steps": steps })).await;
         assert_eq!(answer.status, 200, "{answer:?}");
         answer.json()["results"].as_array().expect("results").clone()
     }
 
-    /// Returns when so many claims wait at the server, as its metrics say.
+    /// Waits until so many claims wait at the server, according to its metrics.
     pub(super) async fn until_waiting(&self, count: usize) {
         let line = format!("reveille_wake_waiters{{consumer=\"steps\"}} {count}\n");
         eventually(self.address, "/metrics", |answer| answer.body.contains(&line)).await;
     }
 }
 
-/// A task of a template of the namespace `tests`.
+/// The body of a submission in the namespace `tests`.
 pub(super) fn wanted(template: &str, context: Value) -> Value {
     json!({"namespace": "tests", "name": template, "version": "1.0.0", "context": context})
 }
 
-/// What a worker of everything in the namespace `tests` sends.
+/// The body of a claim for all steps of the namespace `tests`.
 pub(super) fn claim(max_steps: usize, wait_ms: u64) -> Value {
     json!({"worker": "tester", "namespaces": ["tests"], "max_steps": max_steps, "wait_ms": wait_ms})
 }

@@ -1,4 +1,4 @@
-//! Task graphs over HTTP, against real servers: what workers and those who want something done send, and what they must read.
+//! The HTTP API of flow, tested against real servers.
 
 mod claims;
 mod documented;

@@ -1,16 +1,16 @@
-//! What people do: cancelling, resolving and completing by hand, dead letters, limits, domain events.
+//! Manual operations, dead letters, limits, domain events and namespaces.
 
 use serde_json::{Value, json};
 
 use super::fixture::{JSON, Server, text};
 use crate::http::{Answer, assert_refused, eventually};
 
-/// What a person says of a step, and what is answered.
+/// Sends a manual operation.
 async fn patch(server: &Server, path: &str, body: Value) -> Answer {
     server.send("PATCH", path, &[JSON], body.to_string().as_bytes()).await
 }
 
-/// A task must be cancelled once, with who did it in its history, and not when it has ended otherwise.
+/// A task is cancelled once, the history has the operator, and a task that ended otherwise is not cancelled.
 #[tokio::test]
 async fn a_task_is_cancelled_and_resolved() {
     let server = Server::of("[{name: a}]").await;
@@ -38,9 +38,9 @@ async fn a_task_is_cancelled_and_resolved() {
     }
 }
 
-/// A step must be reset, resolved and completed by hand where that is possible, and what follows must go on.
+/// A step is reset, resolved and completed manually where its state allows it, and the task continues.
 #[tokio::test]
-async fn a_step_is_operated_by_hand() {
+async fn steps_are_operated_manually() {
     let server = Server::of(
         "[{name: a, retry: {max_attempts: 1}, result_schema: {type: integer}}, {name: b, dependencies: [a]}]",
     )
@@ -78,7 +78,7 @@ async fn a_step_is_operated_by_hand() {
     );
 }
 
-/// A step that used up its attempts must be on the list, be found by each filter, and be closed once.
+/// A step without attempts left gets a dead-letter entry, which each filter finds and which is resolved once.
 #[tokio::test]
 async fn dead_letters_are_listed_and_closed() {
     let server = Server::of("[{name: a, retry: {max_attempts: 1}}]").await;
@@ -116,9 +116,9 @@ async fn dead_letters_are_listed_and_closed() {
     );
 }
 
-/// A limit must hold, be shown with its use, and be taken away again.
+/// A limit is enforced, listed with its use, and removed again.
 #[tokio::test]
-async fn limits_are_set_and_taken_away() {
+async fn limits_are_set_and_removed() {
     let server = Server::of("[{name: a}]").await;
     for _ in 0..3 {
         server.task(json!({})).await;
@@ -135,7 +135,7 @@ async fn limits_are_set_and_taken_away() {
     assert_refused(&put(json!({"namespace": "a\u{0}", "max_in_progress": 1})).await, 400, "namespace");
 }
 
-/// What steps tell must be read once each, from cursor to cursor.
+/// Each domain event is read once, from cursor to cursor.
 #[tokio::test]
 async fn domain_events_are_read_from_cursor_to_cursor() {
     let server = Server::of("[{name: a, publishes_events: [{name: paid, condition: success}]}]").await;
@@ -143,7 +143,7 @@ async fn domain_events_are_read_from_cursor_to_cursor() {
         server.task(json!({})).await;
     }
     server.finish().await;
-    // What is told waits for every transaction that is older, of whatever schema.
+    // Events are visible only after all older transactions, of any schema, have ended.
     let told = |answer: &Answer| answer.json()["events"].as_array().is_some_and(|events| events.len() == 2);
     eventually(server.address, "/v1/domain_events", told).await;
     let first = server.get("domain_events?namespace=tests&name=paid&limit=1").await.json();
@@ -154,9 +154,9 @@ async fn domain_events_are_read_from_cursor_to_cursor() {
     assert_refused(&server.get("domain_events?after=now").await, 400, "after");
 }
 
-/// Many must be dealt with alike, after a preview that changes nothing; without saying which, nothing happens.
+/// A bulk operation changes all matches after a preview that changes nothing; without a filter it is rejected.
 #[tokio::test]
-async fn many_are_operated_after_a_preview() {
+async fn bulk_operations_follow_their_preview() {
     let server = Server::of("[{name: a}]").await;
     for _ in 0..3 {
         server.task(json!({})).await;
@@ -180,7 +180,7 @@ async fn many_are_operated_after_a_preview() {
     );
 }
 
-/// A namespace must be there with its first template or when it is put, and keep what is set.
+/// A namespace is created with its first template or by PUT, and keeps its settings.
 #[tokio::test]
 async fn namespaces_are_put_and_listed() {
     let server = Server::of("[{name: a}]").await;

@@ -1,4 +1,4 @@
-//! `GET /v1/tasks…`, `GET /v1/templates`, `GET /v1/analytics/…`: what there is, and waiting for a task.
+//! `GET /v1/tasks…`, `GET /v1/templates`, `GET /v1/analytics/…`: reading, listing and waiting.
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -7,9 +7,9 @@ use super::fixture::{Server, text, wanted};
 use crate::http::{assert_refused, eventually};
 use crate::process::PATIENCE;
 
-/// A task must be shown with its counts and steps in each state, and in short.
+/// A task is returned with its counts and steps in every state, and as a summary.
 #[tokio::test]
-async fn a_task_is_shown_with_its_steps() {
+async fn a_task_is_returned_with_its_steps() {
     let server = Server::of("[{name: a}, {name: b, dependencies: [a]}]").await;
     let task = server.task(json!({"order": 7})).await;
     let open = server.get(&format!("tasks/{task}")).await.json();
@@ -59,7 +59,7 @@ async fn a_task_is_shown_with_its_steps() {
     }
 }
 
-/// Lists must find what they are asked for, page by page, and refuse what cannot be meant.
+/// Lists return all matches page by page, and invalid parameters are rejected.
 #[tokio::test]
 async fn tasks_and_templates_are_listed_page_by_page() {
     let server = Server::of("[{name: a}]").await;
@@ -97,9 +97,9 @@ async fn tasks_and_templates_are_listed_page_by_page() {
     assert_eq!((&rest["templates"][0]["name"], &rest["next"]), (&json!("u"), &Value::Null));
 }
 
-/// Figures must be there of what happened, in the named time alone.
+/// Analytics cover the requested period only.
 #[tokio::test]
-async fn figures_are_told() {
+async fn analytics_cover_the_requested_period() {
     let server = Server::of("[{name: a}]").await;
     server.task(json!({})).await;
     server.finish().await;
@@ -112,9 +112,10 @@ async fn figures_are_told() {
     assert_refused(&server.get("analytics/bottlenecks?since=then").await, 400, "since");
 }
 
-/// Who waits for a task must be answered when it ends, at any server; when the time is over, with the task as it stands; and when the server stops.
+/// A request that waits for a task is answered when the task ends, at any server; when its time is over, with the
+/// current state; and when the server stops.
 #[tokio::test]
-async fn waiting_for_a_task_ends_with_it() {
+async fn a_wait_ends_with_its_task() {
     let server = Server::of("[{name: a}]").await;
     let (_other, elsewhere) = server.another().await;
     let task = server.task(json!({})).await;

@@ -1,14 +1,14 @@
-//! `POST /v1/workers/heartbeat`, `…/complete`, `…/fail`, `…/checkpoint`, `…/release`: each element has an answer of its own.
+//! `POST /v1/workers/heartbeat`, `…/complete`, `…/fail`, `…/checkpoint`, `…/release`: each item has its own outcome.
 
 use serde_json::{Value, json};
 
 use super::fixture::Server;
 use crate::http::assert_refused;
 
-/// A good element, a token that is none, an element without one, a result that the template does not allow, and a claim that never was: each must be answered in its place, and the good
-/// ones must count.
+/// A valid item, an invalid token, a missing token, a result that violates the template, and an unknown claim: each is
+/// answered at its position, and the valid ones are applied.
 #[tokio::test]
-async fn each_element_is_answered_in_its_place() {
+async fn each_item_is_answered_at_its_position() {
     let server = Server::of("[{name: a, result_schema: {type: integer}}]").await;
     for _ in 0..3 {
         server.task(json!({})).await;
@@ -41,18 +41,18 @@ async fn each_element_is_answered_in_its_place() {
     assert_eq!(reasons, [null, invalid, invalid, invalid, invalid, lost, null, invalid]);
     assert_eq!((&results[1]["token"], &results[2]["token"]), (&json!("nonsense"), &Value::Null));
     for (at, said) in [(1, "token: "), (2, "token"), (4, "result: "), (5, "not this worker's"), (7, "colour")] {
-        let error = results[at]["error"].as_str().expect("a sentence");
+        let error = results[at]["error"].as_str().expect("a message");
         assert!(error.contains(said), "{said:?} is not in {error:?}");
     }
     let again =
         server.report("complete", json!([{"token": token(0), "result": 1}, {"token": token(1), "result": 5}])).await;
     assert_eq!((&again[0]["ok"], &again[0]["repeated"]), (&json!(true), &json!(true)));
-    assert_eq!((&again[1]["ok"], &again[1]["repeated"]), (&json!(true), &json!(false)), "it was still this worker's");
+    assert_eq!((&again[1]["ok"], &again[1]["repeated"]), (&json!(true), &json!(false)), "the worker still holds it");
 }
 
-/// A failure must be tried again or not, as it says; what was kept of its progress is there in the next attempt.
+/// A failure is retried or not, as it says; the next attempt has the checkpoint.
 #[tokio::test]
-async fn failures_are_tried_again_as_they_say() {
+async fn failures_are_retried_as_they_say() {
     let server = Server::of("[{name: a, retry: {max_attempts: 5, backoff: none}}]").await;
     server.task(json!({})).await;
     let step = server.now(1).await.remove(0);
@@ -74,7 +74,8 @@ async fn failures_are_tried_again_as_they_say() {
     assert!(server.now(1).await.is_empty());
 }
 
-/// A checkpoint must be kept with the step or without it: who yields gives it back, uncharged, and whoever claims it goes on from there.
+/// A checkpoint keeps the step or yields it: a yielded step is released with no attempt counted, and the next claim has
+/// the checkpoint.
 #[tokio::test]
 async fn a_checkpoint_keeps_the_step_or_yields_it() {
     let server = Server::of("[{name: a}]").await;
@@ -99,9 +100,10 @@ async fn a_checkpoint_keeps_the_step_or_yields_it() {
     assert_eq!(server.now(1).await[0]["attempt"], 1, "a step that is given back is not charged");
 }
 
-/// A field that an error does not have is refused, and the step stays with its worker; a report after another one about the same claim is lost.
+/// An unknown field in an error is rejected, and the worker keeps the step. A different report on an ended claim is
+/// lost.
 #[tokio::test]
-async fn contradicting_and_unknown_reports_are_refused() {
+async fn contradicting_and_unknown_reports_are_rejected() {
     let server = Server::of("[{name: a}]").await;
     server.task(json!({})).await;
     let step = server.now(1).await.remove(0);
@@ -119,9 +121,9 @@ async fn contradicting_and_unknown_reports_are_refused() {
     assert_eq!(again["attempt"], 1, "it is not charged");
 }
 
-/// A list that is none must be refused as a whole; an empty one is answered with an empty one.
+/// A body without a list is rejected as a whole; an empty list is answered with an empty list.
 #[tokio::test]
-async fn a_list_that_is_none_is_refused() {
+async fn a_body_without_a_list_is_rejected() {
     let server = Server::start().await;
     for what in ["heartbeat", "complete", "fail", "checkpoint", "release"] {
         let path = format!("workers/{what}");

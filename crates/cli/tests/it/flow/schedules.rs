@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::fixture::{JSON, Server};
 use crate::http::assert_refused;
 
-/// A schedule must be put, shown with its next ticks, rest and go on, run by hand, and be removed.
+/// A schedule is created, returned with its next ticks, paused and resumed, run manually, and deleted.
 #[tokio::test]
-async fn a_schedule_is_put_paused_run_and_removed() {
+async fn a_schedule_is_created_paused_run_and_deleted() {
     let server = Server::of("[{name: a}]").await;
     let put = async |body: Value| server.send("PUT", "schedules", &[JSON], body.to_string().as_bytes()).await;
     let schedule = json!({"namespace": "tests", "name": "nightly", "template": "t", "version": "1.0.0", "cron": "0 4 * * *",

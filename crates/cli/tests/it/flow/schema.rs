@@ -1,14 +1,14 @@
-//! Every route of flow, tried out by schemathesis.
+//! Every route of flow, tested by schemathesis.
 
 use serde_json::{Value, json};
 
 use super::fixture::{JSON, Server, text};
 use crate::schemathesis::{FLOW, try_out};
 
-/// Whatever is sent, the server must answer as its document says, take what the document allows, and have no error of its own.
-/// A fixed seed, against a server with something of everything. How it is tried out is in `schema/`.
+/// The server conforms to its OpenAPI document for generated requests: it accepts what the document allows and has no
+/// server errors. A fixed seed, against a server with data of every kind. The configuration is in `schema/`.
 #[tokio::test]
-async fn the_document_holds_against_whatever_is_sent() {
+async fn the_server_conforms_to_its_openapi_document() {
     let server = Server::of(
         "[{name: a, retry: {max_attempts: 1}, publishes_events: [{name: told, condition: always}]}, {name: b}]",
     )
@@ -22,7 +22,7 @@ async fn the_document_holds_against_whatever_is_sent() {
         assert_eq!(ended[1]["task_state"], "error", "{ended:?}");
         failed
     };
-    // A failed task can be mended once: made-up requests may all come after another has changed it.
+    // A failed task can be resumed once: a generated request may come after another one has changed it.
     let resumed = fail().await;
     let resolve = json!({"type": "resolve_manually", "by": "tests", "reason": "mended"}).to_string();
     let step = format!("tasks/{resumed}/workflow_steps/a");

@@ -1,4 +1,4 @@
-//! Namespaces, their templates and the orchestrator over HTTP; and tasks that are resumed and removed.
+//! Namespaces, namespace templates and the orchestrator; resuming and deleting tasks.
 
 use serde_json::{Value, json};
 use sqlx::postgres::PgListener;
@@ -11,9 +11,10 @@ async fn put(server: &Server, path: &str, body: Value) -> Answer {
     server.send("PUT", path, &[JSON], body.to_string().as_bytes()).await
 }
 
-/// Namespace templates are made, listed and deleted; a namespace begins with one, and an unknown one is refused. A namespace that announces is announced.
+/// Namespace templates are created, listed and deleted. A namespace starts with the settings of one, and an unknown one
+/// is rejected. A new namespace with `announces` is announced.
 #[tokio::test]
-async fn namespaces_begin_with_templates() {
+async fn namespaces_start_with_their_template() {
     let server = Server::start().await;
     let mut listener = PgListener::connect_with(server.db.database().pool()).await.expect("a listener");
     let channel = format!("{}_namespace_created", server.db.schema().name());
@@ -35,9 +36,9 @@ async fn namespaces_begin_with_templates() {
     assert_eq!(server.send("DELETE", "namespace_templates/short", &[], b"").await.status, 404);
 }
 
-/// The mode of all namespaces is set and read, and the orchestrator of the server can be looked at.
+/// The mode of all namespaces is set and read, and the server's orchestrator is inspected.
 #[tokio::test]
-async fn the_orchestrator_can_be_looked_at_and_set() {
+async fn the_orchestrator_is_inspected_and_configured() {
     let server = Server::of("[{name: a}]").await;
     let mode = put(&server, "orchestration/mode", json!({"mode": "polling_only", "fallback_enabled": false})).await;
     assert_eq!(mode.json(), json!({"mode": "polling_only", "fallback_enabled": false}));
@@ -57,9 +58,9 @@ async fn the_orchestrator_can_be_looked_at_and_set() {
     assert_eq!(seen["orchestrators"][0]["routing_rules"], json!([]));
 }
 
-/// A task that failed is resumed, and removed when it has ended: it is not there any more then.
+/// A failed task is resumed, and deleted when it has ended.
 #[tokio::test]
-async fn tasks_are_resumed_and_removed() {
+async fn tasks_are_resumed_and_deleted() {
     let server = Server::of("[{name: a}]").await;
     let task = server.post("tasks", &json!({"namespace": "tests", "name": "t"})).await.json();
     assert_eq!(task["version"], "1.0.0", "the newest");

@@ -7,9 +7,9 @@ use crate::http::assert_refused;
 
 const YAML: &str = "content-type: application/yaml";
 
-/// A task must be made with all that was said of it, and its address be told.
+/// A task is created with all given fields, and its location is returned.
 #[tokio::test]
-async fn a_task_is_made_and_its_first_step_can_be_claimed() {
+async fn a_task_is_created_and_its_first_step_can_be_claimed() {
     let server = Server::of("[{name: a}]").await;
     let mut task = wanted("t", json!({"order": 7}));
     let more = json!({"initiator": "me", "source_system": "shop", "reason": "because", "tags": ["x", "y"], "priority": -3,
@@ -25,9 +25,9 @@ async fn a_task_is_made_and_its_first_step_can_be_claimed() {
     assert_eq!((&claimed[0]["correlation_id"], &claimed[0]["name"]), (&json!("c"), &json!("a")));
 }
 
-/// The same task again must be refused with the id of the first.
+/// A duplicate is rejected with the id of the existing task.
 #[tokio::test]
-async fn a_duplicate_says_which_task_it_duplicates() {
+async fn a_duplicate_is_rejected_with_the_existing_task() {
     let server = Server::start().await;
     let strict = "name: s\nnamespace_name: tests\nidentity_strategy: strict\nsteps: [{name: a}]\n";
     assert_eq!(server.send("POST", "templates", &[YAML], strict.as_bytes()).await.status, 201);
@@ -44,10 +44,10 @@ async fn a_duplicate_says_which_task_it_duplicates() {
     assert_eq!(again.json()["task_uuid"], first["task_uuid"]);
 }
 
-/// What cannot be meant must be refused with a sentence that names it, and make nothing.
+/// Invalid submissions are rejected with a message that names the parameter, and create nothing.
 /// A table of bodies; afterwards nothing can be claimed.
 #[tokio::test]
-async fn what_cannot_be_meant_makes_no_task() {
+async fn invalid_submissions_are_rejected() {
     let server = Server::start().await;
     let schema = "{type: object, required: [order]}";
     let text = format!("name: t\nnamespace_name: tests\ninput_schema: {schema}\nsteps: [{{name: a}}]\n");

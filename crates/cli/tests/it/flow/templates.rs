@@ -8,11 +8,11 @@ use crate::http::assert_refused;
 const YAML: &str = "content-type: application/yaml";
 const TEMPLATE: &str = "name: order\nnamespace_name: shop\nversion: 2.0.0\nsteps:\n  - name: pay\n  - name: ship\n    dependencies: [pay]\n";
 
-/// A template must be read in each form that it may have, be registered once, and be found again as it counts.
-/// The same as YAML and as JSON; then another text under the same version; then without a word of what it is, or called plain text, as a web page could
+/// A template is accepted as YAML and JSON, registered once, and returned as checked. The same template as YAML and as
+/// JSON; then another text with the same version; then without a content type, or as plain text, as a web page could
 /// send it.
 #[tokio::test]
-async fn a_template_is_registered_in_each_form_and_found_again() {
+async fn a_template_is_registered_as_yaml_and_json() {
     let server = Server::start().await;
     assert_eq!(server.get("templates/shop/order/2.0.0").await.status, 404);
     let first = server.send("POST", "templates", &[YAML], TEMPLATE.as_bytes()).await;
@@ -40,9 +40,10 @@ async fn a_template_is_registered_in_each_form_and_found_again() {
     );
 }
 
-/// Everything that is wrong with a template must be told at once, each with its line, and nothing be registered; checking alone registers nothing either.
+/// All faults of a template are returned with their lines, and nothing is registered; validation alone registers
+/// nothing, either.
 #[tokio::test]
-async fn faults_are_told_with_their_lines_and_checking_registers_nothing() {
+async fn faults_have_lines_and_validation_registers_nothing() {
     let server = Server::start().await;
     let wrong = "name: order\nnamespace_name: shop\nversion: 2.0.0\nsteps:\n  - name: pay\n    dependencies: [ship]\n  - name: ship\n    dependencies: [pay]\n    retry: {max_attempts: 0}\n";
     for path in ["templates", "templates?validate=true"] {
@@ -60,9 +61,9 @@ async fn faults_are_told_with_their_lines_and_checking_registers_nothing() {
     assert_refused(&server.get("templates/a%00b/c/d").await, 404, "no template");
 }
 
-/// What a template says for an environment must count at a server of that environment.
+/// The overrides of an environment apply at a server of that environment.
 #[tokio::test]
-async fn the_environment_of_the_server_counts() {
+async fn the_environment_of_the_server_applies() {
     let server = Server::with(&["--flow-environment=test"]).await;
     let text = "name: t\nnamespace_name: tests\nsteps: [{name: a}]\n\
                 environments: {test: {steps: [{name: a, handler: {callable: stub}}]}}\n";

@@ -1,11 +1,11 @@
-//! What clients send that is too much, or that cannot be meant: it is refused in plain words, and the server goes on.
+//! Requests that are too expensive or invalid: they are rejected with a clear message, and the server keeps working.
 
 use serde_json::{Map, Value, json};
 
 use super::fixture::{JSON, Server, claim, wanted};
 use crate::http::{assert_refused, get};
 
-/// Memory that the server may have in use after the attacks here, in bytes: without bounds the first took 23 GB.
+/// The memory that the server may use after these attacks, in bytes: without limits the first one took 23 GB.
 const RESIDENT_MAX: u64 = 1 << 30;
 
 fn template(name: &str, input_schema: &Value) -> Value {
@@ -15,7 +15,7 @@ fn template(name: &str, input_schema: &Value) -> Value {
     })
 }
 
-/// Definitions of which each names the next one twice.
+/// Definitions that each refer to the next one twice.
 fn doubling(levels: usize) -> Value {
     let mut definitions = Map::new();
     for level in 0..levels {
@@ -26,8 +26,9 @@ fn doubling(levels: usize) -> Value {
     json!({"$defs": definitions, "$ref": "#/$defs/d0"})
 }
 
-/// A schema that doubles per level must be refused when it is registered, one that is only expensive with a certain value when that comes, and the server must answer meanwhile.
-/// The costliest values that its bounds let in are sent side by side, and `/health/live` is asked until all are answered.
+/// A schema that doubles per level is rejected at registration. A schema that is expensive for certain values is
+/// registered, and those values are rejected. The server keeps answering meanwhile. The most expensive values within
+/// the limits are sent concurrently, and `/health/live` is requested until all are answered.
 #[tokio::test]
 async fn expensive_schemas_do_not_stop_the_server() {
     let server = Server::start().await;
@@ -55,9 +56,9 @@ async fn expensive_schemas_do_not_stop_the_server() {
     assert!(resident < RESIDENT_MAX, "{resident} bytes");
 }
 
-/// A cycle of thousands of steps is told in a sentence.
+/// A cycle of thousands of steps is reported in a short message.
 #[tokio::test]
-async fn a_long_cycle_is_told_in_short() {
+async fn a_long_cycle_is_reported_in_short() {
     let server = Server::start().await;
     let steps: Vec<Value> = (0..5_000)
         .map(|step| json!({"name": format!("step-{step}"), "dependencies": [format!("step-{}", (step + 1) % 5_000)]}))
@@ -67,7 +68,7 @@ async fn a_long_cycle_is_told_in_short() {
     assert!(answer.body.len() < 2_000, "{} bytes", answer.body.len());
 }
 
-/// Parameters that a route does not know are refused everywhere, and those that it knows are not.
+/// Unknown query parameters are rejected on every route, known ones are not.
 #[tokio::test]
 async fn unknown_query_parameters_are_rejected() {
     let server = Server::of("[{name: a}]").await;
@@ -99,9 +100,9 @@ async fn unknown_query_parameters_are_rejected() {
     assert_eq!(server.get("tasks?namespace=tests&limit=5").await.status, 200);
 }
 
-/// A limit is taken away by saying so, not by leaving its number out.
+/// A limit is removed by null, not by leaving the number out.
 #[tokio::test]
-async fn a_limit_needs_its_number() {
+async fn a_limit_requires_a_number_or_null() {
     let server = Server::of("[{name: a}]").await;
     let set = async |body: Value| server.send("PUT", "limits", &[JSON], body.to_string().as_bytes()).await;
     assert_eq!(set(json!({"namespace": "tests", "max_in_progress": 2})).await.status, 200);
@@ -110,9 +111,10 @@ async fn a_limit_needs_its_number() {
     assert_eq!(set(json!({"namespace": "tests", "max_in_progress": null})).await.json()["limits"], json!([]));
 }
 
-/// Bodies of the wrong shape are refused on every route in words of the API: no name of the program is told, and a list is not taken for an object.
+/// Bodies of the wrong type are rejected on every route in terms of the API: messages have no Rust type names, and a
+/// list is not accepted as an object.
 #[tokio::test]
-async fn no_answer_names_a_type_of_the_program() {
+async fn no_message_names_a_rust_type() {
     const NAMES: [&str; 11] =
         ["struct", "enum", "tuple", "variant", "u16", "u32", "u64", "i16", "usize", "Wish", "Submission"];
     let server = Server::of("[{name: a}]").await;
@@ -173,13 +175,13 @@ async fn no_answer_names_a_type_of_the_program() {
         let answer = server.get(path).await;
         assert!(answer.status == 400 && NAMES.iter().all(|name| !answer.body.contains(name)), "{path}: {answer:?}");
     }
-    // It is still this worker's.
+    // The worker still holds the step.
     assert_eq!(server.report("complete", json!([{"token": token, "result": 1}])).await[0]["ok"], true);
 }
 
-/// Numbers that no 64 bits hold go through the API without losing a digit.
+/// Numbers beyond 64 bits pass through the API without losing a digit.
 #[tokio::test]
-async fn numbers_go_through_unchanged() {
+async fn numbers_pass_through_unchanged() {
     const LARGE: &str = "100000000000000000001";
     let server = Server::of("[{name: a}, {name: b, dependencies: [a]}]").await;
     let body =

@@ -1,4 +1,4 @@
-//! Many who submit tasks and many who work on them, whatever breaks; and whether what they were told is true.
+//! Load with faults: many submitters and workers, and a check that every response was true.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -18,33 +18,33 @@ use crate::http::Answer;
 use crate::kept::Kept;
 use crate::process::PATIENCE;
 
-/// Two steps that wait for one, and one that waits for both.
+/// A diamond.
 const STEPS: [(&str, &str); 4] = [("a", "[]"), ("b", "[a]"), ("c", "[a]"), ("d", "[b, c]")];
-/// Whoever has one may die, and so may the next.
+/// Enough attempts for several deaths.
 const RETRY: &str = "{max_attempts: 20, backoff: none}";
-/// Tasks that each submitter has under way, steps that each worker claims at once, and for how long they are its.
+/// Open tasks per submitter, steps per claim, and the lease.
 const TASKS: usize = 8;
 const AT_ONCE: usize = 4;
 const LEASE: Duration = Duration::from_secs(2);
-/// The longest wait for a step or for a task's end, before it is begun again.
+/// The longest wait for a step or the end of a task before the request is repeated.
 const WAIT: Duration = Duration::from_secs(20);
-/// How long to wait before a request is repeated that nobody answered.
+/// The pause before an unanswered request is repeated.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A crowd, and what it was told.
+/// Submitters and workers, and the responses they received.
 pub(super) struct Crowd {
     seen: Arc<Seen>,
     submitters: JoinSet<()>,
     workers: JoinSet<()>,
-    /// Nothing more is submitted; then, nobody works any more.
+    /// Stops the submitters; then the workers.
     enough: watch::Sender<bool>,
     over: watch::Sender<bool>,
 }
 
 struct Seen {
-    /// The tasks of the submissions that were answered.
+    /// The tasks of answered submissions.
     tasks: Mutex<BTreeSet<String>>,
-    /// The tokens whose completions count, as it was said.
+    /// The tokens of completions that were acknowledged.
     done: Mutex<BTreeSet<String>>,
     completed: watch::Sender<usize>,
     unanswered: AtomicUsize,
@@ -52,7 +52,7 @@ struct Seen {
 }
 
 impl Crowd {
-    /// Registers the template at a server, and begins: submitters and workers who know all these servers, and each begins at another.
+    /// Registers the template and starts submitters and workers. Each knows all servers and starts at another one.
     pub(super) async fn gather(client: &Client, servers: &[SocketAddr]) -> Crowd {
         let step = |(name, parents)| format!("{{name: {name}, dependencies: {parents}, retry: {RETRY}}}");
         client.template("crowd", &format!("[{}]", STEPS.map(step).join(", "))).await;
@@ -69,7 +69,7 @@ impl Crowd {
         crowd
     }
 
-    /// Lets more take part.
+    /// Adds submitters and workers.
     pub(super) fn join(&mut self, servers: &[SocketAddr], submitters: usize, workers: usize) {
         for number in 0..submitters {
             let client = Kept::new(BASE, servers, number);
@@ -81,7 +81,7 @@ impl Crowd {
         }
     }
 
-    /// Waits until so many more steps were completed.
+    /// Waits until so many more steps are complete.
     pub(super) async fn busy(&self, more: usize) {
         let mut completed = self.seen.completed.subscribe();
         let enough = *completed.borrow() + more;
@@ -89,13 +89,13 @@ impl Crowd {
         assert!(waited.is_ok(), "hardly anything happens: {} of {enough}", *self.seen.completed.borrow());
     }
 
-    /// How many requests nobody answered.
+    /// The number of unanswered requests.
     pub(super) fn unanswered(&self) -> usize {
         self.seen.unanswered.load(Ordering::Relaxed)
     }
 
-    /// Everybody who submits waits for what is theirs; then nobody works any more. Everything must be as they were told: each task is there and complete, and each of its steps was
-    /// completed once, by whoever was told so.
+    /// Waits for all submitted tasks, then stops the workers. Checks that the database agrees with the responses: every
+    /// task exists and is complete, and each step was completed once, by the worker that was told so.
     pub(super) async fn finish(mut self, pool: &PgPool, schema: &Schema) {
         for (over, people) in [(&self.enough, &mut self.submitters), (&self.over, &mut self.workers)] {
             over.send_replace(true);
@@ -136,7 +136,7 @@ impl Crowd {
     }
 }
 
-/// Submits some tasks and waits for their ends, and again until it is enough.
+/// Submits tasks and waits for their ends, repeatedly until stopped.
 async fn submit(seen: Arc<Seen>, mut client: Kept, enough: watch::Receiver<bool>) {
     while !*enough.borrow() {
         let mut tasks = Vec::new();
@@ -144,7 +144,7 @@ async fn submit(seen: Arc<Seen>, mut client: Kept, enough: watch::Receiver<bool>
             let key = seen.numbers.fetch_add(1, Ordering::Relaxed).to_string();
             let task = json!({"namespace": "tests", "name": "crowd", "version": "1.0.0", "idempotency_key": key});
             let (answer, repeated) = seen.certainly(&mut client, "POST", "tasks", Some(&task)).await;
-            // Whoever was not answered asks again, and may be told that it is there.
+            // An unanswered submission is repeated, and may be answered as a duplicate.
             assert!(answer.status == 201 || repeated && answer.status == 409, "{answer:?}");
             let task = text(&answer.json()["task_uuid"]);
             assert!(locked(&seen.tasks).insert(task.clone()), "{task} is the answer to two submissions");
@@ -165,7 +165,7 @@ async fn submit(seen: Arc<Seen>, mut client: Kept, enough: watch::Receiver<bool>
     }
 }
 
-/// Claims steps and completes them, each with its token as the result, until the run is over.
+/// Claims steps and completes them, each with its token as the result, until stopped.
 async fn work(seen: Arc<Seen>, mut client: Kept, mut over: watch::Receiver<bool>) {
     let claim = json!({
         "worker": "crowd", "namespaces": ["tests"], "steps": STEPS.map(|(name, _)| name), "max_steps": AT_ONCE,
@@ -198,7 +198,7 @@ async fn work(seen: Arc<Seen>, mut client: Kept, mut over: watch::Receiver<bool>
 }
 
 impl Seen {
-    /// Asks until somebody answers; and whether that took more than once.
+    /// Repeats a request until it is answered, and returns whether it was repeated.
     async fn certainly(&self, client: &mut Kept, method: &str, path: &str, body: Option<&Value>) -> (Answer, bool) {
         let mut repeated = false;
         let asked = async {
@@ -217,5 +217,5 @@ impl Seen {
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().expect("nobody panics with it")
+    mutex.lock().expect("no task panics while it holds the lock")
 }

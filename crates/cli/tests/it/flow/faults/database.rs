@@ -14,11 +14,12 @@ use crate::serve::ready;
 /// Steps completed between one fault and the next.
 const LOAD: usize = 100;
 
-/// A database that dies and comes back must lose nothing that was answered, and whoever waited before must be served after, without asking again.
-/// A private PostgreSQL is killed twice under load; who is refused for now asks again, the same people the same server. Claims of another step wait all the while; tasks after the
-/// end answer them. What everybody was told is compared with what is there.
+/// A database crash loses nothing that was acknowledged, and claims that waited before are answered after it without a
+/// new request. A private PostgreSQL is killed twice under load; rejected requests are repeated at the same server.
+/// Claims for another step wait all the time and are answered by tasks submitted at the end. All responses are compared
+/// with the database.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_dies_loses_nothing() {
+async fn a_database_crash_loses_nothing() {
     const WAITING: usize = 10;
     let Some(cluster) = PrivateCluster::start().await else { return };
     let mut serve = command(&["serve", "--listen=127.0.0.1:0", "--acquire-timeout=1s"]);

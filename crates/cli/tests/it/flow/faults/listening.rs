@@ -1,4 +1,4 @@
-//! Notifications that are not heard: for a moment, again and again, or never.
+//! Lost notifications: briefly, repeatedly, or always.
 
 use std::time::Duration;
 
@@ -13,23 +13,25 @@ use super::crowd::Crowd;
 use crate::http::{Answer, eventually, get};
 use crate::serve::{ready, serve};
 
-/// How often the listener is ended.
+/// How often the listener is terminated.
 const TIMES: usize = 5;
-/// Whoever does not hear asks ten times a second, and looks when it hears again. The rest is for a machine that does other things, too.
+/// A disconnected listener falls back to polling ten times a second, and polls when it reconnects. The rest is slack
+/// for a busy machine.
 const LATE: Duration = Duration::from_secs(10);
 /// Steps completed under each fault.
 const LOAD: usize = 100;
 
-/// Whether notifications are heard, as the metrics say.
-fn hears(answer: &Answer) -> bool {
+/// Whether the listener is connected, according to the metrics.
+fn is_listening(answer: &Answer) -> bool {
     let listener = |line: &&str| line.starts_with("reveille_wake_listener_up{");
     answer.body.lines().filter(listener).any(|line| line.ends_with(" 1"))
 }
 
-/// A listener that is ended again and again must make no step late, and lose none; afterwards it is there again.
-/// A server of its own role, so that its listener can be told from others; claims wait there before its first end, for tasks that are submitted elsewhere right after each. Others work all the while.
+/// A listener that is terminated repeatedly delays and loses no step, and reconnects. The server has its own database
+/// role, so that its listener can be identified. Claims wait there, and tasks are submitted elsewhere right after each
+/// termination, under load.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_listener_that_is_ended_makes_nothing_late() {
+async fn a_terminated_listener_delays_nothing() {
     let server = Server::of("[{name: rung}]").await;
     let Some(role) = server.db.counting_role().await else { return };
     let mut deaf = serve(&server.db, &[]);
@@ -56,14 +58,14 @@ async fn a_listener_that_is_ended_makes_nothing_late() {
     crowd.busy(LOAD).await;
     println!("the listener was ended {TIMES} times; the slowest claim came {slowest:?} after its task");
     assert!(slowest < LATE, "{slowest:?}");
-    eventually(there.address, "/metrics", hears).await;
+    eventually(there.address, "/metrics", is_listening).await;
     crowd.finish(server.db.database().pool(), server.db.schema()).await;
 }
 
-/// Where nothing can be heard at all, everything must be done all the same, whoever submits it where.
-/// Two servers that reach the database through a pooler only, which carries no notification. A claim waits at one for a task from the other; then both are under load.
+/// Without any notifications all tasks complete, wherever they are submitted. Two servers reach the database through a
+/// pooler that carries no notifications. A claim waits at one for a task from the other; then both are under load.
 #[tokio::test(flavor = "multi_thread")]
-async fn without_notifications_everything_is_done() {
+async fn without_notifications_all_tasks_complete() {
     let db = TestDb::new().await;
     let Some(pooler) = pooler(&db).await else { return };
     let behind = async || {
@@ -84,7 +86,7 @@ async fn without_notifications_everything_is_done() {
     crowd.busy(LOAD).await;
     for client in [&one, &other] {
         let metrics = get(client.address, "/metrics").await;
-        assert!(!hears(&metrics), "{}", metrics.body);
+        assert!(!is_listening(&metrics), "{}", metrics.body);
     }
     crowd.finish(db.database().pool(), db.schema()).await;
 }

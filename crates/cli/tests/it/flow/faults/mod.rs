@@ -1,4 +1,4 @@
-//! Workers, servers, the database and its notifications that die, stand still or are taken away: every step is done, and counts once.
+//! Crashes, stalls and lost notifications: every step is completed exactly once.
 
 mod crowd;
 mod database;

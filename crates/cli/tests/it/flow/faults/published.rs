@@ -1,6 +1,6 @@
-//! A server that is killed with steps that it had published through PGMQ, or was about to publish: workers of another server get them.
+//! A server is killed after or while it publishes steps through PGMQ: workers of another server receive them.
 //!
-//! The queue is real, and so is the process.
+//! Queue and server process are real.
 
 use flow::{Flow, Options, Provider, StepMessage};
 use pg::testing::{TestDb, eventually};
@@ -12,10 +12,10 @@ use uuid::Uuid;
 use super::super::fixture::{Client, JSON, Server, claim};
 use crate::process::PATIENCE;
 
-/// Steps of one test.
+/// The number of steps in a test.
 const STEPS: usize = 5;
 
-/// A server whose namespace `tests` goes through PGMQ, with a template of one step.
+/// A server whose namespace `tests` uses PGMQ, with a template of one step.
 async fn through_pgmq() -> Server {
     let server = Server::of("[{name: a}]").await;
     let set = server.send("PUT", "namespaces/tests", &[JSON], br#"{"provider": "pgmq"}"#).await;
@@ -23,14 +23,14 @@ async fn through_pgmq() -> Server {
     server
 }
 
-/// Steps that were published, by their task, with the number of their message: they are due later than the three seconds of sending.
+/// Published steps by task, with the number of their message: they are due later than the three seconds for sending.
 async fn published(db: &TestDb) -> Vec<(Uuid, i64)> {
     let sql = "select task_id, published from {schema}.step
         where state = 'r' and published is not null and due_at > now() + interval '4 s' order by task_id";
     sqlx::query_as(db.schema().sql(sql)).fetch_all(db.database().pool()).await.expect("steps")
 }
 
-/// Claims so many steps, each of its first attempt, and completes them. Returns their tasks in order.
+/// Claims and completes so many steps in their first attempt. Returns their tasks in order.
 async fn complete(client: &Client, count: usize) -> Vec<Uuid> {
     let mut tasks = Vec::new();
     while tasks.len() < count {
@@ -48,9 +48,9 @@ async fn complete(client: &Client, count: usize) -> Vec<Uuid> {
     tasks
 }
 
-/// A queue that is made for a namespace that announces is announced over REST.
+/// A new queue of a namespace with `announces` is announced.
 #[tokio::test]
-async fn a_queue_that_is_made_is_announced() {
+async fn a_new_queue_is_announced() {
     let server = Server::of("[{name: a}]").await;
     let mut listener = PgListener::connect_with(server.db.database().pool()).await.expect("a listener");
     let channel = format!("{}_pgmq_queue_created", server.db.schema().name());
@@ -62,10 +62,10 @@ async fn a_queue_that_is_made_is_announced() {
     assert!(told.payload().contains("tests"), "{}", told.payload());
 }
 
-/// What a server has published when it is killed is received by another.
-/// Nothing is published again: the time for that is an hour away, and the steps keep the numbers of the server that is gone until they are claimed.
+/// Steps that a killed server had published are received by another. They are not published again: that is due in an
+/// hour, and the steps keep their message numbers until they are claimed.
 #[tokio::test]
-async fn what_a_killed_server_has_published_is_received() {
+async fn steps_published_by_a_killed_server_are_received() {
     let server = through_pgmq().await;
     for _ in 0..STEPS {
         server.task(json!({})).await;
@@ -85,15 +85,16 @@ async fn what_a_killed_server_has_published_is_received() {
     assert_eq!(tasks, sent.iter().map(|(task, _)| *task).collect::<Vec<_>>());
 }
 
-/// What a server has taken to publish, and has not sent when it is killed, is due again within three seconds, and another publishes it.
-/// Its queue is locked, so that it has to wait between the two. How soon the steps are due is read from their rows, by the database's clock.
+/// Steps that a killed server had taken but not sent are due again within three seconds, and another server publishes
+/// them. The queue is locked, so that the server waits between the two. The due time is read from the rows, by the
+/// database's clock.
 #[tokio::test]
-async fn what_a_killed_server_was_about_to_publish_is_published() {
+async fn steps_not_yet_sent_by_a_killed_server_are_published() {
     let server = through_pgmq().await;
     let first: Uuid = server.task(json!({})).await.parse().expect("an id");
     assert_eq!(complete(&server, 1).await, [first], "the queue is there");
     let pool = server.db.database().pool();
-    // A message of an ended step says what the queue is called.
+    // The message of an ended step has the name of the queue.
     let library = Flow::open(server.db.database().clone(), server.db.schema().clone(), Options::default());
     let library = library.await.expect("open a flow");
     let (namespace, step) = ("tests".to_owned(), "a".to_owned());

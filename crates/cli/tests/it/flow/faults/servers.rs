@@ -1,4 +1,4 @@
-//! Servers that are killed, that are told to stop, and that hear of a namespace from another.
+//! Servers that are killed or stopped, and a namespace created at another server.
 
 use serde_json::json;
 use tokio::time::Instant;
@@ -10,11 +10,11 @@ use super::crowd::Crowd;
 /// Steps completed between one fault and the next.
 const LOAD: usize = 120;
 
-/// A server that is killed must lose nothing that it answered, and nothing that was claimed through it; another takes its place.
-/// Two servers under load, one of them is killed; its clients go to the other with what was not answered. It is started again, and more take part through it. What everybody was told is
-/// compared with what is there.
+/// A killed server loses nothing that it acknowledged and no claimed step; another server takes over. Two servers under
+/// load; one is killed, and its clients repeat unanswered requests at the other. It is restarted and gets new clients.
+/// All responses are compared with the database.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_killed_loses_nothing() {
+async fn a_killed_server_loses_nothing() {
     let server = Server::start().await;
     let (doomed, elsewhere) = server.another().await;
     let mut crowd = Crowd::gather(&server, &[elsewhere.address, server.address]).await;
@@ -29,10 +29,11 @@ async fn a_server_that_is_killed_loses_nothing() {
     crowd.finish(server.db.database().pool(), server.db.schema()).await;
 }
 
-/// A server that is told to stop must answer whoever waits with nothing, at once; what was claimed through it is ended at another, and costs no attempt.
-/// Under load of both; steps of another name are claimed at the one that stops, and nobody else claims them.
+/// A stopping server answers waiting claims with 204 at once. Steps claimed through it are completed through another
+/// server, and no attempt is counted. Both servers are under load; steps with another name are claimed only at the one
+/// that stops.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_claimed_at_a_server_that_stops_is_ended_at_another() {
+async fn steps_claimed_at_a_stopping_server_are_completed_at_another() {
     let server = Server::of("[{name: held}]").await;
     let (stopping, there) = server.another().await;
     let mut tasks = Vec::new();
@@ -70,10 +71,11 @@ async fn what_was_claimed_at_a_server_that_stops_is_ended_at_another() {
     crowd.finish(server.db.database().pool(), server.db.schema()).await;
 }
 
-/// A namespace that is made while servers run must be served by all of them at once, also for workers that wait for it already, and as it is set by then.
-/// Claims wait at one server for two namespaces that nobody has made. Both are made at another; one has a template of its own and pauses between questions. Then each gets a task.
+/// A namespace that is created while servers run is served by all of them at once, with its settings, also for waiting
+/// claims. Claims wait at one server for two namespaces that do not exist yet. Both are created at another; one has its
+/// own template and polls. Then each gets a task.
 #[tokio::test]
-async fn a_namespace_made_elsewhere_is_served_to_those_who_wait() {
+async fn a_namespace_created_elsewhere_is_served_to_waiting_claims() {
     let server = Server::start().await;
     let (_other, elsewhere) = server.another().await;
     let waits = |namespace: &'static str| {

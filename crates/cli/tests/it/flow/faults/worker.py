@@ -1,4 +1,4 @@
-"""The worker of the examples, with a short lease and steps that last until it is told to go on, by SIGUSR1.
+"""The example worker with a short lease; its steps run until it receives SIGUSR1.
 
     worker.py EXAMPLE SERVER NAMESPACE NAME AT_ONCE
 """

@@ -1,4 +1,4 @@
-//! Workers that are killed, and workers that stand still.
+//! Workers that are killed, and workers that stall.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use crate::http::{Answer, eventually};
 use crate::process::{PATIENCE, Reveille};
 use crate::python::python;
 
-/// A worker of the namespace `tests` in a process of its own; its steps last until it gets SIGUSR1.
+/// A worker process of the namespace `tests`; its steps run until it gets SIGUSR1.
 async fn worker(client: &Client, name: &str, at_once: usize) -> Reveille {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut command = python("schemathesis", "python");
-    // Nothing is left beside the example.
+    // No bytecode files beside the example.
     command.args(["-I", "-S", "-B"]).arg(root.join("tests/it/flow/faults/worker.py"));
     command.arg(root.join("../../examples/flow/worker.py"));
     command.args([&format!("http://{}", client.address), "tests", name, &at_once.to_string()]);
@@ -23,20 +23,21 @@ async fn worker(client: &Client, name: &str, at_once: usize) -> Reveille {
     worker
 }
 
-/// The attempts at a step: how each ended, and whose it was.
+/// The attempts of a step: outcomes and workers.
 async fn attempts(client: &Client, task: &str, step: &str) -> (Vec<Value>, Value) {
     let audit = client.get(&format!("tasks/{task}/workflow_steps/{step}/audit")).await.json()["attempts"].clone();
     let attempt = |it: &Value| json!([it["attempt"], it["outcome"], it["worker"]]);
     (audit.as_array().expect("attempts").iter().map(attempt).collect(), audit)
 }
 
-/// A task when it has ended.
+/// Waits for the end of a task.
 async fn end_of(client: &Client, task: &str) -> Value {
     client.get(&format!("tasks/{task}?wait_ms={}", PATIENCE.as_millis())).await.json()
 }
 
-/// A worker that is killed in the middle of a step must cost its lease and one attempt: the step is due again when the lease ends, and if there is no attempt left, it has failed.
-/// A worker has a step with a second attempt and one without, and is killed; another waits already. The database's own clock says how late the second attempt was.
+/// A worker that is killed during a step costs its lease and one attempt: the step is due again when the lease ends, or
+/// fails if no attempt is left. A worker holds a step with a second attempt and one without, and is killed; another
+/// worker waits already. The delay of the second attempt is measured by the database's clock.
 #[tokio::test]
 async fn a_killed_workers_step_is_due_again_when_its_lease_ends() {
     let server = Server::of("[{name: a, handler: {callable: hold}, retry: {max_attempts: 2, backoff: none}}]").await;
@@ -70,10 +71,11 @@ async fn a_killed_workers_step_is_due_again_when_its_lease_ends() {
     assert_eq!(letters["entries"][0]["reason"], "retries_exhausted", "{letters}");
 }
 
-/// A worker that stands still for longer than its lease has lost its step: what it says afterwards must be refused, and count neither while another is at the step nor later.
-/// A worker is stopped by a signal, another gets the step, and the first goes on and says that it is done. Then the second is. What the step tells is told once.
+/// A worker that stalls for longer than its lease loses the step: its report is rejected, both while another worker
+/// holds the step and later. A worker is paused by a signal, another one gets the step, and the first one continues and
+/// reports a result. Then the second one does. The domain event is published once.
 #[tokio::test]
-async fn a_worker_that_stood_still_is_refused() {
+async fn a_stalled_worker_is_rejected() {
     let steps = "[{name: a, handler: {callable: hold}, retry: {max_attempts: 5, backoff: none}, publishes_events: [{name: done}]}, \
                   {name: b, handler: {callable: hold}, dependencies: [a]}]";
     let server = Server::of(steps).await;
@@ -97,7 +99,7 @@ async fn a_worker_that_stood_still_is_refused() {
     let (all, _) = attempts(&server, &task, "a").await;
     assert_eq!(all, [json!([1, "lease_ended", "still"]), json!([2, "complete", "other"])]);
     assert_eq!(attempts(&server, &task, "b").await.0.len(), 1);
-    // What is told waits for every transaction that is older, of whatever schema.
+    // Events are visible only after all older transactions, of any schema, have ended.
     let told = |answer: &Answer| answer.json()["events"] != json!([]);
     let told = eventually(server.address, "/v1/domain_events", told).await.json();
     assert_eq!(told["events"].as_array().map(Vec::len), Some(1), "{told}");

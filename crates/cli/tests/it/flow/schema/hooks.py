@@ -1,4 +1,4 @@
-"""Keeps the run short, and gives it a template to begin with."""
+"""Keeps the run short, and provides a template."""
 
 import os
 
@@ -7,9 +7,9 @@ import schemathesis
 TASK, FAILED, SPARE = (os.environ[f"REVEILLE_TEST_{name}"] for name in ("TASK", "FAILED", "SPARE"))
 ENTRY = int(os.environ["REVEILLE_TEST_ENTRY"])
 
-# A step that comes is nothing to hope for here, so nobody waits for long.
+# No step becomes ready here, so claims wait briefly.
 MOST_MILLIS = 20
-# Of what is made up, hardly anything is a template.
+# Generated bodies are hardly ever valid templates.
 TEMPLATE = {"name": "made", "namespace_name": "tests", "version": "1.0.0", "steps": [{"name": "a"}]}
 
 
@@ -28,7 +28,7 @@ def before_call(context, case, kwargs):
         case.body = short(case.body)
     if case.path == "/v1/tasks/{task_uuid}" and case.method == "GET" and isinstance(case.query, dict) and "wait_ms" in case.query:
         case.query = {**case.query, "wait_ms": str(MOST_MILLIS)}
-    # A stream lasts as long as its task: what is watched has ended.
+    # A stream lasts as long as its task, so use a task that has ended.
     if case.path.endswith("/events") and isinstance(case.path_parameters, dict) and case.path_parameters.get("task_uuid") == TASK:
         case.path_parameters = {**case.path_parameters, "task_uuid": FAILED}
     if case.path == "/v1/templates" and case.method == "POST" and case.body == {}:
@@ -38,10 +38,10 @@ def before_call(context, case, kwargs):
         case.path_parameters = {**case.path_parameters, "name": spared}
     if case.path == "/v1/dlq/{id}" and isinstance(case.path_parameters, dict) and isinstance(case.path_parameters.get("id"), int):
         case.path_parameters = {**case.path_parameters, "id": ENTRY}
-    # What is there to be found must not be cancelled with everything else.
+    # The prepared data must not be cancelled.
     if case.path == "/v1/tasks/bulk" and isinstance(case.body, dict):
         case.body = {**case.body, "preview": True}
-    # Of a task that nobody else meddles with.
+    # A task that no other request changes.
     if case.path.endswith("/{step}") and case.method == "PATCH" and isinstance(case.body, dict):
         if case.body.get("type") == "resolve_manually" and isinstance(case.path_parameters, dict):
             case.body = {key: value for key, value in case.body.items() if key != "result"}

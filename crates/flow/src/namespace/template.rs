@@ -1,0 +1,69 @@
+//! Namespace templates: how namespaces begin.
+
+use serde::Serialize;
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use utoipa::ToSchema;
+
+use crate::error::Result;
+use crate::flow::Flow;
+use crate::namespace::{NamespaceSettings, check_name, check_poll, settings};
+use crate::task::retention::check_retention;
+
+/// How namespaces begin that name this template.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct NamespaceTemplate {
+    /// What it is called.
+    pub name: String,
+    /// How a namespace is set that begins with it.
+    #[serde(flatten)]
+    pub settings: NamespaceSettings,
+}
+
+impl Flow {
+    /// Says how namespaces begin that name this template; `default` is for those that name none.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`](crate::Error::Invalid) for what is invalid; else the database's.
+    pub async fn put_namespace_template(&self, name: &str, settings: &NamespaceSettings) -> Result<()> {
+        check_name(name)?;
+        check_poll(Some(settings.poll_ms))?;
+        check_retention("retention_seconds", settings.retention_seconds)?;
+        check_retention("failed_retention_seconds", settings.failed_retention_seconds)?;
+        self.inner.providers.get(settings.provider)?;
+        let query = || {
+            sqlx::query(&self.inner.sql.put_namespace_template)
+                .bind(name)
+                .bind(settings.mode.word())
+                .bind(settings.poll_ms as i32)
+                .bind(settings.fallback_enabled)
+                .bind(settings.provider.word())
+                .bind(settings.announces)
+                .bind(settings.retention_seconds.map(|seconds| seconds as i64))
+                .bind(settings.failed_retention_seconds.map(|seconds| seconds as i64))
+        };
+        self.inner.db.ask("keep a namespace template", query).await?;
+        Ok(())
+    }
+
+    /// All namespace templates, by name.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn namespace_templates(&self) -> Result<Vec<NamespaceTemplate>> {
+        let query = || sqlx::query(&self.inner.sql.namespace_templates);
+        let rows = self.inner.db.ask("read namespace templates", query).await?;
+        let read = |row: &PgRow| Ok(NamespaceTemplate { name: row.try_get("name")?, settings: settings(row)? });
+        Ok(rows.iter().map(read).collect::<sqlx::Result<_>>()?)
+    }
+
+    /// Deletes a namespace template. Namespaces that began with it stay as they are. `false`: there was none.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`](crate::Error::Invalid) for a name that none can have; else the database's.
+    pub async fn delete_namespace_template(&self, name: &str) -> Result<bool> {
+        check_name(name)?;
+        let query = || sqlx::query(&self.inner.sql.delete_namespace_template).bind(name);
+        Ok(!self.inner.db.ask("delete a namespace template", query).await?.is_empty())
+    }
+}

@@ -1,0 +1,12 @@
+//! What clients read: tasks and their steps, lists, histories, audits, domain events, investigations and analytics.
+//!
+//! Every query reads a bounded number of rows and answers a bounded number of bytes, whatever it asks for.
+
+pub(crate) mod analytics;
+pub(crate) mod audit;
+pub(crate) mod domain_event;
+mod history;
+pub(crate) mod investigation;
+pub(crate) mod list;
+pub(crate) mod task;
+pub(crate) mod transition;

@@ -1,0 +1,99 @@
+//! The size limit of responses.
+//!
+//! A worker may claim a thousand steps, each with megabytes of context and results. A response is limited in bytes:
+//! steps that do not fit are released at once, without counting an attempt, and claimed next.
+
+use futures_util::stream::{Stream, StreamExt as _};
+use serde_json::value::RawValue;
+use sqlx::Row as _;
+use sqlx::postgres::PgRow;
+
+use crate::claim::token::Token;
+use crate::claim::{ClaimedStep, read};
+use crate::complete::{AttemptResult, StepReport};
+use crate::flow::Flow;
+
+/// Bytes of contexts, results, inputs and checkpoints in one response. The first element is always included. Steps that
+/// do not fit into the response of a claim are released; elements that do not fit into a page are on the next one.
+pub(crate) const RESPONSE_BYTES_MAX: usize = 16 << 20;
+
+/// The rows of a claim, read one by one so that only the steps that fit are held in memory.
+pub(crate) struct ClaimResponse {
+    /// The last row, which has no step but the state of the poll.
+    pub(crate) last: PgRow,
+    /// The steps that fit, with the index of their waiter.
+    pub(crate) steps: Vec<(usize, ClaimedStep)>,
+    /// The steps that do not fit, without their large fields.
+    pub(crate) too_much: Vec<ClaimedStep>,
+}
+
+impl ClaimResponse {
+    pub(crate) async fn read(
+        mut rows: impl Stream<Item = sqlx::Result<PgRow>> + Unpin,
+        waiters: usize,
+    ) -> pg::Result<ClaimResponse> {
+        let mut held = vec![0; waiters];
+        let (mut last, mut steps, mut too_much) = (None, Vec::new(), Vec::new());
+        while let Some(row) = rows.next().await.transpose()? {
+            let Some(row) = last.replace(row) else { continue };
+            let step = read(&row)?;
+            let waiter = row.try_get::<i32, _>("waiter")? as usize;
+            let (bytes, first) = (step.bytes(), held[waiter] == 0);
+            if first || held[waiter] + bytes <= RESPONSE_BYTES_MAX {
+                held[waiter] += bytes;
+                steps.push((waiter, step));
+            } else {
+                // Later steps must not overtake it.
+                held[waiter] = RESPONSE_BYTES_MAX;
+                too_much.push(step.emptied());
+            }
+        }
+        Ok(ClaimResponse { last: last.ok_or(sqlx::Error::RowNotFound)?, steps, too_much })
+    }
+}
+
+impl ClaimedStep {
+    /// The approximate size in a response; never 0.
+    fn bytes(&self) -> usize {
+        let rest = [&self.input, &self.checkpoint].into_iter().flatten().map(|json| json.get().len());
+        let json = [&self.context, &self.results, &self.initialization].map(|json| json.get().len());
+        1 + json.iter().sum::<usize>() + rest.sum::<usize>()
+    }
+
+    /// The step without its large fields: releasing it needs only the token.
+    fn emptied(mut self) -> ClaimedStep {
+        let null = || RawValue::NULL.to_owned();
+        (self.context, self.results, self.initialization) = (null(), null(), null());
+        (self.input, self.checkpoint) = (None, None);
+        self
+    }
+}
+
+impl Flow {
+    /// Releases steps that do not fit into one response. Claims from the table are limited already; the size of steps
+    /// that a broker delivers is known only after they are loaded.
+    pub(crate) fn give_back_too_much(&self, claimed: &mut Vec<ClaimedStep>) {
+        let mut bytes = 0;
+        let fits = |step: &ClaimedStep| {
+            let first = bytes == 0;
+            bytes += step.bytes();
+            first || bytes <= RESPONSE_BYTES_MAX
+        };
+        let fitting = claimed.iter().map(fits).take_while(|fits| *fits).count();
+        let too_much: Vec<Token> = claimed.drain(fitting..).map(|step| step.token).collect();
+        if too_much.is_empty() {
+            return;
+        }
+        let flow = self.clone();
+        // A task of its own: if the claim is dropped, the steps must not wait for the end of their leases.
+        tokio::spawn(async move {
+            let ended = too_much.into_iter().map(|token| StepReport { token, result: AttemptResult::GivenBack });
+            if let Err(error) = flow.report(ended.collect()).await {
+                tracing::debug!(
+                    error = pg::causes(&error),
+                    "oversized steps were not released; they return when their leases end"
+                );
+            }
+        });
+    }
+}
