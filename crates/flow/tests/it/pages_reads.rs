@@ -30,9 +30,9 @@ with made as (
     select m.id, '{}', case when m.i % 1000 = 1 then array['often', 'rare'] else array['often'] end from made m
 ), attempts as (
     insert into {schema}.attempt (task_id, ordinal, fence, attempt, outcome, ready_at, claimed_at, result)
-    select m.id, 0, 1, 1, 'complete', now(), now(), '1' from made m
+    select m.id, 0, 1, 1, 'complete'::{schema}.attempt_outcome, now(), now(), '1' from made m
     union all
-    select $2, i, 1, 1, 'complete', now(), now(), '1' from generate_series(0, $3 - 1) as i
+    select $2, i, 1, 1, 'complete'::{schema}.attempt_outcome, now(), now(), '1' from generate_series(0, $3 - 1) as i
 ), events as (
     insert into {schema}.domain_event (task_id, ordinal, name, succeeded)
     select m.id, 0, case when m.i = $1 then 'rare' else 'often' end, true from made m

@@ -45,7 +45,7 @@ async fn a_worker_that_stood_still_is_refused() {
     has_begun.expect("the slow one begins");
     let quick = flow.worker("quick").namespace(NAMESPACE).handle("a", async |_: Step<Value>| Ok("quick"));
     let quick = quick.start().expect("a worker");
-    flow.ends(task, "c").await;
+    flow.ends(task, "complete").await;
     go_on.send(()).expect("it waits");
     let slow = tokio::task::spawn_blocking(move || slow.join()).await.expect("no panic").expect("no panic");
     assert_eq!((slow.completed, slow.lost), (0, 1));
@@ -111,7 +111,7 @@ async fn a_step_is_kept_beyond_its_lease() {
     })
     .await;
     ready.notify_one();
-    flow.ends(task, "c").await;
+    flow.ends(task, "complete").await;
     assert_eq!(flow.attempts(task).await, [(1, "complete".to_owned())]);
     stopped(worker).await;
 }
@@ -202,7 +202,7 @@ async fn who_goes_on_begins_at_the_checkpoint() {
         Ok(json!({"from": step.checkpoint::<Value>()?, "attempt": step.attempt()}))
     });
     let second = second.start().expect("a worker");
-    flow.ends(task, "c").await;
+    flow.ends(task, "complete").await;
     assert_eq!(flow.last_word(task).await, json!({"from": {"row": 3}, "attempt": 1}));
     stopped(second).await;
 }

@@ -29,7 +29,7 @@ async fn a_step_that_nobody_here_can_do_waits_for_who_can() {
     assert!(pauses[0] > 0.5 && pauses[1] > 1.5, "{pauses:?}");
     let second = flow.worker("second").namespace(NAMESPACE).handle("mail.send", async |_: Step<Value>| Ok(()));
     let second = second.start().expect("a worker");
-    flow.ends(task, "c").await;
+    flow.ends(task, "complete").await;
     stopped(first).await;
     assert_eq!(stopped(second).await.completed, 1);
     let done: Vec<_> = flow.attempts(task).await.into_iter().filter(|(_, outcome)| outcome == "complete").collect();
@@ -51,7 +51,7 @@ async fn one_name_for_two_callables_starves_nobody() {
         |callable: &str| flow.worker(callable).namespace(NAMESPACE).handle(callable, async |_: Step<Value>| Ok(()));
     let workers = ["x", "y"].map(|callable| worker(callable).start().expect("a worker"));
     for task in tasks {
-        flow.ends(task, "c").await;
+        flow.ends(task, "complete").await;
     }
     for worker in workers {
         assert_eq!(stopped(worker).await.completed, 2);
@@ -69,7 +69,7 @@ async fn a_worker_that_names_its_steps_meets_no_others() {
     let (a, b) = (worker("a"), worker("b"));
     for _ in 0..5 {
         let task = flow.task().await;
-        flow.ends(task, "c").await;
+        flow.ends(task, "complete").await;
     }
     for worker in [a, b] {
         let counts = stopped(worker).await;

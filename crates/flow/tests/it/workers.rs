@@ -61,7 +61,7 @@ async fn a_chain_and_a_diamond_of_typed_handlers() {
     });
     let worker = worker.start().expect("a worker");
     let task = flow.task().await;
-    flow.ends(task, "c").await;
+    flow.ends(task, "complete").await;
     assert_eq!(flow.last_word(task).await, json!(116));
     let counts = stopped(worker).await;
     assert_eq!(counts, WorkerCounts { claimed: 4, completed: 4, ..WorkerCounts::default() });
@@ -83,7 +83,7 @@ async fn a_decision_chooses_its_branch() {
     let worker = worker.start().expect("a worker");
     for (a, ended) in [(1, json!(["small", null])), (99, json!([null, "large"]))] {
         let task = flow.submit(submission("t", json!({"a": a}))).await.expect("a task").task_uuid;
-        flow.ends(task, "c").await;
+        flow.ends(task, "complete").await;
         assert_eq!(flow.last_word(task).await, ended);
     }
     stopped(worker).await;
@@ -114,7 +114,7 @@ async fn a_batch_is_divided_and_gathered() {
     let worker = worker.start().expect("a worker");
     for (parts, sums) in [(3, json!([45, 145, 245])), (0, json!([]))] {
         let task = flow.submit(submission("t", json!({"a": parts}))).await.expect("a task").task_uuid;
-        flow.ends(task, "c").await;
+        flow.ends(task, "complete").await;
         assert_eq!(flow.last_word(task).await, sums);
     }
     stopped(worker).await;
@@ -132,7 +132,7 @@ async fn a_handler_is_tried_again_after_its_own_pause() {
     });
     let worker = worker.start().expect("a worker");
     let task = flow.task().await;
-    flow.ends(task, "c").await;
+    flow.ends(task, "complete").await;
     assert_eq!(flow.attempts(task).await, [(1, "failed".to_owned()), (2, "complete".to_owned())]);
     let counts = stopped(worker).await;
     assert_eq!((counts.claimed, counts.failed, counts.completed), (2, 1, 1));
@@ -164,7 +164,7 @@ async fn a_panic_is_a_failure_and_hurts_nobody() {
     });
     let worker = worker.start().expect("a worker");
     let task = flow.task().await;
-    flow.ends(task, "c").await;
+    flow.ends(task, "complete").await;
     let sql =
         flow.db.schema().sql("select a.error from {schema}.attempt a where a.task_id = $1 and a.outcome = 'failed'");
     let error: String = sqlx::query_scalar(&sql).bind(task).fetch_one(flow.db.database().pool()).await.expect("one");
@@ -191,7 +191,7 @@ async fn a_handler_that_takes_too_long_is_dropped() {
     });
     let worker = worker.start().expect("a worker");
     let task = flow.task().await;
-    flow.ends(task, "e").await;
+    flow.ends(task, "error").await;
     assert_eq!(dropped.count(), 1);
     let error = flow.last_word(task).await;
     assert_eq!((&error["type"], &error["retryable"]), (&json!("timeout"), &json!(true)), "{error}");
@@ -210,7 +210,7 @@ async fn a_shape_that_is_not_expected_is_named() {
     for (worker, expected) in cases {
         let worker = worker.namespace(NAMESPACE).start().expect("a worker");
         let task = flow.task().await;
-        flow.ends(task, "e").await;
+        flow.ends(task, "error").await;
         let error = flow.last_word(task).await;
         assert!(error["message"].as_str().is_some_and(|message| message.contains(expected)), "{error}");
         assert_eq!(error["retryable"], json!(false));
@@ -226,7 +226,7 @@ async fn a_result_that_is_not_allowed_is_a_failure() {
     let worker = flow.worker("w").namespace(NAMESPACE).handle("a", async |_: Step<Value>| Ok(json!({"sum": 1})));
     let worker = worker.start().expect("a worker");
     let task = flow.task().await;
-    flow.ends(task, "e").await;
+    flow.ends(task, "error").await;
     let error = flow.last_word(task).await;
     assert!(error["message"].as_str().is_some_and(|message| message.contains("total")), "{error}");
     assert_eq!((&error["retryable"], &error["type"]), (&json!(false), &json!("refused")));
@@ -251,7 +251,7 @@ async fn a_handler_yields_and_goes_on() {
     let flow = Fixture::with("[{name: a}]").await;
     let worker = flow.worker("w").namespace(NAMESPACE).register("a", Countdown).start().expect("a worker");
     let task = flow.submit(submission("t", json!({"a": 4}))).await.expect("a task").task_uuid;
-    flow.ends(task, "c").await;
+    flow.ends(task, "complete").await;
     assert_eq!(flow.last_word(task).await, json!("attempt 1"));
     let counts = stopped(worker).await;
     assert_eq!((counts.claimed, counts.yielded, counts.completed), (5, 4, 1));
@@ -282,7 +282,7 @@ async fn the_limit_of_handlers_is_kept_and_used() {
     }
     let worker = worker.start().expect("a worker");
     for task in tasks {
-        flow.ends(task, "c").await;
+        flow.ends(task, "complete").await;
     }
     assert_eq!(seen.load(Ordering::SeqCst), LIMIT);
     stopped(worker).await;
