@@ -5,7 +5,7 @@
 -- Reads:   if every step of the namespaces may be claimed, their namespace queues, one per priority
 --          (step_due_in_namespace). Otherwise step queues (step_due_in_queue), so that steps that may not be claimed, by
 --          name or by the limit of their name, are not read. Either way only queues that have steps: see
---          docs/decisions/0026-claims-read-what-is-there.md.
+--          docs/decisions/0026-claims-find-queues-in-the-index.md.
 -- Bounds:  `known` are the queues that the process knows, in order, and `bounds_us` where to begin to read each, in
 --          microseconds of the Unix epoch; null: from the first. An old transaction keeps dead entries of claimed steps
 --          before the bound and of leases that ended early after now, and every unbounded scan reads through both. So

@@ -116,7 +116,7 @@ begin
                    || coalesce(a.result, '{"error":' || a.error || '}'), ',') as results
         from unnest(range.sinces, range.untils, range.places) as w (since, until, place)
         -- Every definition of a template has a step in each of its tasks: see
-        -- docs/decisions/0023-what-may-come-to-be-is-a-row.md.
+        -- docs/decisions/0023-conditional-steps-are-rows-from-the-start.md.
         cross join lateral (
             select array_agg(s.fence order by s.ordinal) as fences from {schema}.step s
             where s.task_id = step.task_id and s.ordinal >= w.since and s.ordinal < w.until

@@ -280,7 +280,8 @@ impl Run {
                 return self.send(ended, PAUSE);
             }
             Err(error)
-                if matches!(result, AttemptResult::Complete(_) | AttemptResult::Yielded(_)) && !error.is_transient() =>
+                if matches!(result, AttemptResult::Complete(_) | AttemptResult::Yielded(_))
+                    && !error.is_transient() =>
             {
                 tracing::warn!(worker, %task, step, error = pg::causes(&error), "result of a handler rejected");
                 let failure = Failure::permanent(format!("result rejected: {error}"));
