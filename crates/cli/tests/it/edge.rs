@@ -143,7 +143,7 @@ async fn lists_beyond_their_limit_are_refused() {
             ),
         ),
     ] {
-        assert_refused(&server.post_text(path, &body).await, 400, "at most 10000 are allowed");
+        assert_refused(&server.post_text(path, &body).await, 400, "at most 10000");
     }
     assert_eq!(server.get("resources/queues/q").await.status, 404);
 }

@@ -22,7 +22,7 @@ const ROOMS: &[Rooms] = &[
     Rooms {
         folder: "crates/wake/src",
         rooms: &["notify", "wait", "write"],
-        files: Some(&["error.rs", "lib.rs", "metrics.rs", "options.rs", "snapshot.rs", "underway.rs"]),
+        files: Some(&["error.rs", "in_progress.rs", "lib.rs", "metrics.rs", "options.rs", "snapshot.rs"]),
     },
     Rooms { folder: "crates/wake/db", rooms: DB, files: SNAPSHOT },
     Rooms { folder: "crates/durable/db", rooms: DB, files: SNAPSHOT },

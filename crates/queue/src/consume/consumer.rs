@@ -38,7 +38,7 @@ impl Queues {
     /// # async fn example(queues: Queues) -> queue::Result<()> {
     /// let handler = async |messages: Vec<Message>| {
     ///     for message in messages {
-    ///         println!("{}", message.payload);
+    ///         assert!(message.payload.to_string().starts_with('{'));
     ///     }
     ///     Ok::<(), std::io::Error>(())
     /// };

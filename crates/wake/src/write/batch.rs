@@ -98,9 +98,8 @@ impl<W> WriteBatch<'_, W> {
         backend: Option<i32>,
     ) -> BatchResult<B::Outcome> {
         let complete = texts.len() == self.writes.len();
-        let decode = |(write, text): (&&W, Option<String>)| {
-            text.map(|text| kind.decode(write, &text).ok_or_else(|| UnknownOutcome(text)))
-        };
+        let decode =
+            |(write, text): (&&W, Option<String>)| text.map(|text| kind.decode(write, &text).ok_or(UnknownOutcome));
         let outcomes = if complete { self.writes.iter().zip(texts).map(decode).collect() } else { Vec::new() };
         BatchResult { outcomes, backend: backend.and_then(|pid| u32::try_from(pid).ok()) }
     }
@@ -108,7 +107,7 @@ impl<W> WriteBatch<'_, W> {
 
 /// A recorded text that is no outcome.
 #[derive(Debug)]
-pub(crate) struct UnknownOutcome(pub(crate) String);
+pub(crate) struct UnknownOutcome;
 
 /// The result of a batch's statement.
 #[derive(Debug)]

@@ -150,8 +150,9 @@ impl<B: BatchedWrite> BatchSender<B> {
                     wake_ups.extend(inner.kind.wake_ups(&pending.write, Some(&outcome)));
                     replies.push((pending, Ok(outcome)));
                 }
-                Some(Err(UnknownOutcome(text))) => {
-                    tracing::error!(writer = &*inner.name, text, "unknown outcome recorded");
+                Some(Err(UnknownOutcome)) => {
+                    // Without the text, which may hold a client's data.
+                    tracing::error!(writer = &*inner.name, "unknown outcome recorded");
                     wake_ups.extend(inner.kind.wake_ups(&pending.write, None));
                     let source = Arc::new(broken(io::ErrorKind::InvalidData, "the recorded outcome cannot be read"));
                     replies.push((pending, Err(Error::Unknown { what: inner.name.clone(), source })));

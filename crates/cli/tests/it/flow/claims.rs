@@ -154,17 +154,17 @@ async fn invalid_claims_are_rejected() {
         wish
     };
     let table = [
-        (with("namespaces", json!([])), "namespaces: there is none"),
-        (with("namespaces", json!(["a\u{0}"])), "namespaces: "),
-        (with("namespaces", json!(vec!["x"; 1_001])), "namespaces: there are 1001"),
-        (with("steps", json!(["x".repeat(201)])), "steps: "),
-        (with("worker", json!("w\u{0}")), "worker: "),
+        (with("namespaces", json!([])), "`namespaces`: there is none"),
+        (with("namespaces", json!(["a\u{0}"])), "`namespaces`: "),
+        (with("namespaces", json!(vec!["x"; 1_001])), "`namespaces`: there are 1001"),
+        (with("steps", json!(["x".repeat(201)])), "`steps`: "),
+        (with("worker", json!("w\u{0}")), "`worker`: "),
         (with("worker", Value::Null), "invalid body"),
-        (with("max_steps", json!(0)), "max_steps: "),
-        (with("max_steps", json!(1_001)), "max_steps: "),
-        (with("lease_ms", json!(1)), "lease_ms: "),
-        (with("lease_ms", json!(100_000_000)), "lease_ms: "),
-        (with("wait_ms", json!(600_001)), "wait_ms: "),
+        (with("max_steps", json!(0)), "`max_steps`: "),
+        (with("max_steps", json!(1_001)), "`max_steps`: "),
+        (with("lease_ms", json!(1)), "`lease_ms`: "),
+        (with("lease_ms", json!(100_000_000)), "`lease_ms`: "),
+        (with("wait_ms", json!(600_001)), "`wait_ms`: "),
         (with("wait_ms", json!(-1)), "invalid body"),
         (with("colour", json!(1)), "colour"),
     ];

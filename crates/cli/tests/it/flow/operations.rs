@@ -58,8 +58,8 @@ async fn steps_are_operated_manually() {
     let reset = patch(&server, &path, who(json!({"type": "reset_for_retry"}))).await;
     assert_eq!((reset.status, &reset.json()["before"]), (200, &json!("error")), "{reset:?}");
     for (body, said) in [
-        (json!({"type": "complete_manually"}), "result: it is missing"),
-        (json!({"type": "complete_manually", "result": "x"}), "result: "),
+        (json!({"type": "complete_manually"}), "missing parameter `result`"),
+        (json!({"type": "complete_manually", "result": "x"}), "`result`: "),
         (json!({"type": "reset_for_retry", "result": 1}), "complete_manually alone"),
     ] {
         assert_refused(&patch(&server, &path, who(body)).await, 400, said);

@@ -52,7 +52,11 @@ async fn a_task_is_returned_with_its_steps() {
         "?wait_ms=60000",
     ] {
         assert_refused(&server.get(&format!("{nobody}{path}")).await, 404, "00000000");
-        assert_refused(&server.get(&format!("tasks/nonsense{path}")).await, 400, "task_uuid: \"nonsense\"");
+        assert_refused(
+            &server.get(&format!("tasks/nonsense{path}")).await,
+            400,
+            "`task_uuid`: must be a UUID, got \"nonsense\"",
+        );
     }
     for path in ["workflow_steps/x", "workflow_steps/x%00", "workflow_steps/x/audit"] {
         assert_refused(&server.get(&format!("tasks/{task}/{path}")).await, 404, "no step");

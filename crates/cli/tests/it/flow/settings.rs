@@ -30,8 +30,8 @@ async fn namespaces_start_with_their_template() {
     let told = tokio::time::timeout(PATIENCE, listener.recv()).await.expect("in time").expect("a notification");
     assert!(told.payload().contains(r#""namespace_name" : "n""#), "{}", told.payload());
     let refused = put(&server, "namespaces/m", json!({"template": "typo"})).await;
-    assert_refused(&refused, 400, "template: there is no namespace template");
-    assert_refused(&put(&server, "namespaces/m", json!({"retention_seconds": 1})).await, 400, "retention_seconds: ");
+    assert_refused(&refused, 400, "`template`: there is no namespace template");
+    assert_refused(&put(&server, "namespaces/m", json!({"retention_seconds": 1})).await, 400, "`retention_seconds`: ");
     assert_eq!(server.send("DELETE", "namespace_templates/short", &[], b"").await.status, 204);
     assert_eq!(server.send("DELETE", "namespace_templates/short", &[], b"").await.status, 404);
 }
@@ -48,7 +48,7 @@ async fn the_orchestrator_is_inspected_and_configured() {
     assert_eq!(server.get("orchestration/mode").await.json(), hybrid);
     let twice =
         json!({"mode": {"hybrid": {"event_namespaces": ["a"], "polling_namespaces": ["a"]}}, "fallback_enabled": true});
-    assert_refused(&put(&server, "orchestration/mode", twice).await, 400, "mode: ");
+    assert_refused(&put(&server, "orchestration/mode", twice).await, 400, "`mode`: ");
     assert_eq!(
         put(&server, "orchestration/mode", json!({"mode": "sometimes", "fallback_enabled": true})).await.status,
         400

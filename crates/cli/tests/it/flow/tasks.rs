@@ -40,7 +40,7 @@ async fn a_duplicate_is_rejected_with_the_existing_task() {
             br#"{"context":{"b":2,"a":1},"name":"s","namespace":"tests","version":"1.0.0"}"#,
         )
         .await;
-    assert_refused(&again, 409, "the same");
+    assert_refused(&again, 409, "duplicate of task");
     assert_eq!(again.json()["task_uuid"], first["task_uuid"]);
 }
 
@@ -61,12 +61,12 @@ async fn invalid_submissions_are_rejected() {
         (with("version", json!("9")), 404, "no template"),
         (with("namespace", json!("else")), 404, "no template"),
         (with("name", json!("a\u{0}b")), 404, "no template"),
-        (with("context", json!({})), 400, "context: \"order\""),
+        (with("context", json!({})), 400, "`context`: \"order\""),
         (with("priority", json!(40_000)), 400, "40000"),
         (with("tags", json!("x")), 400, "expected a list"),
-        (with("tags", json!(vec!["x"; 101])), 400, "tags: there are 101"),
-        (with("initiator", json!("a\u{0}")), 400, "initiator: "),
-        (with("reason", json!("x".repeat(201))), 400, "reason: it has 201"),
+        (with("tags", json!(vec!["x"; 101])), 400, "`tags`: there are 101"),
+        (with("initiator", json!("a\u{0}")), 400, "`initiator`: "),
+        (with("reason", json!("x".repeat(201))), 400, "`reason`: it has 201"),
         (with("colour", json!("red")), 400, "colour"),
         (json!([]), 400, "invalid body"),
         (json!({}), 400, "missing field"),
@@ -74,6 +74,6 @@ async fn invalid_submissions_are_rejected() {
     for (task, status, said) in table {
         assert_refused(&server.post("tasks", &task).await, status, said);
     }
-    assert_refused(&server.send("POST", "tasks", &[YAML], b"name: t").await, 415, "application/json");
+    assert_refused(&server.send("POST", "tasks", &[YAML], b"`name`: t").await, 415, "application/json");
     assert!(server.now(9).await.is_empty());
 }

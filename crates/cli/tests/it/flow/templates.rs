@@ -32,7 +32,7 @@ async fn a_template_is_registered_as_yaml_and_json() {
     assert_eq!(found.json()["steps"][0]["retry"]["max_attempts"], 3, "what was not given is there as it counts");
     let other = TEMPLATE.replace("pay", "bill");
     let taken = server.send("POST", "templates", &[YAML], other.as_bytes()).await;
-    assert_refused(&taken, 409, "another version");
+    assert_refused(&taken, 409, "already registered with a different text");
     assert_refused(
         &server.send("POST", "templates", &["content-type: image/png"], b"x").await,
         415,
@@ -57,7 +57,7 @@ async fn faults_have_lines_and_validation_registers_nothing() {
     assert_eq!((good.status, &good.json()["steps"]), (200, &json!(2)));
     assert_eq!(server.get("templates/shop/order/2.0.0").await.status, 404);
     assert_refused(&server.send("POST", "templates", &[YAML], b"").await, 400, "");
-    assert_refused(&server.send("POST", "templates", &[YAML], b"name: \xff").await, 400, "UTF-8");
+    assert_refused(&server.send("POST", "templates", &[YAML], b"`name`: \xff").await, 400, "UTF-8");
     assert_refused(&server.get("templates/a%00b/c/d").await, 404, "no template");
 }
 

@@ -106,7 +106,7 @@ async fn a_limit_requires_a_number_or_null() {
     let server = Server::of("[{name: a}]").await;
     let set = async |body: Value| server.send("PUT", "limits", &[JSON], body.to_string().as_bytes()).await;
     assert_eq!(set(json!({"namespace": "tests", "max_in_progress": 2})).await.status, 200);
-    assert_refused(&set(json!({"namespace": "tests"})).await, 400, "max_in_progress: it is missing");
+    assert_refused(&set(json!({"namespace": "tests"})).await, 400, "missing parameter `max_in_progress`");
     assert_eq!(server.get("limits").await.json()["limits"][0]["max_in_progress"], 2);
     assert_eq!(set(json!({"namespace": "tests", "max_in_progress": null})).await.json()["limits"], json!([]));
 }

@@ -176,14 +176,14 @@ async fn an_ack_that_cannot_be_meant_is_refused() {
     let id = "00000000-0000-8000-8000-000000000001";
     for (body, said) in [
         (json!({}), "required"),
-        (json!({"transactionId": "t"}), "`partitionId`: required"),
-        (json!({"transactionId": "t", "partitionId": null}), "`partitionId`: required"),
-        (json!({"transactionId": "t", "partitionId": ""}), "`partitionId`: required"),
+        (json!({"transactionId": "t"}), "partitionId`: required"),
+        (json!({"transactionId": "t", "partitionId": null}), "partitionId`: required"),
+        (json!({"transactionId": "t", "partitionId": ""}), "partitionId`: required"),
         (json!({"transactionId": "t", "partitionId": "p"}), "not the id of a partition"),
-        (json!({"partitionId": id}), "`transactionId`: required"),
-        (json!({"transactionId": {}, "partitionId": id}), "`transactionId`: must be"),
-        (json!({"transactionId": "t", "partitionId": id, "consumerGroup": []}), "`consumerGroup`: must be"),
-        (json!({"transactionId": "a\0b", "partitionId": id}), "`transactionId`: must not contain a NUL"),
+        (json!({"partitionId": id}), "transactionId`: required"),
+        (json!({"transactionId": {}, "partitionId": id}), "transactionId`: must be"),
+        (json!({"transactionId": "t", "partitionId": id, "consumerGroup": []}), "consumerGroup`: must be"),
+        (json!({"transactionId": "a\0b", "partitionId": id}), "transactionId`: must not contain a NUL"),
     ] {
         assert_refused(&server.post("ack", &body).await, 400, said);
         assert_refused(&server.post("ack/batch", &json!({"acknowledgments": [body]})).await, 400, said);

@@ -211,12 +211,12 @@ async fn a_body_is_taken_up_to_the_limit() {
 
     let body = |bytes: usize| json!({"items": [{"queue": "q", "payload": "x".repeat(bytes)}]});
     assert_eq!(server.post("push", &body((2 << 20) - 100)).await.status, 201);
-    assert_refused(&server.post("push", &body(2 << 20)).await, 413, "larger");
+    assert_refused(&server.post("push", &body(2 << 20)).await, 413, "too large");
     // A kilobyte that becomes three megabytes.
     let bomb = gzipped(body(3 << 20).to_string().as_bytes());
     let headers = ["content-type: application/json", "content-encoding: gzip"];
     let answer = send(server.address, "POST", "/api/v1/push", &headers, &bomb).await;
-    assert_refused(&answer, 413, "larger");
+    assert_refused(&answer, 413, "too large");
 }
 
 /// Requests may be compressed.
@@ -233,7 +233,7 @@ async fn a_request_may_be_compressed() {
     assert_eq!(push("gzip", gzipped(&body("gzip"))).await.status, 201);
     assert_eq!(push("zstd", zstd_of(&body("zstd"))).await.status, 201);
     assert_refused(&push("x-mystery", body("lost")).await, 415, "x-mystery");
-    assert_refused(&push("gzip", body("lost")).await, 400, "did not arrive whole");
+    assert_refused(&push("gzip", body("lost")).await, 400, "incomplete body");
     assert_eq!(data(&server.pop("queue/q?batch=9").await), ["gzip", "zstd"]);
 }
 

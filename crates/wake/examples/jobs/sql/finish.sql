@@ -17,16 +17,16 @@ begin
     else
         locked_ids := array(select id from {schema}.job where id = any (ids) order by id for update skip locked);
     end if;
-    with attempt as (
+    with ended as (
         select given.*, row_number() over (partition by given.id, given.token order by given.position) = 1 as first
         from unnest(ids, tokens, retries_ms) with ordinality as given (id, token, retry_ms, position)
     ), checked as (
-        select attempt.*,
+        select ended.*,
                case when job.id is not null and not job.id = any (locked_ids) then null
-                    else attempt.first and job.id is not null and job.token is not distinct from attempt.token
+                    else ended.first and job.id is not null and job.token is not distinct from ended.token
                end as is_current
-        from attempt
-        left join {schema}.job on job.id = attempt.id
+        from ended
+        left join {schema}.job on job.id = ended.id
     ), done as (
         delete from {schema}.job
         using checked

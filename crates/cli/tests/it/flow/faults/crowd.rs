@@ -104,7 +104,8 @@ impl Crowd {
             }
         }
         let (tasks, done) = (locked(&self.seen.tasks).clone(), locked(&self.seen.done).clone());
-        let ended = "select t.id::text, t.state::text, count(*) filter (where s.state = 'c') from {schema}.task t
+        let ended =
+            "select t.id::text, t.state::text, count(*) filter (where s.state = 'complete') from {schema}.task t
                      join {schema}.step s on s.task_id = t.id join {schema}.template m on m.id = t.template_id
                      where m.name = 'crowd' group by t.id";
         let ended: Vec<(String, String, i64)> =
@@ -112,7 +113,8 @@ impl Crowd {
         let there: BTreeSet<String> = ended.iter().map(|(task, ..)| task.clone()).collect();
         assert_eq!(there, tasks, "what was submitted is not what is there");
         let all = STEPS.len() as i64;
-        let open: Vec<_> = ended.iter().filter(|(_, state, steps)| (state.as_str(), *steps) != ("c", all)).collect();
+        let open: Vec<_> =
+            ended.iter().filter(|(_, state, steps)| (state.as_str(), *steps) != ("complete", all)).collect();
         assert!(open.is_empty(), "{open:?}");
 
         let tried = "select p.outcome::text, p.result from {schema}.attempt p join {schema}.task t on t.id = p.task_id
@@ -120,13 +122,14 @@ impl Crowd {
         let tried: Vec<(String, Option<String>)> =
             sqlx::query_as(schema.sql(tried)).fetch_all(pool).await.expect("the attempts");
         let token = |result: &str| text(&serde_json::from_str(result).expect("JSON"));
-        let results = tried.iter().filter(|(outcome, _)| outcome == "c").filter_map(|(_, result)| result.as_deref());
+        let results =
+            tried.iter().filter(|(outcome, _)| outcome == "complete").filter_map(|(_, result)| result.as_deref());
         let completed: Vec<String> = results.map(token).collect();
         assert_eq!(completed.len(), ended.len() * STEPS.len(), "some step was not completed, or twice");
         let completed: BTreeSet<String> = completed.into_iter().collect();
         assert_eq!(completed, done, "what counts is not what was said to count");
         let others: Vec<&str> =
-            tried.iter().map(|(outcome, _)| outcome.as_str()).filter(|outcome| *outcome != "c").collect();
+            tried.iter().map(|(outcome, _)| outcome.as_str()).filter(|outcome| *outcome != "complete").collect();
         let unanswered = self.unanswered();
         println!(
             "{} tasks, {} steps, {unanswered} requests unanswered, other attempts {others:?}",

@@ -26,7 +26,7 @@ async fn through_pgmq() -> Server {
 /// Published steps by task, with the number of their message: they are due later than the three seconds for sending.
 async fn published(db: &TestDb) -> Vec<(Uuid, i64)> {
     let sql = "select task_id, published from {schema}.step
-        where state = 'r' and published is not null and due_at > now() + interval '4 s' order by task_id";
+        where state = 'ready' and published is not null and due_at > now() + interval '4 s' order by task_id";
     sqlx::query_as(db.schema().sql(sql)).fetch_all(db.database().pool()).await.expect("steps")
 }
 
@@ -76,7 +76,8 @@ async fn steps_published_by_a_killed_server_are_received() {
         sent.len() == STEPS
     })
     .await;
-    let later = server.db.schema().sql("update {schema}.step set due_at = now() + interval '1 h' where state = 'r'");
+    let later =
+        server.db.schema().sql("update {schema}.step set due_at = now() + interval '1 h' where state = 'ready'");
     sqlx::query(&later).execute(server.db.database().pool()).await.expect("an hour");
     server.reveille.signal("KILL").await;
     let (_other, elsewhere) = server.another().await;
@@ -109,7 +110,7 @@ async fn steps_not_yet_sent_by_a_killed_server_are_published() {
     }
     let mut blocked: Vec<i32> = Vec::new();
     eventually("it has taken a step, and cannot send it", async || {
-        let taken = "select count(*) from {schema}.step where state = 'r' and published is not null";
+        let taken = "select count(*) from {schema}.step where state = 'ready' and published is not null";
         let taken: i64 = sqlx::query_scalar(server.db.schema().sql(taken)).fetch_one(pool).await.expect("a count");
         let waiting = "select pid from pg_locks where relation = $1::regclass and not granted";
         blocked = sqlx::query_scalar(waiting).bind(&queue).fetch_all(pool).await.expect("backends");
@@ -121,7 +122,8 @@ async fn steps_not_yet_sent_by_a_killed_server_are_published() {
         sqlx::query("select pg_terminate_backend($1)").bind(pid).execute(pool).await.expect("ended");
     }
     lock.rollback().await.expect("the queue is free");
-    let soon = "select coalesce(bool_and(due_at <= now() + interval '3 s'), true) from {schema}.step where state = 'r'";
+    let soon =
+        "select coalesce(bool_and(due_at <= now() + interval '3 s'), true) from {schema}.step where state = 'ready'";
     let soon: bool = sqlx::query_scalar(server.db.schema().sql(soon)).fetch_one(pool).await.expect("an answer");
     assert!(soon, "everything is due within the lease of a sender");
     let (_other, elsewhere) = server.another().await;

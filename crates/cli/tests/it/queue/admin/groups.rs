@@ -61,7 +61,7 @@ async fn a_group_is_moved() {
         (json!({}), "toEnd"),
         (json!({"toEnd": false}), "toEnd"),
         (json!({"timestamp": "yesterday"}), "timestamp"),
-        (json!({"timestamp": "2020-01-01", "toEnd": true}), "only one"),
+        (json!({"timestamp": "2020-01-01", "toEnd": true}), "must not be combined with"),
         (json!({"toEnd": "yes"}), "invalid body"),
     ] {
         assert_refused(&server.post(path, &body).await, 400, said);
