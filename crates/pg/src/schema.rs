@@ -196,6 +196,14 @@ fn first_line(text: &str) -> &str {
     text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("(empty)")
 }
 
+/// The text of `db/statements/<name>.sql` of the crate that calls it, for [`Schema::sql`].
+#[macro_export]
+macro_rules! statement {
+    ($name:literal) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/db/statements/", $name, ".sql"))
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,12 +252,4 @@ mod tests {
         }
         assert!(Schema::new(&"x".repeat(63)).is_ok());
     }
-}
-
-/// The text of `db/statements/<name>.sql` of the crate that calls it, for [`Schema::sql`].
-#[macro_export]
-macro_rules! statement {
-    ($name:literal) => {
-        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/db/statements/", $name, ".sql"))
-    };
 }

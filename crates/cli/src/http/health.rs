@@ -39,7 +39,7 @@ pub trait Check: Send + Sync {
     /// What is checked, in one word: `database`.
     fn name(&self) -> &'static str;
 
-    /// Checks now. Dropped after [`CHECK_DEADLINE`], or when the client disconnects.
+    /// Checks now. Dropped after `CHECK_DEADLINE`, or when the client disconnects.
     fn check(&self) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>>;
 }
 

@@ -133,8 +133,8 @@ async fn a_page_is_found_by_an_index() {
     let file = include_str!("../../db/statements/find_tasks.sql");
     for (namespace, states, index) in [
         (Some(NAMESPACE), None::<Vec<&str>>, "task_listed"),
-        (Some(NAMESPACE), Some(vec!["e"]), "task_listed"),
-        (None, Some(vec!["o"]), "task_listed"),
+        (Some(NAMESPACE), Some(vec!["error"]), "task_listed"),
+        (None, Some(vec!["open"]), "task_listed"),
         (None, None, "task_pkey"),
     ] {
         let explain = flow.db.schema().sql(&format!("explain {file}"));

@@ -172,8 +172,8 @@ impl Meddled<'_> {
                 self.flow.complete(&step, result).await;
             }
             match self.flow.standing(self.task).await.0.as_str() {
-                "c" => return,
-                "e" => {
+                "complete" => return,
+                "error" => {
                     for step in self.failed().await {
                         self.operate(&step, Operation::ResetForRetry).await;
                     }

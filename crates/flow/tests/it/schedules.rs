@@ -399,7 +399,7 @@ async fn a_tick_that_cannot_run_is_given_up() {
     flow.sql("delete from {schema}.template where name = $1 and $2::timestamptz is null", "gone", None).await;
     // It knows what was read of it before.
     let _server = Server::start(&flow.db).await;
-    let reason = "there is no template tests/gone of version \"1.0.0\"";
+    let reason = "no template tests/gone with version \"1.0.0\"";
     let is_said = async || flow.shown("broken").await.last_error.as_deref() == Some(reason);
     eventually("the reason is said", is_said).await;
     let first = flow.shown("broken").await;
@@ -423,29 +423,29 @@ async fn what_cannot_be_meant_is_refused() {
     let good = || cron("s", "@daily");
     let zone = |zone: &str| Schedule { time_zone: Some(zone.to_owned()), ..good() };
     for (wrong, reason) in [
-        (schedule("s"), "cron: there is none, and no single time"),
-        (Schedule { cron: Some("@daily".to_owned()), ..once("s", 60) }, "at: there is a cron expression, too"),
-        (cron("s", "0 25 * * *"), "cron: \"0 25 * * *\" is not an expression: "),
-        (cron("s", "0 0 30 2 *"), "cron: there is no such day"),
-        (Schedule { paused: Some(true), ..cron("s", "0 0 31 4 *") }, "cron: there is no such day"),
+        (schedule("s"), "`cron`: there is none, and no single time"),
+        (Schedule { cron: Some("@daily".to_owned()), ..once("s", 60) }, "`at`: there is a cron expression, too"),
+        (cron("s", "0 25 * * *"), "`cron`: \"0 25 * * *\" is not an expression: "),
+        (cron("s", "0 0 30 2 *"), "`cron`: there is no such day"),
+        (Schedule { paused: Some(true), ..cron("s", "0 0 31 4 *") }, "`cron`: there is no such day"),
         (
             Schedule { time_zone: Some("Europe/Berlin".to_owned()), ..cron("s", "*/15 2 * 3 0L") },
-            "cron: it never comes: the clock jumps over it",
+            "`cron`: it never comes: the clock jumps over it",
         ),
-        (cron("s", ""), "cron: \"\" is not an expression: "),
-        (zone("Mars/Olympus"), "time_zone: \"Mars/Olympus\" is not the name of a time zone"),
-        (Schedule { time_zone: Some("UTC".to_owned()), ..once("s", 60) }, "time_zone: a single time has its own"),
-        (once("s", -120), "at: it passed longer than grace_seconds ago"),
-        (Schedule { template: "unknown".to_owned(), ..good() }, "there is no template tests/unknown"),
-        (Schedule { namespace: "unknown".to_owned(), ..good() }, "there is no template unknown/t"),
-        (Schedule { version: "2".to_owned(), ..good() }, "of version \"2\""),
-        (Schedule { template: "strict".to_owned(), ..good() }, "context: \"order\" is a required property"),
-        (Schedule { tags: vec!["x".repeat(201)], ..good() }, "tags: it has 201 characters"),
-        (Schedule { grace_seconds: 0, ..good() }, "grace_seconds: it is 0"),
-        (Schedule { grace_seconds: 700_000, ..good() }, "grace_seconds: it is 700000"),
-        (Schedule { name: String::new(), ..good() }, "name: it has 0 characters"),
-        (Schedule { name: "x".repeat(101), ..good() }, "name: it has 101 characters"),
-        (Schedule { name: "a\0".to_owned(), ..good() }, "name: it contains the control character"),
+        (cron("s", ""), "`cron`: \"\" is not an expression: "),
+        (zone("Mars/Olympus"), "`time_zone`: \"Mars/Olympus\" is not the name of a time zone"),
+        (Schedule { time_zone: Some("UTC".to_owned()), ..once("s", 60) }, "`time_zone`: a single time has its own"),
+        (once("s", -120), "`at`: it passed longer than grace_seconds ago"),
+        (Schedule { template: "unknown".to_owned(), ..good() }, "no template tests/unknown"),
+        (Schedule { namespace: "unknown".to_owned(), ..good() }, "no template unknown/t"),
+        (Schedule { version: "2".to_owned(), ..good() }, "with version \"2\""),
+        (Schedule { template: "strict".to_owned(), ..good() }, "`context`: \"order\" is a required property"),
+        (Schedule { tags: vec!["x".repeat(201)], ..good() }, "`tags`: it has 201 characters"),
+        (Schedule { grace_seconds: 0, ..good() }, "`grace_seconds`: it is 0"),
+        (Schedule { grace_seconds: 700_000, ..good() }, "`grace_seconds`: it is 700000"),
+        (Schedule { name: String::new(), ..good() }, "`name`: it has 0 characters"),
+        (Schedule { name: "x".repeat(101), ..good() }, "`name`: it has 101 characters"),
+        (Schedule { name: "a\0".to_owned(), ..good() }, "`name`: it contains the control character"),
     ] {
         let error = flow.put_schedule(wrong).await.expect_err(reason).to_string();
         assert!(error.contains(reason), "{error} is not {reason}");

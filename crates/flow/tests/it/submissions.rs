@@ -63,15 +63,15 @@ async fn what_cannot_be_meant_is_refused() {
     flow.register(&text).await.expect("a template");
     let long = "x".repeat(201);
     for (submission, reason) in [
-        (submission("s", json!({})), "context: \"order\" is a required property"),
-        (submission("s", json!({"order": "7"})), "context: /order: "),
-        (submission("unknown", json!({})), "there is no template tests/unknown"),
-        (Submission { version: "2".to_owned(), ..submission("s", json!({"order": 1})) }, "of version \"2\""),
+        (submission("s", json!({})), "`context`: \"order\" is a required property"),
+        (submission("s", json!({"order": "7"})), "`context`: /order: "),
+        (submission("unknown", json!({})), "no template tests/unknown"),
+        (Submission { version: "2".to_owned(), ..submission("s", json!({"order": 1})) }, "with version \"2\""),
         (
             Submission { reason: Some("a\0b".to_owned()), ..submission("s", json!({"order": 1})) },
-            "reason: it contains a NUL",
+            "`reason`: it contains a NUL",
         ),
-        (Submission { tags: vec![long], ..submission("s", json!({"order": 1})) }, "tags: it has 201 characters"),
+        (Submission { tags: vec![long], ..submission("s", json!({"order": 1})) }, "`tags`: it has 201 characters"),
     ] {
         let error = flow.submit(submission).await.expect_err(reason).to_string();
         assert!(error.contains(reason), "{error} is not {reason}");

@@ -110,7 +110,7 @@ async fn a_timed_out_attempt_is_recorded_and_backs_off() {
     assert_eq!(audit.iter().map(|attempt| attempt.outcome).collect::<Vec<_>>(), [Outcome::TimedOut]);
     let error = read(audit[0].error.as_ref().expect("an error"));
     assert_eq!((&error["type"], &error["retryable"]), (&json!("timeout"), &json!(true)), "{error}");
-    assert_eq!(error["message"], "the attempt took longer than its timeout of 300 ms");
+    assert_eq!(error["message"], "the attempt exceeded its timeout of 300 ms");
     let pause = flow.db.schema().sql(
         "select round(extract(epoch from s.due_at - s.since) * 1000)::bigint from {schema}.step s where s.task_id = $1",
     );

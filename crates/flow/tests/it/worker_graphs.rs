@@ -117,12 +117,12 @@ async fn random_graphs_with_random_failures_end_as_they_should() {
         "of each kind"
     );
     for (seed, task, plan) in &tasks {
-        flow.ends(*task, if plan.fails() { "e" } else { "c" }).await;
+        flow.ends(*task, if plan.fails() { "error" } else { "complete" }).await;
         let done = seen.lock().expect("no panic").done.remove(task).unwrap_or_default();
         for (place, outcomes) in outcomes(&flow, *task).await {
             let Fate { failures, for_good, .. } = plan.fates[place];
-            let mut expected = vec!["f"; failures as usize];
-            expected.push(if for_good { "e" } else { "c" });
+            let mut expected = vec!["failed"; failures as usize];
+            expected.push(if for_good { "failed_for_good" } else { "complete" });
             // In a task that failed a step may not have come to all of its attempts.
             let whole = !plan.fails() || done.contains(&place);
             assert!(

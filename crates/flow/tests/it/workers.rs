@@ -169,7 +169,7 @@ async fn a_panic_is_a_failure_and_hurts_nobody() {
         flow.db.schema().sql("select a.error from {schema}.attempt a where a.task_id = $1 and a.outcome = 'failed'");
     let error: String = sqlx::query_scalar(&sql).bind(task).fetch_one(flow.db.database().pool()).await.expect("one");
     let failure: Failure = serde_json::from_str(&error).expect("a failure");
-    assert_eq!((failure.message.as_str(), failure.kind.as_deref()), ("the handler panicked: no luck", Some("panic")));
+    assert_eq!((failure.message.as_str(), failure.kind.as_deref()), ("handler panicked: no luck", Some("panic")));
     assert!(failure.retryable);
     let counts = stopped(worker).await;
     assert_eq!((counts.failed, counts.completed, counts.lost), (1, 2, 0));
@@ -203,9 +203,9 @@ async fn a_handler_that_takes_too_long_is_dropped() {
 async fn a_shape_that_is_not_expected_is_named() {
     let flow = Fixture::with("[{name: a}]").await;
     let cases = [
-        (flow.worker("w").handle("a", async |_: Step<Vec<u8>>| Ok(())), "the task's context is not"),
-        (flow.worker("w").handle("a", async |step: Step<Value>| step.result::<u8>("z")), "no result of a step \"z\""),
-        (flow.worker("w").handle("a", async |step: Step<Value>| step.input::<u8>()), "no part of a batch"),
+        (flow.worker("w").handle("a", async |_: Step<Vec<u8>>| Ok(())), "the task's context has an unexpected type"),
+        (flow.worker("w").handle("a", async |step: Step<Value>| step.result::<u8>("z")), "no result of step \"z\""),
+        (flow.worker("w").handle("a", async |step: Step<Value>| step.input::<u8>()), "not a part of a batch"),
     ];
     for (worker, expected) in cases {
         let worker = worker.namespace(NAMESPACE).start().expect("a worker");

@@ -335,7 +335,7 @@ mod tests {
         }
         for json in ["1.5", "\"300\"", "true", "[]", "{}"] {
             let refusal = whole(Some(&raw(json)), "ttl").expect_err(json);
-            assert!(format!("{refusal:?}").contains("ttl: it must be"), "{json}");
+            assert!(format!("{refusal:?}").contains("`ttl`: must be"), "{json}");
         }
         assert_eq!(truth(Some(&raw("true")), "x").ok(), Some(Some(true)));
         assert_eq!(truth(None, "x").ok(), Some(None));
