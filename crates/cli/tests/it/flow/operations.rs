@@ -60,7 +60,7 @@ async fn steps_are_operated_manually() {
     for (body, said) in [
         (json!({"type": "complete_manually"}), "missing parameter `result`"),
         (json!({"type": "complete_manually", "result": "x"}), "`result`: "),
-        (json!({"type": "reset_for_retry", "result": 1}), "complete_manually alone"),
+        (json!({"type": "reset_for_retry", "result": 1}), "only complete_manually takes a result"),
     ] {
         assert_refused(&patch(&server, &path, who(body)).await, 400, said);
     }

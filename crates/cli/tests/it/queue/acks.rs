@@ -179,7 +179,7 @@ async fn an_ack_that_cannot_be_meant_is_refused() {
         (json!({"transactionId": "t"}), "partitionId`: required"),
         (json!({"transactionId": "t", "partitionId": null}), "partitionId`: required"),
         (json!({"transactionId": "t", "partitionId": ""}), "partitionId`: required"),
-        (json!({"transactionId": "t", "partitionId": "p"}), "not the id of a partition"),
+        (json!({"transactionId": "t", "partitionId": "p"}), "must be the id of a partition"),
         (json!({"partitionId": id}), "transactionId`: required"),
         (json!({"transactionId": {}, "partitionId": id}), "transactionId`: must be"),
         (json!({"transactionId": "t", "partitionId": id, "consumerGroup": []}), "consumerGroup`: must be"),
