@@ -5,7 +5,7 @@
 //! health check asks [`is_over`].
 //!
 //! The memory is one per process, not per pool, because an error is sorted where it is met and does not know its pool. It ends with the first write that succeeds. A process that has
-//! nothing to write finds out by a small write of its own, and only while it is short and somebody asks: a healthy server is sent nothing.
+//! nothing to write finds out by a small write of its own, and only while the shortage lasts and health is asked for: a healthy server is sent nothing.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -22,12 +22,13 @@ pub struct Renewal {
     pub token: Token,
     /// For how long from now.
     pub lease: Duration,
-    /// How far it has come: whoever goes on, should it die, begins there.
+    /// The progress of the step: if the worker dies, the next attempt resumes from it.
     pub checkpoint: Option<Box<RawValue>>,
 }
 
 impl Flow {
-    /// Makes leases last, and keeps checkpoints. Each has an honest answer of its own, in order: whoever is refused has lost the step, and should stop.
+    /// Extends leases and saves checkpoints. One answer per renewal, in order: a worker whose renewal is refused has lost
+    /// the step and should stop.
     ///
     /// # Errors
     /// [`Error::Invalid`](crate::Error::Invalid) for a lease that cannot be meant; else the database's.

@@ -45,7 +45,7 @@ pub enum AttemptResult {
     Complete(Json),
     /// It failed.
     Failed(Failure),
-    /// It is not done, and goes on from this checkpoint when somebody claims it next. Not charged.
+    /// The step is not complete: the next claim resumes from this checkpoint. The attempt is not charged.
     Yielded(Box<RawValue>),
     /// It was not begun with, or is to be begun with again: a worker that stops gives its steps back. Not charged.
     GivenBack,
@@ -94,7 +94,7 @@ pub struct ReportedStep {
 /// Why what was said does not count.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// Its lease ended and somebody else has the step, or its task was cancelled. Its effect must not be applied.
+    /// The lease ended and another worker has the step, or the task was cancelled. The effect must not be applied.
     #[error("the step is not this worker's any more")]
     Lost,
     /// It is not what the template allows. The step is still this worker's: say something else of it.
@@ -140,7 +140,7 @@ impl Flow {
         }
     }
 
-    /// Ends last attempts whose leases have ended. Somebody else may have, or the worker has come back.
+    /// Ends last attempts whose leases have ended. Another process may have done so, or the worker may be back.
     pub(crate) async fn end_leases(&self, tokens: Vec<Token>) -> Result<()> {
         let mut writes = Vec::with_capacity(tokens.len());
         for token in tokens {

@@ -204,7 +204,7 @@ impl FallbackPoller {
         let mut found = found.iter().map(Standing::of).collect::<sqlx::Result<Vec<_>>>()?;
         // Who leaves some out does not wait for them; nor does who has gone by now.
         let is_wanted = |task: &Standing| task.names.iter().any(|name| inner.waiting.is_for(&task.namespace, name));
-        // BelowBounds as many as are read at most there may be one that is waited for: whoever waits looks once more.
+        // Beyond the rows that were read there may be one that a waiter wants: all waiters poll once more.
         let is_full = found.len() as i64 >= FOUND_MAX;
         found.retain(|task| self.shared.router.is_some() || is_wanted(task));
         if found.is_empty() && !is_full {

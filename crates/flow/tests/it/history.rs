@@ -272,7 +272,7 @@ async fn whatever_happens_is_told_legally() {
     }
 }
 
-/// A lease that ended shows when somebody change_watches, which is the next claim: what has been told since then is not behind it.
+/// A lease that ended is shown from the next claim on: transitions published before that claim are not behind it.
 #[tokio::test]
 async fn a_lease_that_ended_shows_when_it_is_noticed() {
     let flow = Fixture::with("[{name: a}, {name: b}]").await;

@@ -109,8 +109,8 @@ impl Folder {
         folder
     }
 
-    /// Makes the folder and keeps anybody from stopping its servers as long as this process lives. Waits for somebody
-    /// who is just stopping them.
+    /// Makes the folder and keeps other processes from stopping its servers as long as this process lives. Waits for a
+    /// process that is just stopping them.
     fn make_and_use(&self, caller: u32) {
         static USED: Mutex<Option<File>> = Mutex::new(None);
         let mut used = USED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -166,7 +166,7 @@ impl Queues {
         if !outcomes.iter().all(|outcome| matches!(outcome, PushOutcome::Stored(_))) {
             names.iter().for_each(|(queue, _)| inner.partitions.forget(queue));
             writes.iter().for_each(|write| inner.dedup_cache().forget(write.partition.id));
-            return Err(Error::RolledBack { reason: "a queue was changed by somebody else meanwhile".to_owned() });
+            return Err(Error::RolledBack { reason: "a queue was changed by another request meanwhile".to_owned() });
         }
         sqlx::query(&inner.sql.delete_buffered).bind(ids).execute(&mut **transaction).await?;
         Ok(writes.iter().flat_map(|write| &write.messages).map(|message| message.payload.len()).sum())

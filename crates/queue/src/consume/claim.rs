@@ -3,7 +3,8 @@
 //! Waiters are equal if they read the same source for the same consumer group: one claim serves all of them. They differ in how much they take and for how long, so the claim takes
 //! one row of arguments per waiter, and each gets partitions and a lease of its own: the messages of one partition never go to two of them.
 //!
-//! A claim whose answer is unanswered has leased partitions that nobody will ever ack. Its leases are known here, because they are named here: the next look gives them back first.
+//! A claim whose answer was lost has leased partitions that will never be acked. This process chose the lease ids, so it
+//! knows them: the next poll releases them first.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -37,7 +37,7 @@ pub(crate) struct LeaseCache {
 }
 
 impl LeaseCache {
-    /// A lease was given to somebody of `group`, with these messages of a partition.
+    /// A consumer of `group` was leased these messages of a partition.
     pub(crate) fn add(&mut self, lease: Uuid, partition: i64, group: &Arc<str>, hashes: Box<[i64]>) {
         let key = (lease, partition);
         self.order.push_back((key, hashes.len()));

@@ -192,7 +192,8 @@ impl Queues {
 
     /// Moves a consumer group in a queue, or in one of its partitions, forwards or backwards; how many cursors. `None`: the queue has no such group.
     ///
-    /// Whoever reads for it has lost the lease. Partition after partition is moved: a consumer may read at the new position of one while another still has the old.
+    /// Current leases of the group are lost. Partitions are moved one after another: a consumer may read one at its new
+    /// position while another is still at the old one.
     ///
     /// # Errors
     /// The database's.

@@ -41,7 +41,8 @@ pub fn api(queues: Queues) -> Api {
         .routes(routes!(lease::extend))
         .routes(routes!(transaction::transaction))
         .merge(admin::configuration());
-    // Whoever looks after queues is told of a slip. Producers and consumers in the field send parameters of servers that can do more, and must go on.
+    // Administrative routes reject unknown parameters. Producers and consumers may send parameters of other servers, and
+    // must go on working.
     let administration = strict(OpenApiRouter::new().nest(BASE, admin::routes()));
     let all = OpenApiRouter::with_openapi(openapi::head()).nest(BASE, api).merge(administration);
     Api::new(all.with_state(queues))

@@ -146,7 +146,7 @@ mod tests {
         balance.acked(1, "h", false);
         assert_eq!(pause(), ms(80), "one is behind");
         balance.acked(1, "g", false);
-        assert_eq!(pause(), Duration::ZERO, "nobody is");
+        assert_eq!(pause(), Duration::ZERO, "all have caught up");
         let many = 2 * BEHIND_MAX as i64;
         (0..many).for_each(|partition| balance.acked(partition, "g", true));
         assert_eq!(balance.state().behind.len(), BEHIND_MAX);

@@ -25,7 +25,7 @@ pub(crate) enum DedupResult {
 /// Why nothing is appended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BatchProblem {
-    /// Somebody else has the partition.
+    /// The partition is locked.
     Locked,
     Gone,
     Full,
@@ -35,7 +35,7 @@ pub(crate) enum BatchProblem {
 /// The loads of one partition.
 pub(crate) struct PartitionBatch<'a> {
     pub(crate) partition: &'a PartitionRef,
-    /// How many messages each load has; `None`: it was stored_message for a queue that has changed since.
+    /// How many messages each batch has; `None`: it was prepared for a queue that has changed since.
     sizes: Vec<Option<usize>>,
     pub(crate) messages: Vec<&'a StoredMessage>,
     pub(crate) results: Vec<DedupResult>,
@@ -107,7 +107,7 @@ impl<'a> PartitionBatch<'a> {
         segment_ends.push(*messages);
     }
 
-    /// What was fresh is stored. `lasts`: and will be whatever happens now, or whoever hears of it knows whether it will.
+    /// What was fresh is stored. `lasts`: and will be whatever happens now, or the caller learns whether it will.
     pub(crate) fn append(&mut self, first_offset: i64, lasts: bool) {
         self.appended = true;
         let new_messages = std::mem::take(&mut self.new_messages);
@@ -190,7 +190,7 @@ mod tests {
         PushWrite { partition, messages: transactions.iter().map(stored_message).collect(), drains: false }
     }
 
-    /// What was stored_message for a queue as it was must not be stored as what the queue is now, whoever boards first; the others go on.
+    /// A batch prepared for a queue that has changed since must not be stored, whichever batch is first; the others go on.
     #[test]
     fn loads_of_another_revision_are_gone() {
         for revisions in [[1, 2, 2], [2, 1, 2], [2, 2, 1]] {

@@ -24,7 +24,7 @@ const WRITE_MAX: usize = 1_000;
 const WRITE_BYTES_MAX: usize = 1 << 20;
 /// How often a partition is asked for again that is not what it was.
 const REOPENED_MAX: usize = 5;
-/// How long a push in somebody's transaction waits for a connection that it can do without.
+/// How long a push in the caller's transaction waits for an optional connection.
 const CONNECTION_WAIT: Duration = Duration::from_secs(2);
 
 /// A message of a request, with the ids it has whatever happens.
@@ -65,8 +65,8 @@ impl Queues {
         Ok(answers.into_iter().flatten().collect())
     }
 
-    /// Pushes inside the caller's own transaction: the messages are there, and whoever waits for them is woken, exactly if it commits. Until then nobody else can push to the
-    /// same partitions.
+    /// Pushes inside the caller's own transaction: if and only if it commits, the messages are stored and their waiters are
+    /// woken. Until then other pushes to the same partitions wait.
     ///
     /// # Errors
     /// As [`push`](Self::push). The transaction must be rolled back then.
@@ -139,7 +139,9 @@ impl Queues {
                 if outcomes.iter().all(|outcome| *outcome == PushOutcome::Gone) {
                     continue;
                 }
-                return Err(Error::RolledBack { reason: "a queue was changed by somebody else meanwhile".to_owned() });
+                return Err(Error::RolledBack {
+                    reason: "a queue was changed by another request meanwhile".to_owned(),
+                });
             }
             if outcomes.contains(&PushOutcome::InMaintenance) {
                 let reason = "pushes are under maintenance, and a transaction cannot wait for its end".to_owned();

@@ -1,7 +1,7 @@
 //! Where partitions are: their numbers by their names, and back.
 //!
 //! A partition is made by the first push that names it, and its number never changes; so it is asked for once and remembered. What is remembered may be old: the queue was
-//! deleted, or has another namespace, task or encryption since. The push notices under the partition's lock, and then the partition_ref is asked for again.
+//! deleted, or has another namespace, task or encryption since. The push notices under the partition's lock, and then the partition is resolved again.
 
 use std::collections::HashMap;
 use std::sync::Arc;

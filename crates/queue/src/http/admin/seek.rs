@@ -66,7 +66,7 @@ pub(super) struct Moved {
     partitions_updated: usize,
 }
 
-/// Moves a consumer group in a queue, forwards or backwards. Whoever reads for it has lost the lease.
+/// Moves a consumer group in a queue, forwards or backwards. Current leases of the group are lost.
 #[utoipa::path(
     post, path = "/consumer-groups/{group}/queues/{queue}/seek", tag = "administration", request_body = Wish,
     params(("group" = Name, Path, description = "The consumer group"), ("queue" = Name, Path, description = "The queue")),
