@@ -247,7 +247,7 @@ impl PostgresProvider {
             vars: vec![
                 ("orch_channel".into(), literal("orch_work")),
                 ("worker_channel".into(), literal("worker_work")),
-                ("index_plans".into(), INDEX_PLANS.into()),
+                ("index_plans".into(), wake::INDEX_PLANS.into()),
             ],
         };
         vec![Wake::component(), durable]
@@ -302,20 +302,6 @@ const MIGRATIONS: &[Migration] = &[
     Migration { number: 2, name: "queues", sql: include_str!("../db/migrations/0002_queues.sql") },
     Migration { number: 3, name: "write_types", sql: include_str!("../db/migrations/0003_write_types.sql") },
 ];
-
-/// Planner settings of the functions that run often, as `{index_plans}`.
-///
-/// A function's plans are made once per connection and kept, perhaps while the tables are empty; they are used when the
-/// tables are full. So plans that are good only for small tables are switched off: scans of whole tables, bitmap scans
-/// (which read everything due to return a few rows), and hash and merge joins. What remains are lookups by index, the
-/// right plan for every statement of these functions. A custom plan per call would cost more than the call.
-const INDEX_PLANS: &str = "\
-set plan_cache_mode = force_generic_plan
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off";
-
 const FUNCTIONS: &[Function] = &[
     Function { name: "history_changed", sql: include_str!("../db/functions/history_changed.sql") },
     Function { name: "events", sql: include_str!("../db/functions/events.sql") },

@@ -230,6 +230,7 @@ impl Flow {
         ];
         let mut vars = vars.map(|(name, suffix)| (name.to_owned(), channel(suffix))).to_vec();
         vars.push(("created".to_owned(), literal(outside_channel(schema.name(), NAMESPACE_CREATED, None))));
+        vars.push(("index_plans".to_owned(), wake::INDEX_PLANS.to_owned()));
         let flow = Component { name: "flow", migrations: MIGRATIONS, functions: FUNCTIONS, vars };
         vec![Wake::component(), flow]
     }

@@ -146,7 +146,12 @@ impl Queues {
 
     /// What this crate and its engine need in a schema, in order.
     pub fn components(_: &Schema) -> Vec<Component> {
-        let queue = Component { name: "queue", migrations: MIGRATIONS, functions: FUNCTIONS, vars: Vec::new() };
+        let queue = Component {
+            name: "queue",
+            migrations: MIGRATIONS,
+            functions: FUNCTIONS,
+            vars: vec![("index_plans".to_owned(), wake::INDEX_PLANS.to_owned())],
+        };
         vec![Wake::component(), queue]
     }
 

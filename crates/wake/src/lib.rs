@@ -64,6 +64,19 @@ use notify::dispatcher::Dispatcher;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+/// Planner settings of the functions that run often: products render them in as `{index_plans}`.
+///
+/// A function's plans are made once per connection and kept, perhaps while the tables are empty; they are used when the
+/// tables are full. So plans that are good only for small tables are switched off: scans of whole tables, bitmap scans
+/// (which read everything due to return a few rows), and hash and merge joins. What remains are lookups by index, the
+/// right plan for every statement of these functions. A custom plan per call would cost more than the call.
+pub const INDEX_PLANS: &str = "\
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off";
+
 /// The engine of one database and schema. Cheap to clone; several on the same database and schema in one process share
 /// their listener. It ends when the last clone and the last consumer and writer made from it are dropped.
 #[derive(Clone)]

@@ -10,8 +10,7 @@
 create or replace function {schema}.advance_tasks(
     tasks uuid[], done_tasks uuid[], done_slots integer[], changed_tasks uuid[], changes integer[]
 ) returns table (task_id uuid, state {schema}.task_state, readied boolean, watched boolean)
-language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+language plpgsql volatile set search_path = reveille_own {index_plans} set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -1,7 +1,7 @@
 -- Checks tasks whose lifecycle limits may have passed. A late task is treated as its template says; for another one the
 -- time of the next check is set.
--- A task can be late in total, or in its current state, which is derived from its steps. A state that it may enter later
--- is late no sooner than that state's limit from now: that bounds the next check.
+-- A task can be late in total, or in its current state, which is derived from its steps. A state that it may enter
+-- later is late no sooner than that state's limit from now: that bounds the next check.
 -- Locks: the tasks, in order; then their steps.
 create or replace function {schema}.age_tasks(tasks uuid[]) returns void
 language plpgsql volatile set search_path = reveille_own

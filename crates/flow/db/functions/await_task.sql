@@ -1,8 +1,8 @@
 -- Registers a client that waits for the end of a task, and answers how the task is: ended; awaited: whichever
 -- transaction ends it notifies, for `lasts_ms` or twice that; locked: another transaction holds it and may not notify.
 -- Null: no such task. Nothing is written if another client is registered for long enough.
--- Locks:  the task's, if it is written, for 200 ms at most: a transaction that ends it later notifies, and an end before
---         is seen here.
+-- Locks:  the task's, if it is written, for 200 ms at most: a transaction that ends it later notifies, and an end
+--         before is seen here.
 -- Index:  primary key.
 -- Commit: synchronous_commit = off, so that the completion of a step never waits for this. A crash of the database may
 --         forget it; the client registers again when its listener has reconnected.

@@ -19,8 +19,7 @@ create or replace function {schema}.claim_delivered(
     initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text,
     checkpoint text, results text, guarded boolean
 )
-language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+language plpgsql volatile set search_path = reveille_own {index_plans} set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -3,8 +3,8 @@
 -- names:   the names of the steps; null: all but those in `left_out`.
 -- Order:   priority, then due time, whatever the names of the steps.
 -- Reads:   if every step of the namespaces may be claimed, their namespace queues, one per priority
---          (step_due_in_namespace). Otherwise step queues (step_due_in_queue), so that steps that may not be claimed, by
---          name or by the limit of their name, are not read. Either way only queues that have steps: see
+--          (step_due_in_namespace). Otherwise step queues (step_due_in_queue), so that steps that may not be claimed,
+--          by name or by the limit of their name, are not read. Either way only queues that have steps: see
 --          docs/decisions/0026-claims-find-queues-in-the-index.md.
 -- Bounds:  `known` are the queues that the process knows, in order, and `bounds_us` where to begin to read each, in
 --          microseconds of the Unix epoch; null: from the first. An old transaction keeps dead entries of claimed steps
@@ -15,8 +15,8 @@
 -- Waiters: `wants`: steps at most; `workers` and `leases_ms`: of each. Each gets a step before any gets a second.
 -- Limits:  a queue with a limit gives no more steps than the limit allows. Steps beyond it are announced when a step
 --          ends: see functions/release_limits.sql.
--- Rows:    one per step, see functions/load_claimed_steps.sql; then one with next_due_ms, the queues that were read, how
---          far each was read, and whether it had a step; all else null.
+-- Rows:    one per step, see functions/load_claimed_steps.sql; then one with next_due_ms, the queues that were read,
+--          how far each was read, and whether it had a step; all else null.
 -- Notifies: clients that watch one of their tasks.
 -- Locks:   limits, in order; then steps, skip locked.
 -- Commit:  synchronous_commit = off. A crash of the database may forget the newest claims: their steps are due again at
@@ -31,8 +31,7 @@ create or replace function {schema}.claim_steps(
     initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text,
     checkpoint text, results text, guarded boolean
 )
-language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+language plpgsql volatile set search_path = reveille_own {index_plans} set jit = off
 as $$
 #variable_conflict use_column
 declare

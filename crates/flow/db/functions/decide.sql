@@ -1,5 +1,5 @@
--- Applies a decision: of the steps that depend on it the chosen ones are created, and what follows from them; the others
--- are skipped, and what follows from those. A convergence that depends on it need not be chosen.
+-- Applies a decision: of the steps that depend on it the chosen ones are created, and what follows from them; the
+-- others are skipped, and what follows from those. A convergence that depends on it need not be chosen.
 -- Answers how many are skipped.
 -- Locks: the caller holds that of the task.
 -- Cost:  the steps behind the decision.

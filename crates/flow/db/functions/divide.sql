@@ -1,5 +1,5 @@
--- Divides the batch worker behind a batchable step into parts, one for each input, named `<name>_001` and so on. Without
--- inputs its one part is a placeholder, which the caller completes.
+-- Divides the batch worker behind a batchable step into parts, one for each input, named `<name>_001` and so on.
+-- Without inputs its one part is a placeholder, which the caller completes.
 -- Answers how many steps there are more.
 -- Locks: the caller holds that of the task.
 create or replace function {schema}.divide(

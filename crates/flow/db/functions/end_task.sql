@@ -1,5 +1,5 @@
--- Ends a task as an operator asks: cancelled or resolved manually. Its unfinished steps are cancelled, and their workers'
--- reports are refused. Steps that are not created yet never are.
+-- Ends a task as an operator asks: cancelled or resolved manually. Its unfinished steps are cancelled, and their
+-- workers' reports are refused. Steps that are not created yet never are.
 -- becomes:  the new state. allowed: the states it may be in. preview: change nothing, and answer what would be refused.
 -- Outcomes: null: another transaction has locked the task. no_task. task <state>: its state does not allow it.
 --           Otherwise `ended <cancelled steps>`, or `repeated <cancelled steps>` if it was in that state before.

@@ -1,8 +1,8 @@
 -- The namespace queues (`whole`) or step queues of some ranges, each with where its scan began and when its first step
 -- is due: those that have steps, and those that are known.
 -- froms, tos: the ranges, in order, bounds included. known, bounds_us: see functions/claim_steps.sql.
--- Index: step_due_in_namespace or step_due_in_queue. A lookup for each known queue, from its bound; between them from one
---        queue to the next.
+-- Index: step_due_in_namespace or step_due_in_queue. A lookup for each known queue, from its bound; between them from
+--        one queue to the next.
 -- Plan:  inlined into the statement that calls it.
 create or replace function {schema}.first_due(
     whole boolean, froms bigint[], tos bigint[], known bigint[], bounds_us bigint[]

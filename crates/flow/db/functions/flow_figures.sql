@@ -1,13 +1,15 @@
 -- Counts tasks and steps, for operators.
--- top:     so many namespaces have rows of their own, those with most open tasks; the others are summed, without a name.
+-- top:     so many namespaces have rows of their own, those with most open tasks; the others are summed, without a
+--          name.
 -- counted: tasks of a namespace in a state, steps in total, and investigations: at most so many are counted.
 -- Rows:    `kind` tasks: of a namespace in a state. open_tasks: by what they wait for. steps: those that are ready, in
 --          progress or wait for a retry; and of open tasks those that are pending or have ended. oldest_ready: how long
 --          the step that is ready longest has waited, in seconds. failed: tasks with a permanent failure.
 --          investigations: open ones, in all namespaces.
--- Index:   task_listed and task_failed, index-only; step_due_in_namespace, from each queue with such steps to the next; of open
---          tasks the rows, and their steps by the primary key, until so many steps are counted; investigation_open. Of
---          tasks that have ended nothing is read but the entries of task_listed that are counted.
+-- Index:   task_listed and task_failed, index-only; step_due_in_namespace, from each queue with such steps to the next;
+--          of open tasks the rows, and their steps by the primary key, until so many steps are counted;
+--          investigation_open. Of tasks that have ended nothing is read but the entries of task_listed that are
+--          counted.
 -- Pages:   1 000 000 finished tasks in one namespace and 10 000 open ones with a ready step each: 39 000 pages, all
 --          in memory, 0.14 s beside other work. The caller bounds its time and how often it is asked.
 create or replace function {schema}.flow_figures(top bigint, counted bigint)
@@ -22,7 +24,8 @@ as $$
         from live_queue l
         cross join lateral (
             select s.namespace_queue_id, s.due_at from {schema}.step s
-            where s.namespace_queue_id > l.namespace_queue_id and s.due_at < 'infinity' order by s.namespace_queue_id, s.due_at limit 1) n
+            where s.namespace_queue_id > l.namespace_queue_id and s.due_at < 'infinity'
+                order by s.namespace_queue_id, s.due_at limit 1) n
     ), counted_namespace as materialized (
         select n.id, n.name, o.amount as open, row_number() over (order by o.amount desc, n.id) as place
         from {schema}.namespace n

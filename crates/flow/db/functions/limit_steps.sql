@@ -1,5 +1,5 @@
--- Limits how many steps may be in progress at once: in a namespace (`of_name` is empty), or of a name in it. Null removes
--- the limit. Answers whether there is such a namespace.
+-- Limits how many steps may be in progress at once: in a namespace (`of_name` is empty), or of a name in it. Null
+-- removes the limit. Answers whether there is such a namespace.
 -- Locks: the namespace; the table `step` against writers, while the steps in progress are counted for a new limit.
 -- Cost:  the steps that are due or leased, once.
 create or replace function {schema}.limit_steps(of_namespace text, of_name text, of_max_running integer)

@@ -1,8 +1,8 @@
--- The namespace queues of some ranges that have a step which is due, leased or waits for a retry, and when the first step of
--- each is next due.
+-- The namespace queues of some ranges that have a step which is due, leased or waits for a retry, and when the first
+-- step of each is next due.
 -- froms, tos: the ranges, bounds included.
--- Index: step_due_in_namespace, from one queue to the next: a lookup for each range, and one for each queue that is found.
---        Queues that are empty cost nothing.
+-- Index: step_due_in_namespace, from one queue to the next: a lookup for each range, and one for each queue that is
+--        found. Queues that are empty cost nothing.
 -- Plan:  inlined into the statements that call it.
 create or replace function {schema}.live_namespace_queues(froms bigint[], tos bigint[])
 returns table (queue_id bigint, due_at timestamptz)

@@ -1,7 +1,7 @@
 -- Loads steps that were just claimed, with all that their handlers need.
 -- waiters: whose each is, from 1; leases_ms: by waiter.
--- Rows:  one per step, in order. `results` is a JSON object: the results of all ancestors by name; of a part that failed,
---        `{"error": …}`. guarded: the engine watches its lease.
+-- Rows:  one per step, in order. `results` is a JSON object: the results of all ancestors by name; of a part that
+--        failed, `{"error": …}`. guarded: the engine watches its lease.
 -- Index: primary keys. The ancestors of a definition are found once for all its steps: 64 third steps of chains take
 --        1.6 ms, where a search for each took 3.2. Where they are stored as ranges (see functions/note_ancestors.sql)
 --        steps and attempts are read by these: for the last step of a chain of 10 000 that is 1 153 pages, where a
@@ -16,8 +16,7 @@ create or replace function {schema}.load_claimed_steps(
     initialization text, max_attempts integer, timeout_ms bigint, context text, correlation_id text, input text,
     checkpoint text, results text, guarded boolean
 )
-language plpgsql stable set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+language plpgsql stable set search_path = reveille_own {index_plans} set jit = off
 as $$
 #variable_conflict use_column
 begin

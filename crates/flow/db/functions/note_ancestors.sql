@@ -1,9 +1,8 @@
--- Stores the ancestors of each step of a new template, where they are a few ranges: in a template whose steps are listed
--- in the order in which they run they are.
+-- Stores the ancestors of each step of a new template, where they are a few ranges: in a template whose steps are
+-- listed in the order in which they run they are.
 -- Cost: linear in the parents of all steps, up to a bound beyond which nothing more is stored.
 create or replace function {schema}.note_ancestors(of_template integer) returns void
-language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+language plpgsql volatile set search_path = reveille_own {index_plans} set jit = off
 as $$
 #variable_conflict use_column
 declare

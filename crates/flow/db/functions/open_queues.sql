@@ -1,5 +1,5 @@
--- Creates the queues of a template's steps for a priority, where they are missing. Queues are never removed, so a process
--- calls this once for each. A claim finds the queues that have steps by the index, not by this table.
+-- Creates the queues of a template's steps for a priority, where they are missing. Queues are never removed, so a
+-- process calls this once for each. A claim finds the queues that have steps by the index, not by this table.
 -- Ids:   the namespace, the number of the name in it and the priority: see the table step_queue.
 -- Locks: the namespace: a transaction that limits it, or creates queues in it, comes before this, or sees these queues.
 create or replace function {schema}.open_queues(template integer, priority smallint) returns void

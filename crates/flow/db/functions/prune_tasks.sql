@@ -1,19 +1,18 @@
 -- Removes tasks that ended longer ago than their namespace keeps them, `most_tasks` at most, those that ended first;
 -- and deletes the remaining rows of removed tasks, `most_rows` at most of each table.
 -- Answers how many tasks were removed, and whether there is more to do. Several processes may run this at a time.
--- Locks:    the tasks, skip locked, see functions/remove_tasks.sql. Nothing waits for them: only an operator writes to a
---           task that has ended.
+-- Locks:    the tasks, skip locked, see functions/remove_tasks.sql. Nothing waits for them: only an operator writes to
+--           a task that has ended.
 -- Index:    task_ended of each namespace and state forwards; removed_task; then the primary keys, task_operation_task,
 --           investigation_task and domain_event_task.
 -- Commit:   synchronous_commit = off. What a crash forgets is done again.
--- Cost:     1 000 000 tasks of a step, an attempt, an event and an investigation each take 47 s in 2 001 transactions, the
---           longest 0.16 s, and 1.3 kB of WAL per task, full pages included.
+-- Cost:     1 000 000 tasks of a step, an attempt, an event and an investigation each take 47 s in 2 001 transactions,
+--           the longest 0.16 s, and 1.3 kB of WAL per task, full pages included.
 -- Bloat:    with 60 000 tasks kept and 1 000 a second made and removed, the tables stop growing at twice their live
 --           size (task 29 MB, step 24 MB, attempt 19 MB) once autovacuum has come by twice, with its default settings.
 create or replace function {schema}.prune_tasks(most_tasks integer, most_rows integer)
 returns table (removed integer, more boolean)
-language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+language plpgsql volatile set search_path = reveille_own {index_plans}
     set jit = off
 as $$
 #variable_conflict use_column

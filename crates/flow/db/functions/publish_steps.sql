@@ -2,8 +2,8 @@
 -- next is due.
 -- number: that of the messages, unique to this call. A delivery with it may claim its step: see
 --         functions/claim_delivered.sql.
--- Lease:  `lease_ms`, for as long as sending takes: if the process dies, the steps are due again after that. A step that
---         was sent gets longer: see statements/sent_steps.sql. Sending is not charged as an attempt.
+-- Lease:  `lease_ms`, for as long as sending takes: if the process dies, the steps are due again after that. A step
+--         that was sent gets longer: see statements/sent_steps.sql. Sending is not charged as an attempt.
 -- Rows:   one per step; then one with next_due_ms alone. None if the namespace has another provider by now.
 -- Locks:  the namespace, shared, so that a change of the provider sees what was taken; then steps, skip locked.
 -- Index:  step_due_in_namespace forwards, of the queues that have steps; then the primary key.
@@ -14,8 +14,7 @@ create or replace function {schema}.publish_steps(
 ) returns table (
     next_due_ms float8, task_id uuid, ordinal integer, name text, priority smallint, attempt integer, again_ms float8
 )
-language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+language plpgsql volatile set search_path = reveille_own {index_plans} set jit = off
 as $$
 #variable_conflict use_column
 declare

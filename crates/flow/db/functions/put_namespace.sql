@@ -1,5 +1,5 @@
--- Creates a namespace, unless it exists, and changes the given settings, in one transaction: a listener that is notified
--- of the creation sees the final settings.
+-- Creates a namespace, unless it exists, and changes the given settings, in one transaction: a listener that is
+-- notified of the creation sees the final settings.
 -- Null: unchanged, or as the template says. Of a retention, -1: for ever.
 -- Answers whether the template exists; if not, nothing was changed.
 create or replace function {schema}.put_namespace(

@@ -2,8 +2,7 @@
 -- tasks, slots: of the steps, each once.
 -- Locks: the limits, in order. Call it last: claims wait for these locks, and nothing is waited for after this.
 create or replace function {schema}.release_limits(tasks uuid[], slots integer[]) returns void
-language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+language plpgsql volatile set search_path = reveille_own {index_plans} set jit = off
 as $$
 declare
     limits   integer[];

@@ -3,8 +3,7 @@
 -- Locks: the tasks, in order, skip locked.
 -- Index: primary keys.
 create or replace function {schema}.remove_tasks(tasks uuid[]) returns uuid[]
-language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+language plpgsql volatile set search_path = reveille_own {index_plans}
     set jit = off
 as $$
 declare

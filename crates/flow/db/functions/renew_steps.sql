@@ -1,7 +1,7 @@
--- Extends the leases of steps, and stores their checkpoints. A lease never gets shorter, and no attempt lasts longer than
--- its step's timeout.
--- Outcomes: renewed. renewed <milliseconds>: until the step's timeout, where the engine ends the attempt. lost: the claim
---           does not hold the step any more, or its timeout has passed: its worker should stop. null: another
+-- Extends the leases of steps, and stores their checkpoints. A lease never gets shorter, and no attempt lasts longer
+-- than its step's timeout.
+-- Outcomes: renewed. renewed <milliseconds>: until the step's timeout, where the engine ends the attempt. lost: the
+--           claim does not hold the step any more, or its timeout has passed: its worker should stop. null: another
 --           transaction has locked the step.
 -- Locks:    the steps, in order, skip locked; `patient` waits. A completion holds the task and then waits for steps, so
 --           a transaction that holds a step must not wait for another.
@@ -10,8 +10,7 @@ create or replace function {schema}.renew_steps(
     batch_id uuid, channels text[], payloads text[], patient boolean,
     tasks uuid[], ordinals integer[], fences bigint[], leases_ms bigint[], checkpoints text[]
 ) returns table (outcomes text[], backend integer)
-language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+language plpgsql volatile set search_path = reveille_own {index_plans} set jit = off
 as $$
 #variable_conflict use_column
 declare

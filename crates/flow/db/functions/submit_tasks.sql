@@ -7,8 +7,7 @@
 create or replace function {schema}.submit_tasks(
     batch_id uuid, channels text[], payloads text[], patient boolean, tasks {schema}.new_task[]
 ) returns table (outcomes text[], backend integer)
-language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+language plpgsql volatile set search_path = reveille_own {index_plans} set jit = off
 as $$
 #variable_conflict use_column
 declare

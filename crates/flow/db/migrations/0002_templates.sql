@@ -105,9 +105,9 @@ create table {schema}.step_limit (
     unique (namespace_id, name)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
 
--- A step waits in the queue of its namespace, name and priority. The id tells where the queue belongs: bits 40 to 62 are
--- the namespace, bits 16 to 39 the number of the name in it (from 1), bits 0 to 15 the priority (from the lowest). So
--- the queues of a namespace, and those of a name in it, are ranges of ids. With 0 as the number of the name, the id
+-- A step waits in the queue of its namespace, name and priority. The id tells where the queue belongs: bits 40 to 62
+-- are the namespace, bits 16 to 39 the number of the name in it (from 1), bits 0 to 15 the priority (from the lowest).
+-- So the queues of a namespace, and those of a name in it, are ranges of ids. With 0 as the number of the name, the id
 -- means the queues of all names of a namespace at one priority: see step.namespace_queue_id. Queue 0 belongs to the
 -- engine: it holds the leases that no claim may take over, of last attempts and of steps with a limit.
 create table {schema}.step_queue (

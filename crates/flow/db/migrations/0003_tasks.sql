@@ -127,8 +127,8 @@ create table {schema}.task_operation (
 );
 create index task_operation_task on {schema}.task_operation (task_id);
 
--- Removed tasks of which rows may be left in other tables. Those are deleted a few thousand at a time: a task may have a
--- million of them.
+-- Removed tasks of which rows may be left in other tables. Those are deleted a few thousand at a time: a task may have
+-- a million of them.
 create table {schema}.removed_task (
     task_id uuid primary key
 );

@@ -35,7 +35,8 @@ with seen as materialized (
 )
 select n.name as namespace, p.name as template, p.version, d.name as step, w.*
 from (
-    select t.template_id, t.slot, count(*) as attempts, count(*) filter (where t.outcome in ('failed', 'failed_for_good', 'lease_ended')) as failed,
+    select t.template_id, t.slot, count(*) as attempts, count(*)
+        filter (where t.outcome in ('failed', 'failed_for_good', 'lease_ended')) as failed,
            percentile_cont(array[0.5, 0.95]) within group (order by t.waited::float8) as waited,
                percentile_cont(array[0.5, 0.95]) within group (order by t.took::float8) as took,
            sum(t.waited)::float8 as all_waited, sum(t.took)::float8 as all_took

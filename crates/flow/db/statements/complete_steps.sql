@@ -1,8 +1,8 @@
 /* complete_steps */
 -- Ends attempts: see functions/complete_steps.sql. $1 batch  $2 channels  $3 payloads  $4 patient
 -- A report is one element of each of $5 tasks  $6 ordinals  $7 fences  $8 reports  $9 bodies  $10 delays in ms
--- $11 templates  $12 slots. The chosen steps of all reports are $14, the inputs of their parts $16; $13 and $15 say where
--- those of each report end.
+-- $11 templates  $12 slots. The chosen steps of all reports are $14, the inputs of their parts $16; $13 and $15 say
+-- where those of each report end.
 select outcomes, backend
 from {schema}.complete_steps($1, $2, $3, $4, array(
     select row(

@@ -20,7 +20,8 @@ union all
  from {schema}.namespace n
  cross join unnest(coalesce($2::text[], '{open,complete,error,cancelled,resolved_manually}')) as w (state)
  cross join lateral (
-     select t.id from {schema}.task t where t.namespace_id = n.id and t.state = w.state::{schema}.task_state and t.id < $4
+     select t.id from {schema}.task t
+         where t.namespace_id = n.id and t.state = w.state::{schema}.task_state and t.id < $4
          and t.id >= $5 order by t.id desc limit $6
  ) t
  where $3::text is null and $7::text is null and ($1::text is not null or $2::text[] is not null)

@@ -8,7 +8,8 @@ cross join lateral {schema}.live_namespace_queues(array[n.id::bigint << 40], arr
 cross join lateral (
     select s.due_at from {schema}.step s
     where s.namespace_queue_id = l.queue_id and s.due_at < 'infinity'
-      and (n.provider = 'table' and s.due_at <= now() or n.provider <> 'table' and s.published is not null and s.state = 'ready')
+      and (n.provider = 'table' and s.due_at <= now() or n.provider <> 'table' and s.published is not null
+          and s.state = 'ready')
     order by s.due_at desc limit 1
 ) s
 where n.name = $1

@@ -36,7 +36,8 @@ from (
               select m.id from {schema}.template m where ($2::text is null or m.name = $2) and ($3::text is null
                   or m.version = $3))))
           and ($4::text is null or {schema}.public_state(t.id) = $4)
-          and (not $11 or coalesce(d.failure_strategy not in ('continue_on_failure', 'isolate'), true)) and ($5::text is null or d.name = $5)
+          and (not $11 or coalesce(d.failure_strategy not in ('continue_on_failure', 'isolate'), true))
+              and ($5::text is null or d.name = $5)
           and ($6::text is null or exists (
               select from {schema}.attempt a where a.task_id = t.id and a.ordinal = s.ordinal and a.fence = s.fence
                   and strpos(a.error, $6) > 0))

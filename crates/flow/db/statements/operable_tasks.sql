@@ -19,7 +19,8 @@ from (
     cross join lateral (
         select t.id from {schema}.task t
         -- Written such that only task_listed has this order.
-        where (t.namespace_id, t.state, t.id) >= (n.id, w.state::{schema}.task_state, b.lowest) and (t.namespace_id, t.state,
+        where (t.namespace_id, t.state, t.id) >= (n.id, w.state::{schema}.task_state, b.lowest)
+            and (t.namespace_id, t.state,
             t.id) <= (n.id, w.state::{schema}.task_state, b.highest) and ($9::uuid[] is null or t.id = any ($9))
           and ($7::timestamptz is null or t.created_at >= $7) and ($8::timestamptz is null or t.created_at < $8)
           and ($2::text is null and $3::text is null or t.template_id = any (array(

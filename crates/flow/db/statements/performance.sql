@@ -22,7 +22,8 @@ with seen as materialized (
     select s.template_id, count(*) as tasks,
            count(*) filter (where s.state = 'open') as open, count(*) filter (where s.state = 'complete') as complete,
                count(*) filter (where s.state = 'error') as failed,
-           count(*) filter (where s.state = 'cancelled') as cancelled, count(*) filter (where s.state = 'resolved_manually') as resolved,
+           count(*) filter (where s.state = 'cancelled') as cancelled, count(*)
+               filter (where s.state = 'resolved_manually') as resolved,
            percentile_cont(array[0.5, 0.95])
                within group (order by s.took::float8) filter (where s.took is not null) as took
     from seen s group by s.template_id

@@ -13,7 +13,8 @@ with picked as materialized (
     cross join lateral (select p.name, p.version from {schema}.template p where p.id = t.template_id offset 0) p
     cross join lateral (select n.name from {schema}.namespace n where n.id = t.namespace_id offset 0) n
     cross join lateral (select k.* from {schema}.task_detail k where k.task_id = t.id offset 0) k
-    where ($2::text is null or n.name = $2) and ($3::text[] is null or t.state = any ($3::text[]::{schema}.task_state[]))
+    where ($2::text is null or n.name = $2)
+        and ($3::text[] is null or t.state = any ($3::text[]::{schema}.task_state[]))
         and ($4::text is null or p.name = $4) and ($5::text is null or p.version = $5)
       and ($6::smallint is null or t.priority = $6) and ($7::text is null or $7 = any (k.tags)) and ($8::text is null
           or k.correlation_id = $8)
@@ -35,7 +36,8 @@ cross join lateral (
            count(*) filter (where s.state in ('complete', 'resolved_manually')) as complete,
            count(*) filter (where s.state = 'error' and d.failure_strategy is distinct from 'continue_on_failure'
                and d.failure_strategy is distinct from 'isolate') as failed,
-           count(*) filter (where s.state = 'cancelled' or d.failure_strategy in ('continue_on_failure', 'isolate')) as dropped
+           count(*) filter (where s.state = 'cancelled' or d.failure_strategy in ('continue_on_failure', 'isolate'))
+               as dropped
     from {schema}.step s
     left join lateral (
         select d.failure_strategy from {schema}.definition d where s.state = 'error' and d.template_id = p.template_id

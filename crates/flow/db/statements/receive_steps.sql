@@ -2,7 +2,8 @@
 -- The steps of some names ($2) in the namespaces beside them ($1) that are due, $3 at most: what a claim now
 -- would find. Nothing is taken.
 -- Index: step_due_in_queue of the queues that have steps.
-select s.task_id, s.ordinal, n.name as namespace, q.step, ((l.queue_id & 65535) - 32768)::smallint as priority, s.attempt
+select s.task_id, s.ordinal, n.name as namespace, q.step, ((l.queue_id & 65535) - 32768)::smallint as priority,
+    s.attempt
 from unnest($1::text[], $2::text[]) as q (namespace, step)
 join {schema}.namespace n on n.name = q.namespace
 cross join lateral (

@@ -13,7 +13,8 @@ with tried as materialized (
         select a.fence, a.attempt, a.outcome, a.worker, a.ready_at, a.claimed_at, a.ended_at
         from {schema}.attempt a where a.task_id = s.task_id and a.ordinal = s.ordinal
         union all
-        select s.fence, s.attempt, null::{schema}.attempt_outcome, s.worker, s.ready_at, s.since, null where s.state = 'in_progress'
+        select s.fence, s.attempt, null::{schema}.attempt_outcome, s.worker, s.ready_at, s.since, null
+            where s.state = 'in_progress'
     ) a on true
     where s.task_id = $1 and s.ordinal between $4 and $5 and s.state not in ('not_created', 'skipped')
       and s.slot = $2 and s.part is not distinct from $3
@@ -23,7 +24,8 @@ with tried as materialized (
 select c.total, r.*
 from (select count(t.fence) as total, count(*) as steps from tried t) c
 left join lateral (
-    select p.fence, p.attempt, coalesce(p.outcome::text, case when p.fence is not null then 'in_progress' end) as outcome, p.worker, p.ready_at, p.claimed_at, p.ended_at, p.nth,
+    select p.fence, p.attempt, coalesce(p.outcome::text, case when p.fence is not null then 'in_progress' end)
+        as outcome, p.worker, p.ready_at, p.claimed_at, p.ended_at, p.nth,
            w.result, w.error, w.reason, sum(b.bytes) over fitting as bytes
     from page p
     left join lateral (

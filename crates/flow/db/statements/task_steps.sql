@@ -26,7 +26,8 @@ cross join lateral (
            count(*) filter (where s.state in ('complete', 'resolved_manually')) as complete,
            count(*) filter (where s.state = 'error' and d.failure_strategy is distinct from 'continue_on_failure'
                and d.failure_strategy is distinct from 'isolate') as failed,
-           count(*) filter (where s.state = 'cancelled' or d.failure_strategy in ('continue_on_failure', 'isolate')) as dropped,
+           count(*) filter (where s.state = 'cancelled' or d.failure_strategy in ('continue_on_failure', 'isolate'))
+               as dropped,
            count(*) filter (where (s.slot, coalesce(s.part, 0)) > ($2, $3)) as rest
     from seen s
     left join lateral (

@@ -8,8 +8,7 @@
 create or replace function {schema}.ack_leases(
     batch_id uuid, channels text[], payloads text[], patient boolean, partitions bigint[], lease_ids uuid[]
 ) returns table (number integer, has_more boolean, backend integer)
-language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+language plpgsql volatile set search_path = reveille_own {index_plans}
     set jit = off
 as $$
 #variable_conflict use_column

@@ -31,8 +31,7 @@ create or replace function {schema}.claim(
     ids uuid[], transaction_ids text[], trace_ids text[], producers text[], payloads bytea[],
     next_due_ms float8, dead_lettered integer, now_us bigint
 )
-language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+language plpgsql volatile set search_path = reveille_own {index_plans}
     set jit = off
 as $$
 #variable_conflict use_column

@@ -5,8 +5,7 @@
 -- Locks: the cursors, skip locked. If a partition was read to its end, its row, skip locked.
 create or replace function {schema}.evict(partitions bigint[], consumers integer[])
 returns table (queue text, consumer text, messages bigint, due boolean)
-language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+language plpgsql volatile set search_path = reveille_own {index_plans}
 as $$
 #variable_conflict use_column
 declare

@@ -6,8 +6,7 @@
 -- Locks: the cursors, in order of partitions. If a partition is read to its end, its row, skip locked.
 create or replace function {schema}.seek(partitions bigint[], group_name text, target text, since timestamptz)
 returns table (partition_id bigint, consumer text, due boolean)
-language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+language plpgsql volatile set search_path = reveille_own {index_plans}
 as $$
 #variable_conflict use_column
 declare

@@ -2,8 +2,7 @@
 -- Locks: its cursors first, in the order of an ack, which may lock the queue next; then the queue, so that no partition
 --        is created meanwhile with a cursor for the group.
 create or replace function {schema}.unsubscribe(consumer_id integer) returns boolean
-language plpgsql volatile set search_path = reveille_own set plan_cache_mode = force_generic_plan
-    set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+language plpgsql volatile set search_path = reveille_own {index_plans}
 as $$
 #variable_conflict use_column
 declare

@@ -17,7 +17,8 @@ with found as materialized (
     from message m
     where s.partition_id = m.partition_id and s.first_offset = m.first_offset
 )
-insert into {schema}.dead_letter (queue_id, partition_id, consumer, message_offset, message_id, transaction_id, trace_id,
+insert into {schema}.dead_letter (queue_id, partition_id, consumer, message_offset, message_id, transaction_id,
+    trace_id,
                                   producer, encrypted, payload, error, retries, created_at)
 select p.queue_id, m.partition_id, $4::text, $2::bigint, $3::uuid, m.transaction_ids[m.element], m.trace_ids[m.element],
        m.producers[m.element], m.encrypted, m.payloads[m.element], $5::text, 0, m.created_at

@@ -1,10 +1,12 @@
 /* depth */
--- What waits for a consumer group in the partitions of a queue where something does; for a group that does not exist, all there is. $1 queue_id integer  $2 group text
+-- What waits for a consumer group in the partitions of a queue where something does; for a group that does not exist,
+-- all there is. $1 queue_id integer  $2 group text
 -- Rows:  the partition's name and how many messages, in order of partitions.
 -- Index: partition_name; of segment and cursor the primary key.
 select p.name, h.head - a.position
 from {schema}.partition p
-cross join lateral (select s.next_offset as head from {schema}.segment s where s.partition_id = p.id order by s.first_offset desc limit 1) h
+cross join lateral (select s.next_offset as head from {schema}.segment s
+    where s.partition_id = p.id order by s.first_offset desc limit 1) h
 left join {schema}.consumer k on k.queue_id = p.queue_id and md5(k.name) = md5($2::text) and k.name = $2::text
 left join {schema}.cursor c on c.partition_id = p.id and c.consumer_id = k.id
 cross join lateral (select greatest(c.position, p.first_offset) as position) a

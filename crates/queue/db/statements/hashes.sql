@@ -7,7 +7,9 @@
 select p.id, p.first_offset, h.first_offset, h.hashes
 from unnest($1::bigint[], $2::bigint[]) as n (id, begin)
 join {schema}.partition p on p.id = n.id
-left join lateral (select s.next_offset from {schema}.segment s where s.partition_id = p.id order by s.first_offset desc limit 1) l on true
+left join lateral (select s.next_offset from {schema}.segment s
+    where s.partition_id = p.id order by s.first_offset desc limit 1) l on true
 left join lateral (select s.first_offset, s.hashes from {schema}.segment s
-                   where s.partition_id = p.id and s.first_offset >= greatest(n.begin, l.next_offset - $3::bigint)) h on true
+                   where s.partition_id = p.id and s.first_offset >= greatest(n.begin, l.next_offset - $3::bigint)) h
+                       on true
 order by p.id, h.first_offset

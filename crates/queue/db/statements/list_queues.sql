@@ -1,5 +1,6 @@
 /* list_queues */
--- Queues with what they hold. $1 name text, null: any  $2 search text, null: any; part of the name, whatever its case  $3 limit bigint  $4 offset bigint
+-- Queues with what they hold. $1 name text, null: any  $2 search text, null: any; part of the name, whatever its case
+-- $3 limit bigint  $4 offset bigint
 -- Rows:  in order of their names; with how many there are in all.
 -- Index: see functions/message_counts.sql.
 select q.*, c.*

@@ -11,7 +11,8 @@ select (extract(epoch from min(least(
        )) - now()) * 1000)::float8
 from (
     select q.id, case when q.retention_enabled then nullif(q.retention_seconds, 0) end as seconds,
-           nullif(case when q.retention_enabled then q.completed_retention_seconds else q.consumed_retention_seconds end, 0)
+           nullif(case when q.retention_enabled then q.completed_retention_seconds
+               else q.consumed_retention_seconds end, 0)
                as done_seconds
     from {schema}.queue q
     where case when q.retention_enabled then q.retention_seconds > 0 or q.completed_retention_seconds > 0

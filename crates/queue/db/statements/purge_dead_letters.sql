@@ -8,7 +8,8 @@ where d.id = any (array(
     join {schema}.partition p on p.id = d.partition_id
     where ($1::text is null or md5(q.name) = md5($1::text) and q.name = $1::text)
       and ($2::text is null or p.name = $2::text) and ($3::text is null or d.consumer = $3::text)
-      and ($4::timestamptz is null or d.failed_at >= $4::timestamptz) and ($5::timestamptz is null or d.failed_at < $5::timestamptz)
+      and ($4::timestamptz is null or d.failed_at >= $4::timestamptz)
+          and ($5::timestamptz is null or d.failed_at < $5::timestamptz)
       and ($6::bigint[] is null or d.id = any ($6::bigint[])) and ($7::bigint is null or d.partition_id = $7::bigint)
       and ($8::text is null or d.transaction_id = $8::text)
     order by d.id limit $9::bigint))

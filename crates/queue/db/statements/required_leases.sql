@@ -1,5 +1,6 @@
 /* required_leases */
--- The leases of these that last, one element per partition, locked so that they do so until the transaction ends; and the transaction's own id. $1 leases uuid[]
+-- The leases of these that last, one element per partition, locked so that they do so until the transaction ends; and
+-- the transaction's own id. $1 leases uuid[]
 -- Rows:  one: transaction text, leases uuid[], partitions bigint[], groups text[].
 -- Locks: the cursors, in order; patient.
 -- Index: cursor_lease.

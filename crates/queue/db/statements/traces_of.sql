@@ -4,8 +4,10 @@
 -- Index: trace_message.
 select t.*
 from (select t.*, row_number() over (order by t.id) as nth,
-             sum(octet_length(t.data) + octet_length(t.transaction_id) + octet_length(t.event_type) + coalesce(octet_length(t.worker), 0)
-                 + pg_column_size(t.names) + octet_length(t.queue) + octet_length(t.partition) + 400) over (order by t.id) as upto_bytes
+             sum(octet_length(t.data) + octet_length(t.transaction_id) + octet_length(t.event_type)
+                 + coalesce(octet_length(t.worker), 0)
+                 + pg_column_size(t.names) + octet_length(t.queue) + octet_length(t.partition) + 400)
+                     over (order by t.id) as upto_bytes
     from (select t.*, q.name as queue, p.name as partition, count(*) over () as found
           from {schema}.trace t
           join {schema}.partition p on p.id = t.partition_id

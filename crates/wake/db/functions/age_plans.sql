@@ -1,8 +1,9 @@
 -- Discards the cached plans of this connection if a table of the schema is at least twice or at most half as large as
 -- when they were made. PostgreSQL keeps a cached plan until its tables are analyzed, and a plan made for a table of one
--- page may read all of it once it has grown to a gigabyte: see docs/decisions/0025-plans-are-discarded-when-tables-grow.md.
--- Called by every write batch and claim; compares sizes at most once in ten seconds per connection. Its state is in two
--- settings of the session, so if the transaction is rolled back, the next call compares again:
+-- page may read all of it once it has grown to a gigabyte: see
+-- docs/decisions/0025-plans-are-discarded-when-tables-grow.md. Called by every write batch and claim; compares sizes at
+-- most once in ten seconds per connection. Its state is in two settings of the session, so if the transaction is rolled
+-- back, the next call compares again:
 --   reveille.plans_good_until  when to compare next, in seconds of the Unix epoch; not set before the first call
 --   reveille.plans_made_for    the sizes at the last comparison: '<schema oid> <table oid>:<magnitude> …', where the
 --                              magnitude is how often the table's size has doubled, beginning with one page
