@@ -79,7 +79,7 @@ pub(crate) fn released(channel: &Channel, queue: &str, group: &str) -> WakeUp {
     channel.wake_up_keys([topic_key('g', &[queue, group]).as_str(), topic_key('s', &[group]).as_str()])
 }
 
-/// The partitions_found this process knows.
+/// The partitions that this process knows.
 #[derive(Debug, Default)]
 pub(crate) struct PartitionCache {
     known: Mutex<Known>,

@@ -136,6 +136,8 @@ async fn batches_over_the_same_rows_in_opposite_order_do_not_deadlock() {
 
 /// A number whose batch panics.
 pub(crate) const PANICS: i64 = -1;
+/// A number whose outcome cannot be decoded.
+const UNREADABLE: i64 = -2;
 
 /// Marks numbers, slowly.
 pub(crate) struct Marks(Sql);
@@ -164,8 +166,8 @@ impl BatchedWrite for Marks {
         batch.result(self, &batch.query(&self.0).bind(numbers).fetch_one(conn).await?)
     }
 
-    fn decode(&self, _: &i64, text: &str) -> Option<i64> {
-        text.parse().ok()
+    fn decode(&self, number: &i64, text: &str) -> Option<i64> {
+        if *number == UNREADABLE { None } else { text.parse().ok() }
     }
 }
 
@@ -191,6 +193,25 @@ pub(crate) async fn batch_is_running(db: &TestDb) {
         asked.fetch_one(db.database().pool()).await.expect("ask") == 1
     })
     .await;
+}
+
+/// An outcome that cannot be decoded is an error for its own write only, and the write is not sent again.
+/// Three writes in one batch, behind a slow one; the outcome of one of them is unreadable. All rows exist once.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unreadable_outcome_is_unknown_to_its_own_write_only() {
+    let db = TestDb::new().await;
+    let marks = marks(&db, db.database(), WriterOptions::default()).await;
+    let first = tokio::spawn({
+        let marks = marks.clone();
+        async move { marks.submit(0).await }
+    });
+    batch_is_running(&db).await;
+    let (one, unreadable, two) = tokio::join!(marks.submit(1), marks.submit(UNREADABLE), marks.submit(2));
+    assert_eq!(first.await.expect("no panic").expect("an outcome"), 0);
+    assert_eq!((one.expect("an outcome"), two.expect("an outcome")), (1, 2));
+    assert!(matches!(unreadable, Err(Error::Unknown { .. })), "{unreadable:?}");
+    let rows: i64 = OtherProgram::of(&db).await.ask("select count(*) from {schema}.mark").await;
+    assert_eq!(rows, 4);
 }
 
 /// Closing waits for the outcome of every admitted write and rejects new ones.
