@@ -208,6 +208,6 @@ fn measure(
 }
 
 fn failed(error: &(dyn Error + 'static)) -> ExitCode {
-    eprintln!("reveille-bench: {}", pg::causes(error));
+    eprintln!("reveille-bench: {}", reveille_pg::causes(error));
     ExitCode::FAILURE
 }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use pg::embedded::{self, Cluster, Download, Settings, Wanted};
-use pg::{Database, Options, Schema};
+use reveille_pg::embedded::{self, Cluster, Download, Settings, Wanted};
+use reveille_pg::{Database, Options, Schema};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _};
 use tokio::sync::{Mutex, MutexGuard};

@@ -46,7 +46,7 @@ impl<C: Named, W> Standings<C, W> {
                 let entry = &standings.entries[place];
                 let line = play(entry).await;
                 if let Err(error) = &line {
-                    eprintln!("  {}, {}: {}", entry.title, entry.contender.name(), pg::causes(&**error));
+                    eprintln!("  {}, {}: {}", entry.title, entry.contender.name(), reveille_pg::causes(&**error));
                 }
                 standings.add(place, line.ok());
             }

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use pg::Schema;
+use reveille_pg::Schema;
 use sqlx::Connection as _;
 use tokio::time::sleep;
 use workloads::{Dispatchers, FanOut, Workload};
@@ -35,7 +35,7 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
         let loss = match play(arena, contender, report).await {
             Ok(loss) => loss,
             Err(error) => {
-                eprintln!("  {}: {}", contender.name(), pg::causes(&*error));
+                eprintln!("  {}: {}", contender.name(), reveille_pg::causes(&*error));
                 f64::NAN
             }
         };

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use durable::{AggressiveOn, LongPollConfig, Options, PostgresProvider, Strategy};
-use durable_memory::{MemoryProvider, Polling};
+use reveille_durable::{AggressiveOn, LongPollConfig, Options, PostgresProvider, Strategy};
+use reveille_durable_memory::{MemoryProvider, Polling};
 use tokio::io::{BufReader, stdin, stdout};
 use tokio::time::{sleep, timeout};
 use workloads::{System, Workload};
@@ -65,7 +65,7 @@ pub(crate) async fn play(arguments: RoundArguments) -> Result<()> {
 
 /// Our provider, once it hears notifications.
 async fn connect(arguments: &RoundArguments, long_poll: LongPollConfig) -> Result<PostgresProvider> {
-    let pool = pg::Options { max_connections: arguments.connections, ..pg::Options::default() };
+    let pool = reveille_pg::Options { max_connections: arguments.connections, ..reveille_pg::Options::default() };
     let options = Options { schema: Some(arguments.schema.clone()), long_poll, pool, ..Options::default() };
     let provider = PostgresProvider::connect(&arguments.database_url, options).await?;
     let hearing = async {

@@ -1,6 +1,6 @@
 //! The process that plays a round of duroxide's workloads.
 
-use pg::Schema;
+use reveille_pg::Schema;
 use tokio::process::Command;
 use workloads::{READY, Workload};
 

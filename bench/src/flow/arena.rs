@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pg::Schema;
+use reveille_pg::Schema;
 use tasks::{Outcome, READY};
 use tokio::process::Command;
 

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use flow::{AttemptResult, ClaimRequest, ClaimedStep, EventDrivenOrchestrator, Flow, StepReport, Submission};
+use reveille_flow::{AttemptResult, ClaimRequest, ClaimedStep, EventDrivenOrchestrator, Flow, StepReport, Submission};
 use serde_json::json;
 use tasks::{Latencies, Outcome, Round, Shape};
 use tokio::sync::mpsc::{self, Receiver};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{EventDrivenOrchestrator, Failure, Flow, Options, Step, Submission, Worker, WorkerBuilder};
+use reveille_flow::{EventDrivenOrchestrator, Failure, Flow, Options, Step, Submission, Worker, WorkerBuilder};
 use serde_json::Value;
 use tasks::{Board, Engine, Workload};
 use tokio::time::Instant;
@@ -17,9 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The tasks of a schema.
 pub(super) async fn open(url: &str, schema: &str, connections: u32) -> Result<Flow> {
-    let pool = pg::Options { max_connections: connections, ..pg::Options::default() };
-    let db = pg::Database::connect(url, pool).await?;
-    Ok(Flow::open(db, pg::Schema::new(schema)?, Options::default()).await?)
+    let pool = reveille_pg::Options { max_connections: connections, ..reveille_pg::Options::default() };
+    let db = reveille_pg::Database::connect(url, pool).await?;
+    Ok(Flow::open(db, reveille_pg::Schema::new(schema)?, Options::default()).await?)
 }
 
 /// A worker that does nothing, and tells it.
@@ -53,7 +53,7 @@ impl Library {
             let worker = flow.worker(format!("worker-{number}")).namespace(NAMESPACE).concurrency(workload.places);
             telling(worker, board).start()
         };
-        let workers = (0..workload.workers).map(start).collect::<flow::Result<Vec<Worker>>>()?;
+        let workers = (0..workload.workers).map(start).collect::<reveille_flow::Result<Vec<Worker>>>()?;
         Ok(Library::with(flow, NAMESPACE, workers))
     }
 

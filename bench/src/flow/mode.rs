@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{Flow, Mode, NamespaceChange};
+use reveille_flow::{Flow, Mode, NamespaceChange};
 use tasks::{Board, Engine as _, Latencies, Outcome, Round, Shape};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{Flow, NamespaceChange, Worker};
 use hyper::Method;
+use reveille_flow::{Flow, NamespaceChange, Worker};
 use tasks::{Board, Outcome, Round};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -91,7 +91,7 @@ impl Parked {
             let worker = share.into_iter().fold(flow.worker("idler"), |worker, name| worker.namespace(name));
             telling(worker, &board).start()
         };
-        let workers = shares(&names).into_iter().map(start).collect::<flow::Result<Vec<Worker>>>()?;
+        let workers = shares(&names).into_iter().map(start).collect::<reveille_flow::Result<Vec<Worker>>>()?;
         let library = library::Library::with(flow, "", workers);
         sleep(SETTLED).await;
         Ok(Parked { seconds, _in_process: Some((library, board)), _over_http: JoinSet::new() })

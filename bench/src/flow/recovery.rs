@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{EventDrivenOrchestrator, Failure, Flow, Step, Submission, Worker};
+use reveille_flow::{EventDrivenOrchestrator, Failure, Flow, Step, Submission, Worker};
 use serde_json::Value;
 use tasks::{Board, Outcome, Round, Shape};
 use tokio::sync::Semaphore;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pg::Schema;
+use reveille_pg::Schema;
 use sqlx::PgConnection;
 use tokio::process::Command;
 use traffic::{Outcome, READY, Workload};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use queue::{Ack, AckStatus, NewMessage, Options, Pop, Queues, Source};
+use reveille_queue::{Ack, AckStatus, NewMessage, Options, Pop, Queues, Source};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 use traffic::{Broker, Note, Queue, Receiver, Result, Sender};
@@ -33,9 +33,9 @@ pub(super) struct Pops {
 
 impl Library {
     pub(super) async fn connect(url: &str, schema: &str, connections: u32) -> Result<Library> {
-        let pool = pg::Options { max_connections: connections, ..pg::Options::default() };
-        let db = pg::Database::connect(url, pool).await?;
-        Ok(Library { queues: Queues::open(db, pg::Schema::new(schema)?, Options::default()).await? })
+        let pool = reveille_pg::Options { max_connections: connections, ..reveille_pg::Options::default() };
+        let db = reveille_pg::Database::connect(url, pool).await?;
+        Ok(Library { queues: Queues::open(db, reveille_pg::Schema::new(schema)?, Options::default()).await? })
     }
 }
 
@@ -70,7 +70,7 @@ impl Broker for Library {
         }
         for number in 0..queue.groups {
             // What made the lanes is not for them.
-            let subscription = queue::Subscription::New;
+            let subscription = reveille_queue::Subscription::New;
             let first = Pop { group: Some(group(number)), subscription, ..Pop::new(Source::queue(&queue.name)) };
             self.queues.pop(first, None).await?;
         }
@@ -116,7 +116,7 @@ impl Receiver for Pops {
             return Ok(Vec::new());
         };
         let notes = batch.messages.iter().map(|message| Note::read(message.payload.get())).collect::<Result<_>>()?;
-        let ack = |message: queue::Message| Ack {
+        let ack = |message: reveille_queue::Message| Ack {
             transaction_id: message.transaction_id,
             partition_id: message.partition_id,
             status: AckStatus::Completed,

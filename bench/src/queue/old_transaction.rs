@@ -22,7 +22,7 @@ pub(super) async fn run(arena: &Arena<'_>, report: &mut Report) -> Result<()> {
         let loss = match play(arena, contender, report).await {
             Ok(loss) => loss,
             Err(error) => {
-                eprintln!("  {}: {}", contender.name(), pg::causes(&*error));
+                eprintln!("  {}: {}", contender.name(), reveille_pg::causes(&*error));
                 f64::NAN
             }
         };

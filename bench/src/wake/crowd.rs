@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use reveille_wake::Options;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
-use wake::Options;
 
 use super::{LEASE, PATIENCE, settle, start_jobs};
 use crate::Result;
@@ -39,7 +39,7 @@ pub(crate) async fn run(server: &Server, report: &mut Report) -> Result<()> {
 
     let (mark, polls) = (server.mark().await?, jobs.claims.counts().polls);
     let serving = Instant::now();
-    let mut enqueuing: JoinSet<wake::Result<i64>> = JoinSet::new();
+    let mut enqueuing: JoinSet<reveille_wake::Result<i64>> = JoinSet::new();
     for number in 0..WAITERS {
         let (jobs, queue) = (jobs.clone(), queue(number));
         enqueuing.spawn(async move { jobs.enqueue(&queue, "job", Duration::ZERO).await });

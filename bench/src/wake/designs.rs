@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
+use reveille_wake::{AggressiveOn, Options, Strategy};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use wake::{AggressiveOn, Options, Strategy};
 
 use super::latency::{CLAIMS_QUEUE, Claims};
 use super::second_process::Sender;
@@ -122,7 +122,7 @@ async fn in_bursts(jobs: &super::jobs::Jobs, claims: &mut Claims, items: usize, 
     let mut claimed = Latencies::default();
     for _ in 0..items / at_once {
         sleep(PACE).await;
-        let mut burst: JoinSet<wake::Result<(i64, SystemTime)>> = JoinSet::new();
+        let mut burst: JoinSet<reveille_wake::Result<(i64, SystemTime)>> = JoinSet::new();
         for _ in 0..at_once {
             let jobs = jobs.clone();
             burst.spawn(async move {

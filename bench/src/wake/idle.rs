@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use reveille_wake::Options;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-use wake::Options;
 
 use super::{LEASE, settle, start_jobs};
 use crate::report::{Figures, Goal, Report};
@@ -24,7 +24,7 @@ const CALM: Duration = Duration::from_millis(1_500);
 pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Result<()> {
     let time = Duration::from_secs(if run.quick { 10 } else { 60 });
     let jobs = start_jobs(server, 10, &server.new_schema()?, Options::default()).await?;
-    let mut waiters: JoinSet<wake::Result<()>> = JoinSet::new();
+    let mut waiters: JoinSet<reveille_wake::Result<()>> = JoinSet::new();
     for waiter in 0..WAITERS {
         let jobs = jobs.clone();
         waiters.spawn(async move {

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
-use pg::{Schema, Sql};
+use reveille_pg::{Schema, Sql};
+use reveille_wake::Options;
 use sqlx::postgres::PgListener;
 use sqlx::{PgConnection, Row};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
-use wake::Options;
 
 use super::jobs::Jobs;
 use super::second_process::Sender;
@@ -147,7 +147,7 @@ async fn by_hand(
 ) -> Result<(Latencies, Latencies)> {
     let mut claimer = ByHand::new(server, schema).await?;
     let mut listener = PgListener::connect(server.url()).await?;
-    listener.listen(&wake::channel_name(schema.name(), "jobs")).await?;
+    listener.listen(&reveille_wake::channel_name(schema.name(), "jobs")).await?;
     let claiming = tokio::spawn(async move {
         let mut claimed = HashMap::new();
         while claimed.len() < count {

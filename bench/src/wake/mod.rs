@@ -18,8 +18,8 @@ mod writer;
 use std::time::Duration;
 
 use jobs::Jobs;
+use reveille_wake::{ConsumerHealth, Options};
 use tokio::time::{Instant, sleep};
-use wake::{ConsumerHealth, Options};
 
 pub(crate) use second_process::{SenderArguments, run as sender};
 
@@ -79,7 +79,7 @@ fn latencies(figures: Figures, claimed: &Latencies) -> Figures {
 }
 
 /// The job queue on a schema of its own, once it hears notifications.
-async fn start_jobs(server: &Server, connections: u32, schema: &pg::Schema, options: Options) -> Result<Jobs> {
+async fn start_jobs(server: &Server, connections: u32, schema: &reveille_pg::Schema, options: Options) -> Result<Jobs> {
     let jobs = Jobs::start(&server.database(connections).await?, schema, options).await?;
     let give_up = Instant::now() + PATIENCE;
     while !jobs.wake.health().is_connected() {

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use pg::migrate::{Component, Function, Migration, Migrator};
-use pg::{Schema, Sql};
+use reveille_pg::migrate::{Component, Function, Migration, Migrator};
+use reveille_pg::{Schema, Sql};
+use reveille_wake::{
+    BatchResult, BatchedWrite, Channel, Options, Payload, Wake, WakeUp, WriteBatch, Writer, WriterOptions,
+};
 use sqlx::PgConnection;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use wake::{BatchResult, BatchedWrite, Channel, Options, Payload, Wake, WakeUp, WriteBatch, Writer, WriterOptions};
 
 use super::second_process::Sender;
 use super::start_jobs;
@@ -235,7 +237,7 @@ impl BatchedWrite for Write {
         &self,
         conn: &mut PgConnection,
         batch: &WriteBatch<'_, ()>,
-    ) -> pg::Result<BatchResult<Self::Outcome>> {
+    ) -> reveille_pg::Result<BatchResult<Self::Outcome>> {
         let bodies = vec![BODY; batch.writes.len()];
         batch.result(self, &batch.query(&self.sql).bind(bodies).fetch_one(conn).await?)
     }

@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
-use pg::{Database, Options, Schema};
+use reveille_pg::{Database, Options, Schema};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -82,7 +82,7 @@ impl Sender {
 /// The second process itself. Ends when its orders do.
 pub(crate) async fn run(arguments: SenderArguments) -> Result<()> {
     let db = Database::connect(&arguments.database_url, Options::default()).await?;
-    let jobs = Jobs::start(&db, &Schema::new(&arguments.schema)?, wake::Options::default()).await?;
+    let jobs = Jobs::start(&db, &Schema::new(&arguments.schema)?, reveille_wake::Options::default()).await?;
     while !jobs.wake.health().is_connected() {
         tokio::time::sleep(super::GLANCE).await;
     }

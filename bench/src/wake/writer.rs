@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use reveille_wake::Options;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use wake::Options;
 
 use super::start_jobs;
 use crate::report::{Figures, Report};
@@ -29,7 +29,7 @@ pub(crate) async fn run(server: &Server, run: &Run, report: &mut Report) -> Resu
             let (mark, writer) = (server.mark().await?, server.statements(STATEMENT).await?);
             let began = Instant::now();
             let until = began + Duration::from_millis(time);
-            let mut submitters: JoinSet<wake::Result<usize>> = JoinSet::new();
+            let mut submitters: JoinSet<reveille_wake::Result<usize>> = JoinSet::new();
             for _ in 0..SUBMITTERS[place] {
                 let jobs = jobs.clone();
                 submitters.spawn(async move {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use durable_memory::{MemoryProvider, Polling};
 use duroxide::Client;
 use duroxide::providers::Provider;
+use reveille_durable_memory::{MemoryProvider, Polling};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, duplex};
 use workloads::{
     Chain, Dispatchers, FanOut, Idle, Outcome, READY, Round, Stress, System, Timer, WakeClient, WakeWorker, Workload,

@@ -37,12 +37,12 @@ pub(crate) fn say(text: impl std::fmt::Display) {
 }
 
 /// The configured database, not yet connected.
-pub(crate) fn open_configured(settings: &Database) -> Result<pg::Database, Error> {
+pub(crate) fn open_configured(settings: &Database) -> Result<reveille_pg::Database, Error> {
     let url = settings.url().ok_or(Error::NoDatabase)?;
     open(url.reveal(), settings.options())
 }
 
 /// The database at `url`, not yet connected.
-fn open(url: &str, options: pg::Options) -> Result<pg::Database, Error> {
-    pg::Database::connect_lazy(url, options).map_err(|error| Error::database("opening the database", error))
+fn open(url: &str, options: reveille_pg::Options) -> Result<reveille_pg::Database, Error> {
+    reveille_pg::Database::connect_lazy(url, options).map_err(|error| Error::database("opening the database", error))
 }

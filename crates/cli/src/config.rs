@@ -259,8 +259,9 @@ impl Database {
     ///
     /// # Errors
     /// If the name is not valid.
-    pub fn schema(&self) -> Result<pg::Schema, Error> {
-        pg::Schema::new(&self.schema).map_err(|source| Error::Setting { key: "--schema", source: Box::new(source) })
+    pub fn schema(&self) -> Result<reveille_pg::Schema, Error> {
+        reveille_pg::Schema::new(&self.schema)
+            .map_err(|source| Error::Setting { key: "--schema", source: Box::new(source) })
     }
 
     /// How many connections the pool may open.
@@ -269,16 +270,16 @@ impl Database {
     }
 
     /// The pool's options.
-    pub fn options(&self) -> pg::Options {
+    pub fn options(&self) -> reveille_pg::Options {
         let limit = |duration: Duration| (!duration.is_zero()).then_some(duration);
-        pg::Options {
+        reveille_pg::Options {
             max_connections: self.pool_size,
             statement_timeout: limit(self.statement_timeout),
             lock_timeout: limit(self.lock_timeout),
             acquire_timeout: self.acquire_timeout,
             pooler: self.pooler,
             listen_url: self.direct_url().map(|url| url.reveal().to_owned()),
-            ..pg::Options::default()
+            ..reveille_pg::Options::default()
         }
     }
 }

@@ -9,9 +9,9 @@
 
 use std::{future::Future, pin::Pin, time::Duration};
 
-use pg::retry::{Policy, retry};
-use pg::shortage::{self, Shortage};
-use pg::within;
+use reveille_pg::retry::{Policy, retry};
+use reveille_pg::shortage::{self, Shortage};
+use reveille_pg::within;
 use tokio::time::timeout;
 
 use crate::http::{Check, Verdict};
@@ -29,7 +29,7 @@ const PING: Policy = Policy {
 
 /// Whether the database is reachable.
 pub(crate) struct DatabaseCheck {
-    pub(crate) database: pg::Database,
+    pub(crate) database: reveille_pg::Database,
     /// The maximum size of the pool.
     pub(crate) pool_size: u32,
 }
@@ -60,7 +60,7 @@ impl DatabaseCheck {
     }
 
     /// Why there is no connection. The pool only reports a timeout, so one attempt is made outside of it.
-    async fn why_down(&self, error: &pg::Error) -> &'static str {
+    async fn why_down(&self, error: &reveille_pg::Error) -> &'static str {
         let short = match error.shortage() {
             None => {
                 let tried = timeout(ANSWER_WITHIN, self.database.check()).await.ok().and_then(Result::err);
@@ -74,7 +74,7 @@ impl DatabaseCheck {
     /// Queries on a connection of its own. If a pooler does not allow one, a full pool counts as proof.
     async fn responds_outside_the_pool(&self) -> bool {
         let Ok(own) = self.database.dedicated("reveille health", &[]) else { return true };
-        let asked = async { sqlx::query("select 1").execute(&own).await.map_err(pg::Error::from) };
+        let asked = async { sqlx::query("select 1").execute(&own).await.map_err(reveille_pg::Error::from) };
         let answered = within(ANSWER_WITHIN, asked).await.is_ok();
         // Closed in the background: a server that does not respond does not acknowledge the close either.
         tokio::spawn(async move { timeout(ANSWER_WITHIN, own.close()).await });
@@ -86,7 +86,7 @@ impl DatabaseCheck {
 /// the process is degraded until a write succeeds, and if there is none, a small one is tried. Reads may still work, so
 /// the process stays ready.
 pub(crate) struct CapacityCheck {
-    pub(crate) database: pg::Database,
+    pub(crate) database: reveille_pg::Database,
 }
 
 impl Check for CapacityCheck {
@@ -103,10 +103,10 @@ impl Check for CapacityCheck {
 }
 
 /// The smallest possible query.
-async fn ping(database: &pg::Database) -> pg::Result<()> {
+async fn ping(database: &reveille_pg::Database) -> reveille_pg::Result<()> {
     // No query has been sent yet, so a timeout says nothing about the connection.
     let session = timeout(ANSWER_WITHIN, database.session()).await;
-    let mut session = session.unwrap_or(Err(pg::Error::Exhausted))?;
+    let mut session = session.unwrap_or(Err(reveille_pg::Error::Exhausted))?;
     within(ANSWER_WITHIN, async {
         sqlx::query("select 1").execute(&mut *session).await?;
         session.finish().await
@@ -116,18 +116,18 @@ async fn ping(database: &pg::Database) -> pg::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use pg::testing::{Mode, PrivateCluster, Proxy, TestDb};
+    use reveille_pg::testing::{Mode, PrivateCluster, Proxy, TestDb};
     use sqlx::Connection as _;
 
     use super::*;
 
-    fn reachable(database: pg::Database) -> DatabaseCheck {
+    fn reachable(database: reveille_pg::Database) -> DatabaseCheck {
         DatabaseCheck { database, pool_size: 1 }
     }
 
-    async fn one_connection(url: &str) -> pg::Database {
-        let options = pg::Options { max_connections: 1, ..pg::Options::default() };
-        pg::Database::connect(url, options).await.expect("the database answers")
+    async fn one_connection(url: &str) -> reveille_pg::Database {
+        let options = reveille_pg::Options { max_connections: 1, ..reveille_pg::Options::default() };
+        reveille_pg::Database::connect(url, options).await.expect("the database answers")
     }
 
     /// Checks until the verdict is the expected one: on a busy machine a single check may take longer than its limit.
@@ -167,7 +167,9 @@ mod tests {
     async fn too_many_connections_are_named() {
         let few = [("max_connections", "4"), ("superuser_reserved_connections", "0"), ("max_wal_senders", "0")];
         let Some(cluster) = PrivateCluster::start_with(&few).await else { return };
-        let check = reachable(pg::Database::connect_lazy(cluster.url(), pg::Options::default()).expect("a pool"));
+        let check = reachable(
+            reveille_pg::Database::connect_lazy(cluster.url(), reveille_pg::Options::default()).expect("a pool"),
+        );
         let mut held = Vec::new();
         while let Ok(connection) = sqlx::PgConnection::connect(cluster.url()).await {
             held.push(connection);

@@ -158,20 +158,20 @@ pub enum Error {
         /// The operation.
         doing: &'static str,
         /// The database's error.
-        source: pg::Error,
+        source: reveille_pg::Error,
     },
 
     /// The orchestration provider could not be started.
     #[error(transparent)]
-    Durable(durable::Error),
+    Durable(reveille_durable::Error),
 
     /// The import of orchestrations failed or is incomplete.
     #[error(transparent)]
-    Import(durable::import::Error),
+    Import(reveille_durable::import::Error),
 
     /// The private PostgreSQL failed.
     #[error(transparent)]
-    Embedded(#[from] pg::embedded::Error),
+    Embedded(#[from] reveille_pg::embedded::Error),
 
     /// Checks of `doctor` failed; it has printed them.
     #[error("{failed} of {checks} checks failed")]
@@ -187,19 +187,19 @@ pub enum Error {
     Output(#[from] io::Error),
 }
 
-impl From<durable::Error> for Error {
-    fn from(error: durable::Error) -> Self {
+impl From<reveille_durable::Error> for Error {
+    fn from(error: reveille_durable::Error) -> Self {
         match error {
-            durable::Error::Database(error) => Error::database("preparing the schema", error),
+            reveille_durable::Error::Database(error) => Error::database("preparing the schema", error),
             other => Error::Durable(other),
         }
     }
 }
 
-impl From<durable::import::Error> for Error {
-    fn from(error: durable::import::Error) -> Self {
+impl From<reveille_durable::import::Error> for Error {
+    fn from(error: reveille_durable::import::Error) -> Self {
         match error {
-            durable::import::Error::Database(error) => Error::database("importing", error),
+            reveille_durable::import::Error::Database(error) => Error::database("importing", error),
             other => Error::Import(other),
         }
     }
@@ -207,9 +207,9 @@ impl From<durable::import::Error> for Error {
 
 impl Error {
     /// A database error. An invalid option of `pg` is reported under the flag that sets it.
-    pub(crate) fn database(doing: &'static str, error: pg::Error) -> Self {
+    pub(crate) fn database(doing: &'static str, error: reveille_pg::Error) -> Self {
         match error {
-            pg::Error::Config { option, reason } => {
+            reveille_pg::Error::Config { option, reason } => {
                 let key = match option.as_str() {
                     "listen_url" => "--direct-url (REVEILLE_DIRECT_URL)",
                     "pooler" => "--pooler (REVEILLE_POOLER)",
@@ -242,7 +242,7 @@ impl Error {
 
 /// An error and its causes, each once, without passwords.
 pub(crate) fn explain(error: &(dyn StdError + 'static)) -> String {
-    redact(&pg::causes(error))
+    redact(&reveille_pg::causes(error))
 }
 
 /// The same address with the next port.

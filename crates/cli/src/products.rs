@@ -6,14 +6,14 @@
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use axum::Router;
-use durable::PostgresProvider;
-use flow::event_driven::{HealthCheck, HealthStatus};
-use flow::{EventDrivenOrchestrator, Flow};
-use pg::{Component, Migrator, Schema};
-use queue::Queues;
+use reveille_durable::PostgresProvider;
+use reveille_flow::event_driven::{HealthCheck, HealthStatus};
+use reveille_flow::{EventDrivenOrchestrator, Flow};
+use reveille_pg::{Component, Migrator, Schema};
+use reveille_queue::Queues;
+use reveille_wake::{ListenerState, Metric};
+use reveille_web::Api;
 use tokio::time::timeout;
-use wake::{ListenerState, Metric};
-use web::Api;
 
 use crate::http::{self, Check, Verdict};
 use crate::statistics::{self, Statistics};
@@ -47,29 +47,33 @@ pub(crate) fn migrator(schema: &Schema) -> Migrator {
 
 /// The metrics of all products.
 pub(crate) fn metrics() -> impl Iterator<Item = &'static Metric> {
-    wake::METRICS.iter().chain(queue::METRICS).chain(flow::METRICS).chain(statistics::METRICS)
+    reveille_wake::METRICS
+        .iter()
+        .chain(reveille_queue::METRICS)
+        .chain(reveille_flow::METRICS)
+        .chain(statistics::METRICS)
 }
 
 /// The options of the products.
 pub(crate) struct Settings {
-    pub(crate) queue: queue::Options,
-    pub(crate) retention: queue::RetentionOptions,
-    pub(crate) flow: flow::Options,
+    pub(crate) queue: reveille_queue::Options,
+    pub(crate) retention: reveille_queue::RetentionOptions,
+    pub(crate) flow: reveille_flow::Options,
 }
 
 /// The running products, until they are stopped or dropped.
 pub(crate) struct Products {
     queues: Queues,
-    _retention_task: queue::Housekeeping,
+    _retention_task: reveille_queue::Housekeeping,
     flow: Flow,
-    orchestrations: durable::Watch,
+    orchestrations: reveille_durable::Watch,
     orchestrator: Arc<EventDrivenOrchestrator>,
 }
 
 impl Products {
     /// Starts all products. Does not wait for the database.
-    pub(crate) fn start(database: &pg::Database, schema: &Schema, settings: Settings) -> Self {
-        let orchestrations = durable::Watch::start(database, schema, settings.queue.wake.clone());
+    pub(crate) fn start(database: &reveille_pg::Database, schema: &Schema, settings: Settings) -> Self {
+        let orchestrations = reveille_durable::Watch::start(database, schema, settings.queue.wake.clone());
         let queues = Queues::start(database, schema, settings.queue);
         if let Some(key) = queues.encryption_keys().first() {
             tracing::info!(%key, keys = queues.encryption_keys().len(), "encrypting queues with this key");
@@ -107,14 +111,14 @@ impl Products {
     /// The routes of the products, and the document that describes all routes.
     pub(crate) fn routes(&self, max_body_bytes: usize) -> Router {
         Api::document_only(http::head())
-            .merge(queue::http::api(self.queues.clone()))
-            .merge(flow::http::api(self.flow.clone()))
+            .merge(reveille_queue::http::api(self.queues.clone()))
+            .merge(reveille_flow::http::api(self.flow.clone()))
             .merge(Api::document_only(http::document()))
             .into_router(max_body_bytes)
     }
 
     /// The statistics of the products, with samples of their own for the `top` largest of each kind.
-    pub(crate) fn statistics(&self, database: &pg::Database, top: u32) -> Statistics {
+    pub(crate) fn statistics(&self, database: &reveille_pg::Database, top: u32) -> Statistics {
         let (queues, flow) = (self.queues.clone(), self.flow.clone());
         Statistics { database: database.clone(), queues, flow, orchestrations: self.orchestrations.clone(), top }
     }

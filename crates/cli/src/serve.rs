@@ -9,7 +9,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::Router;
-use pg::{Schema, retry::Backoff, within};
+use reveille_pg::{Schema, retry::Backoff, within};
 use tokio::{
     sync::{oneshot, watch},
     time::{sleep, timeout},
@@ -101,7 +101,7 @@ impl Settings {
 pub(crate) struct Server {
     pub(crate) listener: Listener,
     pub(crate) metrics: Metrics,
-    pub(crate) database: pg::Database,
+    pub(crate) database: reveille_pg::Database,
     pub(crate) schema: Schema,
     pub(crate) shutdown: Shutdown,
     pub(crate) settings: Settings,
@@ -208,7 +208,7 @@ pub(crate) async fn answering<T>(
 ///
 /// # Cancel safety
 /// Dropping the future rolls back a migration in progress.
-async fn prepare(database: &pg::Database, schema: &Schema, health: &Health) -> Result<(), Error> {
+async fn prepare(database: &reveille_pg::Database, schema: &Schema, health: &Health) -> Result<(), Error> {
     let migrator = products::migrator(schema);
     health.starting("waiting for the database");
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
@@ -231,7 +231,7 @@ async fn prepare(database: &pg::Database, schema: &Schema, health: &Health) -> R
 }
 
 /// Applies pending migrations. Most starts have none; only the others get the time that a migration may need.
-async fn migrate(migrator: &pg::Migrator, database: &pg::Database) -> pg::Result<()> {
+async fn migrate(migrator: &reveille_pg::Migrator, database: &reveille_pg::Database) -> reveille_pg::Result<()> {
     // The pool would retry a server that refuses connections; this fails at once with the reason.
     database.check().await?;
     if within(PLAN_WITHIN, migrator.plan(database)).await?.is_empty() {

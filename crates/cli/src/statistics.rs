@@ -1,7 +1,7 @@
 //! Statistics of the products as Prometheus metrics: how much waits, for how long, what failed, what is in use.
 //!
 //! The products read the values; this module names them. A value is read from the database only if something has happened
-//! since the last read ([`wake::Snapshot`]), so that a scraped idle server sends no statements; ages are extrapolated. Of
+//! since the last read ([`reveille_wake::Snapshot`]), so that a scraped idle server sends no statements; ages are extrapolated. Of
 //! queues, groups and namespaces only the largest have samples of their own; the others are summed up in one sample
 //! without their labels, so that the sum over all samples is the total.
 
@@ -11,10 +11,10 @@ mod queue;
 
 use std::{future::Future, pin::Pin, time::Duration};
 
-use ::durable::Watch;
-use ::flow::Flow;
-use ::queue::Queues;
-use wake::Metric;
+use ::reveille_durable::Watch;
+use ::reveille_flow::Flow;
+use ::reveille_queue::Queues;
+use reveille_wake::Metric;
 
 use crate::http::{MetricFamily, ScrapeSource};
 
@@ -59,7 +59,7 @@ metrics! {
 
 /// The sources of the statistics.
 pub(crate) struct Statistics {
-    pub(crate) database: pg::Database,
+    pub(crate) database: reveille_pg::Database,
     pub(crate) queues: Queues,
     pub(crate) flow: Flow,
     pub(crate) orchestrations: Watch,
@@ -106,7 +106,7 @@ impl Statistics {
         connections.add([("state", "idle")], idle as f64);
         let limit = MetricFamily::single(POOL_LIMIT, f64::from(pool.options().get_max_connections()));
         let mut errors = MetricFamily::new(DATABASE_ERRORS);
-        for (kind, count) in pg::error_counts() {
+        for (kind, count) in reveille_pg::error_counts() {
             errors.add([("kind", kind)], count as f64);
         }
         let mut families = vec![connections, limit, errors];

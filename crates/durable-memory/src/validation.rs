@@ -16,7 +16,7 @@ pub const CALLED: &[(&str, &str)] = crate::each_validation!(names());
 /// One test for each validation function.
 ///
 /// ```text
-/// durable_memory::validations!(waiting, long, Factory::new().await);
+/// reveille_durable_memory::validations!(waiting, long, Factory::new().await);
 /// ```
 ///
 /// makes a module `waiting` with the tests of a provider that waits for work; `short` is for one that does not. The two differ

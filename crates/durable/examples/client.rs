@@ -16,9 +16,9 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use durable::PostgresProvider;
 use duroxide::{Client, OrchestrationStatus};
-use pg::testing::TestDb;
+use reveille_durable::PostgresProvider;
+use reveille_pg::testing::TestDb;
 use tracing_subscriber::EnvFilter;
 
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -11,11 +11,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use durable::PostgresProvider;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
-use pg::testing::TestDb;
+use reveille_durable::PostgresProvider;
+use reveille_pg::testing::TestDb;
 use tracing_subscriber::EnvFilter;
 
 const SUPPLIERS: [(&str, u32); 5] = [("Ada", 40), ("Bo", 23), ("Cy", 17), ("Di", 31), ("Ed", 19)];

@@ -11,11 +11,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use durable::PostgresProvider;
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
-use pg::testing::TestDb;
+use reveille_durable::PostgresProvider;
+use reveille_pg::testing::TestDb;
 use tracing_subscriber::EnvFilter;
 
 /// Orchestrations are code that is run again from its history after every step, so what has effects is an activity.

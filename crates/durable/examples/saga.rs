@@ -16,14 +16,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use durable::PostgresProvider;
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{
     ActivityContext, BackoffStrategy, Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus,
     RetryPolicy,
 };
-use pg::testing::TestDb;
+use reveille_durable::PostgresProvider;
+use reveille_pg::testing::TestDb;
 use tracing_subscriber::EnvFilter;
 
 async fn trip(ctx: OrchestrationContext, _: String) -> Result<String, String> {

@@ -13,11 +13,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use durable::PostgresProvider;
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{Client, Either2, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
-use pg::testing::TestDb;
+use reveille_durable::PostgresProvider;
+use reveille_pg::testing::TestDb;
 use tracing_subscriber::EnvFilter;
 
 /// What needs an approval, and how many milliseconds it may wait for it.

@@ -12,12 +12,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use durable::{LongPollConfig, Options, PostgresProvider};
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
-use pg::Sql;
-use pg::testing::TestDb;
+use reveille_durable::{LongPollConfig, Options, PostgresProvider};
+use reveille_pg::Sql;
+use reveille_pg::testing::TestDb;
 use sqlx::PgPool;
 use tracing_subscriber::EnvFilter;
 

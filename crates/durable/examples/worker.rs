@@ -16,11 +16,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use durable::PostgresProvider;
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
-use pg::testing::TestDb;
+use reveille_durable::PostgresProvider;
+use reveille_pg::testing::TestDb;
 use tracing_subscriber::EnvFilter;
 
 async fn album(ctx: OrchestrationContext, pictures: String) -> Result<String, String> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-pub use wake::{AggressiveOn, Strategy};
+pub use reveille_wake::{AggressiveOn, Strategy};
 
 /// How fetches wait for work.
 ///
@@ -54,18 +54,22 @@ impl LongPollConfig {
         LongPollConfig { enabled: true, ..LongPollConfig::default() }
     }
 
-    pub(crate) fn engine(&self) -> wake::Options {
-        wake::Options {
+    pub(crate) fn engine(&self) -> reveille_wake::Options {
+        reveille_wake::Options {
             strategy: self.strategy,
             aggressive_on: self.aggressive_on,
-            listening: if self.enabled { wake::Listening::WherePossible } else { wake::Listening::Never },
+            listening: if self.enabled {
+                reveille_wake::Listening::WherePossible
+            } else {
+                reveille_wake::Listening::Never
+            },
             fallback_poll_interval: self.fallback_poll_interval,
             timer_grace_period: self.timer_grace_period,
             aggressive_poll_duration: self.aggressive_poll_duration,
             aggressive_exit_threshold: self.aggressive_exit_threshold,
             aggressive_poll_interval: self.aggressive_poll_interval,
             notify_delivery_timeout: self.notify_delivery_timeout,
-            ..wake::Options::default()
+            ..reveille_wake::Options::default()
         }
     }
 }
@@ -88,7 +92,7 @@ pub struct Options {
     /// How fetches wait for work.
     pub long_poll: LongPollConfig,
     /// How the pool connects. Not used with an existing pool.
-    pub pool: pg::Options,
+    pub pool: reveille_pg::Options,
     /// Whether to migrate the schema at start.
     pub migrations: Migrations,
     /// The size of the history cache in bytes; `None` means 64 MiB, zero disables it.

@@ -7,11 +7,11 @@ use duroxide::providers::ProviderError;
 pub enum Error {
     /// The database: its address, its schema, or a statement.
     #[error(transparent)]
-    Database(#[from] pg::Error),
+    Database(#[from] reveille_pg::Error),
 
     /// A wait or a write failed.
     #[error(transparent)]
-    Wake(#[from] wake::Error),
+    Wake(#[from] reveille_wake::Error),
 
     /// An environment variable has an invalid value. Correct or remove it.
     #[error("invalid environment variable {name}: must be {expected}, got {value:?}")]
@@ -67,7 +67,11 @@ impl Error {
 
     /// As an error of duroxide.
     pub(crate) fn of(&self, operation: &'static str) -> ProviderError {
-        ProviderError { operation: operation.into(), message: pg::causes(self), retryable: self.is_transient() }
+        ProviderError {
+            operation: operation.into(),
+            message: reveille_pg::causes(self),
+            retryable: self.is_transient(),
+        }
     }
 }
 
@@ -75,11 +79,11 @@ impl Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of the database, as an error of duroxide.
-pub(crate) fn database(operation: &'static str, error: &pg::Error) -> ProviderError {
-    ProviderError { operation: operation.into(), message: pg::causes(error), retryable: error.is_transient() }
+pub(crate) fn database(operation: &'static str, error: &reveille_pg::Error) -> ProviderError {
+    ProviderError { operation: operation.into(), message: reveille_pg::causes(error), retryable: error.is_transient() }
 }
 
 /// An error of the engine, as an error of duroxide.
-pub(crate) fn engine(operation: &'static str, error: &wake::Error) -> ProviderError {
-    ProviderError { operation: operation.into(), message: pg::causes(error), retryable: error.is_transient() }
+pub(crate) fn engine(operation: &'static str, error: &reveille_wake::Error) -> ProviderError {
+    ProviderError { operation: operation.into(), message: reveille_pg::causes(error), retryable: error.is_transient() }
 }

@@ -5,12 +5,12 @@
 use std::time::Instant;
 
 use duroxide::providers::ProviderError;
-pub use wake::Metric;
+pub use reveille_wake::Metric;
 
 macro_rules! metrics {
     ($($id:ident = $name:literal, $kind:literal, $about:literal;)*) => {
         $(const $id: &str = $name;)*
-        /// Every metric of this crate; the engine's own are in [`wake::METRICS`].
+        /// Every metric of this crate; the engine's own are in [`reveille_wake::METRICS`].
         pub const METRICS: &[Metric] = &[$(Metric { name: $name, kind: $kind, about: $about }),*];
     };
 }
@@ -84,12 +84,12 @@ impl Failure {
         Failure { error, error_type: Some("unknown") }
     }
 
-    pub(crate) fn engine(operation: &'static str, error: &wake::Error) -> Failure {
+    pub(crate) fn engine(operation: &'static str, error: &reveille_wake::Error) -> Failure {
         let source = match error {
-            wake::Error::Unavailable { source, .. }
-            | wake::Error::Refused { source, .. }
-            | wake::Error::Unknown { source, .. } => Some(error_type(source)),
-            wake::Error::Closed { .. } => None,
+            reveille_wake::Error::Unavailable { source, .. }
+            | reveille_wake::Error::Refused { source, .. }
+            | reveille_wake::Error::Unknown { source, .. } => Some(error_type(source)),
+            reveille_wake::Error::Closed { .. } => None,
             _ => Some("unknown"),
         };
         Failure { error: crate::error::engine(operation, error), error_type: source }
@@ -97,11 +97,13 @@ impl Failure {
 }
 
 /// The kind of an error, as the provider guide names them.
-fn error_type(error: &pg::Error) -> &'static str {
+fn error_type(error: &reveille_pg::Error) -> &'static str {
     match error {
         error if error.is_lock_timeout() => "lock_timeout",
-        pg::Error::Transient { code, .. } if code.starts_with("40") => "serialization_error",
-        pg::Error::Transient { .. } | pg::Error::Refused { .. } | pg::Error::Interrupted { .. } => "transaction_failed",
+        reveille_pg::Error::Transient { code, .. } if code.starts_with("40") => "serialization_error",
+        reveille_pg::Error::Transient { .. }
+        | reveille_pg::Error::Refused { .. }
+        | reveille_pg::Error::Interrupted { .. } => "transaction_failed",
         _ => "unknown",
     }
 }

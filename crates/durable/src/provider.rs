@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use duroxide::providers::{QueueDepths, SystemMetrics};
 
-use pg::{Component, Database, Function, Migration, Migrator, Schema};
+use reveille_pg::{Component, Database, Function, Migration, Migrator, Schema};
+use reveille_wake::{Channel, Consumer, Payload, Wake, Writer, WriterOptions};
 use sqlx::PgPool;
-use wake::{Channel, Consumer, Payload, Wake, Writer, WriterOptions};
 
 use crate::admin::{Activity, Cached, Retention};
 use crate::claim::{ActivityClaim, Blocked, Leases, Sessions, TurnClaim};
@@ -31,8 +31,8 @@ const GIVE_UP_AFTER: Duration = Duration::from_secs(10);
 /// A duroxide provider on PostgreSQL. Cheap to clone; clones share everything.
 ///
 /// ```no_run
-/// # async fn example() -> durable::Result<()> {
-/// let provider = durable::PostgresProvider::new_with_long_poll("postgres://localhost/app").await?;
+/// # async fn example() -> reveille_durable::Result<()> {
+/// let provider = reveille_durable::PostgresProvider::new_with_long_poll("postgres://localhost/app").await?;
 /// let runtime = duroxide::runtime::Runtime::start_with_store(
 ///     std::sync::Arc::new(provider),
 ///     duroxide::runtime::registry::ActivityRegistry::builder().build(),
@@ -239,7 +239,7 @@ impl PostgresProvider {
 
     /// The migrations and functions of this crate and its engine, in order.
     pub fn components(schema: &Schema) -> Vec<Component> {
-        let literal = |suffix| format!("'{}'", wake::channel_name(schema.name(), suffix).replace('\'', "''"));
+        let literal = |suffix| format!("'{}'", reveille_wake::channel_name(schema.name(), suffix).replace('\'', "''"));
         let durable = Component {
             name: "durable",
             migrations: MIGRATIONS,
@@ -247,7 +247,7 @@ impl PostgresProvider {
             vars: vec![
                 ("orch_channel".into(), literal("orch_work")),
                 ("worker_channel".into(), literal("worker_work")),
-                ("index_plans".into(), wake::INDEX_PLANS.into()),
+                ("index_plans".into(), reveille_wake::INDEX_PLANS.into()),
             ],
         };
         vec![Wake::component(), durable]
@@ -264,7 +264,7 @@ impl PostgresProvider {
     }
 
     /// The health of the engine: whether its listener is connected, and how many waiters wait or poll.
-    pub fn health(&self) -> wake::Health {
+    pub fn health(&self) -> reveille_wake::Health {
         self.inner.wake.health()
     }
 

@@ -5,8 +5,8 @@
 //! outcome is unknown: a query is sent again, a change is not, since the second answer would describe the second change.
 
 use duroxide::providers::ProviderError;
-use pg::retry::{Policy, retry};
-use pg::{Schema, Sql};
+use reveille_pg::retry::{Policy, retry};
+use reveille_pg::{Schema, Sql};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{Postgres, Row};
@@ -25,7 +25,7 @@ macro_rules! queries {
 
         impl Queries {
             pub(crate) fn new(schema: &Schema) -> Queries {
-                Queries { $($name: schema.sql(pg::statement!($file)),)* }
+                Queries { $($name: schema.sql(reveille_pg::statement!($file)),)* }
             }
         }
     };
@@ -107,7 +107,7 @@ impl PostgresProvider {
         changed.map(|rows| rows.into_iter().next()).map_err(|error| crate::error::database(operation, &error))
     }
 
-    async fn send(&self, query: Bound<'_>) -> pg::Result<Vec<PgRow>> {
+    async fn send(&self, query: Bound<'_>) -> reveille_pg::Result<Vec<PgRow>> {
         let mut session = self.inner.db.session().await?;
         let rows = query.fetch_all(&mut *session).await?;
         session.finish().await?;

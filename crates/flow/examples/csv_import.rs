@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use flow::{Decision, Failure, Flow, Options, Step, Submission, TaskState, Worker};
-use pg::testing::{TestDb, eventually};
-use pg::{Database, Schema};
+use reveille_flow::{Decision, Failure, Flow, Options, Step, Submission, TaskState, Worker};
+use reveille_pg::testing::{TestDb, eventually};
+use reveille_pg::{Database, Schema};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::Instant;
@@ -80,8 +80,14 @@ async fn rows(step: Step<File>, read: Arc<AtomicU32>, dies: bool) -> Result<Prog
 
 /// A worker with its own connections, as in another process. It sends a heartbeat every second; three seconds after its
 /// death its steps are retried.
-async fn start(url: &str, schema: &Schema, name: &str, read: Arc<AtomicU32>, dies: bool) -> flow::Result<Worker> {
-    let database = Database::connect(url, pg::Options::default()).await?;
+async fn start(
+    url: &str,
+    schema: &Schema,
+    name: &str,
+    read: Arc<AtomicU32>,
+    dies: bool,
+) -> reveille_flow::Result<Worker> {
+    let database = Database::connect(url, reveille_pg::Options::default()).await?;
     let flow = Flow::start(&database, schema, Options::default());
     let worker = flow.worker(name).namespace("data").lease(Duration::from_secs(3));
     let worker = worker.handle("split", split).handle("report", report);

@@ -11,8 +11,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{Failure, Flow, Options, Step, Submission, TaskState};
-use pg::testing::TestDb;
+use reveille_flow::{Failure, Flow, Options, Step, Submission, TaskState};
+use reveille_pg::testing::TestDb;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::Barrier;

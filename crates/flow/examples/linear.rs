@@ -14,8 +14,8 @@
 
 use std::time::Duration;
 
-use flow::{Failure, Flow, Options, Step, Submission, TaskState};
-use pg::testing::TestDb;
+use reveille_flow::{Failure, Flow, Options, Step, Submission, TaskState};
+use reveille_pg::testing::TestDb;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;

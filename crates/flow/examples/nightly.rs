@@ -13,16 +13,16 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use flow::{Failure, Flow, Options, Schedule, Step};
-use pg::testing::TestDb;
-use pg::{Database, Schema};
+use reveille_flow::{Failure, Flow, Options, Schedule, Step};
+use reveille_pg::testing::TestDb;
+use reveille_pg::{Database, Schema};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 /// What each server process runs; there may be any number of them.
-async fn serve(url: &str, schema: &Schema) -> flow::Result<(Flow, flow::EventDrivenOrchestrator)> {
-    let database = Database::connect(url, pg::Options::default()).await?;
+async fn serve(url: &str, schema: &Schema) -> reveille_flow::Result<(Flow, reveille_flow::EventDrivenOrchestrator)> {
+    let database = Database::connect(url, reveille_pg::Options::default()).await?;
     let flow = Flow::open(database, schema.clone(), Options::default()).await?;
     let orchestrator = flow.orchestrate();
     Ok((flow, orchestrator))

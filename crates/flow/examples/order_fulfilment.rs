@@ -11,8 +11,8 @@
 
 use std::time::Duration;
 
-use flow::{Decision, Error, Failure, Flow, Options, Step, Submission, TaskState};
-use pg::testing::TestDb;
+use reveille_flow::{Decision, Error, Failure, Flow, Options, Step, Submission, TaskState};
+use reveille_pg::testing::TestDb;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::time::Instant;

@@ -8,8 +8,8 @@
 
 use std::time::Duration;
 
-use flow::{Failure, Flow, Options, Step, Submission};
-use pg::testing::TestDb;
+use reveille_flow::{Failure, Flow, Options, Step, Submission};
+use reveille_pg::testing::TestDb;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

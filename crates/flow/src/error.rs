@@ -100,11 +100,11 @@ pub enum Error {
 
     /// A wait or a write failed.
     #[error(transparent)]
-    Wake(#[from] wake::Error),
+    Wake(#[from] reveille_wake::Error),
 
     /// A statement failed. The source says whether to retry.
     #[error(transparent)]
-    Database(#[from] pg::Error),
+    Database(#[from] reveille_pg::Error),
 }
 
 impl Error {

@@ -1,13 +1,13 @@
 //! What operators watch of task graphs: how tasks and steps stand, what waits for longest, what has failed.
 //!
-//! Monitoring asks for this for ever: it is read only when something has happened since, see [`wake::Snapshot`]. Finished tasks are never
+//! Monitoring asks for this for ever: it is read only when something has happened since, see [`reveille_wake::Snapshot`]. Finished tasks are never
 //! counted one by one beyond [`COUNTED_MAX`], so that a million of them cost no more than ten thousand.
 
 use std::time::Duration;
 
+use reveille_wake::{Aged, READ_WITHIN};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
-use wake::{Aged, READ_WITHIN};
 
 use crate::flow::Flow;
 use crate::stored::unknown;
@@ -45,7 +45,7 @@ pub struct StateFigures {
 }
 
 impl Figures {
-    fn of(rows: &[PgRow]) -> pg::Result<Figures> {
+    fn of(rows: &[PgRow]) -> reveille_pg::Result<Figures> {
         let mut figures = Figures::default();
         for row in rows {
             let namespace: Option<String> = row.try_get("namespace")?;

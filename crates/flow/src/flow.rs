@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pg::{Component, Database, Migrator, Schema};
+use reveille_pg::{Component, Database, Migrator, Schema};
+use reveille_wake::{Channel, Consumer, Payload, Wake, Writer, WriterOptions, channel_name};
 use sqlx::Row;
 use uuid::Uuid;
-use wake::{Channel, Consumer, Payload, Wake, Writer, WriterOptions, channel_name};
 
 use crate::catalog::Catalog;
 use crate::claim::Claims;
@@ -45,7 +45,7 @@ const DELIVERIES: &str = "flow_deliveries";
 #[derive(Clone)]
 pub struct Options {
     /// About waiting: how many may, and how they are woken.
-    pub wake: wake::Options,
+    pub wake: reveille_wake::Options,
     /// Which of the `environments` of a template counts when it is registered.
     pub environment: Option<String>,
     /// How long a write is tried while the database is away.
@@ -57,7 +57,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            wake: wake::Options::default(),
+            wake: reveille_wake::Options::default(),
             environment: None,
             give_up_after: Duration::from_secs(30),
             providers: ProviderOptions::default(),
@@ -77,7 +77,7 @@ pub(crate) struct Inner {
     pub(crate) wake: Wake,
     pub(crate) steps_channel: Channel,
     pub(crate) meter: Arc<Meter>,
-    pub(crate) figures: wake::Snapshot<Figures>,
+    pub(crate) figures: reveille_wake::Snapshot<Figures>,
     pub(crate) news: Arc<News>,
     pub(crate) waiting: Waiting,
     pub(crate) environment: Option<String>,
@@ -132,27 +132,27 @@ impl Flow {
         let flying = WriterOptions { give_up_after: options.give_up_after, ..WriterOptions::default() };
         let leases = Due {
             channel: leases_channel.clone(),
-            find: schema.sql(pg::statement!("ended_leases")),
-            any: schema.sql(pg::statement!("any_ended_lease")),
+            find: schema.sql(reveille_pg::statement!("ended_leases")),
+            any: schema.sql(reveille_pg::statement!("any_ended_lease")),
             read: Token::of,
         };
         let overdue = Due {
             channel: overdue_channel.clone(),
-            find: schema.sql(pg::statement!("due_tasks")),
-            any: schema.sql(pg::statement!("any_due_task")),
+            find: schema.sql(reveille_pg::statement!("due_tasks")),
+            any: schema.sql(reveille_pg::statement!("any_due_task")),
             read: |row| row.try_get("id"),
         };
         let retention_channel = wake.channel("flow_retention", Payload::Due);
         let retention = Due {
             channel: retention_channel.clone(),
-            find: schema.sql(pg::statement!("expired_tasks")),
-            any: schema.sql(pg::statement!("any_expired_task")),
+            find: schema.sql(reveille_pg::statement!("expired_tasks")),
+            any: schema.sql(reveille_pg::statement!("any_expired_task")),
             read: |_| Ok(()),
         };
         let schedules = Due {
             channel: schedules_channel.clone(),
-            find: schema.sql(pg::statement!("claim_schedules")),
-            any: schema.sql(pg::statement!("any_due_schedule")),
+            find: schema.sql(reveille_pg::statement!("claim_schedules")),
+            any: schema.sql(reveille_pg::statement!("any_due_schedule")),
             read: DueSchedule::of,
         };
         let meter = Arc::new(Meter::new());
@@ -178,7 +178,7 @@ impl Flow {
             waiting: Waiting::default(),
             steps_channel: channel.clone(),
             sql: Queries::new(schema),
-            figures: wake::Snapshot::default(),
+            figures: reveille_wake::Snapshot::default(),
             submits: wake.writer(
                 "submit",
                 Submits::new(schema, news.clone(), channel.clone(), overdue_channel.clone()),
@@ -230,23 +230,23 @@ impl Flow {
         ];
         let mut vars = vars.map(|(name, suffix)| (name.to_owned(), channel(suffix))).to_vec();
         vars.push(("created".to_owned(), literal(outside_channel(schema.name(), NAMESPACE_CREATED, None))));
-        vars.push(("index_plans".to_owned(), wake::INDEX_PLANS.to_owned()));
+        vars.push(("index_plans".to_owned(), reveille_wake::INDEX_PLANS.to_owned()));
         let flow = Component { name: "flow", migrations: MIGRATIONS, functions: FUNCTIONS, vars };
         vec![Wake::component(), flow]
     }
 
     /// How the engine is doing.
-    pub fn health(&self) -> wake::Health {
+    pub fn health(&self) -> reveille_wake::Health {
         self.inner.wake.health()
     }
 
     /// What claims have counted since the start.
-    pub fn claims(&self) -> wake::Counts {
+    pub fn claims(&self) -> reveille_wake::Counts {
         self.inner.claims.counts()
     }
 
     /// What looks for schedules that are due have counted since the start.
-    pub fn schedule_looks(&self) -> wake::Counts {
+    pub fn schedule_looks(&self) -> reveille_wake::Counts {
         self.inner.schedules.counts()
     }
 

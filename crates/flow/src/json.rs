@@ -27,13 +27,13 @@ impl Json {
     /// # Errors
     /// If it is not JSON, or nested too deep.
     pub fn parse(text: String) -> Result<Json, NotJson> {
-        let raw = RawValue::from_string(text).map_err(|error| NotJson(web::plain(&error.to_string())))?;
+        let raw = RawValue::from_string(text).map_err(|error| NotJson(reveille_web::plain(&error.to_string())))?;
         Json::of(raw)
     }
 
     /// A text from the database. It may be nested deeper than new values may be.
     pub(crate) fn stored(text: String) -> Result<Json, NotJson> {
-        RawValue::from_string(text).map(Json).map_err(|error| NotJson(web::plain(&error.to_string())))
+        RawValue::from_string(text).map(Json).map_err(|error| NotJson(reveille_web::plain(&error.to_string())))
     }
 
     /// Serializes a value.
@@ -45,8 +45,8 @@ impl Json {
     }
 
     fn of(raw: Box<RawValue>) -> Result<Json, NotJson> {
-        if !web::is_within_depth(raw.get()) {
-            return Err(NotJson(format!("nested more than {} levels deep", web::MAX_DEPTH)));
+        if !reveille_web::is_within_depth(raw.get()) {
+            return Err(NotJson(format!("nested more than {} levels deep", reveille_web::MAX_DEPTH)));
         }
         Ok(Json(raw))
     }
@@ -63,7 +63,7 @@ impl Json {
 
     /// The parsed value with 64-bit numbers. `Err` if a number is too large.
     pub(crate) fn value(&self) -> Result<Value, String> {
-        serde_json::from_str(self.get()).map_err(|error| web::plain(&error.to_string()))
+        serde_json::from_str(self.get()).map_err(|error| reveille_web::plain(&error.to_string()))
     }
 
     /// The parsed value with all digits.
@@ -290,8 +290,8 @@ mod tests {
     #[test]
     fn nesting_is_bounded() {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-        assert!(Json::parse(nested(web::MAX_DEPTH)).is_ok());
-        let error = Json::parse(nested(web::MAX_DEPTH + 1)).expect_err("deep").to_string();
+        assert!(Json::parse(nested(reveille_web::MAX_DEPTH)).is_ok());
+        let error = Json::parse(nested(reveille_web::MAX_DEPTH + 1)).expect_err("deep").to_string();
         assert!(error.contains("more than 100 levels"), "{error}");
         assert!(Json::parse(nested(100_000)).is_err());
         assert!(Json::stored(nested(128)).is_ok(), "stored when the limit was 128");

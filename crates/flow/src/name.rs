@@ -1,6 +1,6 @@
 //! Names: what can be one, and the keys of the wake engine's topics that they become, by which somebody is rung.
 
-use wake::topic_key;
+use reveille_wake::topic_key;
 
 use crate::error::{Error, Result};
 use crate::template::NAME_MAX;

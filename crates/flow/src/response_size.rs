@@ -31,7 +31,7 @@ impl ClaimResponse {
     pub(crate) async fn read(
         mut rows: impl Stream<Item = sqlx::Result<PgRow>> + Unpin,
         waiters: usize,
-    ) -> pg::Result<ClaimResponse> {
+    ) -> reveille_pg::Result<ClaimResponse> {
         let mut held = vec![0; waiters];
         let (mut last, mut steps, mut too_much) = (None, Vec::new(), Vec::new());
         while let Some(row) = rows.next().await.transpose()? {
@@ -90,7 +90,7 @@ impl Flow {
             let ended = too_much.into_iter().map(|token| StepReport { token, result: AttemptResult::GivenBack });
             if let Err(error) = flow.report(ended.collect()).await {
                 tracing::debug!(
-                    error = pg::causes(&error),
+                    error = reveille_pg::causes(&error),
                     "oversized steps were not released; they return when their leases end"
                 );
             }

@@ -11,16 +11,16 @@
 
 use std::sync::Arc;
 
-use pg::testing::TestDb;
-use queue::{Message, NewMessage, Options, Pop, Queues, Source};
+use reveille_pg::testing::TestDb;
+use reveille_queue::{Message, NewMessage, Options, Pop, Queues, Source};
 use serde_json::value::to_raw_value;
 use tokio::sync::Semaphore;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = TestDb::new().await;
-    let database = pg::Database::connect_lazy(server.url(), pg::Options::default())?;
-    let queues = Queues::open(database, pg::Schema::new("queue_example")?, Options::default()).await?;
+    let database = reveille_pg::Database::connect_lazy(server.url(), reveille_pg::Options::default())?;
+    let queues = Queues::open(database, reveille_pg::Schema::new("queue_example")?, Options::default()).await?;
 
     let orders = ["order 1", "order 2", "order 3"];
     let messages = orders.iter().map(|order| Ok(NewMessage::new("orders", to_raw_value(order)?)));

@@ -52,11 +52,11 @@ pub enum Error {
 
     /// The engine could not carry out a wait or a write.
     #[error(transparent)]
-    Wake(#[from] wake::Error),
+    Wake(#[from] reveille_wake::Error),
 
     /// The database failed a statement. The source says whether to try again.
     #[error(transparent)]
-    Database(#[from] pg::Error),
+    Database(#[from] reveille_pg::Error),
 }
 
 impl Error {

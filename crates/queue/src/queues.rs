@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
-use pg::{Component, Database, Migrator, Schema};
-use wake::{Channel, Consumer, Payload, Wake, Writer, WriterOptions};
+use reveille_pg::{Component, Database, Migrator, Schema};
+use reveille_wake::{Channel, Consumer, Payload, Wake, Writer, WriterOptions};
 
 use crate::admin::figures::Figures;
 use crate::admin::message_counters::MessageCounters;
@@ -25,7 +25,7 @@ use crate::storage::statements::{FUNCTIONS, MIGRATIONS, Statements};
 #[derive(Clone)]
 pub struct Options {
     /// About waiting: how many may, and how they are woken.
-    pub wake: wake::Options,
+    pub wake: reveille_wake::Options,
     /// The keys of encrypted queues. The first encrypts, all decrypt, so that a key can be replaced while messages of the old one are kept.
     pub encryption_keys: Vec<[u8; 32]>,
     /// Memory for the hashes of transaction ids, 24 bytes each. A partition whose hashes are not in memory is read again, so it should hold those of the messages of all partitions that
@@ -38,7 +38,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            wake: wake::Options::default(),
+            wake: reveille_wake::Options::default(),
             encryption_keys: Vec::new(),
             dedup_cache_bytes: 128 << 20,
             give_up_after: Duration::from_secs(30),
@@ -50,16 +50,16 @@ impl Default for Options {
 ///
 /// ```no_run
 /// # use std::time::{Duration, Instant};
-/// # use queue::{Ack, AckStatus, NewMessage, Options, Pop, Queues, Source};
+/// # use reveille_queue::{Ack, AckStatus, NewMessage, Options, Pop, Queues, Source};
 /// # use serde_json::value::to_raw_value;
-/// # async fn example(db: pg::Database, schema: pg::Schema) -> queue::Result<()> {
+/// # async fn example(db: reveille_pg::Database, schema: reveille_pg::Schema) -> reveille_queue::Result<()> {
 /// let queues = Queues::open(db, schema, Options::default()).await?;
 /// let order = to_raw_value(&42).expect("a number is JSON");
 /// queues.push(vec![NewMessage::new("orders", order)]).await?;
 ///
 /// let soon = tokio::time::Instant::now() + Duration::from_secs(30);
 /// if let Some(batch) = queues.pop(Pop::new(Source::queue("orders")), Some(soon)).await? {
-///     let ack = |message: &queue::Message| Ack {
+///     let ack = |message: &reveille_queue::Message| Ack {
 ///         transaction_id: message.transaction_id.clone(),
 ///         partition_id: message.partition_id,
 ///         lease_id: batch.lease_id,
@@ -93,7 +93,7 @@ pub(crate) struct Inner {
     pub(crate) acks: Writer<Acks>,
     pub(crate) sql: Statements,
     pub(crate) started: Instant,
-    pub(crate) figures: wake::Snapshot<Figures>,
+    pub(crate) figures: reveille_wake::Snapshot<Figures>,
     pub(crate) counters: Arc<MessageCounters>,
 }
 
@@ -133,7 +133,7 @@ impl Queues {
             balance: balance.clone(),
             sql: Statements::new(schema),
             started: Instant::now(),
-            figures: wake::Snapshot::default(),
+            figures: reveille_wake::Snapshot::default(),
             counters,
             db: db.clone(),
             schema: schema.clone(),
@@ -150,13 +150,13 @@ impl Queues {
             name: "queue",
             migrations: MIGRATIONS,
             functions: FUNCTIONS,
-            vars: vec![("index_plans".to_owned(), wake::INDEX_PLANS.to_owned())],
+            vars: vec![("index_plans".to_owned(), reveille_wake::INDEX_PLANS.to_owned())],
         };
         vec![Wake::component(), queue]
     }
 
     /// How the engine is doing.
-    pub fn health(&self) -> wake::Health {
+    pub fn health(&self) -> reveille_wake::Health {
         self.inner.wake.health()
     }
 
@@ -176,7 +176,7 @@ impl Queues {
     }
 
     /// What pops have counted since the start.
-    pub fn pops(&self) -> wake::Counts {
+    pub fn pops(&self) -> reveille_wake::Counts {
         self.inner.pops.counts()
     }
 

@@ -5,11 +5,11 @@
 //!
 //! Locks are taken in one order, so that transactions wait for each other and do not die of it: partitions, by number; then the cursors of required leases; then those of acks.
 
-use pg::retry::{Policy, retry};
+use reveille_pg::retry::{Policy, retry};
+use reveille_wake::BatchedWrite as _;
 use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
 use uuid::Uuid;
-use wake::BatchedWrite as _;
 
 use crate::consume::ack::{Ack, Acked, Write};
 use crate::consume::ack_outcome::AckOutcome;
@@ -87,12 +87,16 @@ impl Queues {
         let mut transaction = self.inner.db.begin().await?;
         let mut pending = PendingHashes::default();
         let (id, done, acked) = self.inside(&mut transaction, parts, &mut pending).await?;
-        match transaction.commit().await.map_err(pg::Error::from) {
+        match transaction.commit().await.map_err(reveille_pg::Error::from) {
             Ok(()) => {}
             Err(error) if error.is_ambiguous() => match self.has_committed(&id).await {
                 Some(true) => {}
                 Some(false) => return Err(error.into()),
-                None => return Err(wake::Error::Unknown { what: "transaction".into(), source: error.into() }.into()),
+                None => {
+                    return Err(
+                        reveille_wake::Error::Unknown { what: "transaction".into(), source: error.into() }.into()
+                    );
+                }
             },
             Err(error) => return Err(error.into()),
         }

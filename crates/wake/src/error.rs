@@ -29,7 +29,7 @@ pub enum Error {
         what: Arc<str>,
         /// The last failure.
         #[source]
-        source: Arc<pg::Error>,
+        source: Arc<reveille_pg::Error>,
     },
 
     /// The database refused this claim or write, and would again: do not retry unchanged.
@@ -39,7 +39,7 @@ pub enum Error {
         what: Arc<str>,
         /// Why.
         #[source]
-        source: Arc<pg::Error>,
+        source: Arc<reveille_pg::Error>,
     },
 
     /// The outcome of a write is unknown: it may have happened. Its own fence, such as a lease token, decides what a
@@ -50,7 +50,7 @@ pub enum Error {
         what: Arc<str>,
         /// The last failure.
         #[source]
-        source: Arc<pg::Error>,
+        source: Arc<reveille_pg::Error>,
     },
 }
 
@@ -64,7 +64,7 @@ impl Error {
     }
 
     /// The error of the database, if there is one.
-    pub fn database(&self) -> Option<&pg::Error> {
+    pub fn database(&self) -> Option<&reveille_pg::Error> {
         match self {
             Error::Unavailable { source, .. } | Error::Refused { source, .. } | Error::Unknown { source, .. } => {
                 Some(source)
@@ -74,9 +74,9 @@ impl Error {
     }
 
     /// A refusal by the database; `Closed` if the pool was closed.
-    pub(crate) fn refused(what: &Arc<str>, source: Arc<pg::Error>) -> Error {
+    pub(crate) fn refused(what: &Arc<str>, source: Arc<reveille_pg::Error>) -> Error {
         match *source {
-            pg::Error::Closed => Error::Closed { what: what.clone() },
+            reveille_pg::Error::Closed => Error::Closed { what: what.clone() },
             _ => Error::Refused { what: what.clone(), source },
         }
     }
@@ -86,14 +86,17 @@ impl Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Whether an error is about getting a connection, and so concerns all waiters or writes alike.
-pub(crate) fn is_about_connecting(error: &pg::Error) -> bool {
+pub(crate) fn is_about_connecting(error: &reveille_pg::Error) -> bool {
     matches!(
         error,
-        pg::Error::Rejected { .. } | pg::Error::OldServer { .. } | pg::Error::Config { .. } | pg::Error::Closed
+        reveille_pg::Error::Rejected { .. }
+            | reveille_pg::Error::OldServer { .. }
+            | reveille_pg::Error::Config { .. }
+            | reveille_pg::Error::Closed
     )
 }
 
 /// An error of the engine that means the same as a broken connection: the statement may or may not have happened.
-pub(crate) fn broken(kind: std::io::ErrorKind, what: &'static str) -> pg::Error {
-    pg::Error::from(sqlx::Error::Io(std::io::Error::new(kind, what)))
+pub(crate) fn broken(kind: std::io::ErrorKind, what: &'static str) -> reveille_pg::Error {
+    reveille_pg::Error::from(sqlx::Error::Io(std::io::Error::new(kind, what)))
 }

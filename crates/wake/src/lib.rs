@@ -9,11 +9,11 @@
 //! ```no_run
 //! # use std::time::Duration;
 //! # use tokio::time::Instant;
-//! # async fn example<C: wake::Claim>(
-//! #     db: pg::Database, schema: pg::Schema, my_claim: impl Fn(wake::Channel) -> C, key: C::Key, args: C::Args,
-//! # ) -> wake::Result<()> {
-//! let wake = wake::Wake::start(&db, &schema, wake::Options::default());
-//! let jobs = wake.consumer("jobs", my_claim(wake.channel("jobs", wake::Payload::Empty)));
+//! # async fn example<C: reveille_wake::Claim>(
+//! #     db: reveille_pg::Database, schema: reveille_pg::Schema, my_claim: impl Fn(reveille_wake::Channel) -> C, key: C::Key, args: C::Args,
+//! # ) -> reveille_wake::Result<()> {
+//! let wake = reveille_wake::Wake::start(&db, &schema, reveille_wake::Options::default());
+//! let jobs = wake.consumer("jobs", my_claim(wake.channel("jobs", reveille_wake::Payload::Empty)));
 //! if let Some(claimed) = jobs.claim(key, 1, args, Instant::now() + Duration::from_secs(30)).await? {
 //!     for job in claimed.accept() { /* … */ }
 //! }
@@ -40,8 +40,8 @@ mod write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pg::migrate::{Component, Function, Migration};
-use pg::{Database, Schema};
+use reveille_pg::migrate::{Component, Function, Migration};
+use reveille_pg::{Database, Schema};
 use tokio::time::Instant;
 
 pub use error::{Error, Result};

@@ -22,7 +22,7 @@ const SHARE: u32 = 50;
 const LONGEST: Duration = Duration::from_secs(300);
 /// How long a caller waits for a running read before it gets the last value.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// How long one read may take: pass it to [`Database::ask_within`](pg::Database::ask_within).
+/// How long one read may take: pass it to [`Database::ask_within`](reveille_pg::Database::ask_within).
 pub const READ_WITHIN: Duration = Duration::from_secs(5);
 
 /// The last read value of some figures. Cheap to clone; clones share the value.
@@ -88,7 +88,7 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
     /// A read that has begun continues in a task of its own.
     pub async fn get<F>(&self, activity: u64, read: impl FnOnce() -> F) -> Option<Aged<T>>
     where
-        F: Future<Output = pg::Result<T>> + Send + 'static,
+        F: Future<Output = reveille_pg::Result<T>> + Send + 'static,
     {
         let is_due = self.0.state.lock().is_due(activity, Instant::now());
         if is_due && let Ok(permit) = self.0.permit.clone().try_acquire_owned() {
@@ -100,7 +100,7 @@ impl<T: Send + Sync + 'static> Snapshot<T> {
                 match read {
                     Ok(value) => snapshot.0.state.lock().succeeded(value, activity, began, now),
                     Err(error) => {
-                        tracing::debug!(error = pg::causes(&error), "cannot read figures");
+                        tracing::debug!(error = reveille_pg::causes(&error), "cannot read figures");
                         snapshot.0.state.lock().failed(began, now);
                     }
                 }
@@ -189,7 +189,7 @@ mod tests {
         let (snapshot, reads) = (Snapshot::default(), Arc::new(AtomicU32::new(0)));
         read(&snapshot, 1, &reads, Duration::ZERO).await;
         advance(Duration::from_secs(2)).await;
-        let failing = || async { Err(pg::Error::Exhausted) };
+        let failing = || async { Err(reveille_pg::Error::Exhausted) };
         assert_eq!(*snapshot.get(2, failing).await.expect("the last value").value, 1);
         assert_eq!(snapshot.failures(), 1);
         advance(Duration::from_secs(2)).await;

@@ -9,7 +9,7 @@ use std::error::Error as StdError;
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use pg::shortage::Shortage;
+use reveille_pg::shortage::Shortage;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -82,10 +82,10 @@ impl ApiError {
     fn database(error: &(dyn StdError + 'static), transient: bool, shortage: Option<Shortage>) -> ApiError {
         if transient {
             // An unreachable database is logged once by the pool, not once per request.
-            tracing::debug!(error = pg::causes(error), "request failed: transient database error");
+            tracing::debug!(error = reveille_pg::causes(error), "request failed: transient database error");
             ApiError::unavailable(shortage.map_or(NO_DATABASE, Shortage::client_message))
         } else {
-            tracing::error!(error = pg::causes(error), "request failed: database error");
+            tracing::error!(error = reveille_pg::causes(error), "request failed: database error");
             let message = "the database rejected the operation; see the log of the server";
             ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, message)
         }
@@ -103,25 +103,25 @@ fn shorten(mut message: String) -> String {
     message
 }
 
-impl From<wake::Error> for ApiError {
-    fn from(error: wake::Error) -> ApiError {
+impl From<reveille_wake::Error> for ApiError {
+    fn from(error: reveille_wake::Error) -> ApiError {
         match &error {
-            wake::Error::Full { limit, .. } => {
+            reveille_wake::Error::Full { limit, .. } => {
                 ApiError::unavailable(format!("too many waiting connections: the limit is {limit}; retry"))
             }
-            wake::Error::Closed { .. } => ApiError::unavailable(STOPPING),
+            reveille_wake::Error::Closed { .. } => ApiError::unavailable(STOPPING),
             _ => {
-                let shortage = error.database().and_then(pg::Error::shortage);
+                let shortage = error.database().and_then(reveille_pg::Error::shortage);
                 ApiError::database(&error, error.is_transient(), shortage)
             }
         }
     }
 }
 
-impl From<pg::Error> for ApiError {
-    fn from(error: pg::Error) -> ApiError {
+impl From<reveille_pg::Error> for ApiError {
+    fn from(error: reveille_pg::Error) -> ApiError {
         match &error {
-            pg::Error::Closed => ApiError::unavailable(STOPPING),
+            reveille_pg::Error::Closed => ApiError::unavailable(STOPPING),
             _ => ApiError::database(&error, error.is_transient(), error.shortage()),
         }
     }
@@ -161,8 +161,8 @@ mod tests {
         (status, after, serde_json::from_slice(&body).expect("JSON"))
     }
 
-    fn broken() -> pg::Error {
-        pg::Error::from(sqlx::Error::Io(std::io::Error::other("secret of the database")))
+    fn broken() -> reveille_pg::Error {
+        reveille_pg::Error::from(sqlx::Error::Io(std::io::Error::other("secret of the database")))
     }
 
     /// A transient error must have `Retry-After`, and the word that makes existing consumers retry.
@@ -171,11 +171,11 @@ mod tests {
         let (consumer, what) = (Arc::from("pop"), Arc::from("push"));
         let source = Arc::new(broken());
         for error in [
-            ApiError::from(wake::Error::Full { consumer, limit: 7 }),
-            ApiError::from(wake::Error::Closed { what: Arc::from("pop") }),
-            ApiError::from(wake::Error::Unavailable { what, source }),
+            ApiError::from(reveille_wake::Error::Full { consumer, limit: 7 }),
+            ApiError::from(reveille_wake::Error::Closed { what: Arc::from("pop") }),
+            ApiError::from(reveille_wake::Error::Unavailable { what, source }),
             ApiError::from(broken()),
-            ApiError::from(pg::Error::Closed),
+            ApiError::from(reveille_pg::Error::Closed),
         ] {
             let (status, after, body) = response(error).await;
             assert_eq!((status, after.as_deref()), (503, Some("1")), "{body}");
@@ -188,11 +188,12 @@ mod tests {
     /// The error is raised by a real server.
     #[tokio::test]
     async fn a_full_disk_is_named_to_the_client() {
-        let db = pg::testing::TestDb::new().await;
+        let db = reveille_pg::testing::TestDb::new().await;
         let full = "do $$ begin raise exception 'secret' using errcode = '53100'; end $$";
         let error = sqlx::raw_sql(full).execute(db.database().pool()).await.expect_err("raised");
-        let source = Arc::new(pg::Error::from(error));
-        let (status, after, body) = response(wake::Error::Unavailable { what: Arc::from("push"), source }).await;
+        let source = Arc::new(reveille_pg::Error::from(error));
+        let (status, after, body) =
+            response(reveille_wake::Error::Unavailable { what: Arc::from("push"), source }).await;
         assert_eq!((status, after.as_deref()), (503, Some("1")));
         let text = body["error"].as_str().expect("a message");
         assert!(text.contains("disk is full") && text.contains("connection") && !text.contains("secret"), "{text}");
@@ -201,7 +202,8 @@ mod tests {
     /// A permanent database error is a 500 without the text of the database.
     #[tokio::test]
     async fn permanent_database_errors_reveal_no_details() {
-        let refused = pg::Error::Refused { code: "22000".into(), source: sqlx::Error::Protocol("secret".into()) };
+        let refused =
+            reveille_pg::Error::Refused { code: "22000".into(), source: sqlx::Error::Protocol("secret".into()) };
         let (status, after, body) = response(refused).await;
         assert_eq!((status, after), (500, None));
         assert!(!body.to_string().contains("secret"), "{body}");

@@ -72,7 +72,7 @@ async fn examine(args: &config::Doctor, report: &mut Report) {
         machine::examine(&args.embedded, report).await;
         return;
     };
-    let mut options = pg::Options {
+    let mut options = reveille_pg::Options {
         application_name: "reveille doctor".into(),
         max_connections: CONNECTIONS,
         acquire_timeout: PATIENCE,
@@ -81,7 +81,7 @@ async fn examine(args: &config::Doctor, report: &mut Report) {
     };
     if let Some(direct) = args.database.direct_url() {
         report.note("the direct URL, for LISTEN:");
-        let direct_options = pg::Options { pooler: false, listen_url: None, ..options.clone() };
+        let direct_options = reveille_pg::Options { pooler: false, listen_url: None, ..options.clone() };
         let database = login::examine(&DIRECT, direct.reveal(), &direct_options, report).await;
         let works = match database {
             None => None,
@@ -108,7 +108,7 @@ async fn examine(args: &config::Doctor, report: &mut Report) {
 
 /// The one row that a statement without parameters answers, by the simple protocol: the only one that works whatever is
 /// in between.
-async fn ask(database: &pg::Database, sql: &'static str) -> pg::Result<PgRow> {
+async fn ask(database: &reveille_pg::Database, sql: &'static str) -> reveille_pg::Result<PgRow> {
     let mut session = database.session().await?;
     let row = sqlx::raw_sql(sql).fetch_one(&mut *session).await?;
     session.finish().await?;
@@ -124,7 +124,7 @@ where
 }
 
 /// The finding for a question that the server did not answer.
-fn unanswered(what: &'static str, error: &pg::Error) -> Finding {
+fn unanswered(what: &'static str, error: &reveille_pg::Error) -> Finding {
     Finding::fail(
         what,
         format!("the server did not answer: {}", crate::error::explain(error)),

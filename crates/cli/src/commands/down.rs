@@ -3,7 +3,7 @@
 //! A running `up` stops its own PostgreSQL when it ends; this command fails while there is one, so that it cannot stop the
 //! database of a running server.
 
-use pg::embedded::Directory;
+use reveille_pg::embedded::Directory;
 
 use super::{owner::Owner, say};
 use crate::{config, error::Error};

@@ -5,7 +5,7 @@
 
 use std::io::Write as _;
 
-use pg::migrate::Step;
+use reveille_pg::migrate::Step;
 
 use super::say;
 use crate::{config::Migrate, error::Error, products};
@@ -21,7 +21,7 @@ pub(super) async fn run(args: Migrate) -> Result<(), Error> {
     let failed = |doing| move |error| Error::database(doing, error);
     let url = args.database.url().ok_or(Error::NoDatabase)?;
     // Interactive: an unreachable database is an error at once.
-    let database = pg::Database::connect(url.reveal(), args.database.options()).await;
+    let database = reveille_pg::Database::connect(url.reveal(), args.database.options()).await;
     let database = database.map_err(failed("connecting to the database"))?;
     if args.verify {
         migrator.verify(&database).await.map_err(failed("verifying the schema"))?;
@@ -38,7 +38,7 @@ pub(super) async fn run(args: Migrate) -> Result<(), Error> {
 }
 
 /// One line per step.
-fn report(schema: &pg::Schema, steps: &[Step], happened: &str) {
+fn report(schema: &reveille_pg::Schema, steps: &[Step], happened: &str) {
     if steps.is_empty() {
         say(format_args!("schema {} is up to date", schema.quoted()));
     }

@@ -11,7 +11,7 @@ use std::{
     path::Path,
 };
 
-use pg::embedded::Directory;
+use reveille_pg::embedded::Directory;
 use rustix::fs::OFlags;
 
 use crate::error::Error;

@@ -2,7 +2,7 @@
 
 use std::os::unix::process::CommandExt as _;
 
-use pg::embedded::{self, Directory, Installation, Wanted};
+use reveille_pg::embedded::{self, Directory, Installation, Wanted};
 
 use super::say;
 use crate::{config, error::Error};

@@ -17,7 +17,7 @@ mod server_process;
 
 use std::net::SocketAddr;
 
-use pg::embedded::{Cluster, Directory};
+use reveille_pg::embedded::{Cluster, Directory};
 use server_process::ServerProcess;
 
 use super::{open, open_configured, owner::Owner, say};
@@ -95,7 +95,7 @@ enum Front {
 struct Here {
     listener: Listener,
     metrics: Metrics,
-    schema: pg::Schema,
+    schema: reveille_pg::Schema,
     settings: Settings,
 }
 
@@ -132,7 +132,7 @@ impl Front {
     async fn serve(
         self,
         cluster: &Cluster,
-        database: pg::Database,
+        database: reveille_pg::Database,
         shutdown: &Shutdown,
         ready: impl FnOnce(),
     ) -> Result<(), Error> {
@@ -148,8 +148,8 @@ impl Front {
 }
 
 /// The pool options for a private PostgreSQL: without a pooler, whatever the environment says about another database.
-fn direct(settings: &config::Database) -> pg::Options {
-    pg::Options { pooler: false, listen_url: None, ..settings.options() }
+fn direct(settings: &config::Database) -> reveille_pg::Options {
+    reveille_pg::Options { pooler: false, listen_url: None, ..settings.options() }
 }
 
 /// The version and the URLs of the server.
@@ -164,7 +164,7 @@ fn greeting(address: SocketAddr) -> String {
 }
 
 /// The URLs, PostgreSQL, its files, and how to stop.
-fn banner(cluster: &pg::embedded::Cluster, address: SocketAddr) -> String {
+fn banner(cluster: &reveille_pg::embedded::Cluster, address: SocketAddr) -> String {
     format!(
         "{}\n  \
            PostgreSQL  {} on 127.0.0.1:{}, for this data directory only\n  \

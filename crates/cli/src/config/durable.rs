@@ -48,12 +48,11 @@ impl Import {
     ///
     /// # Errors
     /// If the name is not valid.
-    pub fn target(&self) -> Result<pg::Schema, Error> {
+    pub fn target(&self) -> Result<reveille_pg::Schema, Error> {
         match &self.to {
             None => self.database.schema(),
-            Some(name) => {
-                pg::Schema::new(name).map_err(|source| Error::Setting { key: "--to", source: Box::new(source) })
-            }
+            Some(name) => reveille_pg::Schema::new(name)
+                .map_err(|source| Error::Setting { key: "--to", source: Box::new(source) }),
         }
     }
 }

@@ -31,16 +31,23 @@ impl Flow {
     ///
     /// # Errors
     /// If RabbitMQ is configured and this build does not support it, or the file of certificates is not readable.
-    pub fn options(&self) -> Result<flow::Options, Error> {
-        if self.flow_amqp_url.is_some() && !flow::ProviderOptions::HAS_RABBITMQ {
+    pub fn options(&self) -> Result<reveille_flow::Options, Error> {
+        if self.flow_amqp_url.is_some() && !reveille_flow::ProviderOptions::HAS_RABBITMQ {
             let source = "this build does not support RabbitMQ: build `reveille` with `--features rabbitmq`".into();
             return Err(Error::Setting { key: "--flow-amqp-url", source });
         }
-        let wake = wake::Options { max_waiters: self.flow_max_waiters as usize, ..wake::Options::default() };
+        let wake =
+            reveille_wake::Options { max_waiters: self.flow_max_waiters as usize, ..reveille_wake::Options::default() };
         let amqp_url = self.flow_amqp_url.as_ref().map(|url| url.reveal().to_owned());
         let amqp_ca = self.flow_amqp_ca_file.as_deref().map(certificates).transpose()?;
-        let providers = flow::ProviderOptions { amqp_url, amqp_ca, ..flow::ProviderOptions::default() };
-        Ok(flow::Options { wake, environment: self.flow_environment.clone(), providers, ..flow::Options::default() })
+        let providers =
+            reveille_flow::ProviderOptions { amqp_url, amqp_ca, ..reveille_flow::ProviderOptions::default() };
+        Ok(reveille_flow::Options {
+            wake,
+            environment: self.flow_environment.clone(),
+            providers,
+            ..reveille_flow::Options::default()
+        })
     }
 }
 

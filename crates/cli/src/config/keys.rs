@@ -4,7 +4,7 @@
 
 use std::{convert::Infallible, fmt, fs::File, io::Read, path::Path, str::FromStr};
 
-use queue::KeyId;
+use reveille_queue::KeyId;
 
 /// Maximum number of keys. A payload of the first format is tried with each; a rotation needs two.
 const KEYS_MAX: usize = 16;

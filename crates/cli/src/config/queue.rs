@@ -48,16 +48,16 @@ impl Queue {
     ///
     /// # Errors
     /// The setting that is not valid.
-    pub fn options(&self) -> Result<queue::Options, Error> {
+    pub fn options(&self) -> Result<reveille_queue::Options, Error> {
         let encryption_keys = self.keys()?;
-        let wake = wake::Options {
+        let wake = reveille_wake::Options {
             max_waiters: self.queue_max_waiters as usize,
             aggressive_poll_interval: Duration::from_millis(self.poll_interval_ms.into()),
             concurrent_polls: self.poll_worker_count as usize,
             wake_ups_first: self.use_priority_dispatch,
-            ..wake::Options::default()
+            ..reveille_wake::Options::default()
         };
-        Ok(queue::Options { wake, encryption_keys, ..queue::Options::default() })
+        Ok(reveille_queue::Options { wake, encryption_keys, ..reveille_queue::Options::default() })
     }
 
     fn keys(&self) -> Result<Vec<[u8; 32]>, Error> {
@@ -74,8 +74,8 @@ impl Queue {
     }
 
     /// How often retention and eviction run at most.
-    pub fn retention(&self) -> queue::RetentionOptions {
-        queue::RetentionOptions {
+    pub fn retention(&self) -> reveille_queue::RetentionOptions {
+        reveille_queue::RetentionOptions {
             retention_interval: Duration::from_millis(self.retention_interval.into()),
             eviction_interval: Duration::from_millis(self.eviction_interval.into()),
         }

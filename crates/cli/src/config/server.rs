@@ -14,7 +14,7 @@ const DEFAULT_LISTEN: &str = "127.0.0.1:6632";
 const MAX_BODY_MB: i64 = 128;
 
 /// The scraper stores a time series per queue and group: more than this is a mistake.
-const MAX_METRICS_TOP: i64 = queue::COUNTED_MAX as i64;
+const MAX_METRICS_TOP: i64 = reveille_queue::COUNTED_MAX as i64;
 
 /// The HTTP server.
 #[derive(Clone, Debug, Args)]

@@ -44,7 +44,7 @@ fn settings_of_the_queue_become_its_options() {
         serve.queue.options()
     };
     let default = queue(&[]).expect("the defaults");
-    let wake = wake::Options::default();
+    let wake = reveille_wake::Options::default();
     assert_eq!(default.wake.max_waiters, wake.max_waiters);
     assert_eq!(default.wake.aggressive_poll_interval, wake.aggressive_poll_interval);
     assert_eq!(default.wake.concurrent_polls, wake.concurrent_polls);

@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use wake::Metric;
+use reveille_wake::Metric;
 
 /// Maximum length of a label value, in characters. A longer name is cut and ends with a hash that keeps it unique.
 pub const LABEL_MAX: usize = 120;

@@ -250,7 +250,7 @@ async fn connection(stream: TcpStream, slot: Slot, routes: Router, mut stopped: 
     set_socket_options(&stream);
     let slot = Arc::new(slot);
     let (routes, stopping, counted) = (TowerToHyperService::new(routes), stopped.clone(), Arc::clone(&slot));
-    let hangup = web::Hangup::default();
+    let hangup = reveille_web::Hangup::default();
     let hung_up = hangup.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         let busy = counted.request();

@@ -19,7 +19,7 @@ use axum::{
 use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
-use wake::Metric;
+use reveille_wake::Metric;
 
 use super::exposition::{self, MetricFamily};
 use super::health::Health;
@@ -129,7 +129,7 @@ impl Metrics {
 /// `GET /metrics`, `GET /metrics/prometheus`.
 pub(super) async fn scrape(State((metrics, health)): State<(Metrics, Arc<Health>)>) -> Response {
     gauge!(READY).set(if health.last_known_ready() { 1.0 } else { 0.0 });
-    for (shortage, count) in pg::shortage::counts() {
+    for (shortage, count) in reveille_pg::shortage::counts() {
         counter!(SHORTAGES, "reason" => shortage.name()).absolute(count);
     }
     // Before the start the tables may not exist.

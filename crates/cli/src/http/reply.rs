@@ -5,7 +5,7 @@ use axum::{
     http::{Method, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
-use web::ApiError;
+use reveille_web::ApiError;
 
 /// How much of a path an error quotes: enough to recognise a typing mistake.
 const SHOWN_PATH_CHARS: usize = 200;

@@ -6,7 +6,7 @@ use super::{ACTIVITIES, ACTIVITY_OLDEST, MESSAGE_OLDEST, MESSAGES, ORCHESTRATION
 use crate::http::MetricFamily;
 
 /// The current values, `age` after they were read.
-pub(super) fn families(statistics: &durable::Figures, age: Duration) -> Vec<MetricFamily> {
+pub(super) fn families(statistics: &reveille_durable::Figures, age: Duration) -> Vec<MetricFamily> {
     let mut orchestrations = MetricFamily::new(ORCHESTRATIONS);
     for (status, amount) in &statistics.instances {
         orchestrations.add([("status", status)], *amount as f64);

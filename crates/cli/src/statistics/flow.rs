@@ -6,8 +6,8 @@ use super::{INVESTIGATIONS, OPEN_TASKS, READY_OLDEST, STEPS, TASKS, TASKS_FAILED
 use crate::http::MetricFamily;
 
 /// The current values, `age` after they were read.
-pub(super) fn families(statistics: &flow::Figures, age: Duration) -> Vec<MetricFamily> {
-    let by_state = |metric, statistics: &[flow::StateFigures]| {
+pub(super) fn families(statistics: &reveille_flow::Figures, age: Duration) -> Vec<MetricFamily> {
+    let by_state = |metric, statistics: &[reveille_flow::StateFigures]| {
         let mut family = MetricFamily::new(metric);
         for one in statistics {
             let namespace = one.namespace.as_deref().unwrap_or_default();

@@ -9,7 +9,7 @@ use super::{
 use crate::http::MetricFamily;
 
 /// The current values, `age` after they were read.
-pub(super) fn families(statistics: &queue::Figures, age: Duration) -> Vec<MetricFamily> {
+pub(super) fn families(statistics: &reveille_queue::Figures, age: Duration) -> Vec<MetricFamily> {
     let [mut depth, mut oldest, mut partitions, mut dead_letters] =
         [QUEUE_DEPTH, QUEUE_OLDEST, QUEUE_PARTITIONS, QUEUE_DEAD_LETTERS].map(MetricFamily::new);
     for one in &statistics.queues {
@@ -30,7 +30,7 @@ pub(super) fn families(statistics: &queue::Figures, age: Duration) -> Vec<Metric
 }
 
 /// The counters of this process.
-pub(super) fn counted(counts: &queue::MessageCounts) -> Vec<MetricFamily> {
+pub(super) fn counted(counts: &reveille_queue::MessageCounts) -> Vec<MetricFamily> {
     let mut pushed = MetricFamily::new(PUSHED);
     for one in &counts.queues {
         pushed.add([("queue", one.queue.as_deref().unwrap_or_default())], one.pushed as f64);

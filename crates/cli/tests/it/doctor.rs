@@ -1,6 +1,6 @@
 //! `reveille doctor`: broken set-ups, each with the explanation and the fix a newcomer needs.
 
-use pg::testing::{PrivateCluster, TestDb, pooler};
+use reveille_pg::testing::{PrivateCluster, TestDb, pooler};
 use tokio::{net::TcpListener, process::Command};
 
 use crate::process::{DataDir, Ended, Reveille, command, run, up};

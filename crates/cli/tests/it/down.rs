@@ -57,7 +57,7 @@ async fn psql_opens_the_private_postgresql() {
     let programs = start.as_std().get_envs().find(|(name, _)| *name == "REVEILLE_PG_BIN").and_then(|it| it.1);
     let programs = match programs {
         Some(programs) => programs.into(),
-        None => pg::testing::installation_to_start().await.expect("PostgreSQL is installed").bin,
+        None => reveille_pg::testing::installation_to_start().await.expect("PostgreSQL is installed").bin,
     };
     let reveille = Reveille::start(start);
     reveille.line("Ctrl-C stops both").await;

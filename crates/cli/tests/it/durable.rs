@@ -1,6 +1,6 @@
 //! `reveille durable`: importing from duroxide-pg.
 
-use pg::testing::TestDb;
+use reveille_pg::testing::TestDb;
 use tokio::process::Command;
 
 use crate::process::{command, run};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pg::testing::{CountingRole, TestDb};
+use reveille_pg::testing::{CountingRole, TestDb};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 

@@ -1,6 +1,6 @@
 //! `reveille migrate`: looking first, doing it, doing it by hand.
 
-use pg::testing::TestDb;
+use reveille_pg::testing::TestDb;
 use tokio::process::Command;
 
 use crate::process::{command, run};

@@ -179,7 +179,7 @@ pub(crate) async fn up(dir: &DataDir) -> Command {
     if let Some(bin) = variable("REVEILLE_PG_BIN") {
         up.env("REVEILLE_PG_BIN", bin);
     } else if variable("REVEILLE_TEST_PG").is_some()
-        && let Some(found) = pg::testing::installation_to_start().await
+        && let Some(found) = reveille_pg::testing::installation_to_start().await
     {
         up.env("REVEILLE_PG_BIN", found.bin);
     }
@@ -221,7 +221,7 @@ impl DataDir {
     /// `None`, with a line that the test is skipped, when `DATABASE_URL` says to start no PostgreSQL.
     pub(crate) fn new() -> Option<Self> {
         if std::env::var_os("DATABASE_URL").is_some_and(|url| !url.is_empty()) {
-            return pg::testing::skip("to start a PostgreSQL, and DATABASE_URL says to start none");
+            return reveille_pg::testing::skip("to start a PostgreSQL, and DATABASE_URL says to start none");
         }
         let unique = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_nanos();
         // The server names its folder by its real path.

@@ -18,7 +18,7 @@ fn of_root() -> Option<DataDir> {
     let dir = DataDir::new()?;
     match fs::metadata("/proc/self") {
         Ok(process) if process.uid() == 0 => Some(dir),
-        _ => pg::testing::skip("root, on a system with /proc"),
+        _ => reveille_pg::testing::skip("root, on a system with /proc"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, process::Stdio};
 
-use pg::testing::{PrivateCluster, TestDb};
+use reveille_pg::testing::{PrivateCluster, TestDb};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},

@@ -1,6 +1,6 @@
 //! What a start prints when everything is well, and when the database cannot be used.
 
-use pg::testing::{Proxy, TestDb};
+use reveille_pg::testing::{Proxy, TestDb};
 use tokio::{net::TcpListener, process::Command};
 
 use crate::{

@@ -133,7 +133,7 @@ fn promtool() -> Option<PathBuf> {
     let own = built.join("promtool");
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path).chain([own]).map(|place| place.join("promtool")).find(|it| it.is_file());
-    found.or_else(|| pg::testing::skip("promtool, to check the metrics (scripts/promtool.sh)"))
+    found.or_else(|| reveille_pg::testing::skip("promtool, to check the metrics (scripts/promtool.sh)"))
 }
 
 /// Prometheus' own linter has nothing to say against the metrics of a server that has worked.

@@ -1,6 +1,6 @@
 //! `reveille up`: PostgreSQL and the server as one thing that starts and stops together.
 
-use pg::testing::TestDb;
+use reveille_pg::testing::TestDb;
 use tokio::net::TcpListener;
 
 use crate::{

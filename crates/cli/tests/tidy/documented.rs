@@ -101,8 +101,8 @@ impl OptionSources<'_> {
         let default = column.and_then(|column| column.trim_end_matches(',').split_once(" default "));
         match (default, field) {
             (Some((_, default)), _) => default.to_owned(),
-            (None, "retry_delay_ms") => format!("none; {} is shown", queue::Settings::RETRY_DELAY_MS),
-            (None, "ttl_seconds") => format!("none; {} is shown", queue::Settings::TTL_SECONDS),
+            (None, "retry_delay_ms") => format!("none; {} is shown", reveille_queue::Settings::RETRY_DELAY_MS),
+            (None, "ttl_seconds") => format!("none; {} is shown", reveille_queue::Settings::TTL_SECONDS),
             (None, _) => "?".to_owned(),
         }
     }
@@ -165,11 +165,11 @@ fn fields(source: &File, name: &str) -> Facts {
 /// `docs/metrics.md` lists exactly the metrics of the engine, the products and the server, each with its kind.
 #[test]
 fn every_metric_is_documented() {
-    let all = wake::METRICS
+    let all = reveille_wake::METRICS
         .iter()
-        .chain(durable::METRICS)
-        .chain(queue::METRICS)
-        .chain(flow::METRICS)
+        .chain(reveille_durable::METRICS)
+        .chain(reveille_queue::METRICS)
+        .chain(reveille_flow::METRICS)
         .chain(reveille::http::METRICS)
         .chain(reveille::statistics::METRICS);
     let truth: Facts = all.map(|metric| (metric.name.to_owned(), metric.kind.to_owned())).collect();

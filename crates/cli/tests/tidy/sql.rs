@@ -134,7 +134,7 @@ fn sloppy_sql_is_an_offence() {
         File::new("a/f.sql", "-- A variable, and a table.\nselect 1 into job;\ninsert into job values (1)\n"),
         File::new(
             "crates/durable/src/q.rs",
-            "$(pg::statement!($file))\nqueries! { a = \"a\", b = \"b\", both = \"both\", c = \"c\" }\ninclude_str!(\"../../../a/f.sql\")",
+            "$(reveille_pg::statement!($file))\nqueries! { a = \"a\", b = \"b\", both = \"both\", c = \"c\" }\ninclude_str!(\"../../../a/f.sql\")",
         ),
         File::new("crates/durable/db/statements/a.sql", "/* fetch_it */\nselect 1\n"),
         File::new("crates/durable/db/statements/both.sql", "/* ack_it, send_it */\nselect 1\n"),

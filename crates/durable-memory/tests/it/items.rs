@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use durable_memory::MemoryProvider;
 use duroxide::providers::{ExecutionMetadata, OrchestrationItem, Provider, SessionFetchConfig, TagFilter, WorkItem};
 use duroxide::{Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID};
+use reveille_durable_memory::MemoryProvider;
 
 /// A lease that no test outlasts by accident.
 pub(crate) const LEASE: Duration = Duration::from_secs(30);

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use durable_memory::{Clock, MemoryProvider, Polling};
 use duroxide::providers::{Provider, WorkItem};
+use reveille_durable_memory::{Clock, MemoryProvider, Polling};
 
 use crate::items::{
     LEASE, activity, activity_id, begin, fetch, fetch_work, mail, owner, raised, send, send_later, start,

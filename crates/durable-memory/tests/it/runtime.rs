@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use durable_memory::{MemoryProvider, Polling};
 use duroxide::providers::{Provider, ProviderAdmin};
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{
     ActivityContext, Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus, RuntimeOptions,
 };
+use reveille_durable_memory::{MemoryProvider, Polling};
 
 /// Longer than any orchestration here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -6,10 +6,10 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use durable_memory::validation::CALLED;
-use durable_memory::{MemoryProvider, Polling};
 use duroxide::provider_validations::ProviderFactory;
 use duroxide::providers::Provider;
+use reveille_durable_memory::validation::CALLED;
+use reveille_durable_memory::{MemoryProvider, Polling};
 
 /// Gives out an empty provider each time, and remembers the last for the functions that look into it.
 struct Factory {
@@ -51,8 +51,8 @@ impl ProviderFactory for Factory {
     }
 }
 
-durable_memory::validations!(waiting, long, Factory::new(Polling::Long));
-durable_memory::validations!(not_waiting, short, Factory::new(Polling::Short));
+reveille_durable_memory::validations!(waiting, long, Factory::new(Polling::Long));
+reveille_durable_memory::validations!(not_waiting, short, Factory::new(Polling::Short));
 
 /// A validation function that duroxide has and no test calls would make the suite green and the provider unproven.
 /// Reads the names of the suite's public functions from duroxide's own source, and compares.

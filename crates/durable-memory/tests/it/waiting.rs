@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use durable_memory::{Clock, MemoryProvider, Polling};
 use duroxide::providers::Provider;
+use reveille_durable_memory::{Clock, MemoryProvider, Polling};
 use tokio::time::Instant;
 
 use crate::items::{LEASE, activity, fetch, fetch_work, owner, send, send_later, start};

@@ -1,15 +1,15 @@
 //! Figures for operators: instances by status, queue sizes, and the age of the oldest entries.
 //!
 //! They are read by a process that need not run orchestrations, such as the server, and only if something has happened
-//! since the last time: see [`wake::Snapshot`]. So this listens to the channels on which runtimes announce work.
+//! since the last time: see [`reveille_wake::Snapshot`]. So this listens to the channels on which runtimes announce work.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use pg::{Database, Schema, Sql};
+use reveille_pg::{Database, Schema, Sql};
+use reveille_wake::{Aged, Payload, READ_WITHIN, Snapshot, Wake};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
-use wake::{Aged, Payload, READ_WITHIN, Snapshot, Wake};
 
 /// Messages and activities are counted up to this number.
 const COUNTED_MAX: i64 = 10_000;
@@ -37,7 +37,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    fn of(rows: &[PgRow]) -> pg::Result<Figures> {
+    fn of(rows: &[PgRow]) -> reveille_pg::Result<Figures> {
         let mut figures = Figures::default();
         for row in rows {
             let amount = row.try_get::<i64, _>("amount")?.max(0) as u64;
@@ -75,12 +75,12 @@ impl Watch {
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub fn start(db: &Database, schema: &Schema, options: wake::Options) -> Watch {
+    pub fn start(db: &Database, schema: &Schema, options: reveille_wake::Options) -> Watch {
         let wake = Wake::start(db, schema, options);
         // Notifications on these channels count as activity; no waiter needs them.
         wake.channel("orch_work", Payload::Due);
         wake.channel("worker_work", Payload::Empty);
-        let sql = schema.sql(pg::statement!("figures"));
+        let sql = schema.sql(reveille_pg::statement!("figures"));
         Watch(Arc::new(Inner { db: db.clone(), wake, sql, last: Snapshot::default() }))
     }
 

@@ -10,7 +10,7 @@ use duroxide::providers::{
     DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, ProviderAdmin, ProviderError,
     PruneOptions, PruneResult, QueueDepths, SystemMetrics,
 };
-use pg::Sql;
+use reveille_pg::Sql;
 use sqlx::postgres::PgRow;
 
 pub(crate) use cached::{Activity, Cached};

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide::providers::{SessionFetchConfig, TagFilter, WorkItem};
-use pg::{Schema, Sql};
+use reveille_pg::{Schema, Sql};
+use reveille_wake::{Channel, Claim, PollRequest, PollResult, ScanBounds, Topic};
 use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
 use uuid::Uuid;
-use wake::{Channel, Claim, PollRequest, PollResult, ScanBounds, Topic};
 
 use super::lease::Leases;
 use super::session::Sessions;
@@ -85,9 +85,9 @@ impl ActivityClaim {
             bounds: Arc::new(ScanBounds::new()),
             leases,
             sessions,
-            claim: schema.sql(pg::statement!("claim_work")),
-            give_back: schema.sql(pg::statement!("give_back_work")),
-            sweep: schema.sql(pg::statement!("sweep_work")),
+            claim: schema.sql(reveille_pg::statement!("claim_work")),
+            give_back: schema.sql(reveille_pg::statement!("give_back_work")),
+            sweep: schema.sql(reveille_pg::statement!("sweep_work")),
         }
     }
 }
@@ -109,7 +109,7 @@ impl Claim for ActivityClaim {
         &self,
         conn: &mut PgConnection,
         poll: &PollRequest<ActivityKey, SessionOwner>,
-    ) -> pg::Result<PollResult<Activity>> {
+    ) -> reveille_pg::Result<PollResult<Activity>> {
         let key = &poll.key;
         let waiters = &poll.waiters;
         let owners: Vec<Option<&str>> =
@@ -154,7 +154,7 @@ impl Claim for ActivityClaim {
         Ok(result)
     }
 
-    async fn give_back(&self, conn: &mut PgConnection, activities: &[Activity]) -> pg::Result<()> {
+    async fn give_back(&self, conn: &mut PgConnection, activities: &[Activity]) -> reveille_pg::Result<()> {
         let tokens = activities.iter().map(|activity| &activity.token);
         let instances: Vec<&str> = tokens.clone().map(|token| token.instance.as_str()).collect();
         let ids: Vec<i64> = tokens.clone().map(|token| token.id).collect();
@@ -175,7 +175,7 @@ impl Claim for ActivityClaim {
         true
     }
 
-    async fn sweep(&self, conn: &mut PgConnection, keys: &[ActivityKey]) -> pg::Result<Vec<usize>> {
+    async fn sweep(&self, conn: &mut PgConnection, keys: &[ActivityKey]) -> reveille_pg::Result<Vec<usize>> {
         let tag_queues: Option<Vec<&str>> =
             keys.iter().map(|key| key.tag_queues.as_ref()).collect::<Option<Vec<_>>>().map(|tag_queues| {
                 let mut tag_queues: Vec<&str> = tag_queues.into_iter().flatten().map(String::as_str).collect();

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use duroxide::providers::{DispatcherCapabilityFilter, ProviderError, SessionFetchConfig, TagFilter, WorkItem};
-use pg::retry::Backoff;
+use reveille_pg::retry::Backoff;
+use reveille_wake::{Claim, Claimed, Consumer};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
-use wake::{Claim, Claimed, Consumer};
 
 use super::activity::{ActivityKey, session_owner};
 use super::turn::{Turn, TurnKey};
@@ -97,7 +97,7 @@ impl PostgresProvider {
                 Ok(claimed) => return Ok(claimed),
                 Err(error) => error,
             };
-            if matches!(error, wake::Error::Closed { .. }) {
+            if matches!(error, reveille_wake::Error::Closed { .. }) {
                 return Err(Failure::own(ProviderError::permanent(operation, "the provider is closed")));
             }
             if !error.is_transient() || Instant::now() >= deadline {

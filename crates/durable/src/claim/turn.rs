@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use duroxide::providers::{DispatcherCapabilityFilter, KvEntry, OrchestrationItem, WorkItem};
 use duroxide::{Event, EventKind};
-use pg::{Schema, Sql};
+use reveille_pg::{Schema, Sql};
+use reveille_wake::{Channel, Claim, PollRequest, PollResult, Scan, ScanBounds, Topic};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
 use uuid::Uuid;
-use wake::{Channel, Claim, PollRequest, PollResult, Scan, ScanBounds, Topic};
 
 use super::blocked::Blocked;
 use super::lease::Leases;
@@ -89,16 +89,16 @@ impl TurnClaim {
             bounds: Arc::new(ScanBounds::new()),
             histories,
             leases,
-            claim: schema.sql(pg::statement!("claim_instances")),
-            load: schema.sql(pg::statement!("load_history")),
-            keys: schema.sql(pg::statement!("load_keys")),
-            give_back: schema.sql(pg::statement!("give_back_instances")),
-            sweep: schema.sql(pg::statement!("sweep_instances")),
+            claim: schema.sql(reveille_pg::statement!("claim_instances")),
+            load: schema.sql(reveille_pg::statement!("load_history")),
+            keys: schema.sql(reveille_pg::statement!("load_keys")),
+            give_back: schema.sql(reveille_pg::statement!("give_back_instances")),
+            sweep: schema.sql(reveille_pg::statement!("sweep_instances")),
         }
     }
 
     /// Loads what the claim does not return: histories and keys.
-    async fn load(&self, conn: &mut PgConnection, leased: &[Leased]) -> pg::Result<Vec<Loaded>> {
+    async fn load(&self, conn: &mut PgConnection, leased: &[Leased]) -> reveille_pg::Result<Vec<Loaded>> {
         let histories = self.histories(&mut *conn, leased).await?;
         let mut keys = self.keys(conn, leased).await?;
         Ok(histories
@@ -113,7 +113,7 @@ impl TurnClaim {
         &self,
         conn: &mut PgConnection,
         leased: &[Leased],
-    ) -> pg::Result<HashMap<usize, HashMap<String, KvEntry>>> {
+    ) -> reveille_pg::Result<HashMap<usize, HashMap<String, KvEntry>>> {
         let mut keys: HashMap<usize, HashMap<String, KvEntry>> = HashMap::new();
         let later: Vec<usize> = (0..leased.len()).filter(|at| leased[*at].had_executions).collect();
         if later.is_empty() {
@@ -134,7 +134,7 @@ impl TurnClaim {
         &self,
         conn: &mut PgConnection,
         leased: &[Leased],
-    ) -> pg::Result<Vec<Result<EventList, String>>> {
+    ) -> reveille_pg::Result<Vec<Result<EventList, String>>> {
         let cached: Vec<EventList> = leased
             .iter()
             .map(|one| one.head.and_then(|head| self.histories.get(&one.token.instance, head)).unwrap_or_default())
@@ -185,7 +185,7 @@ struct Leased {
 }
 
 impl Leased {
-    fn of(row: &PgRow) -> pg::Result<Option<Leased>> {
+    fn of(row: &PgRow) -> reveille_pg::Result<Option<Leased>> {
         let Some(instance) = row.try_get::<Option<String>, _>("instance_id")? else { return Ok(None) };
         let fence: Uuid = row.try_get("lock_token")?;
         let execution: Option<i64> = row.try_get("execution_id")?;
@@ -266,7 +266,11 @@ impl Claim for TurnClaim {
         vec![self.channel.topic()]
     }
 
-    async fn poll(&self, conn: &mut PgConnection, poll: &PollRequest<TurnKey, ()>) -> pg::Result<PollResult<Turn>> {
+    async fn poll(
+        &self,
+        conn: &mut PgConnection,
+        poll: &PollRequest<TurnKey, ()>,
+    ) -> reveille_pg::Result<PollResult<Turn>> {
         let key = &poll.key;
         let ClaimRows { leased, next_due_ms, now_us, scan } = self.claim(conn, poll).await?;
         for one in &leased {
@@ -288,7 +292,7 @@ impl Claim for TurnClaim {
         Ok(poll_result(next_due_ms, sweep).deal(poll, turns, Some(key.lease)))
     }
 
-    async fn give_back(&self, conn: &mut PgConnection, turns: &[Turn]) -> pg::Result<()> {
+    async fn give_back(&self, conn: &mut PgConnection, turns: &[Turn]) -> reveille_pg::Result<()> {
         let tokens: Vec<&TurnToken> = turns.iter().map(|turn| &turn.token).collect();
         self.release(conn, &tokens).await
     }
@@ -297,7 +301,7 @@ impl Claim for TurnClaim {
         self.bounds.forget();
     }
 
-    async fn sweep(&self, conn: &mut PgConnection, keys: &[TurnKey]) -> pg::Result<Vec<usize>> {
+    async fn sweep(&self, conn: &mut PgConnection, keys: &[TurnKey]) -> reveille_pg::Result<Vec<usize>> {
         let any: bool = sqlx::query_scalar(&self.sweep).fetch_one(conn).await?;
         Ok(if any { (0..keys.len()).collect() } else { Vec::new() })
     }
@@ -317,7 +321,7 @@ struct ClaimRows {
 
 impl TurnClaim {
     /// Sends the claim. If it found only leased instances and a turn ended meanwhile, sends it once more.
-    async fn claim(&self, conn: &mut PgConnection, poll: &PollRequest<TurnKey, ()>) -> pg::Result<ClaimRows> {
+    async fn claim(&self, conn: &mut PgConnection, poll: &PollRequest<TurnKey, ()>) -> reveille_pg::Result<ClaimRows> {
         let key = &poll.key;
         let mut is_second = false;
         loop {
@@ -352,7 +356,7 @@ impl TurnClaim {
         }
     }
 
-    async fn release(&self, conn: &mut PgConnection, tokens: &[&TurnToken]) -> pg::Result<()> {
+    async fn release(&self, conn: &mut PgConnection, tokens: &[&TurnToken]) -> reveille_pg::Result<()> {
         let instances: Vec<&str> = tokens.iter().map(|token| token.instance.as_str()).collect();
         let fences: Vec<Uuid> = tokens.iter().map(|token| token.fence).collect();
         sqlx::query(&self.give_back).bind(instances).bind(fences).execute(conn).await?;

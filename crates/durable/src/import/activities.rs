@@ -1,7 +1,7 @@
 //! Activities. The process reads them, because in some versions only the work item contains the instance.
 
 use duroxide::providers::WorkItem;
-use pg::{Schema, Sql};
+use reveille_pg::{Schema, Sql};
 use sqlx::{PgConnection, Row};
 
 use super::error::{Error, Result};
@@ -19,20 +19,20 @@ impl Activities {
         let both = |text| target.sql_with(text, &[("source", source.quoted())]);
         Activities {
             source: source.name().to_owned(),
-            read: both(pg::statement!("import/read_activities")),
-            copy: both(pg::statement!("import/copy_activities")),
+            read: both(reveille_pg::statement!("import/read_activities")),
+            copy: both(reveille_pg::statement!("import/copy_activities")),
         }
     }
 
     /// Copies the activities from one id to another. Returns how many.
     pub(super) async fn copy(&self, conn: &mut PgConnection, first: &str, last: &str) -> Result<u64> {
         let query = sqlx::query(&self.read).bind(first).bind(last);
-        let rows = query.fetch_all(&mut *conn).await.map_err(pg::Error::from)?;
+        let rows = query.fetch_all(&mut *conn).await.map_err(reveille_pg::Error::from)?;
         let mut ids: Vec<i64> = Vec::with_capacity(rows.len());
         let mut all: Vec<ScheduledActivity> = Vec::with_capacity(rows.len());
         for row in &rows {
-            let id = row.try_get(0).map_err(pg::Error::from)?;
-            all.push(self.activity(id, row.try_get(1).map_err(pg::Error::from)?)?);
+            let id = row.try_get(0).map_err(reveille_pg::Error::from)?;
+            all.push(self.activity(id, row.try_get(1).map_err(reveille_pg::Error::from)?)?);
             ids.push(id);
         }
         let query = sqlx::query_scalar::<_, i64>(&self.copy)
@@ -42,7 +42,7 @@ impl Activities {
             .bind(all.iter().map(|activity| activity.activity).collect::<Vec<_>>())
             .bind(all.iter().map(|activity| activity.tag_queue.as_str()).collect::<Vec<_>>())
             .bind(all.iter().map(|activity| activity.session.as_deref()).collect::<Vec<_>>());
-        Ok(query.fetch_one(conn).await.map_err(pg::Error::from)?.unsigned_abs())
+        Ok(query.fetch_one(conn).await.map_err(reveille_pg::Error::from)?.unsigned_abs())
     }
 
     fn activity(&self, id: i64, text: &str) -> Result<ScheduledActivity> {

@@ -1,6 +1,6 @@
 //! Checks of the source and the target before anything is copied.
 
-use pg::{Database, Schema, Sql};
+use reveille_pg::{Database, Schema, Sql};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, PgTransaction, Row};
 
@@ -78,14 +78,14 @@ impl Checks {
         }
         let both = |text| target.sql_with(text, &[("source", source.quoted())]);
         Ok(Checks {
-            settings: both(pg::statement!("import/settings")),
-            inspect: both(pg::statement!("import/check_source")),
-            lock: both(pg::statement!("import/lock_source")),
-            still_locked: both(pg::statement!("import/still_locked")),
-            leases: both(pg::statement!("import/source_leases")),
-            count: both(pg::statement!("import/count_source")),
-            target_tables: both(pg::statement!("import/check_target")),
-            conflicts: both(pg::statement!("import/conflicts")),
+            settings: both(reveille_pg::statement!("import/settings")),
+            inspect: both(reveille_pg::statement!("import/check_source")),
+            lock: both(reveille_pg::statement!("import/lock_source")),
+            still_locked: both(reveille_pg::statement!("import/still_locked")),
+            leases: both(reveille_pg::statement!("import/source_leases")),
+            count: both(reveille_pg::statement!("import/count_source")),
+            target_tables: both(reveille_pg::statement!("import/check_target")),
+            conflicts: both(reveille_pg::statement!("import/conflicts")),
             source: source.clone(),
             target: target.clone(),
         })
@@ -98,7 +98,7 @@ impl Checks {
     /// A transaction whose statements may take long.
     pub(super) async fn begin(&self, database: &Database) -> Result<PgTransaction<'static>> {
         let mut transaction = database.begin().await?;
-        sqlx::query(&self.settings).execute(&mut *transaction).await.map_err(pg::Error::from)?;
+        sqlx::query(&self.settings).execute(&mut *transaction).await.map_err(reveille_pg::Error::from)?;
         Ok(transaction)
     }
 
@@ -107,7 +107,7 @@ impl Checks {
         let columns = COLUMNS.iter().flat_map(|(table, columns)| columns.iter().map(|column| (*table, *column)));
         let (tables, columns): (Vec<&str>, Vec<&str>) = columns.unzip();
         let query = sqlx::query(&self.inspect).bind(self.source.name()).bind(tables).bind(columns);
-        let row = query.fetch_one(conn).await.map_err(pg::Error::from)?;
+        let row = query.fetch_one(conn).await.map_err(reveille_pg::Error::from)?;
         let (exists, duroxide, missing): (bool, bool, Vec<String>) =
             (column(&row, 0)?, column(&row, 1)?, column(&row, 2)?);
         match (exists, duroxide, missing.is_empty()) {
@@ -120,19 +120,19 @@ impl Checks {
 
     /// Blocks writes to the source until the end of the transaction.
     pub(super) async fn lock(&self, conn: &mut PgConnection) -> Result<()> {
-        sqlx::query(&self.lock).execute(conn).await.map_err(pg::Error::from)?;
+        sqlx::query(&self.lock).execute(conn).await.map_err(reveille_pg::Error::from)?;
         Ok(())
     }
 
     /// Checks that the transaction has not ended.
     pub(super) async fn still_locked(&self, conn: &mut PgConnection) -> Result<()> {
-        sqlx::query(&self.still_locked).execute(conn).await.map_err(pg::Error::from)?;
+        sqlx::query(&self.still_locked).execute(conn).await.map_err(reveille_pg::Error::from)?;
         Ok(())
     }
 
     /// Checks that no lease of the source is valid.
     pub(super) async fn leases(&self, conn: &mut PgConnection) -> Result<()> {
-        let row = sqlx::query(&self.leases).fetch_one(conn).await.map_err(pg::Error::from)?;
+        let row = sqlx::query(&self.leases).fetch_one(conn).await.map_err(reveille_pg::Error::from)?;
         let (turns, activities, sessions) = (count(&row, 0)?, count(&row, 1)?, count(&row, 2)?);
         if turns + activities + sessions == 0 {
             return Ok(());
@@ -150,7 +150,7 @@ impl Checks {
 
     /// Counts everything in the source.
     pub(super) async fn count(&self, conn: &mut PgConnection) -> Result<Imported> {
-        let row = sqlx::query(&self.count).fetch_one(conn).await.map_err(pg::Error::from)?;
+        let row = sqlx::query(&self.count).fetch_one(conn).await.map_err(reveille_pg::Error::from)?;
         let mut counts = [0; 7];
         for (at, count) in counts.iter_mut().enumerate() {
             *count = column(&row, at)?;
@@ -161,7 +161,7 @@ impl Checks {
     /// Checks that the target is not a schema of duroxide-pg.
     pub(super) async fn target(&self, conn: &mut PgConnection) -> Result<TargetTables> {
         let query = sqlx::query(&self.target_tables).bind(self.target.name());
-        let row = query.fetch_one(conn).await.map_err(pg::Error::from)?;
+        let row = query.fetch_one(conn).await.map_err(reveille_pg::Error::from)?;
         if column(&row, 2)? {
             return Err(Error::Occupied { schema: self.target.name().to_owned() });
         }
@@ -176,7 +176,7 @@ impl Checks {
             None => ("", true),
         };
         let query = sqlx::query(&self.conflicts).bind(after).bind(from);
-        let row = query.fetch_one(conn).await.map_err(pg::Error::from)?;
+        let row = query.fetch_one(conn).await.map_err(reveille_pg::Error::from)?;
         match (count(&row, 0)?, column::<Option<String>>(&row, 1)?) {
             (0, _) => Ok(()),
             (instances, first) => {
@@ -190,7 +190,7 @@ fn column<'r, T>(row: &'r PgRow, at: usize) -> Result<T>
 where
     T: sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
 {
-    Ok(row.try_get(at).map_err(pg::Error::from)?)
+    Ok(row.try_get(at).map_err(reveille_pg::Error::from)?)
 }
 
 fn count(row: &PgRow, at: usize) -> Result<u64> {

@@ -8,7 +8,7 @@
 pub enum Error {
     /// A statement or the connection failed. Import again to continue from the last committed batch.
     #[error(transparent)]
-    Database(#[from] pg::Error),
+    Database(#[from] reveille_pg::Error),
 
     /// There is no such schema in this database. Correct the name, or connect to the database that has it.
     #[error("there is no schema {schema:?} in this database to import from")]

@@ -11,8 +11,8 @@
 //! - *Something is missing*: counts are compared with those of the source before an import is done.
 //!
 //! ```no_run
-//! # async fn example(provider: durable::PostgresProvider) -> Result<(), durable::import::Error> {
-//! let source = durable::import::Source::new("duroxide")?;
+//! # async fn example(provider: reveille_durable::PostgresProvider) -> Result<(), reveille_durable::import::Error> {
+//! let source = reveille_durable::import::Source::new("duroxide")?;
 //! let imported = provider.import_from(&source).await?;
 //! tracing::info!(%imported, "orchestrations continue here");
 //! # Ok(()) }
@@ -27,7 +27,7 @@ mod stage;
 
 use std::time::{Duration, Instant};
 
-use pg::{Database, Schema};
+use reveille_pg::{Database, Schema};
 
 pub use count::Imported;
 pub use error::{Error, Result};
@@ -84,7 +84,7 @@ impl Source {
         if target_holds.instances {
             checks.conflicts(&mut transaction, position.as_ref()).await?;
         }
-        transaction.rollback().await.map_err(pg::Error::from)?;
+        transaction.rollback().await.map_err(reveille_pg::Error::from)?;
         Ok(held)
     }
 }
@@ -115,7 +115,7 @@ impl PostgresProvider {
         progress.open(&mut transaction, stage::FIRST).await?;
         let mut position = progress.current(&mut transaction).await?;
         checks.conflicts(&mut transaction, Some(&position)).await?;
-        transaction.commit().await.map_err(pg::Error::from)?;
+        transaction.commit().await.map_err(reveille_pg::Error::from)?;
 
         let stages = Stages::new(&source.schema, target, source.batch);
         let mut logged = Instant::now();
@@ -131,14 +131,14 @@ impl PostgresProvider {
             position = progress.current(&mut transaction).await?;
             position = stages.copy(&mut transaction, position).await?;
             progress.advance(&mut transaction, &position).await?;
-            transaction.commit().await.map_err(pg::Error::from)?;
+            transaction.commit().await.map_err(reveille_pg::Error::from)?;
             if logged.elapsed() >= LOG_EVERY {
                 logged = Instant::now();
                 let Position { stage, copied, .. } = &position;
                 tracing::info!(stage, %copied, of = %held, "importing");
             }
         }
-        guard.rollback().await.map_err(pg::Error::from)?;
+        guard.rollback().await.map_err(reveille_pg::Error::from)?;
         Ok(position.copied)
     }
 }

@@ -3,7 +3,7 @@
 //! One row per source in the target, written in the transaction that copies a batch. So a batch with an unknown outcome
 //! is neither lost nor copied twice: the next run reads the progress.
 
-use pg::{Schema, Sql};
+use reveille_pg::{Schema, Sql};
 use sqlx::{PgConnection, Row};
 
 use super::count::Imported;
@@ -38,24 +38,29 @@ impl Progress {
     pub(super) fn new(source: &Schema, target: &Schema) -> Progress {
         Progress {
             source: source.name().to_owned(),
-            progress: target.sql(pg::statement!("import/create_progress")),
-            begin: target.sql(pg::statement!("import/begin")),
-            position: target.sql(pg::statement!("import/read_progress")),
-            advance: target.sql(pg::statement!("import/write_progress")),
+            progress: target.sql(reveille_pg::statement!("import/create_progress")),
+            begin: target.sql(reveille_pg::statement!("import/begin")),
+            position: target.sql(reveille_pg::statement!("import/read_progress")),
+            advance: target.sql(reveille_pg::statement!("import/write_progress")),
         }
     }
 
     /// Creates the table and the row if they do not exist.
     pub(super) async fn open(&self, conn: &mut PgConnection, first: &str) -> Result<()> {
-        sqlx::query(&self.progress).execute(&mut *conn).await.map_err(pg::Error::from)?;
-        sqlx::query(&self.begin).bind(&self.source).bind(first).execute(conn).await.map_err(pg::Error::from)?;
+        sqlx::query(&self.progress).execute(&mut *conn).await.map_err(reveille_pg::Error::from)?;
+        sqlx::query(&self.begin)
+            .bind(&self.source)
+            .bind(first)
+            .execute(conn)
+            .await
+            .map_err(reveille_pg::Error::from)?;
         Ok(())
     }
 
     /// The position; `None` if the import has not begun.
     pub(super) async fn position(&self, conn: &mut PgConnection) -> Result<Option<Position>> {
         let query = sqlx::query(&self.position).bind(&self.source);
-        let Some(row) = query.fetch_optional(conn).await.map_err(pg::Error::from)? else { return Ok(None) };
+        let Some(row) = query.fetch_optional(conn).await.map_err(reveille_pg::Error::from)? else { return Ok(None) };
         let read = || {
             let mut counts = [0; 7];
             for (at, count) in counts.iter_mut().enumerate() {
@@ -63,19 +68,19 @@ impl Progress {
             }
             Ok(Position { stage: row.try_get(0)?, copied_through: row.try_get(1)?, copied: Imported::of(counts) })
         };
-        Ok(Some(read().map_err(|error: sqlx::Error| pg::Error::from(error))?))
+        Ok(Some(read().map_err(|error: sqlx::Error| reveille_pg::Error::from(error))?))
     }
 
     /// The position of an import that has begun.
     pub(super) async fn current(&self, conn: &mut PgConnection) -> Result<Position> {
         // Missing only if the row was deleted by other means.
-        Ok(self.position(conn).await?.ok_or_else(|| pg::Error::from(sqlx::Error::RowNotFound))?)
+        Ok(self.position(conn).await?.ok_or_else(|| reveille_pg::Error::from(sqlx::Error::RowNotFound))?)
     }
 
     pub(super) async fn advance(&self, conn: &mut PgConnection, position: &Position) -> Result<()> {
         let query = sqlx::query(&self.advance).bind(&self.source).bind(&position.stage).bind(&position.copied_through);
         let query = position.copied.named().into_iter().fold(query, |query, (_, count)| query.bind(count as i64));
-        query.execute(conn).await.map_err(pg::Error::from)?;
+        query.execute(conn).await.map_err(reveille_pg::Error::from)?;
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 //! Nothing runs in the target before activities and messages exist, so everything they may lead to is copied first; and
 //! activities are copied before messages, because a turn may cancel them.
 
-use pg::{Schema, Sql};
+use reveille_pg::{Schema, Sql};
 use sqlx::{PgConnection, Row};
 
 use super::activities::Activities;
@@ -72,29 +72,33 @@ impl Stages {
         let stages = [
             Stage {
                 name: instances,
-                next: both(pg::statement!("import/next_instances")),
+                next: both(reveille_pg::statement!("import/next_instances")),
                 copy: Copy::Statements(vec![
-                    (both(pg::statement!("import/copy_instances")), |to| &mut to.instances),
-                    (both(pg::statement!("import/copy_executions")), |to| &mut to.executions),
-                    (both(pg::statement!("import/copy_history")), |to| &mut to.events),
-                    (both(pg::statement!("import/copy_keys")), |to| &mut to.keys),
-                    (both(pg::statement!("import/copy_key_changes")), |to| &mut to.keys),
+                    (both(reveille_pg::statement!("import/copy_instances")), |to| &mut to.instances),
+                    (both(reveille_pg::statement!("import/copy_executions")), |to| &mut to.executions),
+                    (both(reveille_pg::statement!("import/copy_history")), |to| &mut to.events),
+                    (both(reveille_pg::statement!("import/copy_keys")), |to| &mut to.keys),
+                    (both(reveille_pg::statement!("import/copy_key_changes")), |to| &mut to.keys),
                 ]),
             },
             Stage {
                 name: sessions,
-                next: both(pg::statement!("import/next_sessions")),
-                copy: Copy::Statements(vec![(both(pg::statement!("import/copy_sessions")), |to| &mut to.sessions)]),
+                next: both(reveille_pg::statement!("import/next_sessions")),
+                copy: Copy::Statements(vec![(both(reveille_pg::statement!("import/copy_sessions")), |to| {
+                    &mut to.sessions
+                })]),
             },
             Stage {
                 name: activities,
-                next: both(pg::statement!("import/next_activities")),
+                next: both(reveille_pg::statement!("import/next_activities")),
                 copy: Copy::Activities(Activities::new(source, target)),
             },
             Stage {
                 name: messages,
-                next: both(pg::statement!("import/next_messages")),
-                copy: Copy::Statements(vec![(both(pg::statement!("import/copy_messages")), |to| &mut to.messages)]),
+                next: both(reveille_pg::statement!("import/next_messages")),
+                copy: Copy::Statements(vec![(both(reveille_pg::statement!("import/copy_messages")), |to| {
+                    &mut to.messages
+                })]),
             },
         ];
         Stages { stages, batch: i64::from(batch) }
@@ -106,9 +110,9 @@ impl Stages {
         let stage = &self.stages[at];
         let (after, from) = position.after();
         let query = sqlx::query(&stage.next).bind(after).bind(from).bind(self.batch);
-        let row = query.fetch_one(&mut *conn).await.map_err(pg::Error::from)?;
-        let first: Option<String> = row.try_get(0).map_err(pg::Error::from)?;
-        let last: Option<String> = row.try_get(1).map_err(pg::Error::from)?;
+        let row = query.fetch_one(&mut *conn).await.map_err(reveille_pg::Error::from)?;
+        let first: Option<String> = row.try_get(0).map_err(reveille_pg::Error::from)?;
+        let last: Option<String> = row.try_get(1).map_err(reveille_pg::Error::from)?;
         let (Some(first), Some(last)) = (first, last) else {
             let next = self.stages.get(at + 1).map_or(DONE, |stage| stage.name);
             return Ok(Position { stage: next.to_owned(), copied_through: None, ..position });
@@ -119,7 +123,8 @@ impl Stages {
             Copy::Statements(statements) => {
                 for (sql, field) in statements {
                     let query = sqlx::query_scalar::<_, i64>(sql).bind(&first).bind(&last);
-                    *field(&mut copied) += query.fetch_one(&mut *conn).await.map_err(pg::Error::from)?.unsigned_abs();
+                    *field(&mut copied) +=
+                        query.fetch_one(&mut *conn).await.map_err(reveille_pg::Error::from)?.unsigned_abs();
                 }
             }
         }

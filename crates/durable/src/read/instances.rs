@@ -3,10 +3,10 @@
 //! A client that waits for a result reads every few milliseconds: most calls of a busy system are these. A reader says
 //! what it has cached and gets what is new: usually nothing, for the price of one index lookup.
 
-use pg::{Schema, Sql};
+use reveille_pg::{Schema, Sql};
+use reveille_wake::{BatchResult, BatchedWrite, WakeUp, WriteBatch};
 use serde::Deserialize;
 use sqlx::PgConnection;
-use wake::{BatchResult, BatchedWrite, WakeUp, WriteBatch};
 
 use super::history::Head;
 
@@ -53,7 +53,7 @@ impl InstanceState {
 
 impl ReadInstances {
     pub(crate) fn new(schema: &Schema) -> ReadInstances {
-        ReadInstances { sql: schema.sql(pg::statement!("read_instances")) }
+        ReadInstances { sql: schema.sql(reveille_pg::statement!("read_instances")) }
     }
 }
 
@@ -73,7 +73,7 @@ impl BatchedWrite for ReadInstances {
         &self,
         conn: &mut PgConnection,
         batch: &WriteBatch<'_, InstanceQuery>,
-    ) -> pg::Result<BatchResult<Self::Outcome>> {
+    ) -> reveille_pg::Result<BatchResult<Self::Outcome>> {
         let queries = &batch.writes;
         let cached = || queries.iter().map(|query| query.events.flatten());
         let query = sqlx::query(&self.sql)

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use duroxide::{EventKind, OrchestrationStatus};
-use pg::{Schema, Sql};
+use reveille_pg::{Schema, Sql};
+use reveille_wake::{Channel, Claim, PollRequest, PollResult, Topic};
 use sqlx::{PgConnection, Row};
 use tokio::time::{Instant, timeout_at};
-use wake::{Channel, Claim, PollRequest, PollResult, Topic};
 
 use super::Latest;
 use crate::error::{Error, Result};
@@ -37,7 +37,11 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn new(schema: &Schema, channel: Channel) -> Watch {
-        Watch { channel, watch: schema.sql(pg::statement!("watch")), sweep: schema.sql(pg::statement!("sweep_watch")) }
+        Watch {
+            channel,
+            watch: schema.sql(reveille_pg::statement!("watch")),
+            sweep: schema.sql(reveille_pg::statement!("sweep_watch")),
+        }
     }
 }
 
@@ -52,7 +56,11 @@ impl Claim for Watch {
         vec![self.channel.topic_of(instance)]
     }
 
-    async fn poll(&self, conn: &mut PgConnection, poll: &PollRequest<String, Until>) -> pg::Result<PollResult<()>> {
+    async fn poll(
+        &self,
+        conn: &mut PgConnection,
+        poll: &PollRequest<String, Until>,
+    ) -> reveille_pg::Result<PollResult<()>> {
         let row = sqlx::query(&self.watch).bind(&poll.key).fetch_optional(conn).await?;
         let mut result = PollResult::new(None);
         let Some(row) = row else { return Ok(result) };
@@ -70,11 +78,11 @@ impl Claim for Watch {
         Ok(result)
     }
 
-    async fn give_back(&self, _: &mut PgConnection, _: &[()]) -> pg::Result<()> {
+    async fn give_back(&self, _: &mut PgConnection, _: &[()]) -> reveille_pg::Result<()> {
         Ok(())
     }
 
-    async fn sweep(&self, conn: &mut PgConnection, instances: &[String]) -> pg::Result<Vec<usize>> {
+    async fn sweep(&self, conn: &mut PgConnection, instances: &[String]) -> reveille_pg::Result<Vec<usize>> {
         let positions: Vec<i32> = sqlx::query_scalar(&self.sweep).bind(instances).fetch_all(conn).await?;
         Ok(positions.into_iter().filter_map(|position| usize::try_from(position).ok()).collect())
     }

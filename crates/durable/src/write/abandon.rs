@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pg::{Schema, Sql};
+use reveille_pg::{Schema, Sql};
+use reveille_wake::{BatchResult, BatchedWrite, Channel, ScanBounds, WakeUp, WriteBatch};
 use sqlx::PgConnection;
 use uuid::Uuid;
-use wake::{BatchResult, BatchedWrite, Channel, ScanBounds, WakeUp, WriteBatch};
 
 use super::message::millis;
 use super::repeated;
@@ -62,12 +62,12 @@ pub(crate) enum AbandonOutcome {
 
 impl Abandon {
     pub(crate) fn turns(schema: &Schema, channel: Channel, bounds: Arc<ScanBounds<TurnKey>>) -> Abandon {
-        let sql = schema.sql(pg::statement!("abandon_instances"));
+        let sql = schema.sql(reveille_pg::statement!("abandon_instances"));
         Abandon { kind: LeaseKind::Turns, forget_bounds: Box::new(move || bounds.forget()), channel, sql }
     }
 
     pub(crate) fn activities(schema: &Schema, channel: Channel, bounds: Arc<ScanBounds<ActivityKey>>) -> Abandon {
-        let sql = schema.sql(pg::statement!("abandon_work"));
+        let sql = schema.sql(reveille_pg::statement!("abandon_work"));
         Abandon { kind: LeaseKind::Activities, forget_bounds: Box::new(move || bounds.forget()), channel, sql }
     }
 }
@@ -96,7 +96,7 @@ impl BatchedWrite for Abandon {
         &self,
         conn: &mut PgConnection,
         batch: &WriteBatch<'_, AbandonedLease>,
-    ) -> pg::Result<BatchResult<Self::Outcome>> {
+    ) -> reveille_pg::Result<BatchResult<Self::Outcome>> {
         let leases = &batch.writes;
         let fences: Vec<Uuid> = leases.iter().map(|lease| lease.fence).collect();
         let repeated = repeated(fences.iter().copied());

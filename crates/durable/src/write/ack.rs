@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use duroxide::providers::{ExecutionMetadata, ProviderError, ScheduledActivityIdentifier, WorkItem};
 use duroxide::{Event, EventKind};
-use pg::LogLimit;
-use pg::retry::Policy;
+use reveille_pg::LogLimit;
+use reveille_pg::retry::Policy;
+use reveille_wake::Writer;
 use sqlx::postgres::PgRow;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
-use wake::Writer;
 
 use super::abandon::{Abandon, AbandonOutcome, AbandonedLease};
 use super::activities::ScheduledActivity;
@@ -202,17 +202,17 @@ impl PostgresProvider {
 }
 
 /// Retries transient errors until the lease has `expired`, with pauses, because an attempt may fail at once.
-async fn retry_until<T, F: Future<Output = wake::Result<T>>>(
+async fn retry_until<T, F: Future<Output = reveille_wake::Result<T>>>(
     operation: &'static str,
     expired: impl Fn() -> bool,
     attempt: impl Fn() -> F,
-) -> wake::Result<T> {
+) -> reveille_wake::Result<T> {
     let mut backoff = Policy::default().backoff();
     loop {
         match attempt().await {
             Err(error) if error.is_transient() && !expired() => {
                 if let Some(suppressed) = LOG_LIMIT.permit() {
-                    let error = pg::causes(&error);
+                    let error = reveille_pg::causes(&error);
                     tracing::warn!(operation, %error, suppressed, "ack failed; retrying until its lease expires");
                 }
                 sleep(backoff.pause()).await;
@@ -315,7 +315,7 @@ mod tests {
         let attempt = async || {
             attempts.set(attempts.get() + 1);
             assert!(attempts.get() < 1_000, "no pauses");
-            Err::<(), _>(wake::Error::Full { consumer: "commit".into(), limit: 1 })
+            Err::<(), _>(reveille_wake::Error::Full { consumer: "commit".into(), limit: 1 })
         };
         let result = retry_until("op", || since.elapsed() >= LEASE, attempt).await;
         assert!(result.is_err_and(|error| error.is_transient()));
@@ -328,7 +328,7 @@ mod tests {
         let attempts = Cell::new(0);
         let attempt = async || {
             attempts.set(attempts.get() + 1);
-            Err::<(), _>(wake::Error::Closed { what: "commit".into() })
+            Err::<(), _>(reveille_wake::Error::Closed { what: "commit".into() })
         };
         assert!(retry_until("op", || false, attempt).await.is_err());
         assert_eq!(attempts.get(), 1);

@@ -1,9 +1,9 @@
 //! Activities to execute.
 
 use duroxide::providers::{ProviderError, WorkItem};
-use pg::{Schema, Sql};
+use reveille_pg::{Schema, Sql};
+use reveille_wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
 use sqlx::PgConnection;
-use wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
 
 use super::message::json;
 use crate::queries::Bound;
@@ -56,7 +56,7 @@ pub(crate) struct EnqueueActivities {
 
 impl EnqueueActivities {
     pub(crate) fn new(schema: &Schema, channel: Channel) -> EnqueueActivities {
-        EnqueueActivities { channel, sql: schema.sql(pg::statement!("enqueue_work")) }
+        EnqueueActivities { channel, sql: schema.sql(reveille_pg::statement!("enqueue_work")) }
     }
 }
 
@@ -80,7 +80,7 @@ impl BatchedWrite for EnqueueActivities {
         &self,
         conn: &mut PgConnection,
         batch: &WriteBatch<'_, ScheduledActivity>,
-    ) -> pg::Result<BatchResult<Self::Outcome>> {
+    ) -> reveille_pg::Result<BatchResult<Self::Outcome>> {
         let query = ActivityColumns::of(batch.writes.iter().copied()).bind(batch.query(&self.sql));
         batch.result(self, &query.fetch_one(conn).await?)
     }

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use pg::{Schema, Sql};
+use reveille_pg::{Schema, Sql};
+use reveille_wake::{BatchResult, BatchedWrite, RECENT, ScanBounds, Wake, WakeUp, WriteBatch};
 use sqlx::PgConnection;
-use wake::{BatchResult, BatchedWrite, RECENT, ScanBounds, Wake, WakeUp, WriteBatch};
 
 use super::finished_turn::{self, FinishedTurn};
 use super::message::{Message, millis};
@@ -84,7 +84,7 @@ impl AckOutcome {
 
 impl Commit {
     pub(crate) fn statement(schema: &Schema) -> Sql {
-        schema.sql(pg::statement!("commit"))
+        schema.sql(reveille_pg::statement!("commit"))
     }
 }
 
@@ -130,7 +130,7 @@ impl BatchedWrite for Commit {
         &self,
         conn: &mut PgConnection,
         batch: &WriteBatch<'_, CommitWrite>,
-    ) -> pg::Result<BatchResult<Self::Outcome>> {
+    ) -> reveille_pg::Result<BatchResult<Self::Outcome>> {
         let (mut turns, mut activities, mut messages): (Vec<&FinishedTurn>, Vec<&FinishedActivity>, Vec<&Message>) =
             Default::default();
         for write in &batch.writes {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use duroxide::{Event, EventKind};
-use wake::WakeUp;
+use reveille_wake::WakeUp;
 
 use super::activities::{ActivityColumns, ScheduledActivity};
 use super::message::{Message, millis};

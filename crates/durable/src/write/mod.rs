@@ -1,4 +1,4 @@
-//! Writes: acks, abandons, renewals and messages. Each kind is sent in batches, see [`wake::BatchedWrite`].
+//! Writes: acks, abandons, renewals and messages. Each kind is sent in batches, see [`reveille_wake::BatchedWrite`].
 
 mod abandon;
 mod ack;

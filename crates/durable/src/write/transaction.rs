@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use duroxide::INITIAL_EXECUTION_ID;
 use duroxide::providers::WorkItem;
+use reveille_wake::Wake;
 use sqlx::PgConnection;
-use wake::Wake;
 
 use super::message::{Message, millis};
 use crate::error::{Error, Result};
@@ -15,7 +15,7 @@ impl PostgresProvider {
     /// Starts an orchestration inside the caller's transaction. With `version: None` the runtime chooses the version.
     ///
     /// ```no_run
-    /// # async fn example(provider: durable::PostgresProvider) -> Result<(), Box<dyn std::error::Error>> {
+    /// # async fn example(provider: reveille_durable::PostgresProvider) -> Result<(), Box<dyn std::error::Error>> {
     /// let mut transaction = provider.pool().begin().await?;
     /// sqlx::query("insert into orders (id) values (42)").execute(&mut *transaction).await?;
     /// provider.start_orchestration_in(&mut transaction, "order-42", "ProcessOrder", None, "{}").await?;
@@ -91,7 +91,7 @@ impl PostgresProvider {
             .bind(vec![message.item])
             .execute(conn)
             .await
-            .map_err(pg::Error::from)?;
+            .map_err(reveille_pg::Error::from)?;
         Ok(())
     }
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use durable::PostgresProvider;
 use duroxide::providers::{ExecutionMetadata, OrchestrationItem, Provider, ProviderError, TagFilter, WorkItem};
 use duroxide::{Event, EventKind, INITIAL_EVENT_ID, INITIAL_EXECUTION_ID};
+use reveille_durable::PostgresProvider;
 
 use crate::fixture::PATIENCE;
 

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use durable::PostgresProvider;
 use duroxide::providers::ProviderAdmin;
 use duroxide::{Event, EventKind};
+use reveille_durable::PostgresProvider;
 
 /// What can be scheduled, and is referred to by what becomes of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

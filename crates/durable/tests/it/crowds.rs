@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use durable::LongPollConfig;
 use duroxide::providers::{DispatcherCapabilityFilter, Provider, TagFilter};
-use pg::testing::TestDb;
+use reveille_durable::LongPollConfig;
+use reveille_pg::testing::TestDb;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 

@@ -1,6 +1,6 @@
 //! The examples do what they say they print.
 
-use pg::testing::{TestDb, example, printed};
+use reveille_pg::testing::{TestDb, example, printed};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use crate::fixture::PATIENCE;
 
 fn promised(name: &str) -> Vec<String> {
-    pg::testing::promised(env!("CARGO_MANIFEST_DIR"), "reveille-durable", name)
+    reveille_pg::testing::promised(env!("CARGO_MANIFEST_DIR"), "reveille-durable", name)
 }
 
 /// A reader of the examples believes what they say they print.

@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use durable::{LongPollConfig, Options, PostgresProvider};
 use duroxide::provider_validations::ProviderFactory;
 use duroxide::providers::Provider;
-use pg::Database;
-pub(crate) use pg::testing::{PATIENCE, eventually};
-use pg::testing::{Proxy, TestDb};
+use reveille_durable::{LongPollConfig, Options, PostgresProvider};
+use reveille_pg::Database;
+pub(crate) use reveille_pg::testing::{PATIENCE, eventually};
+use reveille_pg::testing::{Proxy, TestDb};
 
 /// A provider, and the schema it lives in.
 pub(crate) struct Fixture {
@@ -109,7 +109,8 @@ impl Elsewhere {
     pub(crate) async fn start(db: &TestDb, long_poll: LongPollConfig) -> Elsewhere {
         // Another address makes it another database to everything that is kept once per database.
         let way = Proxy::start(db).await;
-        let database = Database::connect_lazy(way.url(), pg::Options::default()).expect("a pool through a proxy");
+        let database =
+            Database::connect_lazy(way.url(), reveille_pg::Options::default()).expect("a pool through a proxy");
         let options = Options { schema: Some(db.schema().name().to_owned()), long_poll, ..Options::default() };
         let provider = PostgresProvider::with_database(database, options).await.expect("start a provider");
         Elsewhere { provider, _way: way }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use durable::{LongPollConfig, Options, PostgresProvider};
 use duroxide::providers::{Provider, SessionFetchConfig, TagFilter};
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{Client, Event, EventKind, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
-use pg::testing::{CountingRole, TestDb};
+use reveille_durable::{LongPollConfig, Options, PostgresProvider};
+use reveille_pg::testing::{CountingRole, TestDb};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -60,7 +60,7 @@ impl Apart {
     /// Watches the waiters: they send no queries.
     async fn nothing_is_asked(&self) {
         // A new waiter, and a notification from another process, cause one poll.
-        sleep(wake::TRAILING * 3 / 2).await;
+        sleep(reveille_wake::TRAILING * 3 / 2).await;
         let mut before = self.asked().await;
         eventually("all have looked", async || {
             sleep(Duration::from_millis(300)).await;

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use durable::PostgresProvider;
-use durable::import::{Error, Imported, Source};
 use duroxide::providers::{Provider, ProviderAdmin};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{ActivityContext, Client, Event, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
-use pg::Schema;
-use pg::testing::{TestDb, prepare_all, sql_files};
+use reveille_durable::PostgresProvider;
+use reveille_durable::import::{Error, Imported, Source};
+use reveille_pg::Schema;
+use reveille_pg::testing::{TestDb, prepare_all, sql_files};
 use sqlx::Row;
 
 use crate::fixture::{Fixture, PATIENCE, eventually};
@@ -339,7 +339,7 @@ async fn the_source_is_write_locked_during_an_import() {
         let mut transaction = it.old.database().begin().await.expect("begin");
         sqlx::query("set local lock_timeout = '50ms'").execute(&mut *transaction).await.expect("set");
         let refused = sqlx::query(it.old.schema().sql(write)).execute(&mut *transaction).await.expect_err(write);
-        assert_eq!(pg::Error::from(refused).sqlstate(), Some("55P03"), "{write}");
+        assert_eq!(reveille_pg::Error::from(refused).sqlstate(), Some("55P03"), "{write}");
     }
     it.fingerprint().await;
     holding.rollback().await.expect("let go");

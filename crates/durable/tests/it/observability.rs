@@ -9,11 +9,11 @@ mod secrets;
 use std::time::Duration;
 
 use capture::Captured;
-use durable::{LongPollConfig, METRICS, Options, PostgresProvider};
 use duroxide::providers::{Provider, TagFilter};
-use pg::Database;
-use pg::testing::{Proxy, TestDb};
 use recorder::Recorded;
+use reveille_durable::{LongPollConfig, METRICS, Options, PostgresProvider};
+use reveille_pg::Database;
+use reveille_pg::testing::{Proxy, TestDb};
 
 use crate::calls::{self, Done, activity, completion, start};
 use crate::fixture::{Fixture, PATIENCE, provider as provider_on};
@@ -155,7 +155,7 @@ async fn every_failure_is_counted_by_operation_and_kind() {
 
 /// A provider that reaches the server by way of a proxy.
 async fn behind(proxy: &Proxy, db: &TestDb) -> PostgresProvider {
-    let database = Database::connect_lazy(proxy.url(), pg::Options::default()).expect("a pool");
+    let database = Database::connect_lazy(proxy.url(), reveille_pg::Options::default()).expect("a pool");
     let options = Options {
         schema: Some(db.schema().name().to_owned()),
         long_poll: LongPollConfig::enabled(),

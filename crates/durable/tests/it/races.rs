@@ -6,10 +6,10 @@ mod interleaved;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use durable::{LongPollConfig, PostgresProvider};
 use duroxide::providers::{Provider, ProviderAdmin as _, SessionFetchConfig, TagFilter, WorkItem};
 use duroxide::{Event, EventKind, INITIAL_EXECUTION_ID};
-use pg::testing::TestDb;
+use reveille_durable::{LongPollConfig, PostgresProvider};
+use reveille_pg::testing::TestDb;
 use sqlx::{Postgres, Transaction};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use durable::{LongPollConfig, Options, PostgresProvider};
 use duroxide::providers::{Provider, ProviderAdmin, PruneOptions, TagFilter, WorkItem};
-use pg::testing::{CountingRole, TestDb};
+use reveille_durable::{LongPollConfig, Options, PostgresProvider};
+use reveille_pg::testing::{CountingRole, TestDb};
 use tokio::task::JoinSet;
 
 use crate::calls::{Done, ack, activity, begin, fetch, raised, send, start};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use durable::{LongPollConfig, Options, PostgresProvider};
 use duroxide::providers::ProviderAdmin;
-use pg::testing::TestDb;
+use reveille_durable::{LongPollConfig, Options, PostgresProvider};
+use reveille_pg::testing::TestDb;
 
 use crate::calls::{Done, ack, begin, fetch, raised, send};
 use crate::fixture::{Fixture, eventually};

@@ -1,8 +1,8 @@
 //! What the provider keeps in a schema, and the statements it sends there.
 
-use durable::PostgresProvider;
-use pg::Migrator;
-use pg::testing::{TestDb, check_snapshot, prepare_all, sql_files};
+use reveille_durable::PostgresProvider;
+use reveille_pg::Migrator;
+use reveille_pg::testing::{TestDb, check_snapshot, prepare_all, sql_files};
 
 async fn migrated() -> TestDb {
     let db = TestDb::new().await;

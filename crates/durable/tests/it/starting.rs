@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::process::Output;
 use std::time::Duration;
 
-use durable::{Error, LongPollConfig, Migrations, Options, PostgresProvider};
 use duroxide::providers::Provider;
-use pg::testing::{PrivateCluster, TestDb};
+use reveille_durable::{Error, LongPollConfig, Migrations, Options, PostgresProvider};
+use reveille_pg::testing::{PrivateCluster, TestDb};
 use tokio::process::Command;
 use tokio::time::{Instant, timeout};
 
@@ -34,7 +34,7 @@ async fn waits(provider: &PostgresProvider, poll_timeout: Duration) -> Duration 
 async fn constructors_do_what_they_are_called_after() {
     let Some(server) = PrivateCluster::start().await else { return };
     let url = server.url();
-    let check = async |made: durable::Result<PostgresProvider>, schema: &str, long_poll: bool| {
+    let check = async |made: reveille_durable::Result<PostgresProvider>, schema: &str, long_poll: bool| {
         let provider = made.expect("a provider");
         assert_eq!((provider.schema_name(), provider.pool().options().get_max_connections()), (schema, POOL_DEFAULT));
         if long_poll {
@@ -69,7 +69,7 @@ async fn verifying_changes_nothing() {
         query.fetch_one(db.database().pool()).await.expect("count")
     };
     let error = start(Migrations::Verify).await.expect_err("the schema is empty");
-    assert!(matches!(error, Error::Database(pg::Error::Migration(_))) && !error.is_transient(), "{error:?}");
+    assert!(matches!(error, Error::Database(reveille_pg::Error::Migration(_))) && !error.is_transient(), "{error:?}");
     assert_eq!(relations().await, 0, "nothing was made");
     start(Migrations::Apply).await.expect("brought up to date");
     let made = relations().await;

@@ -5,13 +5,13 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use durable::{LongPollConfig, Strategy};
 use duroxide::provider_stress_tests::large_payload::{LargePayloadConfig, run_large_payload_test_with_config};
 use duroxide::provider_stress_tests::parallel_orchestrations::{
     ProviderStressFactory, run_parallel_orchestrations_test_with_config,
 };
 use duroxide::provider_stress_tests::{StressTestConfig, StressTestResult};
 use duroxide::providers::Provider;
+use reveille_durable::{LongPollConfig, Strategy};
 
 use crate::consistency::check_all;
 use crate::fixture::Fixture;

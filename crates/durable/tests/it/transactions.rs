@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use durable::{LongPollConfig, Options, PostgresProvider};
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{Client, EventKind, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
-use pg::testing::TestDb;
+use reveille_durable::{LongPollConfig, Options, PostgresProvider};
+use reveille_pg::testing::TestDb;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, PgPool};
 

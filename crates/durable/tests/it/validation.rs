@@ -2,5 +2,5 @@
 
 use crate::fixture::Factory;
 
-durable_memory::validations!(long_polling, long, Factory::new(true));
-durable_memory::validations!(short_polling, short, Factory::new(false));
+reveille_durable_memory::validations!(long_polling, long, Factory::new(true));
+reveille_durable_memory::validations!(short_polling, short, Factory::new(false));

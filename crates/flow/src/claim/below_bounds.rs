@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pg::{Database, Schema, Sql};
+use reveille_pg::{Database, Schema, Sql};
+use reveille_wake::ScanBounds;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use wake::ScanBounds;
 
 use crate::claim::unanswered::locked;
 
@@ -30,7 +30,7 @@ pub(crate) struct BelowBounds {
 
 impl BelowBounds {
     pub(crate) fn new(db: Database, schema: &Schema, bounds: Arc<ScanBounds<i64>>) -> BelowBounds {
-        let sql = schema.sql(pg::statement!("below_scan_bounds"));
+        let sql = schema.sql(reveille_pg::statement!("below_scan_bounds"));
         BelowBounds { db, bounds, sql, tasks: Mutex::default() }
     }
 
@@ -57,14 +57,17 @@ impl BelowBounds {
                 session.finish().await?;
                 Ok((found, began.elapsed()))
             };
-            match pg::within(TAKES_MAX, found).await {
+            match reveille_pg::within(TAKES_MAX, found).await {
                 Ok((found, took)) => {
                     let now = Instant::now();
                     lanes.iter().for_each(|lane| bounds.full_scan_found(lane, found.get(lane).copied(), took, now));
                 }
                 Err(error) => {
                     lanes.iter().for_each(|lane| bounds.full_scan_failed(lane));
-                    tracing::warn!(error = pg::causes(&error), "steps that were passed over could not be looked for");
+                    tracing::warn!(
+                        error = reveille_pg::causes(&error),
+                        "steps that were passed over could not be looked for"
+                    );
                 }
             }
         });
@@ -82,7 +85,7 @@ pub(crate) fn lately_found(lanes: HashMap<i64, Instant>, now: Instant) -> Vec<(i
 
 #[cfg(test)]
 mod tests {
-    use pg::testing::TestDb;
+    use reveille_pg::testing::TestDb;
     use serde_json::json;
 
     use super::*;

@@ -12,12 +12,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pg::{Database, Schema, Sql};
+use reveille_pg::{Database, Schema, Sql};
+use reveille_wake::{Channel, Claim, PollRequest, PollResult, Scan, ScanBounds, Topic};
 use serde_json::value::RawValue;
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
-use wake::{Channel, Claim, PollRequest, PollResult, Scan, ScanBounds, Topic};
 
 use crate::claim::below_bounds::{BelowBounds, lately_found};
 use crate::claim::token::Token;
@@ -255,8 +255,8 @@ impl Claims {
             bounds,
             sources: Mutex::default(),
             lost,
-            claim: schema.sql(pg::statement!("claim_steps")),
-            sweep: schema.sql(pg::statement!("due_namespaces")),
+            claim: schema.sql(reveille_pg::statement!("claim_steps")),
+            sweep: schema.sql(reveille_pg::statement!("due_namespaces")),
         }
     }
 }
@@ -274,7 +274,7 @@ impl Claim for Claims {
         &self,
         conn: &mut PgConnection,
         poll: &PollRequest<Key, Args>,
-    ) -> pg::Result<PollResult<ClaimedStep>> {
+    ) -> reveille_pg::Result<PollResult<ClaimedStep>> {
         self.lost.give_back_unanswered(conn).await?;
         let waiters = &poll.waiters;
         let Source { lanes: remembered, found_at } = locked(&self.sources).get(&poll.key).cloned().unwrap_or_default();
@@ -321,11 +321,11 @@ impl Claim for Claims {
         Ok(polled)
     }
 
-    async fn give_back(&self, conn: &mut PgConnection, steps: &[ClaimedStep]) -> pg::Result<()> {
+    async fn give_back(&self, conn: &mut PgConnection, steps: &[ClaimedStep]) -> reveille_pg::Result<()> {
         self.lost.give_back(conn, steps).await
     }
 
-    async fn sweep(&self, conn: &mut PgConnection, keys: &[Key]) -> pg::Result<Vec<usize>> {
+    async fn sweep(&self, conn: &mut PgConnection, keys: &[Key]) -> reveille_pg::Result<Vec<usize>> {
         let (mut places, mut namespaces, mut lasts, mut names, mut every) = (vec![], vec![], vec![], vec![], vec![]);
         let mut due_anyway = Vec::new();
         for (place, key) in keys.iter().enumerate() {
@@ -360,7 +360,7 @@ impl Claims {
         readings: &HashMap<i64, Scan>,
         began: Instant,
         row: &PgRow,
-    ) -> pg::Result<Option<Duration>> {
+    ) -> reveille_pg::Result<Option<Duration>> {
         let lanes: Vec<i64> = row.try_get::<Option<_>, _>("queues")?.unwrap_or_default();
         let reached: Vec<i64> = row.try_get("reached_us")?;
         let found: Vec<bool> = row.try_get("stocked")?;
@@ -386,7 +386,7 @@ impl Claims {
     }
 }
 
-pub(crate) fn read(row: &PgRow) -> pg::Result<ClaimedStep> {
+pub(crate) fn read(row: &PgRow) -> reveille_pg::Result<ClaimedStep> {
     let json = |column: &str| {
         let text: Option<String> = row.try_get(column)?;
         text.map(RawValue::from_string).transpose().map_err(|error| sqlx::Error::Decode(error.into()))

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use pg::{Schema, Sql};
+use reveille_pg::{Schema, Sql};
+use reveille_wake::{BatchResult, BatchedWrite, WakeUp, WriteBatch};
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
 use uuid::Uuid;
-use wake::{BatchResult, BatchedWrite, WakeUp, WriteBatch};
 
 use crate::claim::check_lease;
 use crate::claim::token::Token;
@@ -54,7 +54,7 @@ pub(crate) struct Renewals {
 
 impl Renewals {
     pub(crate) fn new(schema: &Schema) -> Renewals {
-        Renewals { renew: schema.sql(pg::statement!("renew_steps")) }
+        Renewals { renew: schema.sql(reveille_pg::statement!("renew_steps")) }
     }
 }
 
@@ -82,7 +82,7 @@ impl BatchedWrite for Renewals {
         &self,
         conn: &mut PgConnection,
         batch: &WriteBatch<'_, Renewal>,
-    ) -> pg::Result<BatchResult<Self::Outcome>> {
+    ) -> reveille_pg::Result<BatchResult<Self::Outcome>> {
         let writes = &batch.writes;
         let checkpoints = writes.iter().any(|alive| alive.checkpoint.is_some());
         let checkpoint = |alive: &&Renewal| alive.checkpoint.as_ref().map(|checkpoint| checkpoint.get().to_owned());

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::select_all;
+use reveille_wake::Claimed;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
-use wake::Claimed;
 
 use crate::claim::unanswered::rotate_randomly;
 use crate::claim::{Args, ClaimedStep, Key};
@@ -163,7 +163,7 @@ impl Flow {
                 match timeout_at(until, claim).await {
                     Ok(Ok(claimed)) => claimed,
                     // It is waited for afterwards, beside the others, and that wait bears what passes.
-                    Err(_) | Ok(Err(Error::Wake(wake::Error::Unavailable { .. }))) => continue,
+                    Err(_) | Ok(Err(Error::Wake(reveille_wake::Error::Unavailable { .. }))) => continue,
                     Ok(Err(error)) => return Err(error),
                 }
             } else {

@@ -2,10 +2,10 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pg::{Schema, Sql};
+use reveille_pg::{Schema, Sql};
+use reveille_wake::{Channel, Wake, WakeUp};
 use sqlx::PgConnection;
 use uuid::Uuid;
-use wake::{Channel, Wake, WakeUp};
 
 use crate::claim::ClaimedStep;
 use crate::name::{of_namespace, of_step};
@@ -26,8 +26,8 @@ impl UnansweredClaims {
         UnansweredClaims {
             channel,
             fences: Mutex::default(),
-            unanswered_claims: schema.sql(pg::statement!("unanswered_claims")),
-            report: schema.sql(pg::statement!("complete_steps")),
+            unanswered_claims: schema.sql(reveille_pg::statement!("unanswered_claims")),
+            report: schema.sql(reveille_pg::statement!("complete_steps")),
         }
     }
 
@@ -37,7 +37,7 @@ impl UnansweredClaims {
     }
 
     /// Gives back what was claimed by looks whose answers nobody heard.
-    pub(crate) async fn give_back_unanswered(&self, conn: &mut PgConnection) -> pg::Result<()> {
+    pub(crate) async fn give_back_unanswered(&self, conn: &mut PgConnection) -> reveille_pg::Result<()> {
         let fences = std::mem::take(&mut *locked(&self.fences));
         if fences.is_empty() {
             return Ok(());
@@ -51,7 +51,7 @@ impl UnansweredClaims {
     }
 
     /// Gives back steps that nobody took.
-    pub(crate) async fn give_back(&self, conn: &mut PgConnection, steps: &[ClaimedStep]) -> pg::Result<()> {
+    pub(crate) async fn give_back(&self, conn: &mut PgConnection, steps: &[ClaimedStep]) -> reveille_pg::Result<()> {
         // Whoever waits for one of them may belong to another group than who had it.
         let keys: Vec<String> = steps
             .iter()
@@ -63,7 +63,12 @@ impl UnansweredClaims {
     }
 
     /// Gives steps back, as tasks, ordinals and fences.
-    async fn unclaim(&self, conn: &mut PgConnection, claims: Vec<(Uuid, i32, i64)>, wake_up: WakeUp) -> pg::Result<()> {
+    async fn unclaim(
+        &self,
+        conn: &mut PgConnection,
+        claims: Vec<(Uuid, i32, i64)>,
+        wake_up: WakeUp,
+    ) -> reveille_pg::Result<()> {
         let (channels, payloads) = Wake::notifications(&[wake_up]);
         sqlx::query(&self.report)
             .bind(None::<Uuid>)

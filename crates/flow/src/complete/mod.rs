@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use futures_util::future::try_join_all;
-use pg::{Schema, Sql};
+use reveille_pg::{Schema, Sql};
+use reveille_wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sqlx::PgConnection;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
 
 use crate::catalog::CachedTemplate;
 use crate::claim::token::{NotAToken, Token};
@@ -288,7 +288,7 @@ pub(crate) struct Reports {
 
 impl Reports {
     pub(crate) fn new(schema: &Schema, news: Arc<News>, channel: Channel, watch: Channel, leases: Channel) -> Reports {
-        Reports { news, channel, watch, leases, report: schema.sql(pg::statement!("complete_steps")) }
+        Reports { news, channel, watch, leases, report: schema.sql(reveille_pg::statement!("complete_steps")) }
     }
 }
 
@@ -351,7 +351,7 @@ impl BatchedWrite for Reports {
         &self,
         conn: &mut PgConnection,
         batch: &WriteBatch<'_, Write>,
-    ) -> pg::Result<BatchResult<Self::Outcome>> {
+    ) -> reveille_pg::Result<BatchResult<Self::Outcome>> {
         let writes = &batch.writes;
         // Most batches have neither.
         let chosen = writes.iter().any(|write| write.chosen.is_some());

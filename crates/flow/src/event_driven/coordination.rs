@@ -80,7 +80,7 @@ impl Coordination {
             Err(error) => {
                 tracing::warn!(
                     namespace,
-                    error = pg::causes(&error),
+                    error = reveille_pg::causes(&error),
                     "the workers of a namespace could not be started"
                 );
                 return None;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use pg::retry::Backoff;
+use reveille_pg::retry::Backoff;
 use sqlx::postgres::PgListener;
 use tokio::time::sleep;
 
@@ -27,7 +27,7 @@ pub(super) async fn run(shared: Arc<Coordination>) -> Infallible {
     loop {
         let Err(error) = listen(&shared, &mut backoff).await;
         shared.hears.store(false, Relaxed);
-        tracing::warn!(error = pg::causes(&error), "what is announced is not heard for now");
+        tracing::warn!(error = reveille_pg::causes(&error), "what is announced is not heard for now");
         sleep(backoff.pause()).await;
     }
 }
@@ -41,7 +41,7 @@ impl Drop for Deaf<'_> {
     }
 }
 
-async fn listen(shared: &Coordination, backoff: &mut Backoff) -> pg::Result<Infallible> {
+async fn listen(shared: &Coordination, backoff: &mut Backoff) -> reveille_pg::Result<Infallible> {
     let inner = &shared.flow.inner;
     let pool = inner.db.dedicated("reveille events", &[("idle_session_timeout", "0")])?;
     let mut listener = PgListener::connect_with(&pool).await?;

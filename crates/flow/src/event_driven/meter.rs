@@ -4,8 +4,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use reveille_wake::Metric;
 use tokio::time::Instant;
-use wake::Metric;
 
 use super::event::EventSource;
 use crate::claim::unanswered::locked;

@@ -27,8 +27,8 @@ mod view;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
+use reveille_wake::ListenerState;
 use tokio::task::{JoinHandle, JoinSet};
-use wake::ListenerState;
 
 pub(crate) use announce::DEFAULT_SCHEMA;
 pub use announce::outside_channel;

@@ -164,7 +164,10 @@ impl FallbackPoller {
             }
             Err(error) => {
                 self.breaker(|breaker| breaker.failed(now));
-                tracing::warn!(error = pg::causes(&error), "tasks that nobody heard of could not be looked for");
+                tracing::warn!(
+                    error = reveille_pg::causes(&error),
+                    "tasks that nobody heard of could not be looked for"
+                );
             }
         }
     }

@@ -175,7 +175,7 @@ pub(crate) async fn run(inner: Weak<Inner>, mut words: mpsc::Receiver<Word>) {
         let Some(inner) = inner.upgrade() else { return };
         if let Err(error) = inner.tell(&batch).await {
             inner.meter.untold.add(batch.len() as u64);
-            tracing::warn!(error = pg::causes(&error), "what happened to tasks could not be told");
+            tracing::warn!(error = reveille_pg::causes(&error), "what happened to tasks could not be told");
         }
     }
 }

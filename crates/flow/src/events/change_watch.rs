@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pg::{Schema, Sql};
+use reveille_pg::{Schema, Sql};
+use reveille_wake::{Channel, Claim, Consumer, PollRequest, PollResult, Topic};
 use sqlx::PgConnection;
 use tokio::time::{Instant, sleep};
-use wake::{Channel, Claim, Consumer, PollRequest, PollResult, Topic};
 
 use crate::name::of_namespace;
 
@@ -40,8 +40,8 @@ impl ChangeWatches {
             namespaces,
             steps,
             deliveries,
-            namespaces_changed: schema.sql(pg::statement!("namespaces_changed")),
-            newest_steps: schema.sql(pg::statement!("newest_steps")),
+            namespaces_changed: schema.sql(reveille_pg::statement!("namespaces_changed")),
+            newest_steps: schema.sql(reveille_pg::statement!("newest_steps")),
         }
     }
 }
@@ -67,7 +67,7 @@ impl Claim for ChangeWatches {
         &self,
         conn: &mut PgConnection,
         poll: &PollRequest<Subject, Option<i64>>,
-    ) -> pg::Result<PollResult<i64>> {
+    ) -> reveille_pg::Result<PollResult<i64>> {
         let query = match &poll.key {
             Subject::Namespaces => sqlx::query_scalar(&self.namespaces_changed),
             Subject::Steps(namespace) => sqlx::query_scalar(&self.newest_steps).bind(&**namespace),
@@ -82,11 +82,11 @@ impl Claim for ChangeWatches {
         Ok(polled)
     }
 
-    async fn give_back(&self, _: &mut PgConnection, _: &[i64]) -> pg::Result<()> {
+    async fn give_back(&self, _: &mut PgConnection, _: &[i64]) -> reveille_pg::Result<()> {
         Ok(())
     }
 
-    async fn sweep(&self, _: &mut PgConnection, keys: &[Subject]) -> pg::Result<Vec<usize>> {
+    async fn sweep(&self, _: &mut PgConnection, keys: &[Subject]) -> reveille_pg::Result<Vec<usize>> {
         // Whether anything changed, who looks knows best.
         Ok((0..keys.len()).collect())
     }
@@ -112,9 +112,9 @@ pub(crate) async fn next(
                 None => continue,
             },
             Ok(None) => {}
-            Err(wake::Error::Closed { .. }) => return None,
+            Err(reveille_wake::Error::Closed { .. }) => return None,
             Err(error) => {
-                tracing::warn!(?subject, error = pg::causes(&error), "what changes is not noticed for now");
+                tracing::warn!(?subject, error = reveille_pg::causes(&error), "what changes is not noticed for now");
                 sleep(PAUSE).await;
             }
         }

@@ -2,11 +2,11 @@
 
 use axum::Json;
 use axum::extract::State;
+use reveille_web::{ApiError, Failure, Query, Time};
 use time::{Duration, OffsetDateTime};
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{ApiError, Failure, Query, Time};
 
 use super::label;
 use super::schema::Label;

@@ -27,7 +27,7 @@ pub(super) fn object<T: DeserializeOwned>(step: &RawValue) -> Result<T, String> 
     if step.get().starts_with('[') {
         return Err("invalid item: must be an object, got a list".to_owned());
     }
-    serde_json::from_str(step.get()).map_err(|error| shortened(web::plain(&error.to_string())))
+    serde_json::from_str(step.get()).map_err(|error| shortened(reveille_web::plain(&error.to_string())))
 }
 
 fn shortened(text: String) -> String {

@@ -2,9 +2,9 @@
 
 use axum::Json;
 use axum::extract::State;
+use reveille_web::{ApiError, Body, Failure};
 use serde::Deserialize;
 use utoipa::ToSchema;
-use web::{ApiError, Body, Failure};
 
 use super::schema::{Label, Person};
 use crate::flow::Flow;

@@ -6,11 +6,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use reveille_web::{ApiError, Body, Failure, Id};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 use utoipa::ToSchema;
-use web::{ApiError, Body, Failure, Id};
 
 use super::WAIT_MS_MAX;
 use super::schema::{Label, Token, whole};
@@ -156,7 +156,7 @@ pub(super) async fn claim(State(flow): State<Flow>, body: Body) -> Result<Respon
             Ok(Json(Claimed { steps: claimed.iter().map(Step::of).collect() }).into_response())
         }
         // A server that stops answers waiting claims instead of cutting them off.
-        Ok(_) | Err(Error::Wake(wake::Error::Closed { .. })) => Ok(StatusCode::NO_CONTENT.into_response()),
+        Ok(_) | Err(Error::Wake(reveille_wake::Error::Closed { .. })) => Ok(StatusCode::NO_CONTENT.into_response()),
         Err(error) => Err(error.into()),
     }
 }

@@ -2,12 +2,12 @@
 
 use axum::Json;
 use axum::extract::State;
+use reveille_web::{ApiError, Body, Failure, Id, Path, Query};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
-use web::{ApiError, Body, Failure, Id, Path, Query};
 
 use super::schema::Label;
 use super::{label, page, uuid};

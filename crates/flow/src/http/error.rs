@@ -1,8 +1,8 @@
 //! The HTTP status of each error of flow.
 
 use axum::http::StatusCode;
+use reveille_web::ApiError;
 use serde_json::json;
-use web::ApiError;
 
 use crate::error::Error;
 

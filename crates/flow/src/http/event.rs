@@ -2,8 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
+use reveille_web::{ApiError, Failure, Query};
 use utoipa::IntoParams;
-use web::{ApiError, Failure, Query};
 
 use super::schema::Label;
 use super::{label, page};

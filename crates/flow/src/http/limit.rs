@@ -2,11 +2,11 @@
 
 use axum::Json;
 use axum::extract::State;
+use reveille_web::{ApiError, Body, Failure, Query};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{ApiError, Body, Failure, Query};
 
 use super::schema::Label;
 use super::{given, label};

@@ -27,11 +27,11 @@ mod task;
 mod task_events;
 mod template;
 
+use reveille_web::{Api, ApiError, Query, strict};
 use serde::{Deserialize, Deserializer};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
-use web::{Api, ApiError, Query, strict};
 
 use crate::flow::Flow;
 use crate::name;

@@ -3,11 +3,11 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use reveille_web::{ApiError, Body, Failure, Path};
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{ApiError, Body, Failure, Path};
 
 use super::schema::Person;
 use crate::flow::Flow;

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
+use reveille_web::{ApiError, Body, Failure as Failed};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
-use web::{ApiError, Body, Failure as Failed};
 
 use super::batch_item::{failure, object, sent_token};
 use super::claim::LEASE_MS;

@@ -3,12 +3,12 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use reveille_web::{ApiError, Body, Failure, Id, Path, Query};
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
-use web::{ApiError, Body, Failure, Id, Path, Query};
 
 use super::schema::Label;
 use super::{label, page, uuid};

@@ -1,8 +1,8 @@
 //! Schemas of values that many routes take, as the OpenAPI document describes them.
 
+use reveille_web::{schema, text};
 use serde::de::{Deserialize, Deserializer, Error};
 use serde_json::Number;
-use web::{schema, text};
 
 use crate::template::NAME_MAX;
 

@@ -2,11 +2,11 @@
 
 use axum::Json;
 use axum::extract::State;
+use reveille_web::{ApiError, Body, Failure, Id, Path, Query};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{ApiError, Body, Failure, Id, Path, Query};
 
 use super::schema::{Label, Person};
 use super::{given, long_page, uuid};

@@ -3,10 +3,10 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
+use reveille_web::{ApiError, Body, Failure, Id};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
-use web::{ApiError, Body, Failure, Id};
 
 use super::BASE;
 use super::schema::Label;

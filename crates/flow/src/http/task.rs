@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
+use reveille_web::{ApiError, Body, Failure, Id, Path, Query, Time};
 use serde::Deserialize;
 use tokio::time::Instant;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
-use web::{ApiError, Body, Failure, Id, Path, Query, Time};
 
 use super::schema::{Label, Person};
 use super::{WAIT_MS_MAX, label, uuid};
@@ -182,7 +182,7 @@ pub(super) async fn one(
         match flow.wait(task, Instant::now() + Duration::from_millis(wait_ms)).await {
             Ok(Some(task)) => return Ok(Json(task)),
             // A server that stops answers waiting requests instead of cutting them off.
-            Ok(None) | Err(Error::Wake(wake::Error::Closed { .. })) => {}
+            Ok(None) | Err(Error::Wake(reveille_wake::Error::Closed { .. })) => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -13,12 +13,12 @@ use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream, StreamExt as _};
+use reveille_web::{ApiError, Failure, Id, Path, Query};
 use tokio::time::Instant;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use uuid::Uuid;
-use web::{ApiError, Failure, Id, Path, Query};
 
 use super::{long_page, uuid};
 use crate::error::Error;
@@ -149,7 +149,7 @@ fn transitions(
             Ok(news) => Some((events, (flow, Position::After(after, news)))),
             Err(error) => {
                 // The client reconnects with the id of its last event.
-                tracing::debug!(error = pg::causes(&error), %task, "stream of task events ended before the task");
+                tracing::debug!(error = reveille_pg::causes(&error), %task, "stream of task events ended before the task");
                 None
             }
         }

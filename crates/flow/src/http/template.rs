@@ -3,10 +3,10 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use reveille_web::{ApiError, Failure, Path, Query, Text};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
-use web::{ApiError, Failure, Path, Query, Text};
 
 use super::label;
 use super::schema::Label;

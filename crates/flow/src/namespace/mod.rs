@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 
+use reveille_wake::Channel;
 use serde::{Deserialize, Deserializer, Serialize};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -17,7 +18,6 @@ use tokio::sync::{OnceCell, watch};
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 use utoipa::ToSchema;
-use wake::Channel;
 
 use crate::error::{Error, Result};
 use crate::events::change_watch::{self, PAUSE, Subject};
@@ -252,7 +252,10 @@ impl Inner {
     /// Follows the namespaces from now on, if they can be read: whoever commits something has to know whether anybody wants to hear of it.
     pub(crate) async fn follow_namespaces(self: &Arc<Inner>) {
         if let Err(error) = self.known_namespaces().await {
-            tracing::warn!(error = pg::causes(&error), "namespaces could not be read for now: nothing is announced");
+            tracing::warn!(
+                error = reveille_pg::causes(&error),
+                "namespaces could not be read for now: nothing is announced"
+            );
         }
     }
 
@@ -283,7 +286,7 @@ impl Inner {
             match self.known_namespaces().await {
                 Ok(known) => return known,
                 Err(error) => {
-                    tracing::warn!(error = pg::causes(&error), "namespaces could not be read for now");
+                    tracing::warn!(error = reveille_pg::causes(&error), "namespaces could not be read for now");
                     sleep(PAUSE).await;
                 }
             }
@@ -332,7 +335,7 @@ async fn follow(inner: Weak<Inner>, mut seen: i64) {
         match inner.read_namespaces().await {
             Ok(_) => seen = version,
             Err(error) => {
-                tracing::warn!(error = pg::causes(&error), "namespaces could not be read for now");
+                tracing::warn!(error = reveille_pg::causes(&error), "namespaces could not be read for now");
                 sleep(PAUSE).await;
             }
         }

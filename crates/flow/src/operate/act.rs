@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use pg::{Schema, Sql};
+use reveille_pg::{Schema, Sql};
+use reveille_wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch, WriterOptions};
 use sqlx::PgConnection;
 use uuid::Uuid;
-use wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch, WriterOptions};
 
 use super::{Cancelled, Obstacle, Operated, Who, steps_before, tasks_before};
 use crate::catalog::CachedTemplate;
@@ -192,8 +192,8 @@ impl Operations {
             channel,
             watch,
             overdue,
-            operate: schema.sql(pg::statement!("operate_step")),
-            end: schema.sql(pg::statement!("end_task")),
+            operate: schema.sql(reveille_pg::statement!("operate_step")),
+            end: schema.sql(reveille_pg::statement!("end_task")),
         }
     }
 
@@ -258,7 +258,7 @@ impl BatchedWrite for Operations {
         &self,
         conn: &mut PgConnection,
         batch: &WriteBatch<'_, Write>,
-    ) -> pg::Result<BatchResult<Self::Outcome>> {
+    ) -> reveille_pg::Result<BatchResult<Self::Outcome>> {
         let [Write { act, who, manner }] = batch.writes[..] else { return Err(sqlx::Error::RowNotFound.into()) };
         let query = match act {
             Act::Step(act) => batch

@@ -5,10 +5,10 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pg::{Schema, Sql};
+use reveille_pg::{Schema, Sql};
+use reveille_wake::{Claim, PollRequest, PollResult, Topic};
 use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
-use wake::{Claim, PollRequest, PollResult, Topic};
 
 use super::{Delivery, EventDrivenQueueProvider, Providers, Receipt, Source};
 use crate::claim::token::Token;
@@ -48,13 +48,13 @@ impl Deliveries {
             providers,
             lost,
             given: Mutex::default(),
-            names: schema.sql(pg::statement!("step_names")),
-            claim: schema.sql(pg::statement!("claim_delivered")),
+            names: schema.sql(reveille_pg::statement!("step_names")),
+            claim: schema.sql(reveille_pg::statement!("claim_delivered")),
         }
     }
 
     /// What these workers receive, beginning anywhere: nobody's steps wait behind those of another name for ever. Only steps that somebody has registered have a queue, whatever names a worker has.
-    async fn sources(&self, conn: &mut PgConnection, key: &Key) -> pg::Result<Vec<Source>> {
+    async fn sources(&self, conn: &mut PgConnection, key: &Key) -> reveille_pg::Result<Vec<Source>> {
         let query = sqlx::query(&self.names).bind(&key.namespaces).bind(&key.left_out).bind(&key.steps);
         let rows = query.fetch_all(conn).await?;
         let read = |row: &sqlx::postgres::PgRow| {
@@ -71,7 +71,7 @@ impl Deliveries {
         conn: &mut PgConnection,
         deliveries: &[Delivery],
         waiters: &[&Args],
-    ) -> pg::Result<(PendingClaim<'_>, Vec<String>, Vec<(usize, ClaimedStep)>)> {
+    ) -> reveille_pg::Result<(PendingClaim<'_>, Vec<String>, Vec<(usize, ClaimedStep)>)> {
         let unheard = self.lost.unheard();
         let messages = || deliveries.iter().map(|delivery| &delivery.message);
         let rows = sqlx::query(&self.claim)
@@ -87,7 +87,7 @@ impl Deliveries {
         let verdicts: Vec<String> = first.try_get("verdicts")?;
         let read =
             |row: &sqlx::postgres::PgRow| Ok((row.try_get::<i32, _>("waiter")?.max(0) as usize, claim::read(row)?));
-        let steps = steps.iter().map(read).collect::<pg::Result<_>>()?;
+        let steps = steps.iter().map(read).collect::<reveille_pg::Result<_>>()?;
         Ok((unheard, verdicts, steps))
     }
 }
@@ -105,7 +105,7 @@ impl Claim for Deliveries {
         &self,
         conn: &mut PgConnection,
         poll: &PollRequest<Queued, Args>,
-    ) -> pg::Result<PollResult<ClaimedStep>> {
+    ) -> reveille_pg::Result<PollResult<ClaimedStep>> {
         self.lost.give_back_unanswered(conn).await?;
         let Queued { provider, key } = &poll.key;
         let Ok(queue) = self.providers.get(*provider) else { return Ok(PollResult::new(None)) };
@@ -130,7 +130,7 @@ impl Claim for Deliveries {
                     match queue.next_visible(conn, &sources).await {
                         Ok(visible) => again = again.into_iter().chain(visible).min(),
                         Err(error) => {
-                            tracing::warn!(error = pg::causes(&error), "nothing can be received for now");
+                            tracing::warn!(error = reveille_pg::causes(&error), "nothing can be received for now");
                             is_sound(conn).await?;
                             again = Some(AWAY);
                         }
@@ -139,7 +139,7 @@ impl Claim for Deliveries {
                 }
                 Ok(deliveries) => deliveries,
                 Err(error) => {
-                    tracing::warn!(error = pg::causes(&error), "nothing can be received for now");
+                    tracing::warn!(error = reveille_pg::causes(&error), "nothing can be received for now");
                     is_sound(conn).await?;
                     again = Some(AWAY);
                     break;
@@ -182,7 +182,10 @@ impl Claim for Deliveries {
             }
             // Put back at once: who is rung finds them.
             if let Err(error) = queue.release(Some(&mut *conn), back).await {
-                tracing::debug!(error = pg::causes(&error), "messages were not put back; they come back by themselves");
+                tracing::debug!(
+                    error = reveille_pg::causes(&error),
+                    "messages were not put back; they come back by themselves"
+                );
                 is_sound(conn).await?;
             }
         }
@@ -195,7 +198,7 @@ impl Claim for Deliveries {
         Ok(polled)
     }
 
-    async fn give_back(&self, conn: &mut PgConnection, steps: &[ClaimedStep]) -> pg::Result<()> {
+    async fn give_back(&self, conn: &mut PgConnection, steps: &[ClaimedStep]) -> reveille_pg::Result<()> {
         self.lost.give_back(conn, steps).await?;
         locked(&self.given).extend(steps.iter().map(|step| step.token));
         Ok(())
@@ -205,14 +208,14 @@ impl Claim for Deliveries {
         self.providers.ended(&std::mem::take(&mut *locked(&self.given)));
     }
 
-    async fn sweep(&self, _: &mut PgConnection, keys: &[Queued]) -> pg::Result<Vec<usize>> {
+    async fn sweep(&self, _: &mut PgConnection, keys: &[Queued]) -> reveille_pg::Result<Vec<usize>> {
         // What a queue has, who looks knows best.
         Ok((0..keys.len()).collect())
     }
 }
 
 /// Fails, as something that passes, if a connection is of no use any more. Through a pooler a look is one transaction: what its queue failed with has ended it, with all that was claimed.
-async fn is_sound(conn: &mut PgConnection) -> pg::Result<()> {
+async fn is_sound(conn: &mut PgConnection) -> reveille_pg::Result<()> {
     let asked = sqlx::raw_sql("select 1").execute(conn).await;
     asked.map(|_| ()).map_err(|error| sqlx::Error::Io(io::Error::other(error)).into())
 }

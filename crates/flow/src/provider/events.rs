@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::stream::{BoxStream, StreamExt as _, unfold};
-use wake::Consumer;
+use reveille_wake::Consumer;
 
 use super::QueueEvent;
 use crate::events::change_watch::{self, ChangeWatches, Subject};

@@ -104,7 +104,10 @@ impl Providers {
         tokio::spawn(async move {
             let Ok(queue) = providers.get(provider) else { return };
             if let Err(error) = queue.release(None, receipts).await {
-                tracing::debug!(error = pg::causes(&error), "messages were not put back; they come back by themselves");
+                tracing::debug!(
+                    error = reveille_pg::causes(&error),
+                    "messages were not put back; they come back by themselves"
+                );
             }
         });
     }
@@ -127,7 +130,10 @@ async fn ack(providers: Arc<Providers>) {
         for (provider, receipts) in by_provider {
             let Ok(queue) = providers.get(provider) else { continue };
             if let Err(error) = queue.ack(receipts).await {
-                tracing::debug!(error = pg::causes(&error), "messages were not acked; they will come again, in vain");
+                tracing::debug!(
+                    error = reveille_pg::causes(&error),
+                    "messages were not acked; they will come again, in vain"
+                );
             }
         }
     }

@@ -24,12 +24,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
-use pg::{Database, Schema};
+use reveille_pg::{Database, Schema};
+use reveille_wake::{Channel, Consumer};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use sqlx::PgConnection;
 use uuid::Uuid;
-use wake::{Channel, Consumer};
 
 use crate::error::Error;
 use crate::events::change_watch::ChangeWatches;

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
-use pg::{Database, Schema, Sql};
 use pgmq::{Message, PGMQueueExt, PgmqError};
+use reveille_pg::{Database, Schema, Sql};
+use reveille_wake::Consumer;
 use serde_json::Value;
 use sqlx::PgConnection;
 use tokio::sync::OnceCell;
-use wake::Consumer;
 
 use super::events;
 use super::{
@@ -61,7 +61,7 @@ impl Pgmq {
         Pgmq {
             db: db.clone(),
             schema: schema.name().to_owned(),
-            announce_queue: schema.sql(pg::statement!("announce_queue")),
+            announce_queue: schema.sql(reveille_pg::statement!("announce_queue")),
             invisible: lease.min(READING).as_secs().max(1) as i32,
             installed: OnceCell::new(),
             known: Mutex::default(),
@@ -78,7 +78,7 @@ impl Pgmq {
         self.installed.get_or_try_init(install).await
     }
 
-    async fn session(&self) -> Result<pg::Session, QueueError> {
+    async fn session(&self) -> Result<reveille_pg::Session, QueueError> {
         self.db.session().await.map_err(|error| QueueError::new(NAME, "could not be reached", error))
     }
 

@@ -8,12 +8,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pg::{Schema, Sql};
+use reveille_pg::{Schema, Sql};
+use reveille_wake::{Channel, Claim, Claimed, PollRequest, PollResult, Topic};
 use sqlx::{PgConnection, Row};
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep};
-use wake::{Channel, Claim, Claimed, PollRequest, PollResult, Topic};
 
 use super::{EventDrivenQueueProvider, Providers, Sent, StepMessage};
 use crate::claim::unanswered::random_fence;
@@ -57,9 +57,9 @@ impl Publishes {
         Publishes {
             channel,
             sending: SENDING.min(lease),
-            publish: schema.sql(pg::statement!("publish_steps")),
-            unpublish: schema.sql(pg::statement!("unpublish_steps")),
-            sweep: schema.sql(pg::statement!("due_providers")),
+            publish: schema.sql(reveille_pg::statement!("publish_steps")),
+            unpublish: schema.sql(reveille_pg::statement!("unpublish_steps")),
+            sweep: schema.sql(reveille_pg::statement!("due_providers")),
         }
     }
 }
@@ -73,7 +73,11 @@ impl Claim for Publishes {
         vec![self.channel.topic_of(&of_namespace(&outlet.namespace))]
     }
 
-    async fn poll(&self, conn: &mut PgConnection, poll: &PollRequest<Outlet, ()>) -> pg::Result<PollResult<Taken>> {
+    async fn poll(
+        &self,
+        conn: &mut PgConnection,
+        poll: &PollRequest<Outlet, ()>,
+    ) -> reveille_pg::Result<PollResult<Taken>> {
         let number = random_fence();
         let rows = sqlx::query(&self.publish)
             .bind(&poll.key.namespace)
@@ -101,7 +105,7 @@ impl Claim for Publishes {
         Ok(polled)
     }
 
-    async fn give_back(&self, conn: &mut PgConnection, steps: &[Taken]) -> pg::Result<()> {
+    async fn give_back(&self, conn: &mut PgConnection, steps: &[Taken]) -> reveille_pg::Result<()> {
         sqlx::query(&self.unpublish)
             .bind(steps.iter().map(|step| step.task).collect::<Vec<_>>())
             .bind(steps.iter().map(|step| step.ordinal).collect::<Vec<_>>())
@@ -111,7 +115,7 @@ impl Claim for Publishes {
         Ok(())
     }
 
-    async fn sweep(&self, conn: &mut PgConnection, keys: &[Outlet]) -> pg::Result<Vec<usize>> {
+    async fn sweep(&self, conn: &mut PgConnection, keys: &[Outlet]) -> reveille_pg::Result<Vec<usize>> {
         let query = sqlx::query_scalar(&self.sweep)
             .bind(keys.iter().map(|outlet| outlet.namespace.as_str()).collect::<Vec<_>>())
             .bind(keys.iter().map(|outlet| outlet.provider.word()).collect::<Vec<_>>());
@@ -191,7 +195,7 @@ impl Flow {
                 Ok(false) => return,
                 Err(error) => {
                     let namespace = &outlet.namespace;
-                    tracing::warn!(namespace, error = pg::causes(&*error), "steps could not be sent for now");
+                    tracing::warn!(namespace, error = reveille_pg::causes(&*error), "steps could not be sent for now");
                     sleep(pause).await;
                     pause = (pause * 2).min(PAUSE_MAX);
                 }
@@ -211,7 +215,7 @@ impl Flow {
         let taken = match inner.publishes.claim(outlet.clone(), PUBLISH_MAX, (), Instant::now() + WAIT).await {
             Ok(Some(taken)) => taken,
             Ok(None) => return Ok(true),
-            Err(wake::Error::Closed { .. }) => return Ok(false),
+            Err(reveille_wake::Error::Closed { .. }) => return Ok(false),
             Err(error) => return Err(error.into()),
         };
         // What is not sent is given back when it is dropped.
@@ -233,7 +237,7 @@ impl Flow {
                 .bind(self.inner.publish_lease.as_millis() as i64)
         };
         if let Err(error) = self.inner.db.ask("keep what was sent", query).await {
-            tracing::debug!(error = pg::causes(&error), "steps that were sent will be sent again");
+            tracing::debug!(error = reveille_pg::causes(&error), "steps that were sent will be sent again");
         }
     }
 
@@ -255,7 +259,7 @@ impl Flow {
                 ))
             };
             if let Err(error) = self.inner.db.ask("announce messages", query).await {
-                tracing::debug!(error = pg::causes(&error), "listeners outside were not told");
+                tracing::debug!(error = reveille_pg::causes(&error), "listeners outside were not told");
             }
         }
     }
@@ -263,7 +267,7 @@ impl Flow {
 
 impl Providers {
     /// Rings who waits for what was sent.
-    fn sent(&self, taken: &Claimed<Publishes>) -> wake::WakeUp {
+    fn sent(&self, taken: &Claimed<Publishes>) -> reveille_wake::WakeUp {
         let mut keys: Vec<String> = taken.iter().map(|step| of_step(&step.namespace, &step.step)).collect();
         keys.extend(taken.first().map(|step| of_namespace(&step.namespace)));
         keys.sort_unstable();

@@ -19,13 +19,13 @@ use lapin::tcp::{AMQPUriTcpExt as _, RustlsConnector, RustlsConnectorConfig};
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::uri::{AMQPScheme, AMQPUri};
 use lapin::{Acker, BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, ErrorKind};
+use reveille_wake::Consumer;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use sqlx::PgConnection;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
-use wake::Consumer;
 
 use super::events;
 use super::{

@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
-use pg::{Schema, Sql};
+use reveille_pg::{Schema, Sql};
+use reveille_wake::Consumer;
 use sqlx::{PgConnection, Row};
-use wake::Consumer;
 
 use super::events;
 use super::{
@@ -23,7 +23,7 @@ pub(super) struct Table {
 
 impl Table {
     pub(super) fn new(schema: &Schema, change_watches: Consumer<ChangeWatches>) -> Table {
-        Table { receive: schema.sql(pg::statement!("receive_steps")), change_watches }
+        Table { receive: schema.sql(reveille_pg::statement!("receive_steps")), change_watches }
     }
 }
 

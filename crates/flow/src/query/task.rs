@@ -404,7 +404,7 @@ pub(crate) fn part_name(name: &str, part: Option<i32>) -> String {
 }
 
 /// A JSON column as text.
-pub(crate) fn json(row: &PgRow, column: &str) -> pg::Result<Option<Box<RawValue>>> {
+pub(crate) fn json(row: &PgRow, column: &str) -> reveille_pg::Result<Option<Box<RawValue>>> {
     let text: Option<String> = row.try_get(column)?;
     Ok(text.map(RawValue::from_string).transpose().map_err(|error| sqlx::Error::Decode(error.into()))?)
 }

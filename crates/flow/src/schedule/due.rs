@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use pg::{Schema, Sql};
+use reveille_pg::{Schema, Sql};
+use reveille_wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use time::OffsetDateTime;
 use tokio::time::Instant;
 use uuid::Uuid;
-use wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
 
 use super::stored::Standing;
 use crate::error::{Error, Result};
@@ -58,7 +58,7 @@ impl Flow {
                         Ok(task) => (ran.task, ran.error) = (Some(task), None),
                         Err(error) => {
                             let (namespace, name) = (&schedule.namespace, &schedule.name);
-                            tracing::warn!(%namespace, %name, %tick, error = pg::causes(&error), "a tick made no task");
+                            tracing::warn!(%namespace, %name, %tick, error = reveille_pg::causes(&error), "a tick made no task");
                             ran.error = Some(error.to_string());
                             if !is_for_good(&error) {
                                 (next, retry) = (Some(tick), Some(RETRY));
@@ -103,7 +103,7 @@ fn is_for_good(error: &Error) -> bool {
         Error::Invalid { .. }
             | Error::NoTemplate { .. }
             | Error::Template(_)
-            | Error::Wake(wake::Error::Refused { .. })
+            | Error::Wake(reveille_wake::Error::Refused { .. })
     )
 }
 
@@ -142,7 +142,7 @@ pub(crate) struct Advances {
 
 impl Advances {
     pub(crate) fn new(schema: &Schema, channel: Channel) -> Advances {
-        Advances { channel, advance: schema.sql(pg::statement!("advance_schedules")) }
+        Advances { channel, advance: schema.sql(reveille_pg::statement!("advance_schedules")) }
     }
 }
 
@@ -169,7 +169,7 @@ impl BatchedWrite for Advances {
         &self,
         conn: &mut PgConnection,
         batch: &WriteBatch<'_, Advance>,
-    ) -> pg::Result<BatchResult<Self::Outcome>> {
+    ) -> reveille_pg::Result<BatchResult<Self::Outcome>> {
         let writes = &batch.writes;
         let last = || writes.iter().map(|write| write.last.as_ref());
         let query = batch

@@ -1,10 +1,10 @@
 //! Schedules as they are stored, and changing them when nobody else does.
 
+use reveille_wake::Wake;
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use time::OffsetDateTime;
 use uuid::Uuid;
-use wake::Wake;
 
 use super::change::unknown;
 use super::ticks::{Missed, Ticks};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use pg::Sql;
+use reveille_pg::Sql;
+use reveille_wake::{Channel, Claim, PollRequest, PollResult, Topic};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
-use wake::{Channel, Claim, PollRequest, PollResult, Topic};
 
 /// How many are attended to at a time.
 pub(crate) const DUE_MAX: usize = 100;
@@ -33,18 +33,18 @@ impl<T: Send + Sync + 'static> Claim for Due<T> {
         vec![self.channel.topic()]
     }
 
-    async fn poll(&self, conn: &mut PgConnection, poll: &PollRequest<(), ()>) -> pg::Result<PollResult<T>> {
+    async fn poll(&self, conn: &mut PgConnection, poll: &PollRequest<(), ()>) -> reveille_pg::Result<PollResult<T>> {
         let rows = sqlx::query(&self.find).bind(poll.wanted().min(DUE_MAX) as i64).fetch_all(conn).await?;
         let (last, due) = rows.split_last().ok_or(sqlx::Error::RowNotFound)?;
         let due = due.iter().map(self.read).collect::<sqlx::Result<Vec<T>>>()?;
         Ok(PollResult::next_due_ms(last.try_get("next_due_ms")?).deal(poll, due, Some(AGAIN)))
     }
 
-    async fn give_back(&self, _: &mut PgConnection, _: &[T]) -> pg::Result<()> {
+    async fn give_back(&self, _: &mut PgConnection, _: &[T]) -> reveille_pg::Result<()> {
         Ok(())
     }
 
-    async fn sweep(&self, conn: &mut PgConnection, keys: &[()]) -> pg::Result<Vec<usize>> {
+    async fn sweep(&self, conn: &mut PgConnection, keys: &[()]) -> reveille_pg::Result<Vec<usize>> {
         let any: bool = sqlx::query_scalar(&self.any).fetch_one(conn).await?;
         Ok((0..keys.len()).filter(|_| any).collect())
     }

@@ -3,10 +3,10 @@
 use std::future::Future;
 use std::time::Duration;
 
+use reveille_wake::Consumer;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use uuid::Uuid;
-use wake::Consumer;
 
 use crate::error::Result;
 use crate::event_driven::Cause;
@@ -61,11 +61,11 @@ where
     loop {
         let done = match consumer.claim((), DUE_MAX, (), Instant::now() + WAIT).await {
             Ok(found) => act(found.map(|found| found.accept()).unwrap_or_default()).await,
-            Err(wake::Error::Closed { .. }) => return,
+            Err(reveille_wake::Error::Closed { .. }) => return,
             Err(error) => Err(error.into()),
         };
         if let Err(error) = done {
-            tracing::warn!(error = pg::causes(&error), "{what} could not be dealt with for now");
+            tracing::warn!(error = reveille_pg::causes(&error), "{what} could not be dealt with for now");
             tokio::time::sleep(PAUSE).await;
         }
     }

@@ -38,7 +38,7 @@ macro_rules! states {
         // Not derived: the schema has to list the public names, not those of the variants.
         impl PartialSchema for $name {
             fn schema() -> RefOr<Schema> {
-                web::text("The public name of a state").enum_values(Some([$($text),*])).build().into()
+                reveille_web::text("The public name of a state").enum_values(Some([$($text),*])).build().into()
             }
         }
 

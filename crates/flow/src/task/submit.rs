@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use pg::{Schema, Sql};
+use reveille_pg::{Schema, Sql};
+use reveille_wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
 use serde::Deserialize;
 use sqlx::PgConnection;
 use uuid::Uuid;
-use wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
 
 use crate::catalog::CachedTemplate;
 use crate::error::{Error, Result};
@@ -182,7 +182,7 @@ pub(crate) struct Submits {
 
 impl Submits {
     pub(crate) fn new(schema: &Schema, news: Arc<News>, channel: Channel, overdue: Channel) -> Submits {
-        Submits { news, channel, overdue, submit: schema.sql(pg::statement!("submit_tasks")) }
+        Submits { news, channel, overdue, submit: schema.sql(reveille_pg::statement!("submit_tasks")) }
     }
 }
 
@@ -217,7 +217,7 @@ impl BatchedWrite for Submits {
         &self,
         conn: &mut PgConnection,
         batch: &WriteBatch<'_, Write>,
-    ) -> pg::Result<BatchResult<Self::Outcome>> {
+    ) -> reveille_pg::Result<BatchResult<Self::Outcome>> {
         let writes = &batch.writes;
         let text =
             |text: fn(&Submission) -> Option<&str>| writes.iter().map(|m| text(&m.submission)).collect::<Vec<_>>();

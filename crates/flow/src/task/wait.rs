@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use pg::{Schema, Sql};
+use reveille_pg::{Schema, Sql};
+use reveille_wake::{Channel, Claim, PollRequest, PollResult, Topic};
 use serde::Serialize;
 use sqlx::PgConnection;
 use tokio::time::Instant;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use wake::{Channel, Claim, PollRequest, PollResult, Topic};
 
 use crate::error::{Error, Result};
 use crate::flow::{Flow, Inner};
@@ -76,9 +76,9 @@ impl Watches {
     pub(crate) fn new(schema: &Schema, channel: Channel) -> Watches {
         Watches {
             channel,
-            await_task: schema.sql(pg::statement!("await_task")),
-            history: schema.sql(pg::statement!("task_history")),
-            sweep: schema.sql(pg::statement!("watched_tasks")),
+            await_task: schema.sql(reveille_pg::statement!("await_task")),
+            history: schema.sql(reveille_pg::statement!("task_history")),
+            sweep: schema.sql(reveille_pg::statement!("watched_tasks")),
         }
     }
 }
@@ -93,7 +93,11 @@ impl Claim for Watches {
         vec![self.channel.topic_of(&key.task.to_string())]
     }
 
-    async fn poll(&self, conn: &mut PgConnection, poll: &PollRequest<Key, Args>) -> pg::Result<PollResult<Told>> {
+    async fn poll(
+        &self,
+        conn: &mut PgConnection,
+        poll: &PollRequest<Key, Args>,
+    ) -> reveille_pg::Result<PollResult<Told>> {
         let task = poll.key.task;
         if !poll.key.moves {
             let asked = sqlx::query_scalar(&self.await_task).bind(task).bind(MARK.as_millis() as i64);
@@ -113,7 +117,7 @@ impl Claim for Watches {
         }
         let rows = sqlx::query(&self.history).bind(task).fetch_all(conn).await?;
         let Some(known) = TaskHistory::read(task, &rows)?.map(Arc::new) else { return Ok(PollResult::new(None)) };
-        let is_new = |waiter: &wake::Waiter<Args>| waiter.waited < SETTLED;
+        let is_new = |waiter: &reveille_wake::Waiter<Args>| waiter.waited < SETTLED;
         let again = poll.waiters.iter().any(is_new).then_some(SETTLED);
         let next = known.next.and_then(|next| Duration::try_from(next).ok());
         let mut polled = PollResult::new([again, next].into_iter().flatten().min());
@@ -125,11 +129,11 @@ impl Claim for Watches {
         Ok(polled)
     }
 
-    async fn give_back(&self, _: &mut PgConnection, _: &[Told]) -> pg::Result<()> {
+    async fn give_back(&self, _: &mut PgConnection, _: &[Told]) -> reveille_pg::Result<()> {
         Ok(())
     }
 
-    async fn sweep(&self, conn: &mut PgConnection, keys: &[Key]) -> pg::Result<Vec<usize>> {
+    async fn sweep(&self, conn: &mut PgConnection, keys: &[Key]) -> reveille_pg::Result<Vec<usize>> {
         let (tasks, moves): (Vec<Uuid>, Vec<bool>) = keys.iter().map(|key| (key.task, key.moves)).unzip();
         let places: Vec<i32> = sqlx::query_scalar(&self.sweep).bind(tasks).bind(moves).fetch_all(conn).await?;
         Ok(places.into_iter().filter_map(|place| usize::try_from(place).ok()).collect())

@@ -12,7 +12,7 @@ use super::fault::Faults;
 const VALUES_MAX: usize = 2_000_000;
 
 /// Nesting levels of a template: as many as any request body may have.
-const DEPTH_MAX: usize = web::MAX_DEPTH;
+const DEPTH_MAX: usize = reveille_web::MAX_DEPTH;
 
 /// A template as it is written.
 #[derive(Debug, Deserialize)]
@@ -126,6 +126,6 @@ pub(super) fn read(text: &str) -> Result<Document, Faults> {
         let message = error.to_string();
         // The position is reported separately.
         let message = message.split(" at line ").next().unwrap_or_default().trim().to_owned();
-        Faults::one(error.location().unwrap_or(Location::UNKNOWN), web::plain(&message))
+        Faults::one(error.location().unwrap_or(Location::UNKNOWN), reveille_web::plain(&message))
     })
 }

@@ -72,8 +72,8 @@ impl WorkerBuilder {
     ///
     /// ```no_run
     /// # #[derive(serde::Deserialize)] struct Order { id: u64 }
-    /// # fn example(flow: flow::Flow) -> flow::Result<flow::Worker> {
-    /// use flow::{Failure, Step};
+    /// # fn example(flow: reveille_flow::Flow) -> reveille_flow::Result<reveille_flow::Worker> {
+    /// use reveille_flow::{Failure, Step};
     ///
     /// async fn charge(step: Step<Order>) -> Result<u64, Failure> {
     ///     let price: u64 = step.result("price")?;

@@ -52,7 +52,7 @@ impl Failure {
 /// Lets `?` work in handlers. For this reason `Failure` does not implement `std::error::Error`.
 impl<E: std::error::Error + 'static> From<E> for Failure {
     fn from(error: E) -> Failure {
-        Failure::new(pg::causes(&error))
+        Failure::new(reveille_pg::causes(&error))
     }
 }
 

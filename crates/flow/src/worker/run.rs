@@ -156,9 +156,15 @@ impl Run {
         self.claim = None;
         match claimed {
             Ok(steps) => steps.into_iter().for_each(|step| self.begin(step)),
-            Err(Error::Wake(wake::Error::Closed { .. })) => self.claim = Some(Box::pin(std::future::pending())),
+            Err(Error::Wake(reveille_wake::Error::Closed { .. })) => {
+                self.claim = Some(Box::pin(std::future::pending()))
+            }
             Err(error) => {
-                tracing::warn!(worker = self.claimant.name, error = pg::causes(&error), "claiming steps failed");
+                tracing::warn!(
+                    worker = self.claimant.name,
+                    error = reveille_pg::causes(&error),
+                    "claiming steps failed"
+                );
                 self.claim = Some(Box::pin(async {
                     sleep(PAUSE).await;
                     Ok(Vec::new())
@@ -268,7 +274,7 @@ impl Run {
                 count(&self.tally.lost);
             }
             Ok(Err(refused @ Refused::Invalid { .. })) => {
-                tracing::warn!(worker, %task, step, error = pg::causes(&refused), "result of a handler rejected");
+                tracing::warn!(worker, %task, step, error = reveille_pg::causes(&refused), "result of a handler rejected");
                 if matches!(result, AttemptResult::Complete(_)) {
                     let failure = Failure::permanent(format!("result rejected: {refused}"));
                     return self.report(*token, AttemptResult::Failed(failure.of_kind("refused")));
@@ -276,19 +282,19 @@ impl Run {
                 count(&self.tally.lost);
             }
             Err(error) if error.is_transient() && Instant::now() < open.until => {
-                tracing::warn!(worker, %task, step, error = pg::causes(&error), "reporting the end of a step failed; retrying");
+                tracing::warn!(worker, %task, step, error = reveille_pg::causes(&error), "reporting the end of a step failed; retrying");
                 return self.send(ended, PAUSE);
             }
             Err(error)
                 if matches!(result, AttemptResult::Complete(_) | AttemptResult::Yielded(_))
                     && !error.is_transient() =>
             {
-                tracing::warn!(worker, %task, step, error = pg::causes(&error), "result of a handler rejected");
+                tracing::warn!(worker, %task, step, error = reveille_pg::causes(&error), "result of a handler rejected");
                 let failure = Failure::permanent(format!("result rejected: {error}"));
                 return self.report(*token, AttemptResult::Failed(failure.of_kind("refused")));
             }
             Err(error) => {
-                tracing::warn!(worker, %task, step, error = pg::causes(&error), "reporting the end of a step failed");
+                tracing::warn!(worker, %task, step, error = reveille_pg::causes(&error), "reporting the end of a step failed");
                 count(&self.tally.lost);
             }
         }
@@ -300,7 +306,7 @@ impl Run {
     fn heartbeat_ended(&mut self, HeartbeatResult { since, answers }: HeartbeatResult) {
         let worker = &self.claimant.name;
         let answers = answers.unwrap_or_else(|error| {
-            tracing::warn!(worker, error = pg::causes(&error), "heartbeat failed; retrying");
+            tracing::warn!(worker, error = reveille_pg::causes(&error), "heartbeat failed; retrying");
             Vec::new()
         });
         for (token, answer) in answers {

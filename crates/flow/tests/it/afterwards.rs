@@ -1,6 +1,8 @@
 //! What is left when steps and tasks end: the list of what has to be looked into, and what steps tell.
 
-use flow::{AttemptResult, ClaimRequest, EventFilter, EventPage, Failure, InvestigationFilter, Resolution, Submission};
+use reveille_flow::{
+    AttemptResult, ClaimRequest, EventFilter, EventPage, Failure, InvestigationFilter, Resolution, Submission,
+};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -61,12 +63,15 @@ async fn a_task_that_takes_too_long_ends() {
     let task = flow.task().await;
     let step = flow.next().await;
     let _orchestrator = flow.orchestrate();
-    pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "error").await;
+    reveille_pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "error").await;
     assert_eq!(reasons(&flow, task).await, ["max_duration"]);
-    assert_eq!(flow.say(&step, flow::AttemptResult::Complete(json!(1).into())).await, Err(flow::Refused::Lost));
+    assert_eq!(
+        flow.say(&step, reveille_flow::AttemptResult::Complete(json!(1).into())).await,
+        Err(reveille_flow::Refused::Lost)
+    );
     assert_eq!(flow.states(task).await.into_values().collect::<Vec<_>>(), ["cancelled", "cancelled"]);
     assert_eq!(flow.attempts(task).await, [(1, "taken_away".to_owned())]);
-    let who = || flow::Who { name: "ada".to_owned(), reason: None };
+    let who = || reveille_flow::Who { name: "ada".to_owned(), reason: None };
     flow.resolve(task, who()).await.expect("the task itself can be dealt with");
 }
 
@@ -85,7 +90,7 @@ async fn a_limit_of_a_state_counts_from_its_beginning() {
     tokio::time::sleep(std::time::Duration::from_millis(900)).await;
     assert!(reasons(&flow, task).await.is_empty(), "it is not waiting");
     flow.fail(&step, true).await;
-    pg::testing::eventually("it is looked into", async || !reasons(&flow, task).await.is_empty()).await;
+    reveille_pg::testing::eventually("it is looked into", async || !reasons(&flow, task).await.is_empty()).await;
     assert_eq!(reasons(&flow, task).await, ["too_long_waiting_for_retry"]);
     assert_eq!(flow.standing(task).await, ("open".to_owned(), 1), "it goes on");
 }
@@ -93,7 +98,7 @@ async fn a_limit_of_a_state_counts_from_its_beginning() {
 /// A page of so many events. Transactions of other tests that began earlier hold events back, so it is waited for.
 async fn events(flow: &Fixture, filter: &EventFilter, count: usize) -> EventPage {
     let mut page = None;
-    pg::testing::eventually("the events can be read", async || {
+    reveille_pg::testing::eventually("the events can be read", async || {
         let read = flow.domain_events(filter, 10).await.expect("events");
         page.insert(read).events.len() == count
     })

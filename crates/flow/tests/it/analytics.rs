@@ -1,6 +1,6 @@
 //! How tasks went, and where they spent their time.
 
-use flow::Error;
+use reveille_flow::Error;
 use serde_json::json;
 use time::{Duration, OffsetDateTime};
 
@@ -40,7 +40,7 @@ async fn what_went_how_is_told() {
     let [of] = &told.templates[..] else { panic!("one template: {told:?}") };
     assert_eq!((of.tasks, of.open, of.complete, of.error, of.attempts), (4, 1, 2, 1, 8));
     assert_eq!(of.success_rate.map(|rate| (rate * 100.0) as u32), Some(66));
-    let ms = |spread: Option<flow::Spread>| spread.map(|spread| (spread.p50_ms as u64, spread.p95_ms as u64));
+    let ms = |spread: Option<reveille_flow::Spread>| spread.map(|spread| (spread.p50_ms as u64, spread.p95_ms as u64));
     assert_eq!((ms(of.duration), ms(of.queue_wait)), (Some((9_000, 9_000)), Some((2_000, 2_000))));
 
     let told = flow.bottlenecks(None, since, 10).await.expect("an answer");

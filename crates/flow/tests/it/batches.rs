@@ -1,6 +1,6 @@
 //! Batches: parts that run beside each other, and what waits for all of them.
 
-use flow::{AttemptResult, StepState, TaskState};
+use reveille_flow::{AttemptResult, StepState, TaskState};
 use serde_json::{Value, json};
 
 use crate::fixture::{Fixture, failure, read};
@@ -63,7 +63,7 @@ async fn a_batch_without_its_outcome_is_refused() {
     let misspelt = json!({"batch_processing_outcom": {"type": "create_batches", "cursor_configs": [1]}});
     for wrong in [misspelt, json!({"batch_processing_outcome": null}), json!({}), json!(null)] {
         let refused = flow.say(&step, AttemptResult::Complete(wrong.clone().into())).await;
-        assert!(matches!(refused, Err(flow::Refused::Invalid { what: "result", .. })), "{wrong}: {refused:?}");
+        assert!(matches!(refused, Err(reveille_flow::Refused::Invalid { what: "result", .. })), "{wrong}: {refused:?}");
         assert_eq!(flow.states(task).await[&step.name], "in_progress", "{wrong}");
     }
     assert_eq!(flow.complete(&step, parts(&[json!(1)])).await.step, StepState::Complete);

@@ -1,6 +1,6 @@
 //! The same operation for many steps or tasks.
 
-use flow::{BulkFilter, BulkOperation, BulkReport, BulkRequest, Error, Operation, Submission, TaskState};
+use reveille_flow::{BulkFilter, BulkOperation, BulkReport, BulkRequest, Error, Operation, Submission, TaskState};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -23,8 +23,8 @@ impl Fixture {
             tasks.push(self.task().await);
         }
         for step in self.now(100).await {
-            let failure = flow::Failure { message: message.to_owned(), ..crate::fixture::failure(false) };
-            self.say(&step, flow::AttemptResult::Failed(failure)).await.expect("it counts");
+            let failure = reveille_flow::Failure { message: message.to_owned(), ..crate::fixture::failure(false) };
+            self.say(&step, reveille_flow::AttemptResult::Failed(failure)).await.expect("it counts");
         }
         tasks
     }

@@ -1,6 +1,6 @@
 //! Claiming steps by what carries them out.
 
-use flow::{ClaimRequest, Error};
+use reveille_flow::{ClaimRequest, Error};
 use serde_json::json;
 use tokio::time::Instant;
 

@@ -1,6 +1,6 @@
 //! The order in which claims take steps: by priority, then by how long they have been due.
 
-use flow::{ClaimRequest, Submission};
+use reveille_flow::{ClaimRequest, Submission};
 use serde_json::json;
 
 use crate::fixture::{Fixture, NAMESPACE, submission, worker};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use flow::{AttemptResult, ClaimRequest, Refused, StepState};
-use pg::testing::eventually;
+use reveille_flow::{AttemptResult, ClaimRequest, Refused, StepState};
+use reveille_pg::testing::eventually;
 use serde_json::json;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -15,7 +15,7 @@ use crate::fixture::{Fixture, NAMESPACE, PATIENCE, failure, submission, worker};
 #[tokio::test]
 async fn a_waiting_worker_is_woken() {
     let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
-    let waiting = |flow: flow::Flow| {
+    let waiting = |flow: reveille_flow::Flow| {
         tokio::spawn(async move { flow.claim(&worker(), 1, Some(Instant::now() + PATIENCE)).await.expect("a claim") })
     };
     let first = waiting(flow.flow.clone());
@@ -48,7 +48,7 @@ async fn priority_comes_first_then_age() {
     let flow = Fixture::with("[{name: a}]").await;
     let mut tasks = Vec::new();
     for priority in [0, 5, 0, -3, 5] {
-        let task = flow::Submission { priority, ..submission("t", json!({})) };
+        let task = reveille_flow::Submission { priority, ..submission("t", json!({})) };
         tasks.push(flow.submit(task).await.expect("a task").task_uuid);
     }
     let mut order = Vec::new();
@@ -184,7 +184,8 @@ async fn who_is_alive_keeps_its_step() {
     flow.task().await;
     let short = ClaimRequest { lease: Duration::from_millis(300), ..worker() };
     let step = flow.claim(&short, 1, None).await.expect("a claim").pop().expect("a step");
-    let alive = |lease| flow::Renewal { token: step.token, lease: Duration::from_millis(lease), checkpoint: None };
+    let alive =
+        |lease| reveille_flow::Renewal { token: step.token, lease: Duration::from_millis(lease), checkpoint: None };
     assert_eq!(flow.heartbeat(vec![alive(800)]).await.expect("an answer"), [Ok(())]);
     let since = Instant::now();
     let again = flow.next().await;
@@ -202,7 +203,7 @@ async fn a_timeout_bounds_what_is_alive() {
     let step = flow.next().await;
     let lease = Duration::from_secs(60);
     let checkpoint = serde_json::value::to_raw_value(&7).expect("JSON");
-    let alive = flow::Renewal { token: step.token, lease, checkpoint: Some(checkpoint) };
+    let alive = reveille_flow::Renewal { token: step.token, lease, checkpoint: Some(checkpoint) };
     assert_eq!(flow.heartbeat(vec![alive]).await.expect("an answer"), [Ok(())]);
     let again = flow.next().await;
     assert_eq!((again.attempt, again.checkpoint.expect("a checkpoint").get()), (2, "7"));
@@ -217,7 +218,7 @@ async fn a_last_attempt_that_is_lost_ends_the_task() {
     let task = flow.task().await;
     let short = ClaimRequest { lease: Duration::from_millis(200), ..worker() };
     let lost = flow.claim(&short, 1, None).await.expect("a claim").pop().expect("a step");
-    pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "error").await;
+    reveille_pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "error").await;
     assert_eq!(flow.say(&lost, AttemptResult::Complete(json!("late").into())).await, Err(Refused::Lost));
     assert_eq!(flow.attempts(task).await, [(1, "lease_ended".to_owned())]);
 }
@@ -239,9 +240,9 @@ async fn a_token_twice_in_one_call_is_one() {
     let flow = Fixture::with("[{name: a}]").await;
     let task = flow.task().await;
     let step = flow.next().await;
-    let alive = || flow::Renewal { token: step.token, lease: Duration::from_secs(60), checkpoint: None };
+    let alive = || reveille_flow::Renewal { token: step.token, lease: Duration::from_secs(60), checkpoint: None };
     assert_eq!(flow.heartbeat(vec![alive(), alive()]).await.expect("an answer"), [Ok(()), Ok(())]);
-    let ended = || flow::StepReport { token: step.token, result: AttemptResult::Complete(json!(1).into()) };
+    let ended = || reveille_flow::StepReport { token: step.token, result: AttemptResult::Complete(json!(1).into()) };
     let settled = flow.report(vec![ended(), ended()]).await.expect("an answer");
     assert!(settled.iter().all(|settled| settled.as_ref().is_ok_and(|settled| settled.step == StepState::Complete)));
     assert_eq!(flow.attempts(task).await, [(1, "complete".to_owned())]);
@@ -252,7 +253,7 @@ async fn a_token_twice_in_one_call_is_one() {
 async fn nobody_asks_while_there_is_nothing() {
     let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
     // From when it hears, everybody looks once.
-    pg::testing::eventually("it hears", async || flow.health().is_connected()).await;
+    reveille_pg::testing::eventually("it hears", async || flow.health().is_connected()).await;
     flow.task().await;
     let a = flow.next().await;
     let waiting = flow.waiting(&["b"]).await;
@@ -271,9 +272,9 @@ async fn nobody_asks_while_there_is_nothing() {
 async fn a_claim_that_nobody_heard_of_delays_nobody() {
     let flow = Fixture::with("[{name: a}]").await;
     flow.task().await;
-    let proxy = pg::testing::Proxy::start(&flow.db).await;
-    let database = pg::Database::connect_lazy(proxy.url(), pg::Options::default()).expect("a pool");
-    let there = flow::Flow::start(&database, flow.db.schema(), flow::Options::default());
+    let proxy = reveille_pg::testing::Proxy::start(&flow.db).await;
+    let database = reveille_pg::Database::connect_lazy(proxy.url(), reveille_pg::Options::default()).expect("a pool");
+    let there = reveille_flow::Flow::start(&database, flow.db.schema(), reveille_flow::Options::default());
     let cut = proxy.cut_reply_to("nobody hears");
     let deaf = ClaimRequest { name: "nobody hears".to_owned(), ..worker() };
     let claimed = there.claim(&deaf, 1, Some(Instant::now() + PATIENCE)).await.expect("a claim");

@@ -1,6 +1,6 @@
 //! Decisions: which steps come to be, and what waits for those that did.
 
-use flow::{AttemptResult, Refused, TaskState};
+use reveille_flow::{AttemptResult, Refused, TaskState};
 use serde_json::{Value, json};
 
 use crate::fixture::Fixture;
@@ -148,12 +148,14 @@ async fn each_end_is_judged_by_itself() {
     let text = wrong.token.to_string();
     let mut parts: Vec<&str> = text.split('.').collect();
     parts[2] = "999999";
-    let lost: flow::Token = parts.join(".").parse().expect("a token");
+    let lost: reveille_flow::Token = parts.join(".").parse().expect("a token");
     let ended = [(good.token, &["b"]), (wrong.token, &["nowhere"]), (lost, &["b"])];
-    let ended =
-        ended.map(|(token, names)| flow::StepReport { token, result: AttemptResult::Complete(chosen(names).into()) });
+    let ended = ended.map(|(token, names)| reveille_flow::StepReport {
+        token,
+        result: AttemptResult::Complete(chosen(names).into()),
+    });
     let answers = flow.report(ended.into()).await.expect("answers");
-    assert!(matches!(&answers[0], Ok(settled) if settled.step == flow::StepState::Complete), "{answers:?}");
+    assert!(matches!(&answers[0], Ok(settled) if settled.step == reveille_flow::StepState::Complete), "{answers:?}");
     assert!(matches!(&answers[1], Err(Refused::Invalid { what: "result", .. })), "{answers:?}");
     assert_eq!(answers[2], Err(Refused::Lost));
     flow.complete(wrong, chosen(&["b"])).await;

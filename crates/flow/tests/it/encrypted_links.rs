@@ -1,7 +1,7 @@
 //! RabbitMQ over TLS: work goes through, and a server that does not prove its identity gets none.
 
-use flow::{Flow, Provider};
-use pg::testing::TestDb;
+use reveille_flow::{Flow, Provider};
+use reveille_pg::testing::TestDb;
 
 use crate::providers::{LONG, Queued, Through};
 use crate::rabbitmq::Rabbit;
@@ -16,7 +16,7 @@ async fn refusal(through: &Through) -> String {
     let options = through.options(LONG);
     let flow = Flow::open(db.database().clone(), db.schema().clone(), options).await.expect("open a flow");
     let error = flow.provider(Provider::Rabbitmq).expect("a queue").ready().await.expect_err("refused");
-    pg::causes(&error)
+    reveille_pg::causes(&error)
 }
 
 /// Steps go through `amqps://` with an authority of one's own; another authority, another name of the server, no certificate in the

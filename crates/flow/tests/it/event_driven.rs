@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use flow::event_driven::{
+use futures_util::future::join_all;
+use reveille_flow::event_driven::{
     EventSource, Failed, HealthStatus, Mode, NamespaceCoordinator, RoutingRule, TaskReadyEvent, outside_channel,
 };
-use flow::{
+use reveille_flow::{
     ClaimRequest, EventDrivenOrchestrator, EventRouter, Flow, Handlers, NamespaceChange, OrchestrationConfig,
     OrchestrationMode, Step, Submission, WorkerPool,
 };
-use futures_util::future::join_all;
-use pg::Database;
-use pg::testing::{TestDb, eventually};
+use reveille_pg::Database;
+use reveille_pg::testing::{TestDb, eventually};
 use serde_json::{Value, json};
 use sqlx::postgres::PgListener;
 use tokio::time::{Instant, timeout};
@@ -56,7 +56,7 @@ async fn hearing(orchestrator: &EventDrivenOrchestrator) {
     eventually("what is announced is heard", hears).await;
 }
 
-fn change(mode: flow::Mode) -> NamespaceChange {
+fn change(mode: reveille_flow::Mode) -> NamespaceChange {
     NamespaceChange { mode: Some(mode), ..NamespaceChange::default() }
 }
 
@@ -64,7 +64,7 @@ fn change(mode: flow::Mode) -> NamespaceChange {
 async fn complete(flow: &Flow, tasks: &[Uuid]) {
     for task in tasks {
         let ended = flow.wait(*task, Instant::now() + PATIENCE).await.expect("an answer").expect("in time");
-        assert_eq!(ended.summary.status, flow::TaskState::Complete);
+        assert_eq!(ended.summary.status, reveille_flow::TaskState::Complete);
     }
 }
 
@@ -104,7 +104,7 @@ async fn listeners_outside_hear_of_what_is_announced() {
     assert_eq!(flow.run().await, ["a"]);
     let mut outside = Outside::listen(&flow.db, &[&ready, &own, &steps, &created, &state, &own_state]).await;
     let announces = NamespaceChange { announces: Some(true), ..NamespaceChange::default() };
-    let settings = flow::NamespaceSettings { announces: true, ..flow::NamespaceSettings::default() };
+    let settings = reveille_flow::NamespaceSettings { announces: true, ..reveille_flow::NamespaceSettings::default() };
     flow.put_namespace_template("loud", &settings).await.expect("kept");
     let loud = NamespaceChange { template: Some("loud".to_owned()), ..NamespaceChange::default() };
     flow.put_namespace("made", &loud).await.expect("made");
@@ -132,7 +132,7 @@ async fn listeners_outside_hear_of_what_is_announced() {
     let heard = outside.hear(3).await;
     assert_eq!(of(&heard, &ready)["triggered_by"], "step_transition");
     assert_eq!(of(&heard, &steps)["step_names"], json!(["b"]));
-    flow.cancel(task, flow::Who { name: "somebody".to_owned(), reason: None }).await.expect("cancelled");
+    flow.cancel(task, reveille_flow::Who { name: "somebody".to_owned(), reason: None }).await.expect("cancelled");
     let heard = outside.hear(2).await;
     let ended = of(&heard, &own_state);
     assert_eq!((&ended["task_state"], &ended["action_needed"]), (&json!("cancelled"), &json!("cleanup")));
@@ -213,33 +213,34 @@ async fn a_mode_switched_under_load_loses_nothing() {
 #[tokio::test]
 async fn a_mode_of_all_is_what_was_set() {
     let flow = Fixture::with("[{name: a}]").await;
-    flow.put_namespace("shadow", &change(flow::Mode::Shadow)).await.expect("made");
+    flow.put_namespace("shadow", &change(reveille_flow::Mode::Shadow)).await.expect("made");
     let polling = OrchestrationMode { mode: Mode::PollingOnly, fallback_enabled: false };
     flow.set_mode(&polling).await.expect("set");
     assert_eq!(flow.mode().await.expect("a mode"), polling);
     let later = flow.put_namespace("later", &NamespaceChange::default()).await.expect("made");
-    assert_eq!((later.settings.mode, later.settings.fallback_enabled), (flow::Mode::Polling, false));
+    assert_eq!((later.settings.mode, later.settings.fallback_enabled), (reveille_flow::Mode::Polling, false));
     let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
     let hybrid = Mode::Hybrid { event_namespaces: set(&["later", "made"]), polling_namespaces: set(&[NAMESPACE]) };
     let hybrid = OrchestrationMode { mode: hybrid, fallback_enabled: true };
     flow.set_mode(&hybrid).await.expect("set");
     assert_eq!(flow.mode().await.expect("a mode"), hybrid);
     let shadow = flow.namespaces().await.expect("a list").into_iter().find(|one| one.name == "shadow").expect("it");
-    assert_eq!(shadow.settings.mode, flow::Mode::Shadow);
+    assert_eq!(shadow.settings.mode, reveille_flow::Mode::Shadow);
     let both = Mode::Hybrid { event_namespaces: set(&["x"]), polling_namespaces: set(&["x"]) };
     let refused = flow.set_mode(&OrchestrationMode { mode: both, fallback_enabled: true }).await;
-    assert!(matches!(refused, Err(flow::Error::Invalid { what: "mode", .. })), "{refused:?}");
+    assert!(matches!(refused, Err(reveille_flow::Error::Invalid { what: "mode", .. })), "{refused:?}");
 }
 
 /// Without any notification everything is done all the same: a process that never listens, with work from another process.
 #[tokio::test]
 async fn without_notifications_everything_is_done() {
     let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
-    let wake = wake::Options { listening: wake::Listening::Never, ..wake::Options::default() };
+    let wake =
+        reveille_wake::Options { listening: reveille_wake::Listening::Never, ..reveille_wake::Options::default() };
     // Another address makes it another process.
-    let way = pg::testing::Proxy::start(&flow.db).await;
-    let database = Database::connect_lazy(way.url(), pg::Options::default()).expect("a pool");
-    let options = flow::Options { wake, ..flow::Options::default() };
+    let way = reveille_pg::testing::Proxy::start(&flow.db).await;
+    let database = Database::connect_lazy(way.url(), reveille_pg::Options::default()).expect("a pool");
+    let options = reveille_flow::Options { wake, ..reveille_flow::Options::default() };
     let deaf = Flow::open(database, flow.db.schema().clone(), options).await.expect("open a flow");
     let orchestrator = started(&deaf, OrchestrationConfig { pools: pools(), ..OrchestrationConfig::default() });
     let tasks = [
@@ -350,7 +351,7 @@ async fn events_are_routed_from_wherever_they_happen() {
 #[tokio::test]
 async fn a_shadow_measures_and_claims_nothing() {
     let flow = Fixture::with("[{name: a}]").await;
-    flow.put_namespace(NAMESPACE, &change(flow::Mode::Shadow)).await.expect("changed");
+    flow.put_namespace(NAMESPACE, &change(reveille_flow::Mode::Shadow)).await.expect("changed");
     let (router, told) = remembering();
     let config = OrchestrationConfig { router: Some(router), pools: pools(), ..OrchestrationConfig::default() };
     let orchestrator = started(&flow, config);
@@ -362,7 +363,7 @@ async fn a_shadow_measures_and_claims_nothing() {
     assert!(counted.notification_lag.is_some() && counted.tasks_claimed_via_event == 0, "{counted:?}");
     assert!(told.lock().unwrap().is_empty());
     assert_eq!(coordinator(orchestrator.coordinator(NAMESPACE)).worker_counts().expect("a worker").claimed, 0);
-    flow.put_namespace(NAMESPACE, &change(flow::Mode::EventDriven)).await.expect("changed");
+    flow.put_namespace(NAMESPACE, &change(reveille_flow::Mode::EventDriven)).await.expect("changed");
     complete(&flow, &[task]).await;
     orchestrator.shutdown().await;
 }
@@ -373,7 +374,7 @@ async fn a_shadow_measures_and_claims_nothing() {
 async fn an_orchestrator_that_sleeps_asks_nothing() {
     let flow = Fixture::with("[{name: a}]").await;
     let Some(role) = flow.db.counting_role().await else { return };
-    let own = Flow::start(role.database(), flow.db.schema(), flow::Options::default());
+    let own = Flow::start(role.database(), flow.db.schema(), reveille_flow::Options::default());
     let config = OrchestrationConfig {
         pools: pools(),
         fallback_interval: Duration::from_millis(10),

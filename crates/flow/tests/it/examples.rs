@@ -1,12 +1,12 @@
 //! The examples do what they say they print.
 
-use pg::testing::{TestDb, printed};
+use reveille_pg::testing::{TestDb, printed};
 
 /// Those there are; each has its template beside it.
 const EXAMPLES: [&str; 6] = ["csv_import", "diamond", "linear", "nightly", "order_fulfilment", "tree"];
 
 fn promised(name: &str) -> Vec<String> {
-    pg::testing::promised(env!("CARGO_MANIFEST_DIR"), "reveille-flow", name)
+    reveille_pg::testing::promised(env!("CARGO_MANIFEST_DIR"), "reveille-flow", name)
 }
 
 /// A reader of the examples believes what they say they print.

@@ -1,6 +1,6 @@
 //! A step that fails for good stops its task, and nothing else.
 
-use flow::{AttemptResult, StepState, TaskState};
+use reveille_flow::{AttemptResult, StepState, TaskState};
 use serde_json::json;
 
 use crate::fixture::Fixture;
@@ -63,8 +63,8 @@ async fn a_failure_and_a_success_in_one_call() {
         let of = |name: &str| steps.iter().find(|step| step.name == name).expect("a step").token;
         let failure = AttemptResult::Failed(crate::fixture::failure(false));
         let mut ended = vec![
-            flow::StepReport { token: of("a"), result: failure },
-            flow::StepReport { token: of("b"), result: AttemptResult::Complete(json!(1).into()) },
+            reveille_flow::StepReport { token: of("a"), result: failure },
+            reveille_flow::StepReport { token: of("b"), result: AttemptResult::Complete(json!(1).into()) },
         ];
         if turned {
             ended.reverse();
@@ -81,10 +81,11 @@ async fn a_lost_lease_in_a_failed_task_is_not_claimed_again() {
     let flow = Fixture::with("[{name: a}, {name: b}]").await;
     let _orchestrator = flow.orchestrate();
     let task = flow.task().await;
-    let short = flow::ClaimRequest { lease: std::time::Duration::from_millis(400), ..crate::fixture::worker() };
+    let short =
+        reveille_flow::ClaimRequest { lease: std::time::Duration::from_millis(400), ..crate::fixture::worker() };
     let steps = flow.claim(&short, 2, None).await.expect("a claim");
     assert_eq!(flow.fail(&steps[0], false).await.task, None);
-    pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "error").await;
+    reveille_pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "error").await;
     assert!(flow.now(9).await.is_empty());
     assert_eq!(flow.attempts(task).await, [(1, "failed_for_good".to_owned()), (1, "lease_ended".to_owned())]);
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use flow::{Figures, Flow};
-use pg::testing::eventually;
+use reveille_flow::{Figures, Flow};
+use reveille_pg::testing::eventually;
 
 use crate::fixture::{Fixture, NAMESPACE, submission};
 
@@ -18,7 +18,7 @@ async fn figures(flow: &Flow, top: u32, wanted: impl Fn(&Figures) -> bool) -> Fi
     found
 }
 
-fn amount(figures: &[flow::StateFigures], namespace: Option<&str>, state: &str) -> u64 {
+fn amount(figures: &[reveille_flow::StateFigures], namespace: Option<&str>, state: &str) -> u64 {
     figures.iter().find(|one| one.namespace.as_deref() == namespace && one.state == state).map_or(0, |one| one.amount)
 }
 

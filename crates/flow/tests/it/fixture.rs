@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use flow::{
+use reveille_flow::{
     AttemptResult, ClaimRequest, ClaimedStep, Failure, Flow, Options, Refused, ReportedStep, StepReport, Submission,
 };
-use pg::Database;
-pub(crate) use pg::testing::PATIENCE;
-use pg::testing::{Proxy, TestDb};
+use reveille_pg::Database;
+pub(crate) use reveille_pg::testing::PATIENCE;
+use reveille_pg::testing::{Proxy, TestDb};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -32,7 +32,8 @@ impl Elsewhere {
     pub(crate) async fn start(db: &TestDb) -> Elsewhere {
         // Another address makes it another database to everything that is kept once per database.
         let way = Proxy::start(db).await;
-        let database = Database::connect_lazy(way.url(), pg::Options::default()).expect("a pool through a proxy");
+        let database =
+            Database::connect_lazy(way.url(), reveille_pg::Options::default()).expect("a pool through a proxy");
         let flow = Flow::open(database, db.schema().clone(), Options::default()).await.expect("open a flow");
         Elsewhere { flow, way }
     }
@@ -92,7 +93,8 @@ impl Fixture {
             let claimed = flow.claim(&worker, 1, Some(Instant::now() + PATIENCE)).await;
             claimed.expect("a claim").pop().expect("nothing came")
         });
-        pg::testing::eventually("somebody has looked in vain", async || self.claims().empty_polls > before).await;
+        reveille_pg::testing::eventually("somebody has looked in vain", async || self.claims().empty_polls > before)
+            .await;
         waiting
     }
 

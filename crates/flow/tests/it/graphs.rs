@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use flow::{StepState, TaskState};
+use reveille_flow::{StepState, TaskState};
 use serde_json::json;
 
 use crate::fixture::{Fixture, read};
@@ -65,9 +65,10 @@ async fn parents_that_end_together_count_each() {
     let flow = Fixture::with("[{name: a}, {name: b}, {name: c}, {name: d, dependencies: [a, b, c]}]").await;
     flow.task().await;
     let steps = flow.now(9).await;
-    let ended = steps
-        .iter()
-        .map(|step| flow::StepReport { token: step.token, result: flow::AttemptResult::Complete(json!(1).into()) });
+    let ended = steps.iter().map(|step| reveille_flow::StepReport {
+        token: step.token,
+        result: reveille_flow::AttemptResult::Complete(json!(1).into()),
+    });
     let settled = flow.report(ended.collect()).await.expect("an answer");
     assert!(settled.iter().all(|settled| settled.as_ref().is_ok_and(|settled| settled.task.is_none())));
     assert_eq!(flow.next().await.name, "d");

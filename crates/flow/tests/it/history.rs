@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use flow::{AttemptResult, By, ClaimRequest, Operation, StepState, TaskState, Transition, TransitionId};
+use reveille_flow::{AttemptResult, By, ClaimRequest, Operation, StepState, TaskState, Transition, TransitionId};
 use serde_json::{json, value::RawValue};
 use uuid::Uuid;
 
@@ -122,7 +122,7 @@ async fn a_retry_is_enqueued_by_the_clock() {
     let flow = Fixture::with("[{name: a, retry: {backoff_base_ms: 60, backoff: linear, jitter: 0}}]").await;
     let task = flow.task().await;
     flow.fail(&flow.next().await, true).await;
-    pg::testing::eventually("its time comes", async || {
+    reveille_pg::testing::eventually("its time comes", async || {
         moves(&flow, task).await.iter().filter(|one| one.to == "enqueued").count() == 2
     })
     .await;
@@ -191,7 +191,10 @@ async fn what_a_person_did_is_told_legally() {
     ends(&states, "", "blocked_by_failures error enqueuing_steps");
     ends(&states, "a", "error pending enqueued");
     let audit = flow.audit(task, "a", 0, 100).await.expect("an answer").expect("a step").attempts;
-    assert_eq!((audit[1].outcome, audit[1].worker.as_deref()), (flow::Outcome::Reset, Some(who().name.as_str())));
+    assert_eq!(
+        (audit[1].outcome, audit[1].worker.as_deref()),
+        (reveille_flow::Outcome::Reset, Some(who().name.as_str()))
+    );
     assert_eq!(audit[1].reason, who().reason);
     flow.waves().await;
     assert_eq!(checked(&flow, task).await[""].last(), Some(&"complete"));
@@ -211,7 +214,7 @@ async fn what_a_person_did_is_told_legally() {
     ends(&states, "", "steps_in_process cancelled");
     ends(&states, "a", "in_progress cancelled");
     let audit = flow.audit(task, "a", 0, 100).await.expect("an answer").expect("a step").attempts;
-    assert_eq!((audit[0].outcome, audit.len()), (flow::Outcome::TakenAway, 1));
+    assert_eq!((audit[0].outcome, audit.len()), (reveille_flow::Outcome::TakenAway, 1));
 
     let task = flow.task().await;
     let late = flow.db.schema().sql("select {schema}.end_tasks(array[$1::uuid], 'error')");
@@ -284,7 +287,7 @@ async fn a_lease_that_ended_shows_when_it_is_noticed() {
         let sql = flow.db.schema().sql("select due_at < now() from {schema}.step where task_id = $1 and ordinal = 0");
         sqlx::query_scalar(&sql).bind(task).fetch_one(flow.db.database().pool()).await.expect("a step")
     };
-    pg::testing::eventually("the lease ends", ended).await;
+    reveille_pg::testing::eventually("the lease ends", ended).await;
     let b = flow.claim(&only("b", Duration::from_secs(60)), 1, None).await.expect("a claim").remove(0);
     flow.complete(&b, json!(1)).await;
     checked(&flow, task).await;

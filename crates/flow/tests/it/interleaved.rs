@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use flow::{
+use reveille_flow::{
     AttemptResult, BulkFilter, BulkOperation, BulkRequest, ClaimRequest, Error, Flow, Obstacle, Operation, Refused,
     StepState,
 };
-use pg::testing::{PATIENCE, eventually};
+use reveille_pg::testing::{PATIENCE, eventually};
 use serde_json::json;
 use sqlx::postgres::{PgListener, PgPoolOptions};
 use sqlx::{Postgres, Transaction};
@@ -16,7 +16,7 @@ use uuid::Uuid;
 use crate::fixture::{Fixture, failure, worker};
 use crate::manual::who;
 
-type Spawned = JoinHandle<Result<flow::Operated, Error>>;
+type Spawned = JoinHandle<Result<reveille_flow::Operated, Error>>;
 
 fn operating(flow: &Flow, task: Uuid, step: &str, operation: Operation) -> Spawned {
     let (flow, step) = (flow.clone(), step.to_owned());
@@ -112,7 +112,8 @@ async fn a_word_and_an_operation_are_one() {
         let holder = Holder::of(&flow, THE_TASK, task).await;
         let operating = operating(&flow, task, "a", by_hand());
         let saying = flow.flow.clone();
-        let said = flow::StepReport { token: a.token, result: AttemptResult::Complete(json!("worked").into()) };
+        let said =
+            reveille_flow::StepReport { token: a.token, result: AttemptResult::Complete(json!("worked").into()) };
         let saying = tokio::spawn(async move { saying.report(vec![said]).await });
         holder.end_before(&flow, 2).await;
         let operated = operating.await.expect("no panic");
@@ -224,7 +225,7 @@ async fn others_hear_of_every_change() {
     let (task, other, last) = (flow.task().await, flow.task().await, flow.task().await);
     let pool = PgPoolOptions::new().max_connections(1).connect(flow.db.url()).await.expect("connect");
     let mut outsider = PgListener::connect_with(&pool).await.expect("connect");
-    let channel = |suffix| wake::channel_name(flow.db.schema().name(), suffix);
+    let channel = |suffix| reveille_wake::channel_name(flow.db.schema().name(), suffix);
     outsider.listen_all([channel("flow_watch").as_str(), channel("flow").as_str()]).await.expect("listen");
     flow.operate(task, "a", Operation::ResetForRetry, who()).await.expect_err("it did not fail");
     let filter = BulkFilter { tasks: Some(vec![task]), ..BulkFilter::default() };
@@ -269,7 +270,7 @@ async fn many_at_once_leave_tasks_sound() {
                         _ => AttemptResult::Complete(json!(1).into()),
                     };
                     let _ = flow
-                        .report(vec![flow::StepReport { token: step.token, result: said }])
+                        .report(vec![reveille_flow::StepReport { token: step.token, result: said }])
                         .await
                         .expect("an answer");
                 }

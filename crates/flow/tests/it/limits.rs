@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flow::{AttemptResult, ClaimRequest, Error};
+use reveille_flow::{AttemptResult, ClaimRequest, Error};
 use serde_json::json;
 
 use crate::fixture::{Fixture, NAMESPACE, worker};

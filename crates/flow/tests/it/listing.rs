@@ -1,6 +1,6 @@
 //! Lists of tasks and templates.
 
-use flow::{Error, PAGE_MAX, Submission, TaskFilter, TaskState, TemplateFilter};
+use reveille_flow::{Error, PAGE_MAX, Submission, TaskFilter, TaskState, TemplateFilter};
 use serde_json::json;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use flow::{AttemptResult, ClaimRequest, Error, Obstacle, Operation, Refused, Renewal, StepState, TaskState, Who};
+use reveille_flow::{
+    AttemptResult, ClaimRequest, Error, Obstacle, Operation, Refused, Renewal, StepState, TaskState, Who,
+};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -328,7 +330,7 @@ async fn a_cancelled_task_is_over() {
     flow.sound(task, "the cancellation").await;
     assert_eq!((cancelled.state, cancelled.cancelled_steps, cancelled.repeated), (TaskState::Cancelled, 5, false));
     let again = flow.cancel(task, who()).await.expect("it is cancelled");
-    assert_eq!(again, flow::Cancelled { repeated: true, ..cancelled });
+    assert_eq!(again, reveille_flow::Cancelled { repeated: true, ..cancelled });
     let alive = Renewal { token: b.token, lease: Duration::from_secs(60), checkpoint: None };
     assert_eq!(flow.heartbeat(vec![alive]).await.expect("an answer"), [Err(Refused::Lost)]);
     assert_eq!(flow.say(b, AttemptResult::Complete(json!(1).into())).await, Err(Refused::Lost));
@@ -365,7 +367,7 @@ async fn what_is_over_can_only_be_resolved() {
         let resolved = flow.resolve(task, who()).await.expect("it is resolved");
         assert_eq!((resolved.state, resolved.repeated), (TaskState::ResolvedManually, false));
         let again = flow.resolve(task, who()).await.expect("it is resolved");
-        assert_eq!(again, flow::Cancelled { repeated: true, ..resolved });
+        assert_eq!(again, reveille_flow::Cancelled { repeated: true, ..resolved });
         let states: Vec<String> = flow.states(task).await.into_values().collect();
         assert_eq!(states.join(" "), steps, "{ends}");
         let error = flow.cancel(task, who()).await.expect_err("it is over").to_string();

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use fastrand::Rng;
-use flow::{AttemptResult, ClaimedStep, Error, Operation, Refused, StepState};
+use reveille_flow::{AttemptResult, ClaimedStep, Error, Operation, Refused, StepState};
 use serde_json::{Value, json};
 use uuid::Uuid;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flow::{Error, Mode, NamespaceChange, NamespaceSettings, Provider};
+use reveille_flow::{Error, Mode, NamespaceChange, NamespaceSettings, Provider};
 use serde_json::json;
 use tokio::time::Instant;
 

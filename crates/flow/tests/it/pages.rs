@@ -1,8 +1,8 @@
 //! How much the hot statements read: pages, which unlike time are the same on every machine.
 
-use flow::{AttemptResult, ClaimedStep, Flow, Options, StepReport};
 use futures_util::future::join_all;
-use pg::testing::{CountingRole, TestDb, eventually};
+use reveille_flow::{AttemptResult, ClaimedStep, Flow, Options, StepReport};
+use reveille_pg::testing::{CountingRole, TestDb, eventually};
 use serde_json::json;
 
 use crate::fixture::Fixture;

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::fmt::Write as _;
 
-use flow::{ClaimRequest, Flow, Options, Submission};
-use pg::testing::{CountingRole, eventually};
+use reveille_flow::{ClaimRequest, Flow, Options, Submission};
+use reveille_pg::testing::{CountingRole, eventually};
 use serde_json::json;
 
 use crate::fixture::{Fixture, NAMESPACE, submission, worker};

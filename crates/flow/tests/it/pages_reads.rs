@@ -1,10 +1,10 @@
 //! What lists, summaries, analytics and filters read: bounded, with a task of many steps among many tasks.
 
-use flow::{
+use reveille_flow::{
     BulkFilter, BulkOperation, BulkRequest, EventFilter, InvestigationFilter, ScheduleFilter, TaskFilter, TaskState,
     TemplateFilter,
 };
-use pg::testing::CountingRole;
+use reveille_pg::testing::CountingRole;
 use serde_json::json;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -205,7 +205,7 @@ async fn lists_look_at_so_many_rows() {
 
     let mut filter = EventFilter::default();
     // Transactions of other tests that began earlier hold events back.
-    pg::testing::eventually("the events can be read", async || {
+    reveille_pg::testing::eventually("the events can be read", async || {
         !flow.domain_events(&filter, 1).await.expect("events").events.is_empty()
     })
     .await;

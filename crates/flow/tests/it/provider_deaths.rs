@@ -2,9 +2,9 @@
 //!
 //! A step that was sent and not claimed is sent again after an hour here, so nothing comes by waiting for that.
 
-use flow::{Flow, NamespaceChange, Provider, StepMessage};
-use pg::Database;
-use pg::testing::{Proxy, TestDb, eventually};
+use reveille_flow::{Flow, NamespaceChange, Provider, StepMessage};
+use reveille_pg::Database;
+use reveille_pg::testing::{Proxy, TestDb, eventually};
 use serde_json::json;
 
 use crate::fixture::{Fixture, NAMESPACE};
@@ -37,7 +37,7 @@ async fn what_a_dead_server_had_not_sent_is_sent() {
     flow.put_namespace(NAMESPACE, &through_pgmq).await.expect("changed");
 
     let way = Proxy::start(&flow.db).await;
-    let database = Database::connect_lazy(way.url(), pg::Options::default()).expect("a pool through a proxy");
+    let database = Database::connect_lazy(way.url(), reveille_pg::Options::default()).expect("a pool through a proxy");
     let dies = Flow::open(database, flow.db.schema().clone(), PGMQ.options(LONG)).await.expect("open a flow");
     let orchestrator = dies.orchestrate();
     let first = flow.task().await;

@@ -4,13 +4,13 @@
 
 use std::time::Duration;
 
-use flow::{
+use futures_util::StreamExt as _;
+use reveille_flow::{
     AttemptResult, ClaimRequest, EventDrivenOrchestrator, EventDrivenQueueProvider, Flow, NamespaceChange, Options,
     Provider, ProviderOptions, Refused, Source, StepMessage,
 };
-use futures_util::StreamExt as _;
-use pg::Database;
-use pg::testing::{Proxy, TestDb, eventually, pooler};
+use reveille_pg::Database;
+use reveille_pg::testing::{Proxy, TestDb, eventually, pooler};
 use serde_json::json;
 use sqlx::postgres::PgListener;
 use tokio::time::{Instant, timeout};
@@ -76,7 +76,7 @@ impl Queued {
     }
 
     /// Takes the messages of the steps `a` from the queue, which must come.
-    pub(crate) async fn messages(&self, want: usize) -> Vec<flow::Delivery> {
+    pub(crate) async fn messages(&self, want: usize) -> Vec<reveille_flow::Delivery> {
         let source = Source { namespace: NAMESPACE.to_owned(), step: "a".to_owned() };
         let mut taken = Vec::new();
         eventually("messages are there", async || {
@@ -110,7 +110,7 @@ impl Queued {
         let done = async {
             for task in tasks {
                 let task = self.wait(*task, Instant::now() + PATIENCE).await.expect("a task").expect("in time");
-                assert_eq!(task.summary.status, flow::TaskState::Complete);
+                assert_eq!(task.summary.status, reveille_flow::TaskState::Complete);
             }
         };
         tokio::select! {
@@ -194,7 +194,7 @@ async fn a_dead_worker_loses_its_step(through: &Through) {
 async fn a_lost_ack_costs_nothing(through: &Through) {
     let flow = Queued::with(through, Duration::from_secs(1), "[{name: a}]").await;
     let way = Proxy::start(&flow.db).await;
-    let database = Database::connect_lazy(way.url(), pg::Options::default()).expect("a pool through a proxy");
+    let database = Database::connect_lazy(way.url(), reveille_pg::Options::default()).expect("a pool through a proxy");
     let options = through.options(Duration::from_secs(1));
     let other = Flow::open(database, flow.db.schema().clone(), options).await.expect("open a flow");
     let task = flow.task().await;
@@ -322,7 +322,7 @@ macro_rules! cases {
                 /// A case with the tables themselves.
                 #[tokio::test]
                 async fn $case() {
-                    super::$case(&super::Through { provider: flow::Provider::Table, amqp_url: None, amqp_ca: None }).await;
+                    super::$case(&super::Through { provider: reveille_flow::Provider::Table, amqp_url: None, amqp_ca: None }).await;
                 }
             )*
         }
@@ -332,7 +332,7 @@ macro_rules! cases {
                 /// A case with PGMQ.
                 #[tokio::test]
                 async fn $case() {
-                    super::$case(&super::Through { provider: flow::Provider::Pgmq, amqp_url: None, amqp_ca: None }).await;
+                    super::$case(&super::Through { provider: reveille_flow::Provider::Pgmq, amqp_url: None, amqp_ca: None }).await;
                 }
             )*
         }
@@ -409,7 +409,7 @@ async fn a_worker_takes_from_two_queues_in_turn() {
     flow.register(other).await.expect("a template");
     for _ in 0..TASKS {
         flow.task().await;
-        let other = flow::Submission::new("other", "t", "1.0.0", json!({}));
+        let other = reveille_flow::Submission::new("other", "t", "1.0.0", json!({}));
         flow.submit(other).await.expect("a task");
     }
     flow.sent(TASKS as i64).await;
@@ -432,7 +432,7 @@ async fn a_worker_takes_from_two_queues_in_turn() {
 async fn a_full_limit_holds_nobody_up_through_a_pooler() {
     let db = TestDb::new().await;
     let Some(pooler) = pooler(&db).await else { return };
-    let through = pg::Options { pooler: true, ..pg::Options::default() };
+    let through = reveille_pg::Options { pooler: true, ..reveille_pg::Options::default() };
     let database = Database::connect_lazy(pooler.url(), through).expect("a pool");
     Flow::open(db.database().clone(), db.schema().clone(), Options::default()).await.expect("the schema");
     let flow = Flow::open(database, db.schema().clone(), Options::default()).await.expect("open a flow");
@@ -492,7 +492,7 @@ async fn a_queue_that_is_not_there_is_refused() {
     let flow = Fixture::with("[{name: a}]").await;
     let change = NamespaceChange { provider: Some(Provider::Rabbitmq), ..NamespaceChange::default() };
     let error = flow.put_namespace(NAMESPACE, &change).await.expect_err("refused");
-    assert!(matches!(error, flow::Error::Invalid { what: "provider", .. }), "{error}");
+    assert!(matches!(error, reveille_flow::Error::Invalid { what: "provider", .. }), "{error}");
     assert_eq!(flow.namespaces().await.expect("a list")[0].settings.provider, Provider::Table);
 }
 
@@ -526,7 +526,7 @@ async fn what_was_sent_is_told_of_as_ready() {
     let change = NamespaceChange { announces: Some(true), ..NamespaceChange::default() };
     flow.put_namespace(NAMESPACE, &change).await.expect("changed");
     let mut listener = PgListener::connect_with(flow.db.database().pool()).await.expect("a listener");
-    let channel = flow::event_driven::outside_channel(flow.db.schema().name(), "step_ready", Some(NAMESPACE));
+    let channel = reveille_flow::event_driven::outside_channel(flow.db.schema().name(), "step_ready", Some(NAMESPACE));
     listener.listen(&channel).await.expect("listening");
     flow.task().await;
     flow.sent(2).await;
@@ -558,7 +558,7 @@ async fn a_shutdown_gives_back_what_is_being_sent() {
     let sql = "select m.queue_name from pgmq.meta m where m.queue_name like left($1, 30) || '%'";
     let queue: String = sqlx::query_scalar(sql).bind(flow.db.schema().name()).fetch_one(pool).await.expect("a queue");
     let mut locked = pool.begin().await.expect("a transaction");
-    let lock = pg::Schema::new("pgmq").expect("a schema").sql(&format!("lock table {{schema}}.\"q_{queue}\""));
+    let lock = reveille_pg::Schema::new("pgmq").expect("a schema").sql(&format!("lock table {{schema}}.\"q_{queue}\""));
     sqlx::query(&lock).execute(&mut *locked).await.expect("locked");
     flow.task().await;
     flow.sent(1).await;

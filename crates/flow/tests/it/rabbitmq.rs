@@ -35,7 +35,7 @@ impl Rabbit {
 
     async fn start_as(tls: bool) -> Option<Rabbit> {
         if !PathBuf::from("/usr/lib/rabbitmq/bin/rabbitmq-server").exists() {
-            return pg::testing::skip("RabbitMQ, which is not installed");
+            return reveille_pg::testing::skip("RabbitMQ, which is not installed");
         }
         let port = ports();
         let folder = std::env::temp_dir().join(format!("reveille-rabbitmq-{}-{port}", std::process::id()));
@@ -78,7 +78,7 @@ impl Rabbit {
         let pid = String::from_utf8(pid.stdout).expect("a process").trim().to_owned();
         let killed = Command::new("sh").args(["-c", r#"kill -9 "$1""#, "sh", &pid]).status().expect("kill it");
         assert!(killed.success());
-        pg::testing::eventually("it has ended", async || {
+        reveille_pg::testing::eventually("it has ended", async || {
             !Command::new("sh")
                 .args(["-c", r#"kill -0 "$1" 2>/dev/null"#, "sh", &pid])
                 .status()

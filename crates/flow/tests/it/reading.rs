@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flow::{
+use reveille_flow::{
     AttemptResult, ClaimRequest, ExecutionStatus, Failure, HealthStatus, Outcome, RecommendedAction, StepState,
     Submission, TaskState,
 };

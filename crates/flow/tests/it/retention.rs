@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use flow::{
+use reveille_flow::{
     BulkFilter, BulkOperation, BulkReport, BulkRequest, Error, Flow, NamespaceChange, Operation, Options, Submission,
     TaskState,
 };
-use pg::testing::eventually;
+use reveille_pg::testing::eventually;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -34,7 +34,7 @@ impl Fixture {
         let task = self.task().await;
         let step = self.next().await;
         let checkpoint = serde_json::value::to_raw_value(&7).expect("JSON");
-        self.say(&step, flow::AttemptResult::Yielded(checkpoint)).await.expect("it counts");
+        self.say(&step, reveille_flow::AttemptResult::Yielded(checkpoint)).await.expect("it counts");
         self.fail(&self.next().await, false).await;
         self.operate(task, "a", Operation::ResolveManually, who()).await.expect("it is resolved");
         self.complete(&self.next().await, json!(1)).await;

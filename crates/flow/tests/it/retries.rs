@@ -1,6 +1,6 @@
 //! Retries: how often, and when to the millisecond.
 
-use flow::{AttemptResult, Failure, StepState, TaskState};
+use reveille_flow::{AttemptResult, Failure, StepState, TaskState};
 
 use crate::fixture::{Fixture, failure};
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use flow::{Error, Flow, Missed, Options, Schedule, ScheduleFilter, Scheduled};
-use pg::testing::{TestDb, eventually};
+use reveille_flow::{Error, Flow, Missed, Options, Schedule, ScheduleFilter, Scheduled};
+use reveille_pg::testing::{TestDb, eventually};
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 use time::{Month, OffsetDateTime, Time};
@@ -29,7 +29,8 @@ impl Server {
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async {
-                let db = pg::Database::connect(&url, pg::Options::default()).await.expect("a database");
+                let db =
+                    reveille_pg::Database::connect(&url, reveille_pg::Options::default()).await.expect("a database");
                 let flow = Flow::open(db.clone(), schema, Options::default()).await.expect("a flow");
                 eventually("it hears", async || flow.health().is_connected()).await;
                 let orchestrator = flow.orchestrate();
@@ -121,7 +122,7 @@ impl Fixture {
 
     /// Waits for a step that does not come, for longer than anybody looks again after a ring.
     async fn wait_in_vain(&self) {
-        let until = tokio::time::Instant::now() + 2 * wake::TRAILING;
+        let until = tokio::time::Instant::now() + 2 * reveille_wake::TRAILING;
         assert!(self.claim(&worker(), 1, Some(until)).await.expect("a claim").is_empty());
     }
 

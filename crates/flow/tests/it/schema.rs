@@ -1,8 +1,8 @@
 //! What the engine keeps in a schema, and the statements it sends there.
 
-use flow::Flow;
-use pg::Migrator;
-use pg::testing::{TestDb, check_snapshot, prepare_all, sql_files};
+use reveille_flow::Flow;
+use reveille_pg::Migrator;
+use reveille_pg::testing::{TestDb, check_snapshot, prepare_all, sql_files};
 
 async fn migrated() -> TestDb {
     let db = TestDb::new().await;
@@ -32,7 +32,9 @@ async fn every_statement_fits_the_schema() {
 #[tokio::test]
 async fn templates_are_listed_without_reading_their_documents() {
     let db = TestDb::new().await;
-    let flow = Flow::open(db.database().clone(), db.schema().clone(), flow::Options::default()).await.expect("a flow");
+    let flow = Flow::open(db.database().clone(), db.schema().clone(), reveille_flow::Options::default())
+        .await
+        .expect("a flow");
     let long = "é".repeat(2_000);
     for (name, rest) in [
         ("a", "\"description\": \"plain\"".to_owned()),
@@ -42,7 +44,7 @@ async fn templates_are_listed_without_reading_their_documents() {
         let text = format!(r#"{{"name": "{name}", "namespace_name": "n", "steps": [{{"name": "s"}}], {rest}}}"#);
         flow.register(&text).await.expect("a template");
     }
-    let page = flow.templates(&flow::TemplateFilter::default(), None, 10).await.expect("a page");
+    let page = flow.templates(&reveille_flow::TemplateFilter::default(), None, 10).await.expect("a page");
     let listed: Vec<&str> = page.templates.iter().map(|template| template.description.as_str()).collect();
     assert_eq!(listed, ["plain", &"é".repeat(1_000), "hidden"]);
 }

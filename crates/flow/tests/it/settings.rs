@@ -1,7 +1,7 @@
 //! What is set for namespaces from outside, and what listeners outside hear of it.
 
-use flow::event_driven::{EventDrivenOrchestrator, EventRouter, RoutingRule, TaskReadyEvent, outside_channel};
-use flow::{Error, NamespaceChange, NamespaceSettings, OrchestrationConfig, Submission};
+use reveille_flow::event_driven::{EventDrivenOrchestrator, EventRouter, RoutingRule, TaskReadyEvent, outside_channel};
+use reveille_flow::{Error, NamespaceChange, NamespaceSettings, OrchestrationConfig, Submission};
 use serde_json::{Value, json};
 use sqlx::postgres::PgListener;
 use tokio::time::timeout;
@@ -60,7 +60,7 @@ async fn an_orchestrator_can_be_looked_at() {
     let config = OrchestrationConfig { router: Some(router), ..OrchestrationConfig::default() };
     let orchestrator = EventDrivenOrchestrator::new(&flow, config);
     orchestrator.start();
-    pg::testing::eventually("it has a coordinator", async || {
+    reveille_pg::testing::eventually("it has a coordinator", async || {
         flow.orchestrations().first().is_some_and(|one| one.coordinators == [NAMESPACE])
     })
     .await;

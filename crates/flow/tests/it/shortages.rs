@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use flow::{AttemptResult, StepReport};
-use pg::shortage::{self, Shortage};
+use reveille_flow::{AttemptResult, StepReport};
+use reveille_pg::shortage::{self, Shortage};
 use serde_json::json;
 use tokio::time::Instant;
 

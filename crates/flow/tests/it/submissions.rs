@@ -1,6 +1,6 @@
 //! Submissions: what is the same task, and what is no task at all.
 
-use flow::{Error, Submission};
+use reveille_flow::{Error, Submission};
 use serde_json::json;
 
 use crate::fixture::{Fixture, NAMESPACE, submission};
@@ -89,7 +89,7 @@ async fn a_version_never_changes() {
     let text = |step: &str| format!("name: v\nnamespace_name: {NAMESPACE}\nversion: 3\nsteps: [{{name: {step}}}]\n");
     let first = flow.register(&text("a")).await.expect("a template");
     let again = flow.register(&text("a")).await.expect("the same");
-    assert_eq!((first.new, again), (true, flow::Registered { new: false, ..first }));
+    assert_eq!((first.new, again), (true, reveille_flow::Registered { new: false, ..first }));
     let error = flow.register(&text("b")).await.expect_err("another text");
     assert!(matches!(error, Error::VersionTaken { .. }), "{error}");
     assert_eq!(flow.flow.template(NAMESPACE, "v", "3").await.expect("a template").steps[0].name, "a");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flow::{
+use reveille_flow::{
     AttemptResult, ClaimRequest, ExecutionStatus, HealthStatus, InvestigationFilter, Operation, Outcome,
     RecommendedAction, Refused, TaskFilter, TaskState,
 };
@@ -25,7 +25,7 @@ impl Fixture {
         let alone = self.flow.task(task).await.expect("an answer").expect("a task").summary;
         let listed = self.tasks(&TaskFilter::default(), None, 100).await.expect("a list").tasks;
         let listed = listed.into_iter().find(|one| one.task_uuid == task).expect("it is listed");
-        let of = |task: &flow::TaskSummary| {
+        let of = |task: &reveille_flow::TaskSummary| {
             (task.status, task.execution_status, task.recommended_action, task.health_status)
         };
         assert_eq!(of(&alone), of(&listed));
@@ -59,7 +59,7 @@ impl Fixture {
         flow.next().await;
         flow.age(task, 61).await;
         let _orchestrator = flow.orchestrate();
-        pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "error").await;
+        reveille_pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "error").await;
         (flow, task)
     }
 }
@@ -105,7 +105,8 @@ async fn a_timed_out_attempt_is_recorded_and_backs_off() {
     let _orchestrator = flow.orchestrate();
     let task = flow.task().await;
     let step = flow.next().await;
-    pg::testing::eventually("the attempt ends", async || flow.states(task).await["a"] == "waiting_for_retry").await;
+    reveille_pg::testing::eventually("the attempt ends", async || flow.states(task).await["a"] == "waiting_for_retry")
+        .await;
     let audit = flow.audit(task, "a", 0, 100).await.expect("an answer").expect("a step").attempts;
     assert_eq!(audit.iter().map(|attempt| attempt.outcome).collect::<Vec<_>>(), [Outcome::TimedOut]);
     let error = read(audit[0].error.as_ref().expect("an error"));
@@ -134,9 +135,10 @@ async fn a_renewed_attempt_times_out() {
     let task = flow.task().await;
     let short = ClaimRequest { lease: Duration::from_millis(500), ..worker() };
     let step = flow.claim(&short, 1, None).await.expect("a claim").remove(0);
-    let alive = flow::Renewal { token: step.token, lease: Duration::from_secs(60), checkpoint: None };
+    let alive = reveille_flow::Renewal { token: step.token, lease: Duration::from_secs(60), checkpoint: None };
     assert_eq!(flow.heartbeat(vec![alive]).await.expect("an answer"), [Ok(())]);
-    pg::testing::eventually("the attempt ends", async || flow.states(task).await["a"] == "waiting_for_retry").await;
+    reveille_pg::testing::eventually("the attempt ends", async || flow.states(task).await["a"] == "waiting_for_retry")
+        .await;
     assert_eq!(flow.attempts(task).await, [(1, "timed_out".to_owned())]);
 }
 
@@ -182,7 +184,7 @@ async fn a_last_attempt_that_times_out_fails() {
     let due = flow.db.schema().sql("update {schema}.step set due_at = now() where task_id = $1");
     sqlx::query(&due).bind(task).execute(flow.db.database().pool()).await.expect("it is due");
     let _orchestrator = flow.orchestrate();
-    pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "error").await;
+    reveille_pg::testing::eventually("the task ends", async || flow.standing(task).await.0 == "error").await;
     let audit = flow.audit(task, "a", 0, 100).await.expect("an answer").expect("a step").attempts;
     assert_eq!(audit[0].outcome, Outcome::TimedOutForGood);
     let entry = flow.investigations(&InvestigationFilter::default(), 10).await.expect("a list").entries.remove(0);
@@ -215,7 +217,7 @@ async fn a_task_that_took_too_long_can_be_resumed() {
     assert!(of(None).contains(&"error"), "{:?}", of(None));
     assert_eq!(of(None).last(), Some(&"complete"));
     let refused = flow.resume(task, who()).await.expect_err("it is complete");
-    assert!(matches!(refused, flow::Error::NotAllowed { operation: "resume", .. }), "{refused}");
+    assert!(matches!(refused, reveille_flow::Error::NotAllowed { operation: "resume", .. }), "{refused}");
 }
 
 /// An operation on one step lets a task go on that took too long, whichever operation it is.

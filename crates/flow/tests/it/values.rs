@@ -1,6 +1,6 @@
 //! What comes from outside is kept as it was sent, and is not believed more than it has to be.
 
-use flow::{AttemptResult, Error, Json, Refused, StepReport, StepState, Token};
+use reveille_flow::{AttemptResult, Error, Json, Refused, StepReport, StepState, Token};
 use serde_json::json;
 
 use crate::fixture::{Fixture, NAMESPACE, failure, submission};
@@ -36,7 +36,7 @@ async fn numbers_are_kept_to_the_last_digit() {
     flow.say(&part, AttemptResult::Yielded(exact(LARGE).into_raw())).await.expect("it counts");
     let part = flow.next().await;
     assert_eq!(part.checkpoint.as_ref().map(|checkpoint| checkpoint.get()), Some(LARGE));
-    let error = flow::Failure { context: Some(exact(LARGE)), ..failure(true) };
+    let error = reveille_flow::Failure { context: Some(exact(LARGE)), ..failure(true) };
     flow.say(&part, AttemptResult::Failed(error)).await.expect("it counts");
     let attempts = flow.audit(task, "part_001", 0, 100).await.expect("an answer").expect("a step").attempts;
     let error = serde_json::to_string(&attempts).expect("JSON");
@@ -77,8 +77,8 @@ async fn tasks_are_told_apart_by_every_digit() {
     }
 }
 
-fn submission_of(name: &str, context: &str) -> flow::Submission {
-    flow::Submission { context: exact(context), ..submission(name, json!(null)) }
+fn submission_of(name: &str, context: &str) -> reveille_flow::Submission {
+    reveille_flow::Submission { context: exact(context), ..submission(name, json!(null)) }
 }
 
 /// A token says for which template it was made. One that says another must not get a result past the schema, nor choose among the steps of another template; the step stays with who has

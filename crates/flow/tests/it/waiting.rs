@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use flow::{Error, Flow, News, TaskState, Transition};
 use futures_util::future::join_all;
-use pg::testing::eventually;
+use reveille_flow::{Error, Flow, News, TaskState, Transition};
+use reveille_pg::testing::eventually;
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -44,9 +44,11 @@ async fn a_wait_ends_with_the_task() {
         let there = waiting(&elsewhere.flow, task).await;
         for _ in 0..2 {
             let step = settler.claim(&crate::fixture::worker(), 1, Some(patience())).await.expect("a claim").remove(0);
-            let said = flow::AttemptResult::Complete(json!(1).into());
-            let mut settled =
-                settler.report(vec![flow::StepReport { token: step.token, result: said }]).await.expect("an answer");
+            let said = reveille_flow::AttemptResult::Complete(json!(1).into());
+            let mut settled = settler
+                .report(vec![reveille_flow::StepReport { token: step.token, result: said }])
+                .await
+                .expect("an answer");
             settled.remove(0).expect("it counts");
         }
         assert_eq!(here.await.expect("no panic"), TaskState::Complete);
@@ -104,7 +106,7 @@ async fn a_mark_is_written_once() {
 #[tokio::test]
 async fn a_task_that_nobody_watches_rings_nobody() {
     let flow = Fixture::with("[{name: a}, {name: b, dependencies: [a]}]").await;
-    let channel = wake::channel_name(flow.db.schema().name(), "flow_watch");
+    let channel = reveille_wake::channel_name(flow.db.schema().name(), "flow_watch");
     let mut listener = sqlx::postgres::PgListener::connect(flow.db.url()).await.expect("a listener");
     listener.listen(&channel).await.expect("it listens");
     let (unwatched, watched, awaited) = (flow.task().await, flow.task().await, flow.task().await);
@@ -262,8 +264,12 @@ async fn a_wait_that_begins_at_the_end_is_not_missed() {
         let step = flow.next().await;
         let settled = async {
             tokio::time::sleep(Duration::from_micros(100 * round)).await;
-            let said = flow::AttemptResult::Complete(json!(1).into());
-            elsewhere.flow.report(vec![flow::StepReport { token: step.token, result: said }]).await.expect("an answer")
+            let said = reveille_flow::AttemptResult::Complete(json!(1).into());
+            elsewhere
+                .flow
+                .report(vec![reveille_flow::StepReport { token: step.token, result: said }])
+                .await
+                .expect("an answer")
         };
         let soon = Instant::now() + Duration::from_secs(20);
         let (ended, watched, settled) = tokio::join!(flow.wait(task, soon), last_of(&flow, task), settled);

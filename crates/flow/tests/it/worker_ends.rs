@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use flow::{Failure, Flow, Options, Step};
-use pg::Database;
+use reveille_flow::{Failure, Flow, Options, Step};
+use reveille_pg::Database;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -23,7 +23,7 @@ async fn a_worker_that_stood_still_is_refused() {
     let slow = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
-            let db = Database::connect(&url, pg::Options::default()).await.expect("connect");
+            let db = Database::connect(&url, reveille_pg::Options::default()).await.expect("connect");
             let flow = Flow::start(&db, &schema, Options::default());
             let goes_on = Arc::new(Mutex::new(goes_on));
             let worker = flow.worker("slow").namespace(NAMESPACE).lease(Duration::from_millis(300));
@@ -37,7 +37,7 @@ async fn a_worker_that_stood_still_is_refused() {
                 }
             });
             let worker = worker.start().expect("a worker");
-            pg::testing::eventually("the step is lost", async || worker.counts().lost == 1).await;
+            reveille_pg::testing::eventually("the step is lost", async || worker.counts().lost == 1).await;
             stopped(worker).await
         })
     });
@@ -80,7 +80,7 @@ async fn a_handler_that_lost_its_step_is_dropped() {
         .schema()
         .sql("update {schema}.step set fence = fence + 1, due_at = now() + interval '1 h' where task_id = $1");
     sqlx::query(&sql).bind(task).execute(flow.db.database().pool()).await.expect("another claim");
-    pg::testing::eventually("the handler is dropped", async || dropped.count() == 1).await;
+    reveille_pg::testing::eventually("the handler is dropped", async || dropped.count() == 1).await;
     let counts = stopped(worker).await;
     assert_eq!((counts.lost, counts.completed, counts.failed, counts.given_back, counts.running), (1, 0, 0, 0, 0));
     assert_eq!(flow.attempts(task).await, []);
@@ -106,7 +106,7 @@ async fn a_step_is_kept_beyond_its_lease() {
     let sql = flow.db.schema().sql(
         "select s.state = 'in_progress' and s.due_at > s.since + interval '3.5 s' from {schema}.step s where s.task_id = $1",
     );
-    pg::testing::eventually("the lease lasts", async || {
+    reveille_pg::testing::eventually("the lease lasts", async || {
         sqlx::query_scalar(&sql).bind(task).fetch_one(flow.db.database().pool()).await.expect("a step")
     })
     .await;
@@ -136,9 +136,9 @@ async fn a_worker_that_stops_gives_back_what_is_not_done() {
         }
     });
     let worker = worker.start().expect("a worker");
-    pg::testing::eventually("both are at work", async || worker.counts().running == 2).await;
+    reveille_pg::testing::eventually("both are at work", async || worker.counts().running == 2).await;
     let stopping = tokio::spawn(worker.stop(Duration::from_secs(2)));
-    pg::testing::eventually("one has ended", async || !flow.attempts(task).await.is_empty()).await;
+    reveille_pg::testing::eventually("one has ended", async || !flow.attempts(task).await.is_empty()).await;
     let later = flow.task().await;
     let counts = tokio::time::timeout(PATIENCE, stopping).await.expect("it stops").expect("no panic");
     assert_eq!((counts.claimed, counts.completed, counts.given_back, counts.running), (2, 1, 1, 0));
@@ -168,7 +168,7 @@ async fn a_handler_that_blocks_does_not_hold_up_a_stop() {
         }
     });
     let worker = worker.start().expect("a worker");
-    pg::testing::eventually("it is at work", async || worker.counts().running == 1).await;
+    reveille_pg::testing::eventually("it is at work", async || worker.counts().running == 1).await;
     let counts = tokio::time::timeout(PATIENCE, worker.stop(Duration::ZERO)).await.expect("it stops");
     assert_eq!((counts.given_back, counts.completed), (1, 0));
     go_on.send(()).expect("it waits");
@@ -228,7 +228,7 @@ async fn a_thread_hears_that_its_attempt_is_over() {
         }
     });
     let worker = worker.start().expect("a worker");
-    pg::testing::eventually("it is at work", async || worker.counts().running == 1).await;
+    reveille_pg::testing::eventually("it is at work", async || worker.counts().running == 1).await;
     drop(worker);
     tokio::time::timeout(PATIENCE, is_over).await.expect("it hears").expect("it says so");
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
-use flow::{Failure, Step};
+use reveille_flow::{Failure, Step};
 use serde_json::json;
 use uuid::Uuid;
 

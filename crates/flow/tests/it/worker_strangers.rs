@@ -1,6 +1,6 @@
 //! Steps that a worker of the SDK meets and has no handler for.
 
-use flow::Step;
+use reveille_flow::Step;
 use serde_json::Value;
 
 use crate::fixture::{Fixture, NAMESPACE, submission};
@@ -14,7 +14,7 @@ async fn a_step_that_nobody_here_can_do_waits_for_who_can() {
     let task = flow.task().await;
     let first = flow.worker("first").namespace(NAMESPACE).handle("b", async |_: Step<Value>| Ok(()));
     let first = first.start().expect("a worker");
-    pg::testing::eventually("it has done one and given the other back", async || {
+    reveille_pg::testing::eventually("it has done one and given the other back", async || {
         let counts = first.counts();
         counts.completed == 1 && counts.given_back >= 3
     })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use flow::{Decision, Failure, Flow, Handled, Handler, Step, Worker, WorkerCounts};
+use reveille_flow::{Decision, Failure, Flow, Handled, Handler, Step, Worker, WorkerCounts};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
@@ -22,7 +22,7 @@ impl Fixture {
     /// Returns when a task is in that state, as a letter of the table.
     pub(crate) async fn ends(&self, task: Uuid, state: &str) {
         let what = format!("the task ends as {state}");
-        pg::testing::eventually(&what, async || self.standing(task).await.0 == state).await;
+        reveille_pg::testing::eventually(&what, async || self.standing(task).await.0 == state).await;
     }
 
     /// The result, or the error, of the last attempt of a step without parents.
@@ -303,7 +303,7 @@ async fn a_worker_that_cannot_be_meant_is_refused() {
     ];
     for (builder, expected) in refused {
         let error = builder.start().expect_err(expected);
-        assert!(matches!(error, flow::Error::Invalid { what, .. } if what == expected), "{error}");
+        assert!(matches!(error, reveille_flow::Error::Invalid { what, .. } if what == expected), "{error}");
     }
     stopped(whole(&flow).start().expect("a worker")).await;
 }

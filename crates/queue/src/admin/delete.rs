@@ -36,7 +36,10 @@ impl Queues {
         let queues = self.clone();
         tokio::spawn(async move {
             if let Err(error) = queues.inner.delete_removed().await {
-                tracing::warn!(error = pg::causes(&error), "a deleted queue has left something; it is removed later");
+                tracing::warn!(
+                    error = reveille_pg::causes(&error),
+                    "a deleted queue has left something; it is removed later"
+                );
             }
         });
         Ok(true)

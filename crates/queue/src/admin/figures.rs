@@ -1,14 +1,14 @@
 //! What operators watch of the queues: how much waits, for whom, for how long, and what was given up.
 //!
 //! Monitoring asks for this for ever, so it must cost little and nothing at all while nothing happens: see
-//! [`wake::Snapshot`]. The number of queues and groups is up to users, and a time series for each would be up to them too:
+//! [`reveille_wake::Snapshot`]. The number of queues and groups is up to users, and a time series for each would be up to them too:
 //! the largest are told by themselves and the others as one sum.
 
 use std::time::Duration;
 
+use reveille_wake::{Aged, READ_WITHIN};
 use sqlx::Row;
 use sqlx::postgres::PgRow;
-use wake::{Aged, READ_WITHIN};
 
 use crate::queues::Queues;
 
@@ -53,7 +53,7 @@ pub struct GroupFigures {
 }
 
 impl Figures {
-    fn of(rows: &[PgRow]) -> pg::Result<Figures> {
+    fn of(rows: &[PgRow]) -> reveille_pg::Result<Figures> {
         let mut figures = Figures::default();
         for row in rows {
             let count = |name| row.try_get::<i64, _>(name).map(|count| count.max(0) as u64);

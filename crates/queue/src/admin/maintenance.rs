@@ -159,8 +159,9 @@ impl Queues {
             writes.push(PushWrite { partition, messages, drains: true });
         }
         writes.sort_by_key(|write| write.partition.id);
-        let wake_ups: Vec<wake::WakeUp> = writes.iter().map(|write| write.partition.pushed(&inner.channel)).collect();
-        let wake_ups = wake::Wake::notifications(&wake_ups);
+        let wake_ups: Vec<reveille_wake::WakeUp> =
+            writes.iter().map(|write| write.partition.pushed(&inner.channel)).collect();
+        let wake_ups = reveille_wake::Wake::notifications(&wake_ups);
         let writes: Vec<&PushWrite> = writes.iter().collect();
         let outcomes = inner.push.append_uncommitted(transaction, &writes, &wake_ups, pending).await?;
         if !outcomes.iter().all(|outcome| matches!(outcome, PushOutcome::Stored(_))) {

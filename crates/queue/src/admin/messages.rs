@@ -351,7 +351,7 @@ impl Queues {
         let query = || sqlx::query(&inner.sql.retry_now).bind(found.partition).bind(found.message.offset);
         let groups: Vec<String> =
             inner.db.ask("retry", query).await?.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<_>>()?;
-        let wake_ups: Vec<wake::WakeUp> =
+        let wake_ups: Vec<reveille_wake::WakeUp> =
             groups.iter().map(|group| released(&inner.channel, &found.message.queue, group)).collect();
         inner.wake.wake_up(&wake_ups);
         Ok(Some(if groups.is_empty() { Retried::Nothing } else { Retried::Released(groups.len()) }))

@@ -1,6 +1,6 @@
 //! What the queue counts, under names that never change.
 
-use wake::Metric;
+use reveille_wake::Metric;
 
 const UNDECRYPTABLE: &str = "reveille_queue_undecryptable_total";
 

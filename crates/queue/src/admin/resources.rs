@@ -354,7 +354,7 @@ impl Queues {
         Ok(Listed { rows, total })
     }
 
-    async fn spaces(&self, sql: &pg::Sql) -> Result<Vec<Space>> {
+    async fn spaces(&self, sql: &reveille_pg::Sql) -> Result<Vec<Space>> {
         let space = |row: &PgRow| {
             Ok(Space {
                 name: row.try_get("name")?,

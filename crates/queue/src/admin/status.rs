@@ -26,7 +26,7 @@ pub struct ProcessState {
     /// Whether it has to poll instead.
     pub polling: bool,
     /// What pops have counted since the start.
-    pub pops: wake::Counts,
+    pub pops: reveille_wake::Counts,
 }
 
 /// The database.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use parking_lot::Mutex;
-use pg::{Schema, Sql};
+use reveille_pg::{Schema, Sql};
+use reveille_wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
-use wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
 
 use crate::admin::message_counters::{GroupCounts, MessageCounters};
 use crate::consume::ack_outcome::{AckOutcome, MessageOutcome};
@@ -154,7 +154,7 @@ impl Queues {
         let kind = &self.inner.ack;
         let writes: Vec<&Write> = requests.iter().map(|(write, _)| write).collect();
         let wake_ups: Vec<WakeUp> = writes.iter().flat_map(|write| kind.wake_ups(write, None)).collect();
-        let (channels, payloads) = wake::Wake::notifications(&wake_ups);
+        let (channels, payloads) = reveille_wake::Wake::notifications(&wake_ups);
         let query = sqlx::query(&kind.ack).bind(None::<Uuid>).bind(&channels).bind(&payloads).bind(true);
         let rows = bind_writes(query, &writes).fetch_all(conn).await?;
         let mut answers: Vec<Acked> = acks.iter().map(|_| Acked::unknown_partition()).collect();
@@ -247,7 +247,7 @@ impl Acks {
         balance: Arc<Balance>,
         counters: Arc<MessageCounters>,
     ) -> Acks {
-        let (ack, ack_leases) = (pg::statement!("ack"), pg::statement!("ack_leases"));
+        let (ack, ack_leases) = (reveille_pg::statement!("ack"), reveille_pg::statement!("ack_leases"));
         Acks { channel, lease_cache, balance, counters, ack: schema.sql(ack), ack_leases: schema.sql(ack_leases) }
     }
 
@@ -353,7 +353,7 @@ impl BatchedWrite for Acks {
         &self,
         conn: &mut PgConnection,
         batch: &WriteBatch<'_, Write>,
-    ) -> pg::Result<BatchResult<Self::Outcome>> {
+    ) -> reveille_pg::Result<BatchResult<Self::Outcome>> {
         let mut outcomes: Vec<Option<AckOutcome>> = batch.writes.iter().map(|_| None).collect();
         let mut backend = None;
         let whole = self.whole_leases(&batch.writes);

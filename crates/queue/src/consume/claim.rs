@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use pg::{Schema, Sql};
+use reveille_pg::{Schema, Sql};
+use reveille_wake::{Channel, Claim, PollRequest, PollResult, ScanBounds, Topic, topic_key};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
 use uuid::Uuid;
-use wake::{Channel, Claim, PollRequest, PollResult, ScanBounds, Topic, topic_key};
 
 use crate::admin::message_counters::MessageCounters;
 use crate::consume::lease_cache::LeaseCache;
@@ -99,11 +99,11 @@ impl Pops {
             lease_cache,
             counters,
             bounds: ScanBounds::short_slack(),
-            claim: schema.sql(pg::statement!("claim")),
-            due_queues: schema.sql(pg::statement!("due_queues")),
-            release: schema.sql(pg::statement!("release_leases")),
-            skip: schema.sql(pg::statement!("skip")),
-            sweep: schema.sql(pg::statement!("sweep")),
+            claim: schema.sql(reveille_pg::statement!("claim")),
+            due_queues: schema.sql(reveille_pg::statement!("due_queues")),
+            release: schema.sql(reveille_pg::statement!("release_leases")),
+            skip: schema.sql(reveille_pg::statement!("skip")),
+            sweep: schema.sql(reveille_pg::statement!("sweep")),
         }
     }
 
@@ -172,7 +172,7 @@ impl Claim for Pops {
         &self,
         conn: &mut PgConnection,
         poll: &PollRequest<Key, Args>,
-    ) -> pg::Result<PollResult<LeasedBatch>> {
+    ) -> reveille_pg::Result<PollResult<LeasedBatch>> {
         let mut unanswered = UnansweredLeases { pops: self, leases: std::mem::take(&mut *self.unanswered()) };
         if !unanswered.leases.is_empty() {
             self.release(conn, &unanswered.leases).await?;
@@ -227,11 +227,11 @@ impl Claim for Pops {
         Ok(polled)
     }
 
-    async fn give_back(&self, conn: &mut PgConnection, batches: &[LeasedBatch]) -> pg::Result<()> {
+    async fn give_back(&self, conn: &mut PgConnection, batches: &[LeasedBatch]) -> reveille_pg::Result<()> {
         self.release(conn, &batches.iter().map(|batch| batch.lease_id).collect::<Vec<_>>()).await
     }
 
-    async fn sweep(&self, conn: &mut PgConnection, keys: &[Key]) -> pg::Result<Vec<usize>> {
+    async fn sweep(&self, conn: &mut PgConnection, keys: &[Key]) -> reveille_pg::Result<Vec<usize>> {
         let part = |at: usize| keys.iter().map(|key| key.source.parts()[at]).collect::<Vec<_>>();
         let due: Vec<i32> = sqlx::query_scalar(&self.sweep)
             .bind(part(0))
@@ -254,7 +254,7 @@ impl Pops {
         source: (&str, Option<&str>),
         bound_us: Option<i64>,
         progress: &mut Progress<'_>,
-    ) -> pg::Result<()> {
+    ) -> reveille_pg::Result<()> {
         for _ in 0..GAPS_MAX {
             if !self.take_once(conn, poll, source, bound_us, progress).await? {
                 return Ok(());
@@ -272,7 +272,7 @@ impl Pops {
         (queue, partition): (&str, Option<&str>),
         bound_us: Option<i64>,
         progress: &mut Progress<'_>,
-    ) -> pg::Result<bool> {
+    ) -> reveille_pg::Result<bool> {
         let unserved: Vec<usize> =
             (0..poll.waiters.len()).filter(|waiter| progress.waiters[*waiter].is_none()).collect();
         let waiters = || unserved.iter().map(|index| &*poll.waiters[*index].args);
@@ -344,13 +344,13 @@ impl Pops {
         }
     }
 
-    async fn release(&self, conn: &mut PgConnection, leases: &[Uuid]) -> pg::Result<()> {
+    async fn release(&self, conn: &mut PgConnection, leases: &[Uuid]) -> reveille_pg::Result<()> {
         sqlx::query(&self.release).bind(leases).execute(conn).await?;
         Ok(())
     }
 
     /// Adds the messages of a segment to a batch. Whether deleted ones lie in front of the first of its partition.
-    fn read(&self, row: &PgRow, queue: &str, batch: &mut LeasedBatch) -> pg::Result<bool> {
+    fn read(&self, row: &PgRow, queue: &str, batch: &mut LeasedBatch) -> reveille_pg::Result<bool> {
         let number: i64 = row.try_get("partition_id")?;
         let first: i64 = row.try_get("first_offset")?;
         let partition_id = self.ids.partition(number);

@@ -34,8 +34,8 @@ impl Queues {
     /// A consumer of what `pop` describes.
     ///
     /// ```no_run
-    /// # use queue::{Message, Pop, Queues, Source};
-    /// # async fn example(queues: Queues) -> queue::Result<()> {
+    /// # use reveille_queue::{Message, Pop, Queues, Source};
+    /// # async fn example(queues: Queues) -> reveille_queue::Result<()> {
     /// let handler = async |messages: Vec<Message>| {
     ///     for message in messages {
     ///         assert!(message.payload.to_string().starts_with('{'));
@@ -105,9 +105,9 @@ impl Consumer {
                         drop(permit);
                     });
                 }
-                Err(Error::Wake(wake::Error::Closed { .. })) => break Ok(()),
+                Err(Error::Wake(reveille_wake::Error::Closed { .. })) => break Ok(()),
                 Err(error) if error.is_transient() => {
-                    tracing::warn!(error = pg::causes(&error), "pop failed; it is retried");
+                    tracing::warn!(error = reveille_pg::causes(&error), "pop failed; it is retried");
                     tokio::select! {
                         () = &mut shutdown => break Ok(()),
                         () = sleep(RETRY_AFTER) => {}
@@ -157,7 +157,7 @@ impl Finish {
                 }
             }
             Err(error) => {
-                tracing::warn!(error = pg::causes(&error), "ack failed; the messages are delivered again");
+                tracing::warn!(error = reveille_pg::causes(&error), "ack failed; the messages are delivered again");
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pg::retry::{Policy, retry};
+use reveille_pg::retry::{Policy, retry};
 use sqlx::Row;
 use time::OffsetDateTime;
 use uuid::Uuid;

@@ -148,7 +148,7 @@ impl Queues {
     /// A waiting pop costs no connection and no query; see the crate `wake` for how it is woken.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for what cannot be meant; [`Error::WrongKey`] for a message whose key is not here, which goes back for a process that has it; [`wake::Error::Full`] if too many wait; [`wake::Error::Closed`] while the process stops; else the database's.
+    /// [`Error::Invalid`] for what cannot be meant; [`Error::WrongKey`] for a message whose key is not here, which goes back for a process that has it; [`reveille_wake::Error::Full`] if too many wait; [`reveille_wake::Error::Closed`] while the process stops; else the database's.
     ///
     /// # Cancel safety
     /// Dropping the future gives back whatever was leased for it, uncharged.

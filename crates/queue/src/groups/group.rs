@@ -250,7 +250,8 @@ impl Queues {
                 groups.push(group);
             }
         }
-        let wake_ups: Vec<wake::WakeUp> = groups.iter().map(|group| released(&inner.channel, queue, group)).collect();
+        let wake_ups: Vec<reveille_wake::WakeUp> =
+            groups.iter().map(|group| released(&inner.channel, queue, group)).collect();
         inner.wake.wake_up(&wake_ups);
         Ok(rows.len())
     }

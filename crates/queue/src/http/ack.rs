@@ -4,10 +4,10 @@ use std::fmt::Display;
 
 use axum::Json;
 use axum::extract::State;
+use reveille_web::{ApiError, Body, Failure, Id, List, RawBody};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
-use web::{ApiError, Body, Failure, Id, List, RawBody};
 
 use super::field::{self, Raw};
 use super::schema::{ELEMENTS_MAX, Name, Verdict};

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use axum::http::StatusCode;
-use web::ApiError;
+use reveille_web::ApiError;
 
 use crate::error::Error;
 
@@ -56,7 +56,7 @@ mod tests {
             (Error::NoKey { queue: queue() }, 500),
             (Error::WrongKey { queue: queue(), key: None }, 500),
             (Error::Damaged { queue: queue() }, 500),
-            (Error::from(pg::Error::Closed), 503),
+            (Error::from(reveille_pg::Error::Closed), 503),
         ] {
             let text = error.to_string();
             let refusal = ApiError::from(error);

@@ -2,8 +2,8 @@
 
 use std::fmt::Display;
 
+use reveille_web::ApiError;
 use serde_json::value::RawValue;
-use web::ApiError;
 
 use super::api_error::invalid;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
+use reveille_web::{ApiError, Body, Failure, Path, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use web::{ApiError, Body, Failure, Path, Timestamp};
 
 use super::ack::lease;
 use crate::consume::pop::LONGEST;

@@ -18,9 +18,9 @@ mod schema;
 mod transaction;
 
 use axum::routing::get;
+use reveille_web::{Api, strict};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{Api, strict};
 
 use crate::queues::Queues;
 

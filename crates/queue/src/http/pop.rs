@@ -6,11 +6,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use reveille_web::{ApiError, Failure, Path, Query, Timestamp};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 use utoipa::{IntoParams, ToSchema};
-use web::{ApiError, Failure, Path, Query, Timestamp};
 
 use super::schema::Name;
 use crate::consume::pop::{BATCH_MAX, Batch, LONGEST, PARTITIONS_MAX, Pop, Source, Subscription};
@@ -191,7 +191,7 @@ async fn pop(queues: &Queues, method: &Method, source: Source, query: &Query) ->
     match queues.pop(pop, deadline).await {
         Ok(Some(batch)) => Ok(answer(&batch)),
         // Who waits while the server stops is answered, not cut off.
-        Ok(None) | Err(Error::Wake(wake::Error::Closed { .. })) => Ok(StatusCode::NO_CONTENT.into_response()),
+        Ok(None) | Err(Error::Wake(reveille_wake::Error::Closed { .. })) => Ok(StatusCode::NO_CONTENT.into_response()),
         Err(error) => Err(error.into()),
     }
 }
@@ -220,7 +220,7 @@ fn how(source: Source, query: &Query) -> Result<(Pop, Option<Duration>), ApiErro
 fn subscription(query: &Query) -> Subscription {
     let from = match query.text("subscriptionFrom") {
         Some("now" | "new") => Some(Subscription::New),
-        Some(time) => web::parse_timestamp(time).map(Subscription::Since),
+        Some(time) => reveille_web::parse_timestamp(time).map(Subscription::Since),
         None => None,
     };
     from.unwrap_or_else(|| match query.text("subscriptionMode") {
@@ -309,7 +309,7 @@ mod tests {
     /// A time wins over a mode, and what is neither means everything.
     #[test]
     fn a_subscription_that_is_not_known_means_everything() {
-        let since = web::parse_timestamp("2026-01-01").map(Subscription::Since).expect("a day");
+        let since = reveille_web::parse_timestamp("2026-01-01").map(Subscription::Since).expect("a day");
         for (text, expected) in [
             ("", Subscription::All),
             ("subscriptionMode=new", Subscription::New),

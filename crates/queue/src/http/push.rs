@@ -5,10 +5,10 @@ use std::fmt::Display;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use reveille_web::{ApiError, Body, Failure, List, RawBody};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
-use web::{ApiError, Body, Failure, List, RawBody};
 
 use super::field::{self, Raw};
 use super::schema::{ELEMENTS_MAX, Name};

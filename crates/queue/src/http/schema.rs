@@ -1,6 +1,6 @@
 //! Forms of values that many routes take, as the document describes them.
 
-use web::{schema, text};
+use reveille_web::{schema, text};
 
 use crate::name::LENGTH_MAX;
 

@@ -2,11 +2,11 @@
 
 use axum::Json;
 use axum::extract::State;
+use reveille_web::{ApiError, Body, Failure, List, RawBody};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use web::{ApiError, Body, Failure, List, RawBody};
 
 use super::field::{self, Raw};
 use super::schema::ELEMENTS_MAX;

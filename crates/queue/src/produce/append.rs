@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use pg::{Database, Schema, Sql};
+use reveille_pg::{Database, Schema, Sql};
+use reveille_wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
-use wake::{BatchResult, BatchedWrite, Channel, WakeUp, WriteBatch};
 
 use crate::admin::message_counters::MessageCounters;
 use crate::produce::balance::Balance;
@@ -70,9 +70,9 @@ impl Push {
             balance,
             counters,
             commits: !db.has_pooler(),
-            push: schema.sql(pg::statement!("push")),
-            hashes: schema.sql(pg::statement!("hashes")),
-            originals: schema.sql(pg::statement!("originals")),
+            push: schema.sql(reveille_pg::statement!("push")),
+            hashes: schema.sql(reveille_pg::statement!("hashes")),
+            originals: schema.sql(reveille_pg::statement!("originals")),
         }
     }
 
@@ -87,7 +87,7 @@ impl Push {
         writes: &[&PushWrite],
         wake_ups: &(Vec<String>, Vec<String>),
         pending: &mut PendingHashes,
-    ) -> pg::Result<Vec<PushOutcome>> {
+    ) -> reveille_pg::Result<Vec<PushOutcome>> {
         let (channels, payloads) = wake_ups;
         let query = || sqlx::query(&self.push).bind(None::<Uuid>).bind(channels).bind(payloads).bind(true);
         let mut batches = PartitionBatch::of(writes);
@@ -115,7 +115,11 @@ impl Push {
 
     /// Reads hashes that are missing in the cache, before a transaction whose commit is not observed. Needs a connection
     /// outside of that transaction.
-    pub(crate) async fn catch_up(&self, conn: &mut PgConnection, behind: Vec<(i64, Option<i64>)>) -> pg::Result<()> {
+    pub(crate) async fn catch_up(
+        &self,
+        conn: &mut PgConnection,
+        behind: Vec<(i64, Option<i64>)>,
+    ) -> reveille_pg::Result<()> {
         let deltas = self.read(conn, behind).await?;
         self.learn(PendingHashes { deltas, ..PendingHashes::default() });
         Ok(())
@@ -128,7 +132,7 @@ impl Push {
         batches: &mut [PartitionBatch<'q>],
         query: impl Fn() -> Query<'q, Postgres, PgArguments>,
         lasts: bool,
-    ) -> pg::Result<Option<i32>> {
+    ) -> reveille_pg::Result<Option<i32>> {
         let mut backend = None;
         for _ in 0..ATTEMPTS_MAX {
             self.prepare(conn, batches).await?;
@@ -163,7 +167,7 @@ impl Push {
     }
 
     /// Finds out what of the lanes is stored already.
-    async fn prepare(&self, conn: &mut PgConnection, batches: &mut [PartitionBatch<'_>]) -> pg::Result<()> {
+    async fn prepare(&self, conn: &mut PgConnection, batches: &mut [PartitionBatch<'_>]) -> reveille_pg::Result<()> {
         let possible_duplicates = loop {
             self.read_cold(conn, batches).await?;
             if let Some(possible_duplicates) = self.possible_duplicates(batches) {
@@ -200,7 +204,7 @@ impl Push {
     }
 
     /// Reads all hashes of the partitions of which none are remembered.
-    async fn read_cold(&self, conn: &mut PgConnection, batches: &mut [PartitionBatch<'_>]) -> pg::Result<()> {
+    async fn read_cold(&self, conn: &mut PgConnection, batches: &mut [PartitionBatch<'_>]) -> reveille_pg::Result<()> {
         let mut cold: Vec<&mut PartitionBatch<'_>> = Vec::new();
         {
             let mut dedup_cache = self.dedup_cache();
@@ -230,7 +234,7 @@ impl Push {
         &self,
         conn: &mut PgConnection,
         partitions: Vec<(i64, Option<i64>)>,
-    ) -> pg::Result<HashMap<i64, HashDelta>> {
+    ) -> reveille_pg::Result<HashMap<i64, HashDelta>> {
         let known: HashMap<i64, Option<i64>> = partitions.iter().copied().collect();
         let (ids, froms): (Vec<i64>, Vec<Option<i64>>) = partitions.into_iter().unzip();
         let froms: Vec<i64> = froms.into_iter().map(Option::unwrap_or_default).collect();
@@ -362,7 +366,7 @@ impl BatchedWrite for Push {
         &self,
         conn: &mut PgConnection,
         batch: &WriteBatch<'_, PushWrite>,
-    ) -> pg::Result<BatchResult<Self::Outcome>> {
+    ) -> reveille_pg::Result<BatchResult<Self::Outcome>> {
         // A write that is sent alone waits for a lock, and keeps no core busy.
         let pause = if batch.patient { Duration::ZERO } else { self.balance.pause(Instant::now()) };
         if !pause.is_zero() {

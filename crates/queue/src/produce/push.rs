@@ -124,9 +124,9 @@ impl Queues {
                 .iter()
                 .map(|(partition, indexes)| self.push_write(partition, indexes, incoming))
                 .collect::<Result<Vec<PushWrite>>>()?;
-            let wake_ups: Vec<wake::WakeUp> =
+            let wake_ups: Vec<reveille_wake::WakeUp> =
                 by_partition.iter().map(|(partition, _)| partition.pushed(&inner.channel)).collect();
-            let wake_ups = wake::Wake::notifications(&wake_ups);
+            let wake_ups = reveille_wake::Wake::notifications(&wake_ups);
             let outcomes =
                 inner.push.append_uncommitted(conn, &writes.iter().collect::<Vec<_>>(), &wake_ups, pending).await?;
             if outcomes.contains(&PushOutcome::Gone) {

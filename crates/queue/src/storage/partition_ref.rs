@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
+use reveille_wake::{Channel, WakeUp, topic_key};
 use sqlx::postgres::PgRow;
 use sqlx::{PgConnection, Row};
-use wake::{Channel, WakeUp, topic_key};
 
 use crate::error::{Error, Result};
 use crate::name::dotted;

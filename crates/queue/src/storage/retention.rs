@@ -107,7 +107,7 @@ impl Queues {
                 schedule.end(activity, due, Instant::now());
             }
             Err(error) => {
-                tracing::warn!(error = pg::causes(&error), "house could not be kept; it is tried again");
+                tracing::warn!(error = reveille_pg::causes(&error), "house could not be kept; it is tried again");
                 schedule.fail(Instant::now());
             }
         }
@@ -203,7 +203,7 @@ impl Queues {
             }
             let (partitions, uptos): (Vec<i64>, Vec<i64>) = step.iter().copied().unzip();
             let query = sqlx::query(&inner.sql.trim).bind(&partitions).bind(&uptos).bind(SEGMENTS).bind(patient);
-            let rows = match query.fetch_all(&mut *transaction).await.map_err(pg::Error::from) {
+            let rows = match query.fetch_all(&mut *transaction).await.map_err(reveille_pg::Error::from) {
                 Err(error) if patient && error.is_lock_timeout() => {
                     transaction.rollback().await?;
                     in_vain += 1;

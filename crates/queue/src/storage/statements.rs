@@ -1,6 +1,6 @@
 //! The migrations, functions and statements of the schema.
 
-use pg::{Function, Migration, Schema, Sql};
+use reveille_pg::{Function, Migration, Schema, Sql};
 
 macro_rules! statements {
     ($($name:ident = $file:literal),* $(,)?) => {
@@ -11,7 +11,7 @@ macro_rules! statements {
 
         impl Statements {
             pub(crate) fn new(schema: &Schema) -> Statements {
-                Statements { $($name: schema.sql(pg::statement!($file)),)* }
+                Statements { $($name: schema.sql(reveille_pg::statement!($file)),)* }
             }
         }
     };

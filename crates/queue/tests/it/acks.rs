@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use queue::{Ack, AckRefusal, AckStatus, Pop};
+use reveille_queue::{Ack, AckRefusal, AckStatus, Pop};
 use tokio::time::Instant;
 
 use crate::fixture::{Elsewhere, Fixture, end, message, now, of, push, say, soon, transactions};
 
-fn outcomes(acked: &[queue::Acked]) -> Vec<Result<(), AckRefusal>> {
+fn outcomes(acked: &[reveille_queue::Acked]) -> Vec<Result<(), AckRefusal>> {
     acked.iter().map(|acked| acked.outcome).collect()
 }
 
@@ -167,7 +167,10 @@ async fn in_the_callers_transaction() {
             end(&queues, &batch, AckStatus::Retry).await;
         }
     }
-    assert_eq!(crate::fixture::statuses(&push(&queues, "out", "p", &["done"]).await), [queue::PushStatus::Duplicate]);
+    assert_eq!(
+        crate::fixture::statuses(&push(&queues, "out", "p", &["done"]).await),
+        [reveille_queue::PushStatus::Duplicate]
+    );
 }
 
 /// An ack must count the same in a process that did not give the lease out, and after everything of it was forgotten.

@@ -1,6 +1,6 @@
 //! How pushes and consumers share the machine.
 
-use queue::AckStatus::Completed;
+use reveille_queue::AckStatus::Completed;
 
 use crate::fixture::{Fixture, end, message, now, of};
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use pg::testing::eventually;
-use queue::{AckStatus, Change, Error, Options, Pop, PushStatus, Queues, Seek, Source};
+use reveille_pg::testing::eventually;
+use reveille_queue::{AckStatus, Change, Error, Options, Pop, PushStatus, Queues, Seek, Source};
 use tokio::time::Instant;
 
 use crate::fixture::{
@@ -11,7 +11,7 @@ use crate::fixture::{
     until_waiting,
 };
 
-async fn configure(queues: &Queues, queue: &str, change: &Change) -> queue::Configured {
+async fn configure(queues: &Queues, queue: &str, change: &Change) -> reveille_queue::Configured {
     queues.configure(queue, None, None, change).await.expect("configured")
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use pg::testing::eventually;
-use queue::{Error, Message};
+use reveille_pg::testing::eventually;
+use reveille_queue::{Error, Message};
 use tokio::sync::{Notify, Semaphore, oneshot};
 
 use crate::fixture::{Fixture, now, of, push, soon, transactions};

@@ -1,6 +1,6 @@
 //! Dead letters: finding, replaying and purging them.
 
-use queue::{AckStatus, Change, DeadLetterFilter, Page, Pop, Replayed, Source};
+use reveille_queue::{AckStatus, Change, DeadLetterFilter, Page, Pop, Replayed, Source};
 use time::OffsetDateTime;
 
 use crate::fixture::{Fixture, end, now, of, push, say, soon, transactions, until_blocked};

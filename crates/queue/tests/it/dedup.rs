@@ -1,7 +1,7 @@
 //! Duplicates.
 
-use queue::PushStatus::{Duplicate, Failed, Queued};
-use queue::{DeadLetterFilter, NewMessage, Operation, Pop, Source};
+use reveille_queue::PushStatus::{Duplicate, Failed, Queued};
+use reveille_queue::{DeadLetterFilter, NewMessage, Operation, Pop, Source};
 use uuid::Uuid;
 
 use crate::fixture::{Elsewhere, Fixture, message, now, of, push, statuses, transactions};

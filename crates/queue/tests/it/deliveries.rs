@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use queue::{AckRefusal, AckStatus, Change, Pop, Queues, Seek, Source};
+use reveille_queue::{AckRefusal, AckStatus, Change, Pop, Queues, Seek, Source};
 
 use crate::fixture::{Elsewhere, Fixture, end, now, of, push, say, soon, transactions};
 
@@ -30,7 +30,7 @@ async fn dead(queues: &Fixture, group: &str) -> Vec<(String, i32)> {
     sqlx::query_as(&sql).bind(group).fetch_all(queues.db.database().pool()).await.expect("dead letters")
 }
 
-fn seen(batch: &queue::Batch) -> (Vec<&str>, u32) {
+fn seen(batch: &reveille_queue::Batch) -> (Vec<&str>, u32) {
     (transactions(batch), batch.messages[0].retries)
 }
 

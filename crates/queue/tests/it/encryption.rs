@@ -1,6 +1,6 @@
 //! Keys that change, keys that are missing, and ciphertexts that were moved.
 
-use queue::{AckStatus, Change, DeadLetterFilter, Error, KeyId, Options, Page, Pop};
+use reveille_queue::{AckStatus, Change, DeadLetterFilter, Error, KeyId, Options, Page, Pop};
 
 use crate::fixture::{Elsewhere, Fixture, end, message, now, of, push, soon, transactions};
 
@@ -8,12 +8,12 @@ fn keys(keys: &[u8]) -> Options {
     Options { encryption_keys: keys.iter().map(|key| [*key; 32]).collect(), ..Options::default() }
 }
 
-async fn encrypted(queues: &queue::Queues, queue: &str) {
+async fn encrypted(queues: &reveille_queue::Queues, queue: &str) {
     let change = Change { encryption_enabled: Some(true), ..Change::default() };
     queues.configure(queue, None, None, &change).await.expect("configured");
 }
 
-fn payloads(batch: &queue::Batch) -> Vec<&str> {
+fn payloads(batch: &reveille_queue::Batch) -> Vec<&str> {
     batch.messages.iter().map(|message| message.payload.get()).collect()
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use pg::testing::{TestDb, eventually};
-use queue::{AckStatus, Figures, GroupFigures, Options, QueueFigures, Queues};
+use reveille_pg::testing::{TestDb, eventually};
+use reveille_queue::{AckStatus, Figures, GroupFigures, Options, QueueFigures, Queues};
 
 use crate::fixture::{Fixture, end, of, push, soon};
 
@@ -36,7 +36,7 @@ async fn figures_tell_what_waits_and_for_whom() {
     push(&queues, "q", "r", &["4"]).await;
     push(&queues, "unread", "p", &["5", "6"]).await;
     for (name, batch) in [("fast", 3), ("slow", 1)] {
-        let pop = queue::Pop { source: queue::Source::partition("q", "p"), ..of("q", name, batch) };
+        let pop = reveille_queue::Pop { source: reveille_queue::Source::partition("q", "p"), ..of("q", name, batch) };
         let status = if name == "slow" { AckStatus::DeadLetter } else { AckStatus::Completed };
         end(&queues, &soon(&queues, pop).await, status).await;
     }
@@ -83,7 +83,7 @@ async fn small_queues_are_summed_up() {
 async fn figures_of_an_idle_process_are_answered_from_memory() {
     let db = TestDb::new().await;
     let Some(role) = db.counting_role().await else { return };
-    let open = |database: pg::Database| Queues::open(database, db.schema().clone(), Options::default());
+    let open = |database: reveille_pg::Database| Queues::open(database, db.schema().clone(), Options::default());
     let writer = open(db.database().clone()).await.expect("migrated");
     push(&writer, "q", "p", &["1"]).await;
     let queues = open(role.database().clone()).await.expect("opened");

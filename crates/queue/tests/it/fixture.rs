@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use pg::Database;
-pub(crate) use pg::testing::PATIENCE;
-use pg::testing::{Proxy, TestDb, eventually};
-use queue::{Ack, AckStatus, Acked, Batch, Message, NewMessage, Options, Pop, PushStatus, Pushed, Queues, Source};
+use reveille_pg::Database;
+pub(crate) use reveille_pg::testing::PATIENCE;
+use reveille_pg::testing::{Proxy, TestDb, eventually};
+use reveille_queue::{
+    Ack, AckStatus, Acked, Batch, Message, NewMessage, Options, Pop, PushStatus, Pushed, Queues, Source,
+};
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::Instant;
 
@@ -62,7 +64,8 @@ impl Elsewhere {
     pub(crate) async fn with(db: &TestDb, options: Options) -> Elsewhere {
         // Another address makes it another database to everything that is kept once per database.
         let way = Proxy::start(db).await;
-        let database = Database::connect_lazy(way.url(), pg::Options::default()).expect("a pool through a proxy");
+        let database =
+            Database::connect_lazy(way.url(), reveille_pg::Options::default()).expect("a pool through a proxy");
         let queues = Queues::open(database, db.schema().clone(), options).await.expect("open queues");
         Elsewhere { queues, _way: way }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use queue::{AckRefusal, AckStatus, Pop, Queues, Seek, Source, Subscription};
+use reveille_queue::{AckRefusal, AckStatus, Pop, Queues, Seek, Source, Subscription};
 use time::OffsetDateTime;
 use tokio::time::Instant;
 

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use queue::PushStatus::{Buffered, Duplicate, Queued};
-use queue::{AckStatus, Change, Error, Options, Pop};
+use reveille_queue::PushStatus::{Buffered, Duplicate, Queued};
+use reveille_queue::{AckStatus, Change, Error, Options, Pop};
 
 use crate::fixture::{
     Elsewhere, Fixture, PATIENCE, end, message, now, of, push, soon, statuses, transactions, until_waiting,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use queue::{AckStatus, Change, GroupCounts, MessageCounts, Operation, Pop, Queues, Source};
+use reveille_queue::{AckStatus, Change, GroupCounts, MessageCounts, Operation, Pop, Queues, Source};
 
 use crate::fixture::{Elsewhere, Fixture, end, message, now, of, push, say, soon};
 

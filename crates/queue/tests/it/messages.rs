@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use queue::PushStatus::{Duplicate, Queued};
-use queue::{AckStatus, MessageFilter, MessageStatus, Options, Page, Pop, Retried, Source};
+use reveille_queue::PushStatus::{Duplicate, Queued};
+use reveille_queue::{AckStatus, MessageFilter, MessageStatus, Options, Page, Pop, Retried, Source};
 use time::OffsetDateTime;
 
 use crate::fixture::{Elsewhere, Fixture, end, message, now, of, push, soon, statuses, transactions, until_waiting};
@@ -82,7 +82,7 @@ async fn one_message_is_found_by_its_transaction_id() {
     let queues = Fixture::with(key).await;
     let there = Elsewhere::start(&queues.db).await;
     push(&queues, "q", "p", &["0", "1", "2"]).await;
-    let sealed = queue::Change { encryption_enabled: Some(true), ..queue::Change::default() };
+    let sealed = reveille_queue::Change { encryption_enabled: Some(true), ..reveille_queue::Change::default() };
     queues.configure("q", None, None, &sealed).await.expect("configured");
     let partition = push(&queues, "q", "p", &["sealed"]).await[0].partition_id;
     end(&queues, &soon(&queues, of("q", "g", 1)).await, AckStatus::Completed).await;
@@ -94,7 +94,7 @@ async fn one_message_is_found_by_its_transaction_id() {
     assert_eq!(elsewhere.status(), MessageStatus::Completed);
     let opened = queues.message(partition, "sealed").await.expect("asked").expect("a message");
     assert_eq!(opened.payload.get(), "\"sealed\"");
-    assert!(matches!(there.queues.message(partition, "sealed").await, Err(queue::Error::WrongKey { .. })));
+    assert!(matches!(there.queues.message(partition, "sealed").await, Err(reveille_queue::Error::WrongKey { .. })));
     assert!(queues.message(partition, "none").await.expect("asked").is_none());
     let others = Fixture::new().await;
     let foreign = push(&others, "q", "p", &["1"]).await[0].partition_id;

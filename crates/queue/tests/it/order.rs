@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use queue::{AckStatus, NewMessage, Pop, PushStatus, Source};
+use reveille_queue::{AckStatus, NewMessage, Pop, PushStatus, Source};
 use tokio::time::Instant;
 
 use crate::fixture::{Elsewhere, Fixture, PATIENCE, end, json, message, now, of};

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use futures_util::future::join_all;
-use pg::testing::{CountingRole, TestDb, eventually};
-use queue::{AckStatus, Options, PushStatus, Queues, Seek};
+use reveille_pg::testing::{CountingRole, TestDb, eventually};
+use reveille_queue::{AckStatus, Options, PushStatus, Queues, Seek};
 use uuid::Uuid;
 
 use crate::fixture::{end, message, now, of};

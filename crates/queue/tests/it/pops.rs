@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use queue::{AckStatus, BATCH_MAX, Change, Error, Options, Pop, Source, Subscription};
+use reveille_queue::{AckStatus, BATCH_MAX, Change, Error, Options, Pop, Source, Subscription};
 use time::OffsetDateTime;
 use tokio::time::{Instant, timeout};
 
@@ -114,7 +114,7 @@ async fn many_waiters_are_one_claim() {
             tokio::spawn(async move { soon(&queues, of("q", "g", 10)).await })
         })
         .collect();
-    pg::testing::eventually("all wait", async || {
+    reveille_pg::testing::eventually("all wait", async || {
         queues.health().consumers.iter().map(|consumer| consumer.waiters).sum::<usize>() == 20
     })
     .await;
@@ -369,7 +369,7 @@ async fn who_waits_for_a_queue_that_is_not_there_gets_its_first_message() {
     let new = |group: &str| Pop { subscription: Subscription::New, ..of("q", group, 9) };
     let waiting = soon(&queues, new("early"));
     let pushed = async {
-        pg::testing::eventually("it has looked", async || queues.pops().empty_polls == 1).await;
+        reveille_pg::testing::eventually("it has looked", async || queues.pops().empty_polls == 1).await;
         push(&queues, "q", "p", &["1"]).await
     };
     let (batch, _) = tokio::join!(waiting, pushed);
@@ -385,7 +385,7 @@ async fn a_queue_that_moved_wakes_who_waits_for_its_new_namespace() {
     let elsewhere = Elsewhere::start(&queues.db).await;
     push(&queues, "q", "p", &["1"]).await;
     push(&elsewhere.queues, "q", "p", &["2"]).await;
-    queues.configure("q", Some("moved"), None, &queue::Change::default()).await.expect("configured");
+    queues.configure("q", Some("moved"), None, &reveille_queue::Change::default()).await.expect("configured");
     let source = Source::Space { namespace: Some("moved".to_owned()), task: None };
     let there = || Pop { batch: 9, ..Pop::new(source.clone()) };
     let first = soon(&queues, there()).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use queue::{AckStatus, Change, Counts, Page, Pop, QUEUE_MODE, Source};
+use reveille_queue::{AckStatus, Change, Counts, Page, Pop, QUEUE_MODE, Source};
 
 use crate::fixture::{Fixture, end, now, of, push, soon};
 
@@ -28,7 +28,7 @@ async fn counts_follow_the_messages() {
     assert_eq!(state().await, counts(2, 0, 2));
     let short = Pop { lease: Some(Duration::from_millis(1)), ..of_a("other", 3) };
     let other = now(&queues, short).await.expect("messages");
-    pg::testing::eventually("the lease ends", async || state().await == counts(4, 0, 0)).await;
+    reveille_pg::testing::eventually("the lease ends", async || state().await == counts(4, 0, 0)).await;
     let again = soon(&queues, of_a("other", 3)).await;
     assert_eq!(again.messages.len(), other.messages.len());
     end(&queues, &again, AckStatus::Completed).await;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use queue::PushStatus::Queued;
-use queue::{AckStatus, Change, NewTrace, Options, Page, Pop, Queues, RetentionOptions, Source};
+use reveille_queue::PushStatus::Queued;
+use reveille_queue::{AckStatus, Change, NewTrace, Options, Page, Pop, Queues, RetentionOptions, Source};
 use tokio::time::Instant;
 
 use crate::fixture::{Elsewhere, Fixture, PATIENCE, end, json, message, now, of, push, soon, statuses, transactions};
@@ -154,7 +154,7 @@ async fn housekeeping_removes_consumed_messages_by_default() {
     age(&queues, 2 * 86_400).await;
     let often = Duration::from_millis(20);
     let _house = queues.start_housekeeping(&RetentionOptions { retention_interval: often, eviction_interval: often });
-    pg::testing::eventually("it goes", async || stored(&queues).await == 0).await;
+    reveille_pg::testing::eventually("it goes", async || stored(&queues).await == 0).await;
 }
 
 /// `ttl` counts if it was given, and only then; dead letters outlive it, and what was noted about the messages does not.
@@ -323,7 +323,7 @@ async fn keeping_house_against_reading() {
     let pushed = tokio::time::timeout(PATIENCE, producer).await.expect("in time").expect("no panic");
     let read = tokio::time::timeout(PATIENCE, reader).await.expect("in time").expect("no panic");
     assert_eq!(read, pushed);
-    pg::testing::eventually("all of it goes", async || stored(&here).await == 0).await;
+    reveille_pg::testing::eventually("all of it goes", async || stored(&here).await == 0).await;
 }
 
 /// House is kept by itself as long as somebody wants it, and not after.
@@ -340,7 +340,7 @@ async fn house_is_kept_until_it_is_dropped() {
     age(&queues, 100).await;
     // A clock that jumps is not noticed by itself; whatever else this process does is.
     push(&queues, "other", "p", &["1"]).await;
-    pg::testing::eventually("it goes", async || stored(&queues).await == 1).await;
+    reveille_pg::testing::eventually("it goes", async || stored(&queues).await == 1).await;
     drop(house);
     push(&queues, "q", "p", &["2"]).await;
     age(&queues, 100).await;
@@ -352,7 +352,7 @@ async fn house_is_kept_until_it_is_dropped() {
 /// Messages live for two seconds, and house may be kept every 20 ms. The server counts how often it was asked what has to go next.
 #[tokio::test]
 async fn what_becomes_too_old_while_nothing_happens_goes_on_time() {
-    let db = pg::testing::TestDb::new().await;
+    let db = reveille_pg::testing::TestDb::new().await;
     let Some(role) = db.counting_role().await else { return };
     Queues::open(db.database().clone(), db.schema().clone(), Options::default()).await.expect("migrated");
     let queues = Queues::open(role.database().clone(), db.schema().clone(), Options::default()).await.expect("opened");
@@ -363,7 +363,7 @@ async fn what_becomes_too_old_while_nothing_happens_goes_on_time() {
         eviction_interval: Duration::from_millis(20),
     });
     let count = db.schema().sql("select count(*) from {schema}.segment");
-    pg::testing::eventually("it goes", async || {
+    reveille_pg::testing::eventually("it goes", async || {
         sqlx::query_scalar::<_, i64>(&count).fetch_one(db.database().pool()).await.expect("a number") == 0
     })
     .await;

@@ -1,8 +1,8 @@
 //! What the queues keep in a schema, and the statements they send there.
 
-use pg::Migrator;
-use pg::testing::{TestDb, check_snapshot, prepare_all, sql_files};
-use queue::Queues;
+use reveille_pg::Migrator;
+use reveille_pg::testing::{TestDb, check_snapshot, prepare_all, sql_files};
+use reveille_queue::Queues;
 
 async fn migrated() -> TestDb {
     let db = TestDb::new().await;

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use pg::shortage::{self, Shortage};
-use queue::Error;
+use reveille_pg::shortage::{self, Shortage};
+use reveille_queue::Error;
 use tokio::time::Instant;
 
 use crate::fixture::{Fixture, message, of, push, soon, transactions};
@@ -23,7 +23,7 @@ async fn a_push_to_a_full_disk_fails_in_time() {
     for attempt in ["first", "second", "third"] {
         let failed = queues.push(vec![message("q", "p", attempt)]).await.expect_err("the disk is full");
         let Error::Wake(error) = &failed else { panic!("{failed:?}") };
-        assert_eq!(error.database().and_then(pg::Error::shortage), Some(Shortage::DiskFull), "{failed:?}");
+        assert_eq!(error.database().and_then(reveille_pg::Error::shortage), Some(Shortage::DiskFull), "{failed:?}");
         assert!(failed.is_transient() && since.elapsed() < IN_TIME, "{:?}", since.elapsed());
     }
     assert!(shortage::is_lasting());
@@ -47,7 +47,7 @@ async fn every_shortage_is_told_and_passes() {
         queues.db.fail_writes("segment", code).await;
         let failed = queues.push(vec![message("q", "p", code)]).await.expect_err("short");
         let Error::Wake(error) = &failed else { panic!("{failed:?}") };
-        assert_eq!(error.database().and_then(pg::Error::shortage), Some(expected), "{failed:?}");
+        assert_eq!(error.database().and_then(reveille_pg::Error::shortage), Some(expected), "{failed:?}");
         assert!(failed.is_transient());
     }
     queues.db.allow_writes("segment").await;

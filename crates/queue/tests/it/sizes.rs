@@ -1,6 +1,6 @@
 //! How large an answer may be: in bytes, whatever is asked for.
 
-use queue::{AckStatus, Batch, DeadLetterFilter, NewMessage, NewTrace, Page, Period, Pop};
+use reveille_queue::{AckStatus, Batch, DeadLetterFilter, NewMessage, NewTrace, Page, Period, Pop};
 use serde_json::value::to_raw_value;
 
 use crate::fixture::{Fixture, end, json, now, of, soon};

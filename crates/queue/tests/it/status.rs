@@ -7,7 +7,7 @@ use crate::fixture::{Fixture, of, push, soon};
 async fn the_process_and_the_database_are_shown() {
     let queues = Fixture::new().await;
     let (_, ()) = tokio::join!(soon(&queues, of("q", "g", 1)), async {
-        pg::testing::eventually("somebody waits", async || queues.process().waiting == 1).await;
+        reveille_pg::testing::eventually("somebody waits", async || queues.process().waiting == 1).await;
         push(&queues, "q", "p", &["1"]).await;
     });
     let process = queues.process();

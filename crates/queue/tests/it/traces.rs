@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use queue::{Error, NewTrace, Page, PartitionId, Period};
+use reveille_queue::{Error, NewTrace, Page, PartitionId, Period};
 use time::OffsetDateTime;
 
 use crate::fixture::{Fixture, json, push};
@@ -40,7 +40,7 @@ async fn traces_are_found_by_message_and_by_name() {
     let [first, second] = &of_message.rows[..] else { panic!("two traces") };
     assert_eq!((first.data.get(), &first.names), (data, &vec!["order 7".to_owned(), "user/x".to_owned()]));
     assert_eq!((first.queue.as_str(), first.partition.as_str(), first.group.as_str()), ("q", "p", "g"));
-    assert_eq!((second.group.as_str(), second.event_type.as_str()), (queue::QUEUE_MODE, "error"));
+    assert_eq!((second.group.as_str(), second.event_type.as_str()), (reveille_queue::QUEUE_MODE, "error"));
     let named = queues.traces_named("order 7", Period::default(), ALL).await.expect("listed");
     let messages: Vec<&str> = named.rows.iter().map(|trace| trace.transaction_id.as_str()).collect();
     assert_eq!((messages, named.total), (vec!["1", "2"], 2));

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use pg::Database;
-use pg::testing::Proxy;
-use queue::{Ack, AckStatus, Batch, Done, Error, NewMessage, Operation, Options, PushStatus, Queues};
+use reveille_pg::Database;
+use reveille_pg::testing::Proxy;
+use reveille_queue::{Ack, AckStatus, Batch, Done, Error, NewMessage, Operation, Options, PushStatus, Queues};
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
@@ -105,7 +105,7 @@ async fn nothing_of_a_refused_transaction_remains() {
     push(&queues, "q", "b", &["2"]).await;
     push(&queues, "full", "p", &["x"]).await;
     queues.set("full", "max_size = 1").await;
-    let batch = now(&queues, queue::Pop { partitions: 2, ..of("q", "g", 9) }).await.expect("messages");
+    let batch = now(&queues, reveille_queue::Pop { partitions: 2, ..of("q", "g", 9) }).await.expect("messages");
     let mut unknown = acks(&batch);
     let Some(Operation::Ack(last)) = unknown.last_mut() else { panic!("two acks") };
     last.transaction_id = "unknown".to_owned();
@@ -128,7 +128,7 @@ async fn a_lost_answer_is_asked_for() {
     let here = Fixture::new().await;
     push(&here, "q", "p", &["1"]).await;
     let proxy = Proxy::start(&here.db).await;
-    let database = Database::connect_lazy(proxy.url(), pg::Options::default()).expect("a pool");
+    let database = Database::connect_lazy(proxy.url(), reveille_pg::Options::default()).expect("a pool");
     let there = Queues::start(&database, here.db.schema(), Options::default());
     let new = || Operation::Push(vec![NewMessage::new("out", json("1"))]);
     for (round, after) in [true, false].into_iter().enumerate() {
@@ -201,7 +201,7 @@ async fn transactions_that_cross_do_not_stop_each_other() {
 #[tokio::test]
 async fn one_connection_is_enough() {
     let fixture = Fixture::new().await;
-    let one = pg::Options { max_connections: 1, ..pg::Options::default() };
+    let one = reveille_pg::Options { max_connections: 1, ..reveille_pg::Options::default() };
     let database = Database::connect_lazy(fixture.db.url(), one).expect("a pool");
     let queues = Queues::start(&database, fixture.db.schema(), Options::default());
     let done = timeout(PATIENCE, queues.transaction(vec![pushed("new", "p", &["1"])], &[])).await;

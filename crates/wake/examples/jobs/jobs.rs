@@ -6,15 +6,15 @@
 
 use std::time::Duration;
 
-use pg::migrate::{Component, Function, Migration, Migrator};
-use pg::{Database, Schema, Sql};
-use sqlx::{PgConnection, Row};
-use tokio::time::Instant;
-use uuid::Uuid;
-use wake::{
+use reveille_pg::migrate::{Component, Function, Migration, Migrator};
+use reveille_pg::{Database, Schema, Sql};
+use reveille_wake::{
     BatchResult, BatchedWrite, Channel, Claim, Consumer, Payload, PollRequest, PollResult, Topic, Wake, WakeUp,
     WriteBatch, Writer, WriterOptions,
 };
+use sqlx::{PgConnection, Row};
+use tokio::time::Instant;
+use uuid::Uuid;
 
 /// Attempts after which a failing job is not retried.
 pub const ATTEMPTS: i32 = 5;
@@ -39,7 +39,7 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    pub async fn start(db: &Database, schema: &Schema, options: wake::Options) -> pg::Result<Jobs> {
+    pub async fn start(db: &Database, schema: &Schema, options: reveille_wake::Options) -> reveille_pg::Result<Jobs> {
         let wake = Wake::start(db, schema, options);
         let channel = wake.channel("jobs", Payload::Keys);
         let quoted = format!("'{}'", channel.name().replace('\'', "''"));
@@ -65,23 +65,23 @@ impl Jobs {
     }
 
     /// Adds a job that is due after `delay` and returns its id.
-    pub async fn enqueue(&self, queue: &str, body: &str, delay: Duration) -> wake::Result<i64> {
+    pub async fn enqueue(&self, queue: &str, body: &str, delay: Duration) -> reveille_wake::Result<i64> {
         self.enqueues.submit(NewJob { queue: queue.into(), body: body.into(), delay }).await
     }
 
     /// Claims the next job; `None` if there is none before the deadline.
-    pub async fn claim(&self, queue: &str, lease: Duration, deadline: Instant) -> wake::Result<Option<Job>> {
+    pub async fn claim(&self, queue: &str, lease: Duration, deadline: Instant) -> reveille_wake::Result<Option<Job>> {
         let claimed = self.claims.claim(queue.into(), 1, lease, deadline).await?;
         Ok(claimed.and_then(|claimed| claimed.accept().pop()))
     }
 
     /// Completes a job. `false` if its lease has ended and another worker may have it.
-    pub async fn done(&self, queue: &str, job: &Job) -> wake::Result<bool> {
+    pub async fn done(&self, queue: &str, job: &Job) -> reveille_wake::Result<bool> {
         self.finishes.submit(Ended { queue: queue.into(), id: job.id, token: job.token, retry_ms: None }).await
     }
 
     /// Schedules another attempt after a pause that doubles, or none after the last.
-    pub async fn failed(&self, queue: &str, job: &Job) -> wake::Result<bool> {
+    pub async fn failed(&self, queue: &str, job: &Job) -> reveille_wake::Result<bool> {
         let pause_ms = if job.attempt < ATTEMPTS { 100 << job.attempt } else { -1 };
         self.finishes
             .submit(Ended { queue: queue.into(), id: job.id, token: job.token, retry_ms: Some(pause_ms) })
@@ -120,7 +120,11 @@ impl Claim for Claims {
         vec![self.channel.topic_of(queue)]
     }
 
-    async fn poll(&self, conn: &mut PgConnection, poll: &PollRequest<String, Duration>) -> pg::Result<PollResult<Job>> {
+    async fn poll(
+        &self,
+        conn: &mut PgConnection,
+        poll: &PollRequest<String, Duration>,
+    ) -> reveille_pg::Result<PollResult<Job>> {
         // One lease time for all: the longest requested.
         let lease = poll.waiters.iter().map(|waiter| *waiter.args).max().unwrap_or_default();
         let query = sqlx::query(&self.claim)
@@ -140,14 +144,14 @@ impl Claim for Claims {
         Ok(PollResult::next_due_ms(rows.first().and_then(|row| row.get("next_due_ms"))).deal(poll, jobs, Some(lease)))
     }
 
-    async fn give_back(&self, conn: &mut PgConnection, jobs: &[Job]) -> pg::Result<()> {
+    async fn give_back(&self, conn: &mut PgConnection, jobs: &[Job]) -> reveille_pg::Result<()> {
         let ids: Vec<i64> = jobs.iter().map(|job| job.id).collect();
         let tokens: Vec<Uuid> = jobs.iter().map(|job| job.token).collect();
         sqlx::query(&self.give_back).bind(ids).bind(tokens).execute(conn).await?;
         Ok(())
     }
 
-    async fn sweep(&self, conn: &mut PgConnection, queues: &[String]) -> pg::Result<Vec<usize>> {
+    async fn sweep(&self, conn: &mut PgConnection, queues: &[String]) -> reveille_pg::Result<Vec<usize>> {
         let due: Vec<i32> = sqlx::query_scalar(&self.sweep).bind(queues).fetch_all(conn).await?;
         Ok(due.into_iter().filter_map(|index| usize::try_from(index).ok()).collect())
     }
@@ -181,7 +185,7 @@ impl BatchedWrite for Enqueue {
         &self,
         conn: &mut PgConnection,
         batch: &WriteBatch<'_, NewJob>,
-    ) -> pg::Result<BatchResult<Self::Outcome>> {
+    ) -> reveille_pg::Result<BatchResult<Self::Outcome>> {
         let queues: Vec<&str> = batch.writes.iter().map(|job| job.queue.as_str()).collect();
         let bodies: Vec<&str> = batch.writes.iter().map(|job| job.body.as_str()).collect();
         let delays: Vec<i64> = batch.writes.iter().map(|job| job.delay.as_millis() as i64).collect();
@@ -226,7 +230,7 @@ impl BatchedWrite for Finish {
         &self,
         conn: &mut PgConnection,
         batch: &WriteBatch<'_, Ended>,
-    ) -> pg::Result<BatchResult<Self::Outcome>> {
+    ) -> reveille_pg::Result<BatchResult<Self::Outcome>> {
         let ids: Vec<i64> = batch.writes.iter().map(|ended| ended.id).collect();
         let tokens: Vec<Uuid> = batch.writes.iter().map(|ended| ended.token).collect();
         let retries: Vec<Option<i64>> = batch.writes.iter().map(|ended| ended.retry_ms).collect();

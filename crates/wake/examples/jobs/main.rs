@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use jobs::Jobs;
-use pg::{Database, Schema};
+use reveille_pg::{Database, Schema};
 use tokio::time::Instant;
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -58,8 +58,8 @@ async fn main() -> Outcome {
         .init();
     let arguments = Arguments::parse();
     let Some(command) = arguments.command else { return demo().await };
-    let db = Database::connect(&arguments.database_url, pg::Options::default()).await?;
-    let jobs = Jobs::start(&db, &Schema::new(&arguments.schema)?, wake::Options::default()).await?;
+    let db = Database::connect(&arguments.database_url, reveille_pg::Options::default()).await?;
+    let jobs = Jobs::start(&db, &Schema::new(&arguments.schema)?, reveille_wake::Options::default()).await?;
     match command {
         Command::Add { queue, body, delay_ms, count } => {
             for _ in 0..count {
@@ -87,7 +87,7 @@ async fn main() -> Outcome {
     Ok(())
 }
 
-async fn flood(jobs: Jobs, queue: String) -> wake::Result<()> {
+async fn flood(jobs: Jobs, queue: String) -> reveille_wake::Result<()> {
     loop {
         println!("{}", jobs.enqueue(&queue, "flood", Duration::ZERO).await?);
     }
@@ -95,8 +95,8 @@ async fn flood(jobs: Jobs, queue: String) -> wake::Result<()> {
 
 /// A job now, a job later, a job that fails twice, and a job whose first worker dies.
 async fn demo() -> Outcome {
-    let test = pg::testing::TestDb::new().await;
-    let jobs = Jobs::start(test.database(), test.schema(), wake::Options::default()).await?;
+    let test = reveille_pg::testing::TestDb::new().await;
+    let jobs = Jobs::start(test.database(), test.schema(), reveille_wake::Options::default()).await?;
     let started = Instant::now();
     let say = |what: &str| println!("{:>6.1} ms  {what}", started.elapsed().as_secs_f64() * 1_000.0);
 

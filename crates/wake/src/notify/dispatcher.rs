@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pg::{Database, Schema};
+use reveille_pg::{Database, Schema};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;

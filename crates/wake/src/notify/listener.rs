@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use pg::retry::Backoff;
+use reveille_pg::retry::Backoff;
 use sqlx::postgres::{PgListener, PgNotification};
 use sqlx::{Acquire, Connection as _, PgConnection, PgPool};
 use tokio::sync::{Notify, watch};
@@ -43,13 +43,13 @@ enum Lost {
 
 impl From<sqlx::Error> for Lost {
     fn from(error: sqlx::Error) -> Lost {
-        pg::Error::from(error).into()
+        reveille_pg::Error::from(error).into()
     }
 }
 
-impl From<pg::Error> for Lost {
-    fn from(error: pg::Error) -> Lost {
-        let reason = pg::causes(&error);
+impl From<reveille_pg::Error> for Lost {
+    fn from(error: reveille_pg::Error) -> Lost {
+        let reason = reveille_pg::causes(&error);
         if error.is_transient() { Lost::Broken(reason) } else { Lost::Refused(reason) }
     }
 }
@@ -209,7 +209,7 @@ impl Connection {
         let channel = channel_name(here.schema.name(), PROBE);
         let token = format!("{:016x}", fastrand::u64(..));
         self.listener.listen(&channel).await?;
-        let notify = sqlx::query(pg::statement!("probe")).bind(&channel).bind(&token);
+        let notify = sqlx::query(reveille_pg::statement!("probe")).bind(&channel).bind(&token);
         if here.db.pool().is_closed() {
             // The pool of the first engine is closed, but another engine still needs the listener.
             notify.execute(&mut self.listener).await?;
@@ -252,7 +252,7 @@ impl Connection {
 
     async fn read_clock(&mut self) -> Result<Clock, Lost> {
         let asked = Instant::now();
-        let read = sqlx::query_scalar(pg::statement!("clock"));
+        let read = sqlx::query_scalar(reveille_pg::statement!("clock"));
         let there_ms: i64 = read.fetch_one(&mut self.listener).await?;
         Ok(Clock { here: asked + asked.elapsed() / 2, there_ms })
     }

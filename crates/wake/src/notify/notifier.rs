@@ -167,8 +167,13 @@ struct Connection {
 }
 
 impl Connection {
-    async fn send(&mut self, dispatcher: &Dispatcher, channels: &[String], payloads: &[String]) -> pg::Result<()> {
-        let notify = dispatcher.schema.sql(pg::statement!("notify"));
+    async fn send(
+        &mut self,
+        dispatcher: &Dispatcher,
+        channels: &[String],
+        payloads: &[String],
+    ) -> reveille_pg::Result<()> {
+        let notify = dispatcher.schema.sql(reveille_pg::statement!("notify"));
         let query = sqlx::query(&notify).bind(channels).bind(payloads);
         if !dispatcher.db.can_listen() {
             // Without a direct address, through the pool.
@@ -181,7 +186,7 @@ impl Connection {
         Ok(())
     }
 
-    async fn connect(&mut self, dispatcher: &Dispatcher) -> pg::Result<&mut PgConnection> {
+    async fn connect(&mut self, dispatcher: &Dispatcher) -> reveille_pg::Result<&mut PgConnection> {
         let fresh = self.conn.is_none();
         if fresh {
             let pool = dispatcher
@@ -189,9 +194,9 @@ impl Connection {
                 .dedicated("reveille notifier", &[("synchronous_commit", "off"), ("idle_session_timeout", "0")])?;
             self.conn = Some(self.pool.insert(pool).acquire().await?);
         }
-        let Some(conn) = &mut self.conn else { return Err(pg::Error::Closed) };
+        let Some(conn) = &mut self.conn else { return Err(reveille_pg::Error::Closed) };
         if fresh || !dispatcher.knows_notifier() {
-            let backend: i32 = sqlx::query_scalar(pg::statement!("backend")).fetch_one(&mut **conn).await?;
+            let backend: i32 = sqlx::query_scalar(reveille_pg::statement!("backend")).fetch_one(&mut **conn).await?;
             dispatcher.set_notifier(u32::try_from(backend).ok());
         }
         Ok(conn)

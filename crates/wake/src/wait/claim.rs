@@ -46,10 +46,14 @@ pub trait Claim: Send + Sync + 'static {
         &self,
         conn: &mut PgConnection,
         poll: &PollRequest<Self::Key, Self::Args>,
-    ) -> impl Future<Output = pg::Result<PollResult<Self::Item>>> + Send;
+    ) -> impl Future<Output = reveille_pg::Result<PollResult<Self::Item>>> + Send;
 
     /// Makes items that were not accepted due again as they were, without counting the attempt, fenced by their tokens.
-    fn give_back(&self, conn: &mut PgConnection, items: &[Self::Item]) -> impl Future<Output = pg::Result<()>> + Send;
+    fn give_back(
+        &self,
+        conn: &mut PgConnection,
+        items: &[Self::Item],
+    ) -> impl Future<Output = reveille_pg::Result<()>> + Send;
 
     /// Items have been given back and the transaction has committed, but no waiter has been woken yet. For state in
     /// memory that says where to scan, such as [`ScanBounds`](crate::ScanBounds).
@@ -58,8 +62,11 @@ pub trait Claim: Send + Sync + 'static {
     /// Which of these keys have something due, as indexes into `keys`, by one statement for all of them. Used by the
     /// fallback, by aggressive polling, and after another process may have died between a commit and its notification.
     /// A key too many costs a poll.
-    fn sweep(&self, conn: &mut PgConnection, keys: &[Self::Key])
-    -> impl Future<Output = pg::Result<Vec<usize>>> + Send;
+    fn sweep(
+        &self,
+        conn: &mut PgConnection,
+        keys: &[Self::Key],
+    ) -> impl Future<Output = reveille_pg::Result<Vec<usize>>> + Send;
 
     /// Names the items that this waiter can claim beyond those that every waiter of its key can: the owner of sessions,
     /// say. A group that is known to be empty is so only for the visibility keys of its polls.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pg::Database;
+use reveille_pg::Database;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, oneshot};
 use tokio::time::{Instant, sleep_until, timeout};

@@ -121,13 +121,13 @@ pub(crate) enum PollEnd {
     /// The database refused it for some waiters, which have left the group. It says nothing about what is due.
     Refused,
     /// It failed, and may succeed later.
-    Failed(Arc<pg::Error>),
+    Failed(Arc<reveille_pg::Error>),
 }
 
 /// A waiter whose wait ended without items.
 pub(crate) struct Dismissed<W> {
     pub(crate) request: W,
-    pub(crate) failure: Option<Arc<pg::Error>>,
+    pub(crate) failure: Option<Arc<reveille_pg::Error>>,
 }
 
 pub(crate) struct Group<W> {
@@ -142,7 +142,7 @@ pub(crate) struct Group<W> {
     skipped_pause: Duration,
     failed_pause: Duration,
     polled_at: Option<Instant>,
-    failure: Option<Arc<pg::Error>>,
+    failure: Option<Arc<reveille_pg::Error>>,
     vacant_since: Instant,
 }
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use pg::retry::{Policy, retry};
+use reveille_pg::retry::{Policy, retry};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -77,7 +77,7 @@ impl<C: Claim> Inner<C> {
     async fn return_to_table(self: Arc<Self>, key: C::Key, items: Vec<C::Item>, _in_progress: InProgressGuard) {
         let wake_ups: Vec<WakeUp> = self.claim.topics(&key).into_iter().map(Topic::into_wake_up).collect();
         let (channels, payloads) = crate::Wake::notifications(&wake_ups);
-        let notify = self.dispatcher.schema.sql(pg::statement!("notify"));
+        let notify = self.dispatcher.schema.sql(reveille_pg::statement!("notify"));
         let policy = Policy::default();
         // This is rare, so it notifies in its own transaction: the wake-up cannot be lost.
         let returned = retry(&policy, "give_back", |_| {

@@ -13,7 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pg::{Session, within};
+use reveille_pg::{Session, within};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
@@ -40,8 +40,8 @@ struct PollOutcome<I> {
     items: Vec<(usize, I)>,
     next_due: Option<Duration>,
     due_again: Option<Duration>,
-    refused: Vec<(usize, Arc<pg::Error>)>,
-    failure: Option<Arc<pg::Error>>,
+    refused: Vec<(usize, Arc<reveille_pg::Error>)>,
+    failure: Option<Arc<reveille_pg::Error>>,
 }
 
 impl<I> PollOutcome<I> {
@@ -193,7 +193,7 @@ impl<C: Claim> Inner<C> {
         &self,
         session: &mut Option<Session>,
         request: &PollRequest<C::Key, C::Args>,
-    ) -> pg::Result<PollResult<C::Item>> {
+    ) -> reveille_pg::Result<PollResult<C::Item>> {
         self.metrics.poll(request.waiters.len());
         // Taken out, so that a session that fails or times out is not used again.
         let open = session.take();
@@ -216,7 +216,10 @@ impl<C: Claim> Inner<C> {
         Ok(polled)
     }
 
-    pub(crate) async fn within_timeout<T>(&self, work: impl Future<Output = pg::Result<T>>) -> pg::Result<T> {
+    pub(crate) async fn within_timeout<T>(
+        &self,
+        work: impl Future<Output = reveille_pg::Result<T>>,
+    ) -> reveille_pg::Result<T> {
         within(self.options.poll_timeout, work).await
     }
 

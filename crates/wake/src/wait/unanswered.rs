@@ -14,7 +14,7 @@ const UNANSWERED_MAX: usize = 1_000;
 /// The names of claims whose answer was lost.
 ///
 /// ```
-/// let unanswered = wake::UnansweredClaims::new();
+/// let unanswered = reveille_wake::UnansweredClaims::new();
 /// let sent = unanswered.sent([7]);
 /// drop(sent); // The statement failed or was cancelled.
 ///

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use pg::Sql;
+use reveille_pg::Sql;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres, Row};
@@ -50,7 +50,7 @@ pub trait BatchedWrite: Send + Sync + 'static {
         &self,
         conn: &mut PgConnection,
         batch: &WriteBatch<'_, Self::Write>,
-    ) -> impl Future<Output = pg::Result<BatchResult<Self::Outcome>>> + Send;
+    ) -> impl Future<Output = reveille_pg::Result<BatchResult<Self::Outcome>>> + Send;
 
     /// Reads an outcome as the statement recorded it; for statements that return outcomes as text. `None` means that
     /// the text is no outcome of this kind of write: its caller gets [`Error::Unknown`](crate::Error::Unknown).
@@ -85,7 +85,11 @@ impl<W> WriteBatch<'_, W> {
     ///
     /// # Errors
     /// If its columns are not `outcomes text[], backend integer`.
-    pub fn result<B: BatchedWrite<Write = W>>(&self, kind: &B, row: &PgRow) -> pg::Result<BatchResult<B::Outcome>> {
+    pub fn result<B: BatchedWrite<Write = W>>(
+        &self,
+        kind: &B,
+        row: &PgRow,
+    ) -> reveille_pg::Result<BatchResult<B::Outcome>> {
         let texts: Vec<Option<String>> = row.try_get(0)?;
         Ok(self.decoded(kind, texts, row.try_get(1)?))
     }

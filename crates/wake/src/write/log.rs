@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pg::{Database, Schema, Sql, within};
+use reveille_pg::{Database, Schema, Sql, within};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -92,11 +92,11 @@ impl BatchLog {
                 db: db.clone(),
                 node: fastrand::u64(..),
                 state: Mutex::default(),
-                prune: schema.sql(pg::statement!("prune_batches")),
-                prune_dead: schema.sql(pg::statement!("prune_dead_batches")),
+                prune: schema.sql(reveille_pg::statement!("prune_batches")),
+                prune_dead: schema.sql(reveille_pg::statement!("prune_dead_batches")),
             }),
-            fence: schema.sql(pg::statement!("fence_batch")),
-            outcomes_of: schema.sql(pg::statement!("batch_outcomes")),
+            fence: schema.sql(reveille_pg::statement!("fence_batch")),
+            outcomes_of: schema.sql(reveille_pg::statement!("batch_outcomes")),
         }
     }
 
@@ -113,7 +113,7 @@ impl BatchLog {
     /// has its id.
     ///
     /// Waits for an attempt that is just committing.
-    pub(crate) async fn resolve(&self, id: Uuid) -> pg::Result<Option<Vec<Option<String>>>> {
+    pub(crate) async fn resolve(&self, id: Uuid) -> reveille_pg::Result<Option<Vec<Option<String>>>> {
         let resolving = async {
             let mut session = self.shared.db.session().await?;
             let fenced = sqlx::query(&self.fence).bind(id).execute(&mut *session).await?.rows_affected() == 1;

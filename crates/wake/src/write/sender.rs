@@ -12,8 +12,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pg::retry::Backoff;
-use pg::{Session, shortage, within};
+use reveille_pg::retry::Backoff;
+use reveille_pg::{Session, shortage, within};
 use tokio::time::{Instant, sleep};
 
 use crate::error::{Error, broken, is_about_connecting};
@@ -50,13 +50,13 @@ enum SendOutcome<O> {
     /// It has committed with this result.
     Committed(BatchResult<O>),
     /// The database refused it, and would again.
-    Refused(pg::Error),
+    Refused(reveille_pg::Error),
     /// It could not be sent in time and has not happened.
-    Unavailable(pg::Error),
+    Unavailable(reveille_pg::Error),
     /// The server lacks a resource, for longer than the engine waits for that; it has not happened.
-    Shortage(pg::Error),
+    Shortage(reveille_pg::Error),
     /// It was sent, and its outcome could not be learnt in time.
-    Unknown(pg::Error),
+    Unknown(reveille_pg::Error),
 }
 
 /// Sends batches one after another, on one connection while they follow each other closely.
@@ -260,7 +260,7 @@ impl<B: BatchedWrite> BatchSender<B> {
         entry: &LogEntry,
         backoff: &mut Backoff,
         give_up_at: Instant,
-    ) -> pg::Result<Option<Vec<Option<String>>>> {
+    ) -> reveille_pg::Result<Option<Vec<Option<String>>>> {
         loop {
             match self.inner.log.resolve(entry.id).await {
                 Err(error) if Instant::now() < give_up_at => {
@@ -281,7 +281,7 @@ impl<B: BatchedWrite> BatchSender<B> {
         entry: Option<&LogEntry>,
         possible: &[WakeUp],
         muted: bool,
-    ) -> (pg::Result<BatchResult<B::Outcome>>, Option<NotifyPlan>) {
+    ) -> (reveille_pg::Result<BatchResult<B::Outcome>>, Option<NotifyPlan>) {
         let inner = self.inner.clone();
         let limit = inner.options.attempt_timeout;
         let session = match self.session.take() {
@@ -329,8 +329,8 @@ impl<B: BatchedWrite> BatchSender<B> {
 
 fn fail_all<B: BatchedWrite>(
     writes: Vec<PendingWrite<B>>,
-    source: Arc<pg::Error>,
-    error: impl Fn(Arc<pg::Error>) -> Error,
+    source: Arc<reveille_pg::Error>,
+    error: impl Fn(Arc<reveille_pg::Error>) -> Error,
 ) {
     for pending in writes {
         pending.reply(Err(error(source.clone())));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pg::testing::{TestDb, WrongClock};
+use reveille_pg::testing::{TestDb, WrongClock};
 use tokio::time::Instant;
 
 use crate::fixture::{options, start_connected, take};

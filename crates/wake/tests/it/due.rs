@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use pg::testing::TestDb;
-use pg::{Migrator, Sql};
+use reveille_pg::testing::TestDb;
+use reveille_pg::{Migrator, Sql};
+use reveille_wake::{Channel, Claim, Consumer, Payload, PollRequest, PollResult, Topic, Wake, channel_name};
 use sqlx::{PgConnection, Row};
 use tokio::time::Instant;
-use wake::{Channel, Claim, Consumer, Payload, PollRequest, PollResult, Topic, Wake, channel_name};
 
 use crate::fixture::{OtherProgram, PATIENCE, eventually, options};
 
@@ -29,17 +29,17 @@ impl Claim for Timers {
         vec![self.channel.topic()]
     }
 
-    async fn poll(&self, conn: &mut PgConnection, poll: &PollRequest<(), ()>) -> pg::Result<PollResult<i64>> {
+    async fn poll(&self, conn: &mut PgConnection, poll: &PollRequest<(), ()>) -> reveille_pg::Result<PollResult<i64>> {
         let row = sqlx::query(&self.take).bind(poll.wanted() as i64).fetch_one(conn).await?;
         let taken: Vec<i64> = row.get(0);
         Ok(PollResult::next_due_ms(row.get(1)).deal(poll, taken, None))
     }
 
-    async fn give_back(&self, _: &mut PgConnection, _: &[i64]) -> pg::Result<()> {
+    async fn give_back(&self, _: &mut PgConnection, _: &[i64]) -> reveille_pg::Result<()> {
         Ok(())
     }
 
-    async fn sweep(&self, conn: &mut PgConnection, _: &[()]) -> pg::Result<Vec<usize>> {
+    async fn sweep(&self, conn: &mut PgConnection, _: &[()]) -> reveille_pg::Result<Vec<usize>> {
         let due: bool = sqlx::query_scalar(&self.due).fetch_one(conn).await?;
         Ok(if due { vec![0] } else { Vec::new() })
     }

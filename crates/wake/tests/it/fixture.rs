@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use pg::testing::{CountingRole, Proxy, TestDb};
-pub(crate) use pg::testing::{PATIENCE, eventually};
-use pg::{Database, Schema};
+use reveille_pg::testing::{CountingRole, Proxy, TestDb};
+pub(crate) use reveille_pg::testing::{PATIENCE, eventually};
+use reveille_pg::{Database, Schema};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, PgConnection};
 use tokio::task::JoinHandle;
@@ -20,27 +20,31 @@ pub(crate) const LEASE: Duration = Duration::from_secs(120);
 
 /// Options under which only wake-ups, due times and resyncs bring work: no fallback, and no aggressive polling because
 /// a busy machine polled late.
-pub(crate) fn options() -> wake::Options {
-    wake::Options {
+pub(crate) fn options() -> reveille_wake::Options {
+    reveille_wake::Options {
         fallback_poll_interval: NEVER,
         notify_delivery_timeout: NEVER,
         aggressive_poll_interval: Duration::from_millis(50),
-        ..wake::Options::default()
+        ..reveille_wake::Options::default()
     }
 }
 
 /// Options with aggressive polling that ends soon after its reason is gone.
-pub(crate) fn briefly_polling() -> wake::Options {
-    wake::Options { aggressive_poll_duration: Duration::from_millis(500), aggressive_exit_threshold: 3, ..options() }
+pub(crate) fn briefly_polling() -> reveille_wake::Options {
+    reveille_wake::Options {
+        aggressive_poll_duration: Duration::from_millis(500),
+        aggressive_exit_threshold: 3,
+        ..options()
+    }
 }
 
 /// A queue on a test's schema.
-pub(crate) async fn start(db: &Database, schema: &Schema, options: wake::Options) -> Jobs {
+pub(crate) async fn start(db: &Database, schema: &Schema, options: reveille_wake::Options) -> Jobs {
     Jobs::start(db, schema, options).await.expect("start the queue")
 }
 
 /// A queue whose listener is connected.
-pub(crate) async fn start_connected(db: &Database, schema: &Schema, options: wake::Options) -> Jobs {
+pub(crate) async fn start_connected(db: &Database, schema: &Schema, options: reveille_wake::Options) -> Jobs {
     let jobs = start(db, schema, options).await;
     connected(&jobs).await;
     jobs
@@ -48,7 +52,7 @@ pub(crate) async fn start_connected(db: &Database, schema: &Schema, options: wak
 
 /// A queue that logs in as a role of its own, which identifies its connections and statements. The tables belong to the
 /// owner.
-pub(crate) async fn start_as(role: &CountingRole, db: &TestDb, options: wake::Options) -> Jobs {
+pub(crate) async fn start_as(role: &CountingRole, db: &TestDb, options: reveille_wake::Options) -> Jobs {
     drop(start(db.database(), db.schema(), options.clone()).await);
     start(role.database(), db.schema(), options).await
 }
@@ -80,7 +84,7 @@ pub(crate) async fn polls_ended(jobs: &Jobs) {
 /// notified, all sleeping groups are swept once. Without sleeping groups there is no sign of its end, so this waits for
 /// a fixed time.
 pub(crate) async fn rechecked(jobs: &Jobs) {
-    sleep(wake::TRAILING * 3 / 2).await;
+    sleep(reveille_wake::TRAILING * 3 / 2).await;
     polls_ended(jobs).await;
 }
 
@@ -91,10 +95,11 @@ pub(crate) struct OtherProcess {
 }
 
 impl OtherProcess {
-    pub(crate) async fn start(db: &TestDb, options: wake::Options) -> OtherProcess {
+    pub(crate) async fn start(db: &TestDb, options: reveille_wake::Options) -> OtherProcess {
         // Another address makes it another database to everything that exists once per database.
         let proxy = Proxy::start(db).await;
-        let database = Database::connect_lazy(proxy.url(), pg::Options::default()).expect("a pool through a proxy");
+        let database =
+            Database::connect_lazy(proxy.url(), reveille_pg::Options::default()).expect("a pool through a proxy");
         OtherProcess { jobs: start(&database, db.schema(), options).await, _proxy: proxy }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pg::testing::TestDb;
+use reveille_pg::testing::TestDb;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -41,7 +41,7 @@ fn waiters(jobs: &Jobs) -> JoinSet<()> {
 async fn a_minute_of_waiting_makes_no_statement() {
     let db = TestDb::new().await;
     let Some(role) = db.counting_role().await else { return };
-    let jobs = start_as(&role, &db, wake::Options::default()).await;
+    let jobs = start_as(&role, &db, reveille_wake::Options::default()).await;
     connected(&jobs).await;
     let mut waiters = waiters(&jobs);
     eventually("both groups are known to be empty", async || jobs.claims.counts().empty_polls >= 2).await;
@@ -61,7 +61,7 @@ async fn a_minute_of_waiting_makes_the_fallbacks_statements_and_no_other() {
     let fallback = Duration::from_secs(5);
     let db = TestDb::new().await;
     let Some(role) = db.counting_role().await else { return };
-    let five = wake::Options { fallback_poll_interval: fallback, ..options() };
+    let five = reveille_wake::Options { fallback_poll_interval: fallback, ..options() };
     let jobs = start_as(&role, &db, five).await;
     connected(&jobs).await;
     let mut waiters = waiters(&jobs);

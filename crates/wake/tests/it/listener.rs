@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pg::Database;
-use pg::testing::{Mode, Proxy, TestDb, pooler};
+use reveille_pg::Database;
+use reveille_pg::testing::{Mode, Proxy, TestDb, pooler};
+use reveille_wake::{ListenerState, Listening};
 use tokio::time::{Instant, sleep};
-use wake::{ListenerState, Listening};
 
 use crate::fixture::{
     NEVER, OtherProcess, OtherProgram, briefly_polling, connected, eventually, options, start, start_as,
@@ -24,7 +24,7 @@ async fn kill_listeners(other: &mut OtherProgram, role: &str) -> i64 {
 
 /// A pool that reaches the server directly, and whose listener goes through a proxy.
 fn listening_through(db: &TestDb, proxy: &Proxy) -> Database {
-    let options = pg::Options { listen_url: Some(proxy.url().to_owned()), ..pg::Options::default() };
+    let options = reveille_pg::Options { listen_url: Some(proxy.url().to_owned()), ..reveille_pg::Options::default() };
     Database::connect_lazy(db.url(), options).expect("a pool")
 }
 
@@ -91,7 +91,7 @@ async fn work_goes_on_while_the_listener_is_killed_repeatedly() {
 async fn a_lost_notification_is_made_up_for_after_a_reconnect() {
     let db = TestDb::new().await;
     let Some(role) = db.counting_role().await else { return };
-    let here = wake::Options { aggressive_poll_interval: NEVER, ..options() };
+    let here = reveille_wake::Options { aggressive_poll_interval: NEVER, ..options() };
     let here = start_as(&role, &db, here).await;
     connected(&here).await;
     let mut other = OtherProgram::of(&db).await;
@@ -112,7 +112,7 @@ async fn a_lost_notification_is_made_up_for_after_a_reconnect() {
 async fn a_half_open_listener_is_detected_and_replaced() {
     let db = TestDb::new().await;
     let proxy = Proxy::start(&db).await;
-    let heartbeat = wake::Options {
+    let heartbeat = reveille_wake::Options {
         heartbeat_interval: Duration::from_millis(300),
         heartbeat_deadline: Duration::from_millis(300),
         ..briefly_polling()
@@ -161,7 +161,7 @@ async fn a_queue_without_a_connection_for_its_listener_polls() {
     // The owner's queue creates the tables; the role gets one connection.
     drop(start(db.database(), db.schema(), options()).await);
     other.run(&format!("alter role \"{}\" connection limit 1", role.name())).await;
-    let one = pg::Options { max_connections: 1, ..pg::Options::default() };
+    let one = reveille_pg::Options { max_connections: 1, ..reveille_pg::Options::default() };
     let one = Database::connect_lazy(role.url(), one).expect("a pool");
     drop(one.session().await.expect("the one connection"));
     let jobs = start(&one, db.schema(), briefly_polling()).await;
@@ -180,7 +180,7 @@ async fn a_queue_without_a_connection_for_its_listener_polls() {
 async fn everything_works_by_polling_through_a_pooler() {
     let db = TestDb::new().await;
     let Some(pooler) = pooler(&db).await else { return };
-    let through = pg::Options { pooler: true, max_connections: 4, ..pg::Options::default() };
+    let through = reveille_pg::Options { pooler: true, max_connections: 4, ..reveille_pg::Options::default() };
     let through = Database::connect_lazy(pooler.url(), through).expect("a pool");
     let jobs = start(&through, db.schema(), options()).await;
     assert_eq!(jobs.wake.health().listener, ListenerState::Off);
@@ -208,7 +208,7 @@ async fn everything_works_by_polling_through_a_pooler() {
 async fn a_listener_behind_a_pooler_is_detected() {
     let db = TestDb::new().await;
     let Some(pooler) = pooler(&db).await else { return };
-    let wrong = pg::Options { listen_url: Some(pooler.url().to_owned()), ..pg::Options::default() };
+    let wrong = reveille_pg::Options { listen_url: Some(pooler.url().to_owned()), ..reveille_pg::Options::default() };
     let wrong = Database::connect_lazy(db.url(), wrong).expect("a pool");
     let jobs = start(&wrong, db.schema(), options()).await;
     eventually("the listener is disconnected", async || {
@@ -226,7 +226,7 @@ async fn a_listener_behind_a_pooler_is_detected() {
 async fn a_queue_that_never_listens_polls() {
     let db = TestDb::new().await;
     let Some(role) = db.counting_role().await else { return };
-    let never = wake::Options { listening: Listening::Never, ..briefly_polling() };
+    let never = reveille_wake::Options { listening: Listening::Never, ..briefly_polling() };
     let jobs = start_as(&role, &db, never).await;
     let mut other = OtherProgram::of(&db).await;
     for _ in 0..3 {

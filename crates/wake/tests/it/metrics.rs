@@ -7,8 +7,8 @@ use std::time::Duration;
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
 };
-use pg::Database;
-use pg::testing::{Proxy, TestDb};
+use reveille_pg::Database;
+use reveille_pg::testing::{Proxy, TestDb};
 
 use crate::fixture::{
     OtherProgram, briefly_polling, connected, eventually, options, start_connected, take, waiter, waiting,
@@ -96,8 +96,8 @@ async fn every_documented_metric_is_recorded() {
     metrics::set_global_recorder(recorded.clone()).expect("no other recorder");
     let db = TestDb::new().await;
     let proxy = Proxy::start(&db).await;
-    let behind = Database::connect_lazy(proxy.url(), pg::Options::default()).expect("a pool");
-    let small = wake::Options { max_waiters: 1, ..briefly_polling() };
+    let behind = Database::connect_lazy(proxy.url(), reveille_pg::Options::default()).expect("a pool");
+    let small = reveille_wake::Options { max_waiters: 1, ..briefly_polling() };
     let jobs = start_connected(&behind, db.schema(), small).await;
     let mut other = OtherProgram::of(&db).await;
 
@@ -144,7 +144,7 @@ async fn every_documented_metric_is_recorded() {
 
     let recorded = recorded.0.lock().expect("no panic").clone();
     let documented: BTreeSet<(String, &str)> =
-        wake::METRICS.iter().map(|metric| (metric.name.to_owned(), metric.kind)).collect();
+        reveille_wake::METRICS.iter().map(|metric| (metric.name.to_owned(), metric.kind)).collect();
     assert_eq!(recorded, documented);
 }
 

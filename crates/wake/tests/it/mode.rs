@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use pg::testing::TestDb;
+use reveille_pg::testing::TestDb;
+use reveille_wake::{AggressiveOn, Strategy};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
-use wake::{AggressiveOn, Strategy};
 
 use crate::fixture::{
     LEASE, OtherProgram, PATIENCE, briefly_polling, eventually, options, polls_ended, rechecked, start_connected,
@@ -17,7 +17,7 @@ use crate::fixture::{
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wake_up_is_followed_by_polling_under_every_wake() {
     let db = TestDb::new().await;
-    let every = wake::Options { aggressive_on: AggressiveOn::EveryWake, ..briefly_polling() };
+    let every = reveille_wake::Options { aggressive_on: AggressiveOn::EveryWake, ..briefly_polling() };
     let jobs = start_connected(db.database(), db.schema(), every).await;
     let waits = [waiter(&jobs, "q"), waiter(&jobs, "q")];
     waiting(&jobs, 2).await;
@@ -60,7 +60,7 @@ async fn wake_ups_and_due_times_cause_no_polling_under_faults() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fallback_that_finds_work_is_followed_by_polling() {
     let db = TestDb::new().await;
-    let second = wake::Options { fallback_poll_interval: Duration::from_secs(1), ..briefly_polling() };
+    let second = reveille_wake::Options { fallback_poll_interval: Duration::from_secs(1), ..briefly_polling() };
     let jobs = start_connected(db.database(), db.schema(), second).await;
     let waits = [waiter(&jobs, "q"), waiter(&jobs, "q")];
     // Past the sweep after the listener has connected.
@@ -106,7 +106,7 @@ async fn a_row_without_notification_is_found_by_the_recheck() {
 async fn a_broadcast_wakes_every_waiter_and_serves_one() {
     const WAITERS: usize = 6;
     let db = TestDb::new().await;
-    let broadcast = wake::Options { strategy: Strategy::Broadcast, ..options() };
+    let broadcast = reveille_wake::Options { strategy: Strategy::Broadcast, ..options() };
     let jobs = start_connected(db.database(), db.schema(), broadcast).await;
     let mut waits = JoinSet::new();
     for _ in 0..WAITERS {
@@ -166,7 +166,7 @@ async fn a_late_poll_is_followed_by_polling() {
     let jobs = start_connected(
         db.database(),
         db.schema(),
-        wake::Options { notify_delivery_timeout: patience, ..briefly_polling() },
+        reveille_wake::Options { notify_delivery_timeout: patience, ..briefly_polling() },
     )
     .await;
     let wait = waiter(&jobs, "q");
@@ -174,7 +174,7 @@ async fn a_late_poll_is_followed_by_polling() {
     polls_ended(&jobs).await;
     eventually("no fault is left from the start", async || !jobs.claims.health().polling).await;
     OtherProgram::of(&db).await.insert_without_notify("q").await;
-    jobs.wake.wake_up(&[jobs.wake.channel("jobs", wake::Payload::Keys).wake_up_keys(["q"])]);
+    jobs.wake.wake_up(&[jobs.wake.channel("jobs", reveille_wake::Payload::Keys).wake_up_keys(["q"])]);
     std::thread::sleep(patience * 3);
     wait.await.expect("served");
     assert!(jobs.claims.health().polling);

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use pg::Database;
-use pg::testing::{Mode, Proxy, TestDb};
+use reveille_pg::Database;
+use reveille_pg::testing::{Mode, Proxy, TestDb};
+use reveille_wake::{Error, WriterOptions};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use wake::{Error, WriterOptions};
 
 use crate::fixture::{LEASE, OtherProgram, options, start, start_connected, take, waiter};
 use crate::jobs::Jobs;
@@ -14,7 +14,7 @@ use crate::writer::{batch_is_running, marks};
 
 /// A queue that reaches the server through a proxy.
 async fn through(proxy: &Proxy, db: &TestDb) -> Jobs {
-    let database = Database::connect_lazy(proxy.url(), pg::Options::default()).expect("a pool");
+    let database = Database::connect_lazy(proxy.url(), reveille_pg::Options::default()).expect("a pool");
     start(&database, db.schema(), options()).await
 }
 
@@ -96,8 +96,11 @@ async fn all_writes_of_broken_batches_get_their_true_outcome() {
 
 /// A pool of one connection, behind a proxy, that soon gives up waiting for it.
 fn impatient(proxy: &Proxy) -> Database {
-    let options =
-        pg::Options { acquire_timeout: Duration::from_millis(300), max_connections: 1, ..pg::Options::default() };
+    let options = reveille_pg::Options {
+        acquire_timeout: Duration::from_millis(300),
+        max_connections: 1,
+        ..reveille_pg::Options::default()
+    };
     Database::connect_lazy(proxy.url(), options).expect("a pool")
 }
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pg::Sql;
-use pg::testing::TestDb;
+use reveille_pg::Sql;
+use reveille_pg::testing::TestDb;
+use reveille_wake::{Channel, Claim, Error, Payload, PollRequest, PollResult, Topic, Wake, WriterOptions};
 use sqlx::PgConnection;
 use tokio::time::{Instant, timeout};
-use wake::{Channel, Claim, Error, Payload, PollRequest, PollResult, Topic, Wake, WriterOptions};
 
 use crate::fixture::{OtherProgram, PATIENCE, eventually, options};
 use crate::writer::{PANICS, batch_is_running, marks};
@@ -30,7 +30,7 @@ impl Claim for Clumsy {
         vec![self.channel.topic()]
     }
 
-    async fn poll(&self, conn: &mut PgConnection, poll: &PollRequest<(), ()>) -> pg::Result<PollResult<i32>> {
+    async fn poll(&self, conn: &mut PgConnection, poll: &PollRequest<(), ()>) -> reveille_pg::Result<PollResult<i32>> {
         let one: i32 = sqlx::query_scalar(&self.one).fetch_one(conn).await?;
         match self.polls.fetch_add(1, Ordering::SeqCst) {
             0 => panic!("the first poll of a test"),
@@ -40,11 +40,11 @@ impl Claim for Clumsy {
         }
     }
 
-    async fn give_back(&self, _: &mut PgConnection, _: &[i32]) -> pg::Result<()> {
+    async fn give_back(&self, _: &mut PgConnection, _: &[i32]) -> reveille_pg::Result<()> {
         Ok(())
     }
 
-    async fn sweep(&self, _: &mut PgConnection, _: &[()]) -> pg::Result<Vec<usize>> {
+    async fn sweep(&self, _: &mut PgConnection, _: &[()]) -> reveille_pg::Result<Vec<usize>> {
         match self.sweeps.fetch_add(1, Ordering::SeqCst) {
             0 => panic!("the first sweep of a test"),
             _ => Ok(vec![0]),
@@ -57,7 +57,7 @@ impl Claim for Clumsy {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_that_panics_is_retried() {
     let db = TestDb::new().await;
-    let often = wake::Options { fallback_poll_interval: Duration::from_millis(300), ..options() };
+    let often = reveille_wake::Options { fallback_poll_interval: Duration::from_millis(300), ..options() };
     let wake = Wake::start(db.database(), db.schema(), often);
     let channel = wake.channel("ones", Payload::Empty);
     let (polls, sweeps) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pg::Migrator;
-use pg::testing::TestDb;
+use reveille_pg::Migrator;
+use reveille_pg::testing::TestDb;
+use reveille_wake::{Channel, Claim, Consumer, Payload, PollRequest, PollResult, Topic, Wake};
 use sqlx::PgConnection;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
-use wake::{Channel, Claim, Consumer, Payload, PollRequest, PollResult, Topic, Wake};
 
 use crate::fixture::{PATIENCE, eventually, options};
 
@@ -32,7 +32,7 @@ impl Claim for Slow {
         vec![self.channel.topic_of(&key.to_string())]
     }
 
-    async fn poll(&self, _: &mut PgConnection, poll: &PollRequest<usize, ()>) -> pg::Result<PollResult<()>> {
+    async fn poll(&self, _: &mut PgConnection, poll: &PollRequest<usize, ()>) -> reveille_pg::Result<PollResult<()>> {
         if poll.key == WOKEN {
             self.woken.fetch_add(1, Ordering::SeqCst);
         } else {
@@ -42,11 +42,11 @@ impl Claim for Slow {
         Ok(PollResult::next_due_ms(None))
     }
 
-    async fn give_back(&self, _: &mut PgConnection, _: &[()]) -> pg::Result<()> {
+    async fn give_back(&self, _: &mut PgConnection, _: &[()]) -> reveille_pg::Result<()> {
         Ok(())
     }
 
-    async fn sweep(&self, _: &mut PgConnection, _: &[usize]) -> pg::Result<Vec<usize>> {
+    async fn sweep(&self, _: &mut PgConnection, _: &[usize]) -> reveille_pg::Result<Vec<usize>> {
         Ok(Vec::new())
     }
 }
@@ -64,8 +64,11 @@ async fn a_woken_group_does_not_queue_behind_new_waiters() {
     for (wake_ups_first, new_waiters) in [(true, 3), (false, 4)] {
         let db = TestDb::new().await;
         Migrator::new(db.schema(), vec![Wake::component()]).run(db.database()).await.expect("create the tables");
-        let wake =
-            Wake::start(db.database(), db.schema(), wake::Options { concurrent_polls: 4, wake_ups_first, ..options() });
+        let wake = Wake::start(
+            db.database(),
+            db.schema(),
+            reveille_wake::Options { concurrent_polls: 4, wake_ups_first, ..options() },
+        );
         let channel = wake.channel("slow", Payload::Keys);
         let (gate, begun, woken) = (Arc::new(Semaphore::new(0)), Arc::default(), Arc::<AtomicUsize>::default());
         let slow =

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use pg::testing::TestDb;
-use pg::{Database, Migrator, Sql};
+use reveille_pg::testing::TestDb;
+use reveille_pg::{Database, Migrator, Sql};
+use reveille_wake::{Channel, Claim, Consumer, Payload, PollRequest, PollResult, Topic, Wake};
 use sqlx::PgConnection;
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use wake::{Channel, Claim, Consumer, Payload, PollRequest, PollResult, Topic, Wake};
 
 use crate::fixture::{OtherProgram, PATIENCE, eventually, options};
 
@@ -34,19 +34,19 @@ impl Claim for Tickets {
         vec![self.channel.topic()]
     }
 
-    async fn poll(&self, conn: &mut PgConnection, poll: &PollRequest<(), ()>) -> pg::Result<PollResult<i64>> {
+    async fn poll(&self, conn: &mut PgConnection, poll: &PollRequest<(), ()>) -> reveille_pg::Result<PollResult<i64>> {
         let wanted = (poll.wanted() + poll.prefetch) as i64;
         let taken: Vec<i64> = sqlx::query_scalar(&self.take).bind(wanted).fetch_all(conn).await?;
         let more = (taken.len() as i64 == wanted).then_some(std::time::Duration::ZERO);
         Ok(PollResult::new(more).deal(poll, taken, None))
     }
 
-    async fn give_back(&self, conn: &mut PgConnection, tickets: &[i64]) -> pg::Result<()> {
+    async fn give_back(&self, conn: &mut PgConnection, tickets: &[i64]) -> reveille_pg::Result<()> {
         sqlx::query(&self.give_back).bind(tickets).execute(conn).await?;
         Ok(())
     }
 
-    async fn sweep(&self, _: &mut PgConnection, _: &[()]) -> pg::Result<Vec<usize>> {
+    async fn sweep(&self, _: &mut PgConnection, _: &[()]) -> reveille_pg::Result<Vec<usize>> {
         Ok(vec![0])
     }
 
@@ -149,7 +149,7 @@ fn a_runtime_that_shuts_down_closes_all_connections() {
     let name = format!("prefetch-{}", std::process::id());
     let ends = Runtime::new().expect("a runtime");
     ends.block_on(async {
-        let options = pg::Options { application_name: name.clone(), ..pg::Options::default() };
+        let options = reveille_pg::Options { application_name: name.clone(), ..reveille_pg::Options::default() };
         let database = Database::connect(db.url(), options).await.expect("connect");
         let (_wake, consumer) = tickets_of(&db, &database).await;
         take_many(&consumer).await;

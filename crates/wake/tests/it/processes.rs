@@ -6,8 +6,8 @@ use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pg::embedded::{Installation, Wanted};
-use pg::testing::TestDb;
+use reveille_pg::embedded::{Installation, Wanted};
+use reveille_pg::testing::TestDb;
 use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
@@ -104,7 +104,7 @@ async fn rows_changed_with_psql_wake_waiters() {
     let id = here.enqueue("q", "much later", NEVER).await.expect("added");
     let waits = waiter(&here, "q");
     // Past the recheck that follows a notification, which must not be what finds it.
-    sleep(wake::TRAILING + Duration::from_millis(200)).await;
+    sleep(reveille_wake::TRAILING + Duration::from_millis(200)).await;
     waiting(&here, 1).await;
     run(&format!("update {{schema}}.job set due_at = now() where id = {id} returning id")).await;
     assert_eq!(waits.await.expect("served").id, id);

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use pg::testing::TestDb;
+use reveille_pg::testing::TestDb;
+use reveille_wake::Error;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
-use wake::Error;
 
 use crate::fixture::{
     LEASE, OtherProgram, PATIENCE, connected, eventually, options, polls_ended, rechecked, start_as, start_connected,
@@ -56,7 +56,8 @@ async fn ten_thousand_waiters_in_a_hundred_groups_are_all_served() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_registry_rejects_waiters_until_one_leaves() {
     let db = TestDb::new().await;
-    let jobs = start_connected(db.database(), db.schema(), wake::Options { max_waiters: 3, ..options() }).await;
+    let jobs =
+        start_connected(db.database(), db.schema(), reveille_wake::Options { max_waiters: 3, ..options() }).await;
     let waits = [waiter(&jobs, "a"), waiter(&jobs, "a"), waiter(&jobs, "b")];
     waiting(&jobs, 3).await;
     let refused = jobs.claim("c", LEASE, Instant::now() + PATIENCE).await.expect_err("no room");
@@ -76,7 +77,7 @@ async fn a_full_registry_rejects_waiters_until_one_leaves() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forgotten_group_polls_again() {
     let db = TestDb::new().await;
-    let jobs = start_connected(db.database(), db.schema(), wake::Options { max_groups: 2, ..options() }).await;
+    let jobs = start_connected(db.database(), db.schema(), reveille_wake::Options { max_groups: 2, ..options() }).await;
     let polls = async |queue: &str| {
         let before = jobs.claims.counts().polls;
         let nothing = jobs.claim(queue, LEASE, Instant::now() + Duration::from_millis(20)).await.expect("a claim");
@@ -94,7 +95,7 @@ async fn a_forgotten_group_polls_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_with_waiters_is_not_forgotten() {
     let db = TestDb::new().await;
-    let jobs = start_connected(db.database(), db.schema(), wake::Options { max_groups: 1, ..options() }).await;
+    let jobs = start_connected(db.database(), db.schema(), reveille_wake::Options { max_groups: 1, ..options() }).await;
     let briefly = async |queue: &str| {
         let nothing = jobs.claim(queue, LEASE, Instant::now() + Duration::from_millis(20)).await.expect("a claim");
         assert!(nothing.is_none());

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pg::testing::{PrivateCluster, TestDb};
-use pg::{Database, Schema};
+use reveille_pg::testing::{PrivateCluster, TestDb};
+use reveille_pg::{Database, Schema};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -17,7 +17,7 @@ use crate::process::{Process, jobs};
 async fn private() -> Option<(PrivateCluster, Schema, Jobs)> {
     let cluster = PrivateCluster::start().await?;
     let schema = Schema::new("jobs").expect("a name");
-    let db = Database::connect_lazy(cluster.url(), pg::Options::default()).expect("a pool");
+    let db = Database::connect_lazy(cluster.url(), reveille_pg::Options::default()).expect("a pool");
     sqlx::query("create schema jobs").execute(db.pool()).await.expect("create the schema");
     let jobs = start_connected(&db, &schema, options()).await;
     Some((cluster, schema, jobs))
@@ -53,7 +53,7 @@ async fn a_server_restart_under_load_loses_nothing_and_repeats_nothing() {
             loop {
                 let claimed = jobs.claim("worked", SHORT, Instant::now() + NEVER).await;
                 let claimed = match claimed {
-                    Err(wake::Error::Closed { .. }) => return,
+                    Err(reveille_wake::Error::Closed { .. }) => return,
                     claimed => claimed.expect("a claim, perhaps late"),
                 };
                 let job = claimed.expect("there is no deadline");

@@ -1,8 +1,8 @@
 //! The engine's tables and functions, and its statements.
 
-use pg::Migrator;
-use pg::testing::{TestDb, check_snapshot, prepare_all, sql_files};
-use wake::Wake;
+use reveille_pg::Migrator;
+use reveille_pg::testing::{TestDb, check_snapshot, prepare_all, sql_files};
+use reveille_wake::Wake;
 
 async fn migrated() -> TestDb {
     let db = TestDb::new().await;

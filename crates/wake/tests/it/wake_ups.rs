@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use pg::testing::TestDb;
+use reveille_pg::testing::TestDb;
+use reveille_wake::{Payload, channel_name};
 use sqlx::postgres::{PgListener, PgPoolOptions};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
-use wake::{Payload, channel_name};
 
 use crate::fixture::{
     OtherProcess, OtherProgram, PATIENCE, eventually, options, polls_ended, start_connected, take, waiter, waiting,
@@ -101,7 +101,7 @@ async fn a_quiet_channel_is_notified_once_per_commit() {
 async fn a_busy_channel_is_notified_for_many_commits_together() {
     const COMMITS: usize = 600;
     let db = TestDb::new().await;
-    let wide = wake::Options { notify_window: Duration::from_millis(50), ..options() };
+    let wide = reveille_wake::Options { notify_window: Duration::from_millis(50), ..options() };
     let jobs = start_connected(db.database(), db.schema(), wide).await;
     let remote = OtherProcess::start(&db, options()).await;
     crate::fixture::connected(&remote.jobs).await;
@@ -169,7 +169,7 @@ async fn a_notification_in_the_callers_transaction_is_sent_when_it_commits() {
     let waits = waiter(&jobs, "q");
     waiting(&jobs, 1).await;
     let channel = jobs.wake.channel("jobs", Payload::Keys);
-    let (channels, payloads) = wake::Wake::notifications(&[channel.wake_up_keys(["q"])]);
+    let (channels, payloads) = reveille_wake::Wake::notifications(&[channel.wake_up_keys(["q"])]);
     let notify = db.schema().sql("select {schema}.notify($1, $2)");
     let polls = jobs.claims.counts().polls;
     for commit in [false, true] {
@@ -243,16 +243,17 @@ async fn everything_works_in_a_schema_with_an_unusual_name() {
 /// at 8 GB.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_notification_queue_stops_no_write() {
-    let Some(installation) = pg::testing::installation_to_start().await else { return };
+    let Some(installation) = reveille_pg::testing::installation_to_start().await else { return };
     if installation.version.major < 17 {
-        pg::testing::skip::<()>("a server whose notification queue can be made small (PostgreSQL 17)");
+        reveille_pg::testing::skip::<()>("a server whose notification queue can be made small (PostgreSQL 17)");
         return;
     }
-    let Some(cluster) = pg::testing::PrivateCluster::start_with(&[("max_notify_queue_pages", "64")]).await else {
+    let Some(cluster) = reveille_pg::testing::PrivateCluster::start_with(&[("max_notify_queue_pages", "64")]).await
+    else {
         return;
     };
-    let schema = pg::Schema::new("jobs").expect("a name");
-    let db = pg::Database::connect_lazy(cluster.url(), pg::Options::default()).expect("a pool");
+    let schema = reveille_pg::Schema::new("jobs").expect("a name");
+    let db = reveille_pg::Database::connect_lazy(cluster.url(), reveille_pg::Options::default()).expect("a pool");
     let jobs = start_connected(&db, &schema, options()).await;
     let (mut idle_listener, mut sender) =
         (OtherProgram::connect(cluster.url(), &schema).await, OtherProgram::connect(cluster.url(), &schema).await);

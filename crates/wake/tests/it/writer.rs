@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use pg::testing::{PrivateCluster, TestDb};
-use pg::{Database, Migrator, Schema, Sql};
+use reveille_pg::testing::{PrivateCluster, TestDb};
+use reveille_pg::{Database, Migrator, Schema, Sql};
+use reveille_wake::{BatchResult, BatchedWrite, Error, Wake, WakeUp, WriteBatch, Writer, WriterOptions};
 use sqlx::PgConnection;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
-use wake::{BatchResult, BatchedWrite, Error, Wake, WakeUp, WriteBatch, Writer, WriterOptions};
 
 use crate::fixture::{LEASE, OtherProgram, PATIENCE, eventually, options, start, start_connected, take};
 use crate::jobs::{Job, Jobs};
@@ -108,7 +108,7 @@ async fn batches_over_the_same_rows_in_opposite_order_do_not_deadlock() {
     const JOBS: usize = 200;
     let Some(cluster) = PrivateCluster::start().await else { return };
     let schema = Schema::new("jobs").expect("a name");
-    let pool = || Database::connect_lazy(cluster.url(), pg::Options::default()).expect("a pool");
+    let pool = || Database::connect_lazy(cluster.url(), reveille_pg::Options::default()).expect("a pool");
     sqlx::query("create schema jobs").execute(pool().pool()).await.expect("create the schema");
     let (here, there) = (start(&pool(), &schema, options()).await, start(&pool(), &schema, options()).await);
     for _ in 0..10 {
@@ -160,7 +160,7 @@ impl BatchedWrite for Marks {
         &self,
         conn: &mut PgConnection,
         batch: &WriteBatch<'_, i64>,
-    ) -> pg::Result<BatchResult<Self::Outcome>> {
+    ) -> reveille_pg::Result<BatchResult<Self::Outcome>> {
         let numbers: Vec<i64> = batch.writes.iter().map(|number| **number).collect();
         assert!(!numbers.contains(&PANICS), "a batch of a test");
         batch.result(self, &batch.query(&self.0).bind(numbers).fetch_one(conn).await?)

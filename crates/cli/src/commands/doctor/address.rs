@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Looks at every host of a URL. `None` if none of them answers.
-pub(super) async fn examine(database: &pg::Database, report: &mut Report) -> Option<()> {
+pub(super) async fn examine(database: &reveille_pg::Database, report: &mut Report) -> Option<()> {
     let hosts = hosts(&database.identity());
     let mut findings = Vec::new();
     for (host, port) in &hosts {

@@ -30,7 +30,7 @@ const DIRECT_FIX: &str = "give the URL that leads to PostgreSQL itself, without 
                           REVEILLE_DIRECT_URL; it is used for one or two connections per process";
 
 /// Looks at poolers, prepared statements and notifications.
-pub(super) async fn examine(database: &pg::Database, settings: &config::Database, report: &mut Report) {
+pub(super) async fn examine(database: &reveille_pg::Database, settings: &config::Database, report: &mut Report) {
     if !settings.pooler && examine_directness(&MAIN, database, report).await.is_none() {
         return;
     }
@@ -39,7 +39,11 @@ pub(super) async fn examine(database: &pg::Database, settings: &config::Database
 }
 
 /// Looks for a pooler that nobody told us of. `None` if there is one.
-pub(super) async fn examine_directness(target: &Target, database: &pg::Database, report: &mut Report) -> Option<()> {
+pub(super) async fn examine_directness(
+    target: &Target,
+    database: &reveille_pg::Database,
+    report: &mut Report,
+) -> Option<()> {
     const WHAT: &str = "pooler";
     report.add(match is_pooled(database).await {
         Ok(false) => Finding::ok(WHAT, "none in between"),
@@ -57,7 +61,7 @@ pub(super) async fn examine_directness(target: &Target, database: &pg::Database,
 }
 
 /// Whether two sessions of ours are served by one and the same server process, which only a pooler does.
-async fn is_pooled(database: &pg::Database) -> pg::Result<bool> {
+async fn is_pooled(database: &reveille_pg::Database) -> reveille_pg::Result<bool> {
     const SQL: &str = "select pg_backend_pid() as pid";
     for _ in 0..POOLER_LOOKS {
         // Held, so that the second question goes over another connection.
@@ -73,7 +77,7 @@ async fn is_pooled(database: &pg::Database) -> pg::Result<bool> {
 }
 
 /// Whether statements with parameters work, as the products send them.
-async fn prepared(database: &pg::Database) -> Finding {
+async fn prepared(database: &reveille_pg::Database) -> Finding {
     const WHAT: &str = "prepared statements";
     for round in 0..PREPARED_ROUNDS {
         if let Err(error) = echo(database, round).await {
@@ -87,14 +91,14 @@ async fn prepared(database: &pg::Database) -> Finding {
     Finding::ok(WHAT, "statements with parameters work")
 }
 
-async fn echo(database: &pg::Database, value: i32) -> pg::Result<()> {
+async fn echo(database: &reveille_pg::Database, value: i32) -> reveille_pg::Result<()> {
     let mut session = database.session().await?;
     sqlx::query("select $1::int").bind(value).execute(&mut *session).await?;
     session.finish().await
 }
 
 /// Whether a notification sent on one connection arrives on the listening one.
-async fn notification(database: &pg::Database) -> Finding {
+async fn notification(database: &reveille_pg::Database) -> Finding {
     const WHAT: &str = "notifications";
     if !database.can_listen() {
         return Finding::warn(
@@ -127,7 +131,7 @@ async fn notification(database: &pg::Database) -> Finding {
 }
 
 /// Listens directly, notifies through the pool; whether it arrived.
-async fn wake_up(database: &pg::Database) -> pg::Result<bool> {
+async fn wake_up(database: &reveille_pg::Database) -> reveille_pg::Result<bool> {
     let channel = format!("reveille_doctor_{}", std::process::id());
     let direct = database.dedicated("reveille doctor", &[])?;
     let mut listener = PgListener::connect_with(&direct).await?;

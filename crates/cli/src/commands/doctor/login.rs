@@ -13,16 +13,16 @@ use crate::error::explain;
 pub(super) async fn examine(
     target: &Target,
     url: &str,
-    options: &pg::Options,
+    options: &reveille_pg::Options,
     report: &mut Report,
-) -> Option<pg::Database> {
+) -> Option<reveille_pg::Database> {
     // Its own address, not that of the direct URL which may come with it.
-    let alone = pg::Options { listen_url: None, ..options.clone() };
-    let database = match pg::Database::connect_lazy(url, alone) {
+    let alone = reveille_pg::Options { listen_url: None, ..options.clone() };
+    let database = match reveille_pg::Database::connect_lazy(url, alone) {
         Ok(database) => database,
         Err(error) => {
             let reason = match &error {
-                pg::Error::Config { reason, .. } => reason.clone(),
+                reveille_pg::Error::Config { reason, .. } => reason.clone(),
                 other => explain(other),
             };
             report.add(Finding::fail(
@@ -37,7 +37,7 @@ pub(super) async fn examine(
     report.add(Finding::ok("URL", format!("{} leads to {}", target.key, database.identity())))?;
     address::examine(&database, report).await?;
     database.close().await;
-    match pg::Database::connect(url, options.clone()).await {
+    match reveille_pg::Database::connect(url, options.clone()).await {
         Ok(database) => {
             report.add(Finding::ok("login", "accepted"))?;
             report.add(encryption(&database).await)?;
@@ -51,16 +51,16 @@ pub(super) async fn examine(
 }
 
 /// Why there is no session.
-fn refused(target: &Target, error: &pg::Error) -> Finding {
+fn refused(target: &Target, error: &reveille_pg::Error) -> Finding {
     let said = said(error);
     let (text, fix) = match error {
-        pg::Error::OldServer { .. } => {
+        reveille_pg::Error::OldServer { .. } => {
             return Finding::fail("version", explain(error), server::UPGRADE);
         }
-        pg::Error::Config { option, reason } if option == "pooler" => {
+        reveille_pg::Error::Config { option, reason } if option == "pooler" => {
             return Finding::fail("pooler", reason.clone(), target.pooler_fix);
         }
-        pg::Error::NoPrimary { .. } => ("none of the hosts is the primary", server::NAME_THE_PRIMARY),
+        reveille_pg::Error::NoPrimary { .. } => ("none of the hosts is the primary", server::NAME_THE_PRIMARY),
         _ => error.sqlstate().and_then(by_code).unwrap_or_else(|| by_words(&said.to_lowercase())),
     };
     Finding::fail("login", format!("{text} (it was said: {said})"), fix)
@@ -119,7 +119,7 @@ fn by_words(said: &str) -> (&'static str, &'static str) {
 }
 
 /// The other side's own words, or those of the innermost cause.
-fn said(error: &pg::Error) -> String {
+fn said(error: &reveille_pg::Error) -> String {
     let mut cause: &(dyn StdError + 'static) = error;
     loop {
         if let Some(sqlx::Error::Database(said)) = cause.downcast_ref() {
@@ -133,7 +133,7 @@ fn said(error: &pg::Error) -> String {
 }
 
 /// Whether what is said on the wire can be read on the way.
-async fn encryption(database: &pg::Database) -> Finding {
+async fn encryption(database: &reveille_pg::Database) -> Finding {
     const WHAT: &str = "encryption";
     const SQL: &str = "select coalesce((select ssl from pg_stat_ssl where pid = pg_backend_pid()), false) as encrypted, \
                        coalesce(inet_server_addr() <<= any (array['127.0.0.0/8', '::1/128']::inet[]), true) as here";

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use pg::embedded::{self, Installation, Wanted};
+use reveille_pg::embedded::{self, Installation, Wanted};
 
 use super::{
     super::owner::{Holder, holder},

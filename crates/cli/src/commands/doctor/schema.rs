@@ -9,7 +9,7 @@ use super::{
 use crate::{config, error::explain, products};
 
 /// Looks at the privileges, then at the migrations.
-pub(super) async fn examine(database: &pg::Database, settings: &config::Database, report: &mut Report) {
+pub(super) async fn examine(database: &reveille_pg::Database, settings: &config::Database, report: &mut Report) {
     const WHAT: &str = "schema";
     let schema = match settings.schema() {
         Ok(schema) => schema,
@@ -55,7 +55,7 @@ struct Privileges {
 
 impl Privileges {
     /// What this user may not do is broken only if there is something to do.
-    fn judge(&self, schema: &pg::Schema, up_to_date: bool) -> Finding {
+    fn judge(&self, schema: &reveille_pg::Schema, up_to_date: bool) -> Finding {
         const WHAT: &str = "privileges";
         let name = schema.quoted();
         match self {
@@ -86,7 +86,7 @@ impl Privileges {
     }
 }
 
-async fn privileges(database: &pg::Database, schema: &pg::Schema) -> pg::Result<Privileges> {
+async fn privileges(database: &reveille_pg::Database, schema: &reveille_pg::Schema) -> reveille_pg::Result<Privileges> {
     let sql = schema.sql(
         "select n.oid is not null as exists, \
                 coalesce(has_schema_privilege(n.oid, 'usage') and has_schema_privilege(n.oid, 'create'), false) as may_use, \
@@ -108,7 +108,7 @@ mod tests {
     /// lacks nothing is not.
     #[test]
     fn privileges_are_judged_by_what_is_needed() {
-        let schema = pg::Schema::new("reveille").expect("a plain name");
+        let schema = reveille_pg::Schema::new("reveille").expect("a plain name");
         for bits in 0..8 {
             let it = Privileges { exists: bits & 1 > 0, may_use: bits & 2 > 0, may_create_schema: bits & 4 > 0 };
             let works = if it.exists { it.may_use } else { it.may_create_schema };

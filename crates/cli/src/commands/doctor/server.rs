@@ -12,7 +12,7 @@ use super::{
 use crate::config;
 
 /// The major versions that this program is tested with.
-const SUPPORTED: std::ops::RangeInclusive<i32> = pg::OLDEST_SERVER.cast_signed()..=18;
+const SUPPORTED: std::ops::RangeInclusive<i32> = reveille_pg::OLDEST_SERVER.cast_signed()..=18;
 
 /// `server_version_num` is the major version times this, plus the minor one.
 const VERSION_SCALE: i32 = 10_000;
@@ -46,7 +46,11 @@ const SQL: &str = "select current_setting('server_version_num')::int as version,
      pg_notification_queue_usage()::float8 as queue";
 
 /// Looks at the server. `None` if it cannot be used at all.
-pub(super) async fn examine(database: &pg::Database, settings: &config::Database, report: &mut Report) -> Option<()> {
+pub(super) async fn examine(
+    database: &reveille_pg::Database,
+    settings: &config::Database,
+    report: &mut Report,
+) -> Option<()> {
     let before = SystemTime::now();
     let row = match ask(database, SQL).await {
         Ok(row) => row,

@@ -1,7 +1,7 @@
 //! `reveille durable import`: from a schema of duroxide-pg to one of ours.
 
-use durable::PostgresProvider;
-use durable::import::Source;
+use reveille_durable::PostgresProvider;
+use reveille_durable::import::Source;
 
 use crate::{commands::say, config::Import, error::Error};
 
@@ -11,7 +11,7 @@ pub(super) async fn run(args: Import) -> Result<(), Error> {
     let source = Source::new(&args.from).map_err(|error| Error::Setting { key: "--from", source: Box::new(error) })?;
     let url = args.database.url().ok_or(Error::NoDatabase)?;
     // Interactive: an unreachable database is an error at once.
-    let database = pg::Database::connect(url.reveal(), args.database.options()).await;
+    let database = reveille_pg::Database::connect(url.reveal(), args.database.options()).await;
     let database = database.map_err(|error| Error::database("connecting to the database", error))?;
     // Before the target is created: an obstacle leaves no trace.
     let held = source.survey(&database, &target).await?;
@@ -19,7 +19,10 @@ pub(super) async fn run(args: Import) -> Result<(), Error> {
     if args.dry_run {
         say(format_args!("nothing stands in the way of carrying it into {}", target.quoted()));
     } else {
-        let options = durable::Options { schema: Some(target.name().to_owned()), ..durable::Options::default() };
+        let options = reveille_durable::Options {
+            schema: Some(target.name().to_owned()),
+            ..reveille_durable::Options::default()
+        };
         let provider = PostgresProvider::with_database(database.clone(), options).await?;
         let imported = provider.import_from(&source).await?;
         provider.flush().await;

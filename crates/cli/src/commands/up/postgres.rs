@@ -5,7 +5,7 @@ use std::{
     pin::pin,
 };
 
-use pg::embedded::{self, Cluster, Download, Installation, Settings, Wanted};
+use reveille_pg::embedded::{self, Cluster, Download, Installation, Settings, Wanted};
 
 use super::say;
 use crate::{config::Embedded, error::Error, shutdown::Shutdown};

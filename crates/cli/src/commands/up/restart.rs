@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pg::embedded::Cluster;
+use reveille_pg::embedded::Cluster;
 use sqlx::{PgPool, postgres::PgListener};
 use tokio::time::{sleep, timeout};
 
@@ -42,7 +42,7 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 /// That of `serving`, or [`Error::PostgresFails`]: then `serving` was asked to stop and has done so.
 pub(super) async fn keep_running(
     cluster: &Cluster,
-    database: &pg::Database,
+    database: &reveille_pg::Database,
     shutdown: &Shutdown,
     serving: impl Future<Output = Result<(), Error>>,
 ) -> Result<(), Error> {

@@ -20,7 +20,7 @@ use std::{
     process::{ExitStatus, Stdio},
 };
 
-use pg::embedded::Account;
+use reveille_pg::embedded::Account;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
     recvmsg, sendmsg,

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use pg::testing::TestDb;
+use reveille_pg::testing::TestDb;
 use serde_json::{Value, json};
 use tokio::process::Command;
 

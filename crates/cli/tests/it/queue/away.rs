@@ -1,6 +1,6 @@
 //! A database that is away: what clients hear, and that they find everything when it is back.
 
-use pg::testing::PrivateCluster;
+use reveille_pg::testing::PrivateCluster;
 use serde_json::json;
 
 use super::fixture::{Client, assert_refused, data};

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pg::testing::PrivateCluster;
+use reveille_pg::testing::PrivateCluster;
 use tokio::task::JoinSet;
 
 use super::checker::{Numbers, Plan, Reads, Stage, consume, finish, produce, settle};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pg::testing::{PrivateCluster, SmallDisk};
+use reveille_pg::testing::{PrivateCluster, SmallDisk};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 

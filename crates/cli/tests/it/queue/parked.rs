@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::Stdio;
 use std::time::Duration;
 
-use pg::testing::{CountingRole, TestDb};
+use reveille_pg::testing::{CountingRole, TestDb};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

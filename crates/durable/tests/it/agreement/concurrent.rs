@@ -7,10 +7,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use durable::LongPollConfig;
-use durable_memory::MemoryProvider;
 use duroxide::providers::{Provider, SessionFetchConfig, TagFilter};
 use fastrand::Rng;
+use reveille_durable::LongPollConfig;
+use reveille_durable_memory::MemoryProvider;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -123,7 +123,7 @@ async fn finish(memory: &MemoryProvider) {
 /// The queues, with what is leased.
 struct Queues {
     pool: sqlx::PgPool,
-    sql: pg::Sql,
+    sql: reveille_pg::Sql,
 }
 
 fn queues(fixture: &Fixture) -> Queues {

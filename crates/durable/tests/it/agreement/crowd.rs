@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use durable::PostgresProvider;
 use duroxide::providers::{
     ExecutionMetadata, OrchestrationItem, Provider, ProviderError, ScheduledActivityIdentifier, SessionFetchConfig,
     TagFilter, WorkItem,
 };
 use duroxide::{Event, EventKind};
 use fastrand::Rng;
+use reveille_durable::PostgresProvider;
 use tokio::time::Instant;
 
 use super::ledger::{Ack, Ledger, TurnFate, Turned, WorkFate, Worked};

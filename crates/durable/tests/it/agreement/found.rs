@@ -135,7 +135,7 @@ async fn what_waited_for_a_start_is_due_when_the_start_is_acked() {
 async fn the_end_of_a_long_turn_notifies_no_other_process() {
     let fixture = Fixture::new().await;
     let (provider, pool) = (&fixture.provider, fixture.db.database().pool());
-    let channel = wake::channel_name(fixture.db.schema().name(), "orch_work");
+    let channel = reveille_wake::channel_name(fixture.db.schema().name(), "orch_work");
     let mut listener = PgListener::connect_with(pool).await.expect("a listener");
     listener.listen(&channel).await.expect("it listens");
     let mut heard_until = async |mark: &str| {

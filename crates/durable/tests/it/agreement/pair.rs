@@ -8,10 +8,10 @@ use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use durable::{LongPollConfig, PostgresProvider};
-use durable_memory::{Clock, MemoryProvider, Polling};
 use duroxide::providers::{Provider, ProviderAdmin, ProviderError, WorkItem};
 use proptest::test_runner::TestCaseError;
+use reveille_durable::{LongPollConfig, PostgresProvider};
+use reveille_durable_memory::{Clock, MemoryProvider, Polling};
 
 use super::leases::{LeaseState, Leases, Token};
 use super::step::{OWNERS, Pick};

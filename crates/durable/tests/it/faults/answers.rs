@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use durable::PostgresProvider;
 use duroxide::RuntimeOptions;
 use duroxide::providers::{ExecutionMetadata, Provider, ProviderAdmin, PruneOptions};
-use pg::testing::{Cut, Proxy, TestDb};
+use reveille_durable::PostgresProvider;
+use reveille_pg::testing::{Cut, Proxy, TestDb};
 use tokio::time::timeout;
 
 use super::load::{ACTIVITIES, Load};

@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use durable::PostgresProvider;
-use pg::Schema;
-use pg::testing::{PrivateCluster, TestDb};
+use reveille_durable::PostgresProvider;
+use reveille_pg::Schema;
+use reveille_pg::testing::{PrivateCluster, TestDb};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 

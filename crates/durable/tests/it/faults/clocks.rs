@@ -11,7 +11,7 @@ use duroxide::{
     ActivityContext, Client, Event, EventKind, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus,
     RuntimeOptions,
 };
-use pg::testing::WrongClock;
+use reveille_pg::testing::WrongClock;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 

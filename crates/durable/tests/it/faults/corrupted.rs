@@ -1,9 +1,9 @@
 //! Histories changed by other means: noticed although they are cached, and without effect on other instances.
 
-use durable::PostgresProvider;
 use duroxide::EventKind;
 use duroxide::providers::Provider;
-use pg::testing::TestDb;
+use reveille_durable::PostgresProvider;
+use reveille_pg::testing::TestDb;
 
 use super::LEASE;
 use crate::calls::{Done, ack, begin, fetch, raised, send};
@@ -127,7 +127,7 @@ async fn a_truncated_history_is_noticed() {
 async fn an_instance_made_again_is_not_the_remembered_one() {
     let Fixture { db, provider } = Fixture::new().await;
     remembered(&provider).await;
-    let elsewhere = crate::fixture::provider(&db, durable::LongPollConfig::enabled()).await;
+    let elsewhere = crate::fixture::provider(&db, reveille_durable::LongPollConfig::enabled()).await;
     let admin = elsewhere.as_management_capability().expect("it has it");
     admin.delete_instance("changed", true).await.expect("deleted");
     begin(&elsewhere, "changed", LEASE).await;

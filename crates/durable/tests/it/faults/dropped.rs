@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use durable::PostgresProvider;
 use duroxide::providers::{Provider, TagFilter};
+use reveille_durable::PostgresProvider;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 

@@ -1,8 +1,8 @@
 //! A full disk: no turn and no activity fails because of it, and all goes on when there is room.
 
-use durable::PostgresProvider;
-use pg::shortage;
-use pg::testing::{TestDb, eventually};
+use reveille_durable::PostgresProvider;
+use reveille_pg::shortage;
+use reveille_pg::testing::{TestDb, eventually};
 
 use super::{LEASE, options};
 use crate::calls::{Done, ack, fetch, send, start};

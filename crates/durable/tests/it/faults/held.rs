@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use durable::PostgresProvider;
 use duroxide::OrchestrationStatus;
 use duroxide::providers::Provider;
-use pg::testing::{Proxy, TestDb};
+use reveille_durable::PostgresProvider;
+use reveille_pg::testing::{Proxy, TestDb};
 use sqlx::{Connection as _, PgConnection};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;

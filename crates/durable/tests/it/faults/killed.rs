@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use durable::PostgresProvider;
 use duroxide::providers::Provider;
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
+use reveille_durable::PostgresProvider;
 use tokio::time::Instant;
 
 use super::process::{Process, child};

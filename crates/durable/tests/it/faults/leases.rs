@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use durable::PostgresProvider;
 use duroxide::providers::{Provider, ProviderError};
-use pg::testing::{Mode, Proxy, TestDb};
+use reveille_durable::PostgresProvider;
+use reveille_pg::testing::{Mode, Proxy, TestDb};
 use tokio::time::{Instant, sleep};
 
 use super::{LEASE, SHORT_LEASE, options};

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use durable::PostgresProvider;
 use duroxide::RuntimeOptions;
 use duroxide::providers::{Provider, ProviderAdmin};
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, Client, EventKind, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
+use reveille_durable::PostgresProvider;
 
 use super::{PATIENCE, eventually, four_each};
 use crate::consistency;

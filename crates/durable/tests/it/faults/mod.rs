@@ -18,9 +18,9 @@ mod unreadable;
 
 use std::time::Duration;
 
-use durable::{LongPollConfig, Options, PostgresProvider};
 use duroxide::RuntimeOptions;
-use pg::Schema;
+use reveille_durable::{LongPollConfig, Options, PostgresProvider};
+use reveille_pg::Schema;
 
 use crate::fixture::{PATIENCE, eventually};
 

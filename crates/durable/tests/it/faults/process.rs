@@ -6,9 +6,9 @@ use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::Stdio;
 
-use durable::PostgresProvider;
-use pg::Schema;
-use pg::testing::TestDb;
+use reveille_durable::PostgresProvider;
+use reveille_pg::Schema;
+use reveille_pg::testing::TestDb;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use durable::PostgresProvider;
 use duroxide::providers::{Provider, TagFilter};
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{
     ActivityContext, Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus, RuntimeOptions,
 };
-use pg::testing::Proxy;
+use reveille_durable::PostgresProvider;
+use reveille_pg::testing::Proxy;
 
 use super::{PATIENCE, connected, four_each, options};
 use crate::consistency;

@@ -6,7 +6,7 @@ use duroxide::providers::Provider;
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
-use pg::testing::TestDb;
+use reveille_pg::testing::TestDb;
 
 use super::load::Load;
 use super::{PATIENCE, eventually, four_each};

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use durable::{LongPollConfig, Options, PostgresProvider};
 use duroxide::providers::{Provider, TagFilter, WorkItem};
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
-use pg::testing::{Mode, Proxy, TestDb};
+use reveille_durable::{LongPollConfig, Options, PostgresProvider};
+use reveille_pg::testing::{Mode, Proxy, TestDb};
 
 use super::capture::Captured;
 use super::recorder::Recorded;
@@ -120,9 +120,9 @@ async fn unreachable(db: &TestDb, password: &str) -> Vec<String> {
         [unknown.as_str(), &format!("postgres://u:{WRONG}@host:port/d"), &format!("postgres://u:{WRONG}@/?x={WRONG}")]
     {
         let error = PostgresProvider::new(url).await.expect_err("nobody answers");
-        said.extend([error.to_string(), format!("{error:?}"), pg::causes(&error)]);
+        said.extend([error.to_string(), format!("{error:?}"), reveille_pg::causes(&error)]);
     }
-    let pool = pg::Options { listen_url: Some(unknown), ..pg::Options::default() };
+    let pool = reveille_pg::Options { listen_url: Some(unknown), ..reveille_pg::Options::default() };
     said.push(format!("{:?}", Options { pool, ..Options::default() }));
     said
 }

@@ -3,7 +3,7 @@
 //! One side is a transaction that takes what the other wants, in the order of an ack or a write batch, and stops half-way until the other waits. In a
 //! wrong order the server ends one of them. The other side is sent as it is: the provider would hide its end by sending it again.
 
-use pg::testing::TestDb;
+use reveille_pg::testing::TestDb;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 

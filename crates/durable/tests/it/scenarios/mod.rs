@@ -20,13 +20,13 @@ mod versions;
 use std::sync::Arc;
 use std::time::Duration;
 
-use durable::{LongPollConfig, Options, PostgresProvider};
 use duroxide::providers::Provider;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{Client, ErrorDetails, Event, EventKind, OrchestrationRegistry, OrchestrationStatus};
-use pg::Database;
-use pg::testing::{Proxy, TestDb};
+use reveille_durable::{LongPollConfig, Options, PostgresProvider};
+use reveille_pg::Database;
+use reveille_pg::testing::{Proxy, TestDb};
 
 use crate::consistency::check_all;
 use crate::fixture::{PATIENCE, eventually};
@@ -139,7 +139,8 @@ impl Two {
         let db = TestDb::new().await;
         let here = Node::start(db.database().clone(), &db, here).await;
         let way = Proxy::start(&db).await;
-        let distant = Database::connect_lazy(way.url(), pg::Options::default()).expect("a pool through a proxy");
+        let distant =
+            Database::connect_lazy(way.url(), reveille_pg::Options::default()).expect("a pool through a proxy");
         let there = Node::start(distant, &db, there).await;
         Two { here, there, db, _way: way }
     }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use durable::{AggressiveOn, LongPollConfig, Strategy};
 use duroxide::providers::Provider;
-use pg::testing::TestDb;
+use reveille_durable::{AggressiveOn, LongPollConfig, Strategy};
+use reveille_pg::testing::TestDb;
 use tokio::time::Instant;
 
 use super::{calm_by, connected, fetch, send, start, waiter, waiting};

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use durable::LongPollConfig;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{ObservabilityConfig, Runtime, RuntimeOptions};
 use duroxide::{Client, OrchestrationContext, OrchestrationRegistry};
-use pg::testing::TestDb;
+use reveille_durable::LongPollConfig;
+use reveille_pg::testing::TestDb;
 use tokio::time::sleep;
 
 use super::{connected_as, settled};
@@ -59,7 +59,7 @@ async fn a_minute_of_an_idle_runtime_makes_no_statement() {
         ended.expect("it has ended");
     }
     // After a notification with a due time, the listener reads the server's clock with its next heartbeat, once.
-    sleep(wake::Options::default().heartbeat_interval).await;
+    sleep(reveille_wake::Options::default().heartbeat_interval).await;
     eventually("sessions have been asked for", async || {
         // By how they begin: PostgreSQL 18 leaves out the comment that names them.
         let asked = async |beginning| role.calls_matching(beginning).await > 0;

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use durable::{LongPollConfig, Options, PostgresProvider, Strategy};
-use pg::Database;
-use pg::testing::{Mode, Proxy, TestDb};
+use reveille_durable::{LongPollConfig, Options, PostgresProvider, Strategy};
+use reveille_pg::Database;
+use reveille_pg::testing::{Mode, Proxy, TestDb};
+use reveille_wake::ListenerState;
 use tokio::task::JoinHandle;
-use wake::ListenerState;
 
 use super::{NEVER, connected_as, every_way, fetch, insert, turns, until_it_is_connected, waiter, waiting};
 use crate::fixture::{eventually, provider};
@@ -57,10 +57,10 @@ async fn without_a_listener_work_is_found_by_polling(config: LongPollConfig) {
     let db = TestDb::new().await;
     let proxy = Proxy::start(&db).await;
     proxy.set(Mode::Refuse).await;
-    let pool = pg::Options {
+    let pool = reveille_pg::Options {
         listen_url: Some(proxy.url().to_owned()),
         acquire_timeout: Duration::from_secs(1),
-        ..pg::Options::default()
+        ..reveille_pg::Options::default()
     };
     let database = Database::connect_lazy(db.url(), pool).expect("a pool");
     let polls = config.strategy == Strategy::Competing;
@@ -103,8 +103,8 @@ fn dispatcher(provider: &PostgresProvider) -> JoinHandle<String> {
 async fn behind_a_pooler_work_is_found_by_polling() {
     let db = TestDb::new().await;
     drop(provider(&db, LongPollConfig::default()).await);
-    let Some(pooler) = pg::testing::pooler(&db).await else { return };
-    let pool = pg::Options { pooler: true, ..pg::Options::default() };
+    let Some(pooler) = reveille_pg::testing::pooler(&db).await else { return };
+    let pool = reveille_pg::Options { pooler: true, ..reveille_pg::Options::default() };
     let database = Database::connect_lazy(pooler.url(), pool).expect("a pool");
     let schema = Some(db.schema().name().to_owned());
     let options = Options { schema, long_poll: super::calm(), ..Options::default() };

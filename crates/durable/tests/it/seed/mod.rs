@@ -18,13 +18,13 @@ mod waiting;
 
 use std::time::Duration;
 
-use durable::{AggressiveOn, LongPollConfig, Options, PostgresProvider, Strategy};
 use duroxide::providers::{OrchestrationItem, Provider, TagFilter, WorkItem};
-use pg::testing::{CountingRole, TestDb};
+use reveille_durable::{AggressiveOn, LongPollConfig, Options, PostgresProvider, Strategy};
+use reveille_pg::testing::{CountingRole, TestDb};
+use reveille_wake::ConsumerHealth;
 use sqlx::{Connection as _, PgConnection};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
-use wake::ConsumerHealth;
 
 use crate::calls;
 use crate::fixture::{PATIENCE, eventually, provider};
@@ -71,7 +71,7 @@ macro_rules! one_way {
                 /// In this way of waking.
                 #[tokio::test(flavor = "multi_thread")]
                 async fn $name() {
-                    super::$name(crate::seed::calm_by(durable::Strategy::$strategy, durable::AggressiveOn::$on)).await;
+                    super::$name(crate::seed::calm_by(reveille_durable::Strategy::$strategy, reveille_durable::AggressiveOn::$on)).await;
                 }
             )+
         }
@@ -102,7 +102,7 @@ async fn connected_as(role: &CountingRole, db: &TestDb, config: LongPollConfig) 
 
 /// Waits until nothing that happened before is in doubt any more, and no statement is sent.
 async fn settled(role: &CountingRole) {
-    sleep(wake::TRAILING * 3 / 2).await;
+    sleep(reveille_wake::TRAILING * 3 / 2).await;
     let (mut before, mut same) = (role.calls().await, 0);
     eventually("statements come to an end", async || {
         sleep(Duration::from_millis(50)).await;

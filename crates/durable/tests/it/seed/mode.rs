@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use durable::{AggressiveOn, LongPollConfig, Options, PostgresProvider, Strategy};
-use pg::Database;
-use pg::testing::{Mode, Proxy, TestDb};
+use reveille_durable::{AggressiveOn, LongPollConfig, Options, PostgresProvider, Strategy};
+use reveille_pg::Database;
+use reveille_pg::testing::{Mode, Proxy, TestDb};
 use tokio::time::{Instant, sleep};
 
 use super::{calm, calm_by, connected, insert, send, turns, until_it_is_connected, waiter, waiting};
@@ -22,10 +22,10 @@ fn lasting() -> LongPollConfig {
 
 /// A provider that reaches the server through a proxy, and listens directly: what is done to the proxy affects polls alone.
 async fn behind(proxy: &Proxy, db: &TestDb, config: LongPollConfig) -> PostgresProvider {
-    let pool = pg::Options {
+    let pool = reveille_pg::Options {
         listen_url: Some(db.url().to_owned()),
         acquire_timeout: Duration::from_secs(2),
-        ..pg::Options::default()
+        ..reveille_pg::Options::default()
     };
     let database = Database::connect_lazy(proxy.url(), pool).expect("a pool");
     let schema = Some(db.schema().name().to_owned());
@@ -134,7 +134,7 @@ async fn a_wake_up_without_a_poll_begins_aggressive_mode() {
     let provider = connected(&db, config).await;
     let turn = waiter(&provider);
     waiting(&provider, 1).await;
-    sleep(wake::TRAILING * 3 / 2).await;
+    sleep(reveille_wake::TRAILING * 3 / 2).await;
     let pool = provider.pool();
     let mut taken = Vec::new();
     for _ in 0..pool.options().get_max_connections() {

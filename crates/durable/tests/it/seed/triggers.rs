@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use durable::PostgresProvider;
 use duroxide::providers::{Provider, WorkItem};
-use pg::testing::TestDb;
+use reveille_durable::PostgresProvider;
+use reveille_pg::testing::TestDb;
 use sqlx::postgres::{PgListener, PgNotification};
 use tokio::time::timeout;
 
@@ -16,7 +16,7 @@ const ABOUT_MS: i64 = 1_000;
 
 async fn listener(db: &TestDb, suffix: &str) -> PgListener {
     let mut listener = PgListener::connect(db.url()).await.expect("connect");
-    listener.listen(&wake::channel_name(db.schema().name(), suffix)).await.expect("listen");
+    listener.listen(&reveille_wake::channel_name(db.schema().name(), suffix)).await.expect("listen");
     listener
 }
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use durable::{AggressiveOn, LongPollConfig, Strategy};
 use duroxide::providers::{Provider, TagFilter};
-use pg::testing::TestDb;
+use reveille_durable::{AggressiveOn, LongPollConfig, Strategy};
+use reveille_pg::testing::TestDb;
+use reveille_wake::ListenerState;
 use tokio::time::Instant;
-use wake::ListenerState;
 
 use super::{
     LEASE, NEVER, activity, calm, calm_by, connected, connected_as, every_way, fetch, insert, send, settled, start,
@@ -155,9 +155,10 @@ async fn a_fetch_does_not_wait_by_default() {
     let Some(role) = db.counting_role().await else { return };
     drop(provider(&db, LongPollConfig::default()).await);
     let schema = Some(db.schema().name().to_owned());
-    let options = durable::Options { schema, ..durable::Options::default() };
-    let provider =
-        durable::PostgresProvider::with_database(role.database().clone(), options).await.expect("start a provider");
+    let options = reveille_durable::Options { schema, ..reveille_durable::Options::default() };
+    let provider = reveille_durable::PostgresProvider::with_database(role.database().clone(), options)
+        .await
+        .expect("start a provider");
     let before = role.calls_matching(CLAIM).await;
     let since = Instant::now();
     for _ in 0..5 {

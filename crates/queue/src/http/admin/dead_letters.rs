@@ -4,12 +4,12 @@
 
 use axum::Json;
 use axum::extract::State;
+use reveille_web::{ApiError, Body, Failure, Query, Time, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{ApiError, Body, Failure, Query, Time, Timestamp};
 
 use super::page;
 use crate::admin::dead_letters::{DeadLetter, DeadLetterFilter};
@@ -235,7 +235,8 @@ async fn list(State(queues): State<Queues>, query: Query) -> Result<Json<DeadLet
 async fn replay(State(queues): State<Queues>, body: Body) -> Result<Json<Replayed>, ApiError> {
     let wish: Wish = body.json()?;
     let time = |name: &str, text: Option<&str>| {
-        let read = |text: &str| web::parse_timestamp(text).ok_or_else(|| ApiError::not_a_timestamp(name, text));
+        let read =
+            |text: &str| reveille_web::parse_timestamp(text).ok_or_else(|| ApiError::not_a_timestamp(name, text));
         text.map(read).transpose()
     };
     let filter = DeadLetterFilter {

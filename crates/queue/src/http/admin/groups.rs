@@ -6,11 +6,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use reveille_web::{ApiError, Body, Failure, Path, Query, Time, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{ApiError, Body, Failure, Path, Query, Time, Timestamp};
 
 use super::seek::moved;
 use crate::consume::pop::Subscription;
@@ -300,7 +300,8 @@ async fn subscribe(
 ) -> Result<Json<Subscribed>, ApiError> {
     let time = field::name(body.json::<Since<'_>>()?.subscription_timestamp, "subscriptionTimestamp")?;
     let time = time.ok_or_else(|| missing("subscriptionTimestamp"))?;
-    let since = web::parse_timestamp(&time).ok_or_else(|| ApiError::not_a_timestamp("subscriptionTimestamp", &time))?;
+    let since = reveille_web::parse_timestamp(&time)
+        .ok_or_else(|| ApiError::not_a_timestamp("subscriptionTimestamp", &time))?;
     match queues.resubscribe(&group, since).await? {
         0 => Err(none(&group)),
         queues => Ok(Json(Subscribed {

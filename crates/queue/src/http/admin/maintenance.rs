@@ -2,11 +2,11 @@
 
 use axum::Json;
 use axum::extract::State;
+use reveille_web::{ApiError, Body, Failure, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{ApiError, Body, Failure, Timestamp};
 
 use crate::admin::maintenance::Maintenance;
 use crate::error::Error;

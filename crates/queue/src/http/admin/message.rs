@@ -5,12 +5,12 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use reveille_web::{ApiError, Failure, Id, Path, Timestamp};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{ApiError, Failure, Id, Path, Timestamp};
 
 use super::dead_letters::Letter;
 use super::messages::{BusStatus, Shown};

@@ -2,11 +2,11 @@
 
 use axum::Json;
 use axum::extract::State;
+use reveille_web::{ApiError, Failure, Query, Time, Timestamp};
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{ApiError, Failure, Query, Time, Timestamp};
 
 use super::dead_letters::Letter;
 use super::page;

@@ -15,8 +15,8 @@ mod seek;
 mod status;
 mod traces;
 
+use reveille_web::{ApiError, Query};
 use utoipa_axum::router::OpenApiRouter;
-use web::{ApiError, Query};
 
 use crate::admin::resources::{PAGE_MAX, Page};
 use crate::http::api_error::invalid;

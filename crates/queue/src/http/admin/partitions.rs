@@ -2,11 +2,11 @@
 
 use axum::Json;
 use axum::extract::State;
+use reveille_web::{ApiError, Failure, Path, Query, Timestamp};
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{ApiError, Failure, Path, Query, Timestamp};
 
 use super::page;
 use super::resources::{PARTITIONS, none};

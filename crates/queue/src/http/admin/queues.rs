@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use axum::Json;
 use axum::extract::State;
 use axum::routing;
+use reveille_web::{ApiError, Body, Failure, Path, Query};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{ApiError, Body, Failure, Path, Query};
 
 use super::queue_options::GivenOptions;
 use crate::admin::configure::{Change, Settings};

@@ -2,11 +2,11 @@
 
 use axum::Json;
 use axum::extract::State;
+use reveille_web::{ApiError, Body, Failure, Path, Time, True};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{ApiError, Body, Failure, Path, Time, True};
 
 use crate::groups::group::Seek;
 use crate::http::api_error::invalid;
@@ -44,9 +44,9 @@ impl PartitionRef<'_> {
     fn seek(&self) -> Result<Seek, ApiError> {
         match (field::name(self.timestamp, "timestamp")?, self.to_end.unwrap_or(false)) {
             (None, true) => Ok(Seek::End),
-            (Some(time), false) => {
-                web::parse_timestamp(&time).map(Seek::Time).ok_or_else(|| ApiError::not_a_timestamp("timestamp", &time))
-            }
+            (Some(time), false) => reveille_web::parse_timestamp(&time)
+                .map(Seek::Time)
+                .ok_or_else(|| ApiError::not_a_timestamp("timestamp", &time)),
             (Some(_), true) => Err(invalid("toEnd", "must not be combined with `timestamp`")),
             (None, false) => Err(invalid("timestamp", "either `timestamp` or `toEnd: true` is required")),
         }

@@ -6,11 +6,11 @@
 use axum::Json;
 use axum::extract::State;
 use axum::routing::get;
+use reveille_web::{ApiError, Failure, Path, Query, Timestamp};
 use serde::Serialize;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{ApiError, Failure, Path, Query, Timestamp};
 
 use super::groups::GroupState;
 use super::maintenance::Shown as MaintenanceState;

@@ -4,12 +4,12 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::get;
+use reveille_web::{ApiError, Body, Failure, Id, Path, Query, Time, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
-use web::{ApiError, Body, Failure, Id, Path, Query, Time, Timestamp};
 
 use super::{page, partition};
 use crate::admin::resources::Listed;

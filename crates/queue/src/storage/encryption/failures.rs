@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pg::LogLimit;
+use reveille_pg::LogLimit;
 use tokio::time::Instant;
 
 use super::Unopened;

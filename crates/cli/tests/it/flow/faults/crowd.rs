@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pg::Schema;
+use reveille_pg::Schema;
 use serde_json::{Value, json};
 use sqlx::PgPool;
 use tokio::sync::watch;

@@ -1,7 +1,7 @@
 //! A database that dies under load.
 
-use pg::testing::PrivateCluster;
-use pg::{Database, Schema};
+use reveille_pg::testing::PrivateCluster;
+use reveille_pg::{Database, Schema};
 use serde_json::{Value, json};
 
 use super::super::fixture::{BASE, Client, claim, text};
@@ -45,7 +45,7 @@ async fn a_database_crash_loses_nothing() {
         eventually(address, "/health", |answer| answer.status == 200).await;
     }
     crowd.busy(LOAD).await;
-    let database = Database::connect_lazy(cluster.url(), pg::Options::default()).expect("a pool");
+    let database = Database::connect_lazy(cluster.url(), reveille_pg::Options::default()).expect("a pool");
     crowd.finish(database.pool(), &Schema::new("reveille").expect("a schema")).await;
     assert!(waiting.iter().all(|waiting| !waiting.is_finished()), "somebody was sent away");
     let mut tasks = Vec::new();

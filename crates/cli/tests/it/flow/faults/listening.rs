@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pg::testing::{TestDb, pooler};
+use reveille_pg::testing::{TestDb, pooler};
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -48,7 +48,7 @@ async fn a_terminated_listener_delays_nothing() {
     };
     let mut slowest = Duration::ZERO;
     for _ in 0..TIMES {
-        pg::testing::eventually("the listener is there, and ended", end).await;
+        reveille_pg::testing::eventually("the listener is there, and ended", end).await;
         let submitted = Instant::now();
         server.task(json!({})).await;
         let answer = waiting.join_next().await.expect("one for each").expect("no panic");

@@ -2,8 +2,8 @@
 //!
 //! Queue and server process are real.
 
-use flow::{Flow, Options, Provider, StepMessage};
-use pg::testing::{TestDb, eventually};
+use reveille_flow::{Flow, Options, Provider, StepMessage};
+use reveille_pg::testing::{TestDb, eventually};
 use serde_json::{Value, json};
 use sqlx::postgres::PgListener;
 use tokio::time::timeout;
