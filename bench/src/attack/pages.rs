@@ -11,10 +11,13 @@ type Sent = (&'static str, &'static str, &'static [(&'static str, &'static str)]
 const ITEM: &[u8] = br#"{"items":[{"queue":"page","payload":1}]}"#;
 
 /// What a page can make a browser send, with what the browser adds.
-const REQUESTS: [Sent; 7] = [
+const REQUESTS: [Sent; 9] = [
     ("GET", "/api/v1/pop/queue/page?autoAck=true", &[("sec-fetch-site", "cross-site")], b""),
     ("GET", "/api/v1/pop/queue/page?autoAck=true", &[("origin", "https://attacker.example")], b""),
     ("GET", "/api/v1/pop/queue/page?autoAck=true", &[("host", "attacker.example")], b""),
+    // Addresses that lead to loopback, to which a browser sends no Sec-Fetch-Site.
+    ("GET", "/api/v1/pop/queue/page?autoAck=true", &[("host", "0.0.0.0:6632")], b""),
+    ("GET", "/api/v1/pop/queue/page?autoAck=true", &[("host", "[::ffff:127.0.0.1]:6632")], b""),
     ("POST", "/api/v1/push", &[("content-type", "text/plain")], ITEM),
     ("POST", "/api/v1/push", &[], ITEM),
     ("POST", "/v1/templates", &[("content-type", "text/plain")], b"name: x"),

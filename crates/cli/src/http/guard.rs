@@ -115,9 +115,16 @@ fn plain(name: &str) -> String {
 }
 
 /// Whether a host is an IP address; one of version 6 stands in brackets.
+///
+/// The unspecified addresses and the mapped ones of version 4 (`[::ffff:127.0.0.1]`) do not count: they lead to loopback
+/// as well, but browsers do not trust them as loopback and send no `Sec-Fetch-Site` to them.
 fn is_address(host: &str) -> bool {
-    let inside = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-    inside.map_or_else(|| host.parse::<Ipv4Addr>().is_ok(), |inside| inside.parse::<Ipv6Addr>().is_ok())
+    match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(inside) => inside
+            .parse::<Ipv6Addr>()
+            .is_ok_and(|address| !address.is_unspecified() && address.to_ipv4_mapped().is_none()),
+        None => host.parse::<Ipv4Addr>().is_ok_and(|address| !address.is_unspecified()),
+    }
 }
 
 fn shown(value: &[u8]) -> String {
@@ -165,6 +172,11 @@ mod tests {
             "localhost@evil.example",
             "evil.example@localhost",
             "[evil.example]",
+            "0.0.0.0",
+            "0.0.0.0:6632",
+            "[::]:6632",
+            "[::ffff:127.0.0.1]:6632",
+            "[::ffff:7f00:1]",
             "",
             "a b",
         ] {
