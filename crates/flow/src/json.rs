@@ -202,6 +202,11 @@ impl Reader<'_> {
     }
 }
 
+/// Whether two JSON numbers are equal, to the last digit.
+pub(crate) fn same_number(one: &str, other: &str) -> bool {
+    normal(one) == normal(other)
+}
+
 /// Normalizes a number: equal numbers have equal texts. `1`, `1.0` and `10e-1` become `1`.
 fn normal(number: &str) -> String {
     let (sign, rest) = number.strip_prefix('-').map_or(("", number), |rest| ("-", rest));

@@ -8,6 +8,7 @@ use serde_saphyr::{Location, Spanned};
 
 use super::document::{Batch, Changed, Document, Environment, Event, Handler, Lifecycle, Retry, Step};
 use super::fault::{Collected, Faults};
+use super::free::Free;
 use super::kinds;
 use super::{ATTEMPTS_MAX, NAME_MAX, STEPS_MAX};
 use super::{Backoff, BatchConfig, FailureStrategy, IdentityStrategy, PublishWhen, PublishedEvent, StalenessAction};
@@ -46,6 +47,9 @@ pub(super) fn registered(document: Document) -> Result<Template, Faults> {
 }
 
 fn checked(document: Document, environment: Option<&str>, mut faults: Collected) -> Result<Template, Faults> {
+    if !faults.reads_again {
+        document.inexact.into_iter().for_each(|(at, message)| faults.add(at, message));
+    }
     let namespace = document.namespace_name.as_ref().map(|name| named(name, "namespace", &mut faults));
     let version = document.version.as_ref().map(|version| named(version, "version", &mut faults));
     let mut made = Template {
@@ -197,7 +201,8 @@ fn handler(step: &Step, change: Option<&Handler>, faults: &mut Collected) -> sup
         initialization.or_else(|| step.handler.as_ref().and_then(|handler| handler.initialization.clone()));
     super::HandlerDefinition {
         callable: callable.map_or_else(|| step.name.value.clone(), |callable| named(&callable, "callable", faults)),
-        initialization: initialization.unwrap_or_else(|| Value::Object(serde_json::Map::new())),
+        initialization: initialization
+            .map_or_else(|| Value::Object(serde_json::Map::new()), |initialization| initialization.value.value),
     }
 }
 
@@ -271,6 +276,7 @@ fn batched(batch: Spanned<Batch>, faults: &mut Collected) -> Option<BatchConfig>
         faults.add(at, "missing worker_template in batch_config");
         return None;
     };
+    let hints = hints.into_iter().map(|(name, hint)| (name, hint.value.value)).collect();
     Some(BatchConfig { worker_template, failure_strategy, hints })
 }
 
@@ -304,24 +310,24 @@ fn lifecycle(own: &Lifecycle, faults: &mut Collected) -> super::Lifecycle {
 }
 
 /// Checks a JSON Schema.
-fn schema(schema: Option<Spanned<Value>>, what: &str, faults: &mut Collected) -> Option<Value> {
-    let schema = schema?;
+fn schema(schema: Option<Spanned<Free>>, what: &str, faults: &mut Collected) -> Option<Value> {
+    let Spanned { value: Free { value: schema, .. }, referenced, .. } = schema?;
     if faults.reads_again {
-        return Some(schema.value);
+        return Some(schema);
     }
-    match Schema::new(&schema.value) {
-        Err(reason) => faults.add(schema.referenced, format!("invalid {what}: {reason}")),
+    match Schema::new(&schema) {
+        Err(reason) => faults.add(referenced, format!("invalid {what}: {reason}")),
         Ok(ready) => {
             faults.pattern_bytes += ready.bytes();
             if faults.pattern_bytes > PATTERN_BYTES_MAX {
                 let message = format!(
                     "invalid {what}: the regular expressions of all schemas need more than {PATTERN_BYTES_MAX} bytes"
                 );
-                faults.add(schema.referenced, message);
+                faults.add(referenced, message);
             }
         }
     }
-    Some(schema.value)
+    Some(schema)
 }
 
 /// Checks a name: not empty, not too long, without control characters.

@@ -6,6 +6,7 @@
 mod check;
 mod document;
 mod fault;
+mod free;
 pub(crate) mod graph;
 mod kinds;
 pub(crate) mod schema;

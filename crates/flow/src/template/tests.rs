@@ -120,6 +120,34 @@ fn batches_are_read_from_json() {
     assert_eq!(template.steps.iter().map(|step| step.absent).collect::<Vec<_>>(), [false, true, true]);
 }
 
+/// A number that a template cannot store as written is a fault, wherever any value may stand; other numbers are kept.
+#[test]
+fn numbers_that_would_be_stored_changed_are_faults() {
+    let text = "name: t
+input_schema: {maximum: 100000000000000000001}
+steps:
+- name: a
+  type: batchable
+  handler: {initialization: [1.5, 1e3, 0.1, 18446744073709551615, -9223372036854775808, '100000000000000000001']}
+  result_schema: {enum: [0.1000000000000000055511151231257827]}
+  batch_config: {worker_template: b, limit: 18446744073709551616}
+- {name: b, type: batch_worker, dependencies: [a], handler: {initialization: -123456789012345678901}}
+environments:
+  test: {steps: [{name: a, handler: {initialization: {deep: [1e400]}}}]}
+";
+    let would = "it would be stored as";
+    let write = "write a 64-bit number, or a string";
+    let expected = [
+        format!("line 2, column 25: invalid number 100000000000000000001: {would} 1e+20; {write}"),
+        format!("line 7, column 26: invalid number 0.1000000000000000055511151231257827: {would} 0.1; {write}"),
+        format!("line 8, column 45: invalid number 18446744073709551616: {would} 1.8446744073709552e+19; {write}"),
+        format!("line 9, column 78: invalid number -123456789012345678901: {would} -1.2345678901234568e+20; {write}"),
+    ];
+    assert_eq!(faults(&text.replace("1e400", "1e30")), expected);
+    // Too large for a double.
+    assert!(faults(text)[0].starts_with("line 11, column "), "{:?}", faults(text));
+}
+
 /// A cycle is reported in full, with the line of its first dependency.
 #[test]
 fn a_cycle_is_reported_with_its_line() {
