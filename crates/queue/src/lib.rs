@@ -10,6 +10,7 @@ mod admin;
 mod consume;
 mod error;
 mod groups;
+#[cfg(feature = "http")]
 pub mod http;
 mod id;
 mod message;
